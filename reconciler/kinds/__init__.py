@@ -1,0 +1,1 @@
+"""Kinds: one drawer a kind; all pure, none imports another."""

@@ -1,0 +1,83 @@
+"""The contract of a kind: everything that is special to one kind, all of it pure.
+
+Generic code does diff, drift, order, placement, journal and views; kinds never import each
+other, they meet in Desired and World.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from reconciler.model.capacity import Need, Placement
+from reconciler.model.desired import Desired, Origin
+from reconciler.model.plan import Step
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Reference, Resource
+from reconciler.model.world import Recorded, World
+
+Render = Callable[[str, Mapping[str, Any]], str]
+"""Text of a template by name and values; an undefined value raises ProblemError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """All that a kind may look at while planning. `now` is an argument, never the clock."""
+
+    desired: Desired
+    world: World
+    now: datetime
+    render: Render
+    sign: Callable[[str], str]
+    """HMAC of a text by the control machine's descriptor key (rule 21), as hex."""
+    origins: Mapping[str, Origin]
+    """File → the commit that last changed it, for the files of changed resources."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """One resource in its place, or about to leave it."""
+
+    ref: Ref
+    id: str
+    login: str
+    placement: Placement
+    resource: Resource | None
+    recorded: Recorded | None
+
+
+class Kind(Protocol):
+    """Modules of this folder fulfil it with module-level names."""
+
+    NAME: str
+    """The `kind:` of the document."""
+
+    FIELD_RULES: Mapping[str, str]
+    """Path in the normal form (`spec.keys[].publicKey`) → live, restart, replace, refuse, none, …"""
+
+    def parse(self, spec: Mapping[str, Any], name: str) -> Any:
+        """The typed spec of a valid document, or of a recorded normal form."""
+
+    def refs(self, resource: Resource) -> Iterable[Reference]:
+        """Everything this resource refers to."""
+
+    def check(self, resource: Resource, desired: Desired) -> Iterable[Problem]:
+        """What only other documents, or arithmetic, can show to be wrong. No clock, no state."""
+
+    def unsupported(self, resource: Resource) -> str:
+        """What this version cannot do yet about it, in words; empty if it can do all of it."""
+
+    def needs(self, resource: Resource, desired: Desired) -> Need | None:
+        """The capacity it asks for; None for kinds without any."""
+
+    def basis(self, binding: Binding, context: Context) -> Mapping[str, Any]:
+        """Everything the host's files are rendered from; {} for kinds without host effects."""
+
+    def steps(self, binding: Binding, context: Context) -> tuple[Step, ...]:
+        """The work that makes the host show `expected`; released if `binding.resource` is None."""
+
+    def expected(self, binding: Binding, context: Context) -> Mapping[str, str | None]:
+        """Path on the host → fact; None = must not exist."""

@@ -1,0 +1,23 @@
+"""Canonical JSON and digests: equal values have equal bytes, whatever the order they came in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys and no spare space. Raises ValueError for NaN and infinities."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def text_digest(text: str) -> str:
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def digest(value: Any) -> str:
+    """`sha256:<hex>` of the canonical JSON of `value`."""
+    return text_digest(canonical(value))

@@ -1,0 +1,117 @@
+"""Capacity: nodes, slots, what an allocation needs, and claims on slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from reconciler.model.ref import Ref
+
+
+class Shape(StrEnum):
+    BAREMETAL = "baremetal"
+    GPU_SLICE = "gpu_slice"
+
+
+class Isolation(StrEnum):
+    DIRECTORY = "directory"
+    ACCOUNT = "account"
+    VM = "vm"
+
+
+class Sharing(StrEnum):
+    PROJECT = "project"
+    TENANT = "tenant"
+    ANY = "any"
+
+
+class ClaimState(StrEnum):
+    """`held` and `releasing` count as live; `cleanup_blocked` is live but leaves quota and bill."""
+
+    HELD = "held"
+    RELEASING = "releasing"
+    CLEANUP_BLOCKED = "cleanup_blocked"
+    FREED = "freed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A live claim. `slot` is None for baremetal: the claim is on the whole node."""
+
+    id: str
+    allocation_id: str
+    ref: Ref
+    node: str
+    slot: str | None
+    shape: Shape
+    state: ClaimState
+    since: str
+    tenant: str = ""
+    project: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What an allocation asks of placement. `slots` is 0 for baremetal: every slot of one node."""
+
+    ref: Ref
+    sku: str
+    shape: Shape
+    slots: int
+    families: tuple[str, ...]
+    isolation: tuple[Isolation, ...]
+    min_cpus_per_slot: int
+    min_memory_gib_per_slot: int
+    rdma: bool
+    tenant: str
+    project: str
+    pin: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One node as placement saw it. `rule` is the first rule that refused it, '' if it fits.
+
+    A lower `score` wins; ties fall to the node's name, then to the slots' order in the spec.
+    """
+
+    node: str
+    slots: tuple[str, ...] = ()
+    rule: str = ""
+    detail: str = ""
+    score: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """The chosen place. `numa` are the NUMA nodes touched, `fitting` the nodes that fitted."""
+
+    node: str
+    slots: tuple[str, ...]
+    shape: Shape
+    numa: tuple[int, ...] = ()
+    fitting: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unavailable:
+    """No place: `refusals` counts nodes by the rule that refused them first."""
+
+    refusals: Mapping[str, int]
+    nearest: str = ""
+
+
+class SlotState(StrEnum):
+    FREE = "free"
+    HELD = "held"
+    RELEASING = "releasing"
+    CLEANUP_BLOCKED = "cleanup_blocked"
+    NOT_APPROVED = "not_approved"
+    NOT_READY = "not_ready"
+    DISABLED = "disabled"
+    DRAINING = "draining"
+    UNAVAILABLE = "unavailable"
+    UNKNOWN = "unknown"

@@ -1,0 +1,116 @@
+"""Frozen dataclasses to plain JSON values and back, by their own annotations.
+
+Fields are camelCase in JSON and snake_case in Python; refs are text. What is decoded was
+validated before: a value of a wrong shape here is a defect and raises TypeError or KeyError.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from functools import cache
+from typing import Any, TypeVar, Union
+
+from reconciler.model.ref import Ref, parse_ref
+
+T = TypeVar("T")
+Decoder = Callable[[Any], Any]
+
+
+def camel(name: str) -> str:
+    """`perGpuHour` for `per_gpu_hour`; a trailing underscore (`class_`) only escapes a keyword."""
+    head, *tail = name.rstrip("_").split("_")
+    return head + "".join(SPELLING.get(part, part.capitalize()) for part in tail)
+
+
+SPELLING = {"gib": "GiB", "mib": "MiB"}
+
+
+def encode(value: Any) -> Any:
+    """Plain JSON values; fields that are None are left out, as they stand for *not stated*."""
+    if isinstance(value, Ref):
+        return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            key: encode(item)
+            for name, key in _names(type(value))
+            if (item := getattr(value, name)) is not None
+        }
+    if isinstance(value, Mapping):
+        return {str(key): encode(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [encode(item) for item in value]
+    if isinstance(value, (frozenset, set)):
+        return sorted(encode(item) for item in value)
+    if isinstance(value, StrEnum):
+        return value.value
+    return value
+
+
+def decode(cls: type[T], value: Any) -> T:
+    """Build a `cls` from plain JSON values. Defaults fill what is missing."""
+    annotation: Any = cls
+    result: T = _decoder(annotation)(value)
+    return result
+
+
+@cache
+def _names(cls: type) -> tuple[tuple[str, str], ...]:
+    return tuple((field.name, camel(field.name)) for field in dataclasses.fields(cls))
+
+
+@cache
+def _decoder(annotation: Any) -> Decoder:
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is Ref:
+        return _decode_ref
+    if dataclasses.is_dataclass(annotation):
+        of: Any = annotation
+        return _dataclass_decoder(of)
+    if origin in (Union, types.UnionType):
+        inner = [arg for arg in args if arg is not type(None)]
+        one = _decoder(inner[0]) if len(inner) == 1 else _same
+        return lambda value: None if value is None else one(value)
+    if origin is tuple:
+        item = _decoder(args[0])
+        return (
+            (lambda value: tuple(value))
+            if item is _same
+            else (lambda value: tuple([item(part) for part in value]))
+        )
+    if origin is frozenset:
+        return frozenset
+    if origin in (dict, Mapping):
+        read_key, read_item = _decoder(args[0]), _decoder(args[1])
+        return lambda value: {read_key(k): read_item(v) for k, v in value.items()}
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return annotation
+    return _same
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _decode_ref(value: Any) -> Ref:
+    ref = parse_ref(value)
+    if ref is None:
+        raise TypeError(f"not a ref: {value!r}")
+    return ref
+
+
+def _dataclass_decoder(cls: type) -> Decoder:
+    hints = typing.get_type_hints(cls)
+    readers = {key: (name, _decoder(hints[name])) for name, key in _names(cls)}
+
+    def read(value: Any) -> Any:
+        arguments = {}
+        for key, item in value.items():
+            name, reader = readers[key]
+            arguments[name] = item if reader is _same else reader(item)
+        return cls(**arguments)
+
+    return read

@@ -1,0 +1,56 @@
+"""Desired: everything git wants, typed and linked, and what could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
+from reconciler.model.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The commit that last changed a file; without a repository, `commit` is empty."""
+
+    commit: str = ""
+    author: str = ""
+    email: str = ""
+    signed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """Where the specs stand: `commit` is empty without a repository; `dirty` = uncommitted edits."""
+
+    commit: str = ""
+    branch: str = ""
+    dirty: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """`resources` holds what may be acted on. `frozen` holds refs with an error of their own, and
+
+    `broken` the files that could not be read: resources last recorded from them stay as they are.
+    """
+
+    settings: Settings
+    resources: Mapping[Ref, Resource]
+    digest: str
+    revision: Revision = field(default_factory=Revision)
+    frozen: frozenset[Ref] = frozenset()
+    broken: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
+    problems: tuple[Problem, ...] = ()
+
+    def get(self, kind: str, name: str, project: str = "") -> Resource | None:
+        return self.resources.get(Ref(kind, project, name))
+
+    def of(self, kind: str) -> Iterator[Resource]:
+        """Resources of one kind, in the order of their refs."""
+        return iter(
+            sorted((r for r in self.resources.values() if r.ref.kind == kind), key=lambda r: r.ref)
+        )

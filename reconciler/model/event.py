@@ -1,0 +1,68 @@
+"""Events: the append-only record of who changed what, why and by which commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class EventType(StrEnum):
+    STATE_CREATED = "state_created"
+    RUN_STARTED = "run_started"
+    RUN_ENDED = "run_ended"
+    PLAN_USED = "plan_used"
+    RECORDED = "recorded"
+    FORGOTTEN = "forgotten"
+    RENAMED = "renamed"
+    CLAIMED = "claimed"
+    CLAIM_RELEASING = "claim_releasing"
+    CLAIM_BLOCKED = "claim_blocked"
+    CLAIM_FREED = "claim_freed"
+    PROVED = "proved"
+    STEP_STARTED = "step_started"
+    STEP_ENDED = "step_ended"
+    WAITING = "waiting"
+    OBSERVED = "observed"
+    LOCK_TAKEN_OVER = "lock_taken_over"
+
+
+SERIAL_TYPES = frozenset(
+    {
+        EventType.STATE_CREATED,
+        EventType.RECORDED,
+        EventType.FORGOTTEN,
+        EventType.RENAMED,
+        EventType.CLAIMED,
+        EventType.CLAIM_RELEASING,
+        EventType.CLAIM_BLOCKED,
+        EventType.CLAIM_FREED,
+    }
+)
+"""Events that change recorded, claim or admin state: they make earlier plans stale."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Who acts: the OS user of the control machine and, where known, the User he is."""
+
+    name: str
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """`sequence` and `digest` are given by the store; `digest` chains over the one before."""
+
+    type: EventType
+    actor: str
+    ref: str = ""
+    commit: str = ""
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+    reason: str = ""
+    run: str = ""
+    at: str = ""
+    sequence: int = 0
+    digest: str = ""

@@ -1,0 +1,103 @@
+"""Evidence: what a host said about itself, when, and by which probe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuFact:
+    """One card as nvidia-smi and sysfs tell it; None = the host could not say."""
+
+    uuid: str
+    pci_address: str
+    model: str
+    memory_mib: int | None = None
+    memory_used_mib: int | None = None
+    driver: str | None = None
+    numa: int | None = None
+    processes: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeProblem:
+    """A probe that did not answer: what it would have told is unknown, not absent."""
+
+    probe: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """`source` is `host` or `standin`. `paths` maps every path of the platform below the node's
+
+    root to its fact (`dir 0700`, `file 0644 sha256:…`, `link …`); None = the listing failed.
+    `descriptors` maps allocation ids found on the host to the state id that made them.
+    """
+
+    source: str
+    machine_id: str = ""
+    boot_id: str = ""
+    os: str = ""
+    cpus: str = ""
+    memory_mib: int | None = None
+    gpus: tuple[GpuFact, ...] | None = None
+    nvmes: tuple[str, ...] | None = None
+    nics: Mapping[str, str] | None = None
+    paths: Mapping[str, str] | None = None
+    descriptors: Mapping[str, str] | None = None
+    sessions: Mapping[str, int] | None = None
+    sizes: Mapping[str, int] | None = None
+    problems: tuple[ProbeProblem, ...] = ()
+    probe_version: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One answer of one node. `problem` is set, and `facts` None, when there was no answer;
+
+    `answered_at` is then the time of the last real answer and `facts` stay unknown.
+    """
+
+    node: str
+    at: str
+    facts: NodeFacts | None = None
+    digest: str = ""
+    problem: str = ""
+    message: str = ""
+    unreachable_since: str = ""
+
+
+class CheckResult(StrEnum):
+    PASS = "pass"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One measured fact of a proof; unknown is not proved."""
+
+    name: str
+    result: CheckResult
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """That a slot was left clean, or not. `slot` is None when the whole node was held."""
+
+    id: str
+    allocation_id: str
+    node: str
+    slot: str | None
+    at: str
+    boot_id: str
+    checks: tuple[Check, ...] = field(default=())
+    source: str = "host"
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.checks) and all(c.result is CheckResult.PASS for c in self.checks)

@@ -1,0 +1,35 @@
+"""Times as RFC 3339 text: read, write and compare, always in UTC. Nobody here asks the clock."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+_RFC3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
+    r"([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+
+
+def parse_moment(text: str) -> datetime | None:
+    """An RFC 3339 time with a zone, in UTC; None if `text` is none."""
+    if not _RFC3339.fullmatch(text):
+        return None
+    try:
+        return datetime.fromisoformat(text.upper().replace("Z", "+00:00")).astimezone(UTC)
+    except ValueError:
+        return None
+
+
+def format_moment(moment: datetime) -> str:
+    """Seconds precision, zone `Z`: the one form in which times are stored."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_age(seconds: float) -> str:
+    """An age for people, in its largest whole unit: `41 s`, `22 min`, `3 h`, `19 d`."""
+    whole = max(0, int(seconds))
+    for size, unit in ((172800, "d"), (7200, "h"), (120, "min")):
+        if whole >= size:
+            return f"{whole // {'d': 86400, 'h': 3600, 'min': 60}[unit]} {unit}"
+    return f"{whole} s"

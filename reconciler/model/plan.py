@@ -1,0 +1,206 @@
+"""The plan: what will change, where, why and in which order. Data only; apply does nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from reconciler.model.canonical import digest
+from reconciler.model.capacity import Placement, Shape
+from reconciler.model.codec import encode
+from reconciler.model.desired import Origin, Revision
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+
+
+class Action(StrEnum):
+    BLOCKED = "blocked"
+    RELEASE = "release"
+    REPLACE = "replace"
+    RESTART = "restart"
+    CREATE = "create"
+    CHANGE = "change"
+    FORGET = "forget"
+    RENAME = "rename"
+    REPAIR = "repair"
+    FROZEN = "frozen"
+
+
+class Risk(StrEnum):
+    SAFE = "safe"
+    INTERRUPTS = "interrupts"
+    DESTROYS = "destroys"
+
+
+class Order(StrEnum):
+    """The order of work on one host: retire, then provide, then enrich."""
+
+    RETIRE = "retire"
+    PROVIDE = "provide"
+    ENRICH = "enrich"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldChange:
+    """`path` into the normal form; `rule` is the word of the kind's FIELD_RULES."""
+
+    path: str
+    before: Any = None
+    after: Any = None
+    rule: str = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One verb for one ref on one host. `item` is all the host is told; `expected` is what the
+
+    observe code must then find (path → fact, None = must not exist).
+    """
+
+    id: str
+    verb: str
+    node: str
+    ref: Ref
+    order: Order
+    item: Mapping[str, Any]
+    expected: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimIntent:
+    """A claim to be made before any host is touched."""
+
+    id: str
+    allocation_id: str
+    ref: Ref
+    node: str
+    slot: str | None
+    shape: Shape
+    tenant: str
+    project: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One line of the plan. `problem` is set when it is blocked: nothing of it will be done.
+
+    `facts` are lines for people (label → text); no code decides by them.
+    """
+
+    ref: Ref
+    action: Action
+    risk: Risk = Risk.SAFE
+    summary: str = ""
+    file: str = ""
+    line: int = 0
+    origin: Origin = field(default_factory=Origin)
+    fields: tuple[FieldChange, ...] = ()
+    placement: Placement | None = None
+    allocation_id: str = ""
+    login: str = ""
+    basis: str = ""
+    steps: tuple[str, ...] = ()
+    problem: Problem | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+    caused_by: tuple[Ref, ...] = ()
+    former: Ref | None = None
+    gpus: int = 0
+    price_per_hour: Mapping[str, str] = field(default_factory=dict)
+    normal: Mapping[str, Any] | None = None
+    digest: str = ""
+    protect: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wave:
+    """Steps that may run at the same time on their hosts; each host works in `Order`."""
+
+    number: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetFigures:
+    """Counts for the head and the foot of the screen; ages in seconds, None = unknown."""
+
+    nodes: int = 0
+    answered: int = 0
+    observed_age: int | None = None
+    gpus: int = 0
+    gpus_held_before: int = 0
+    gpus_held_after: int = 0
+    unchanged: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Sorted and complete: changes by action then ref, waves by number, steps by node and order.
+
+    `next_moment` is the earliest time at which the same specs and state could plan otherwise.
+    """
+
+    revision: Revision
+    desired_digest: str
+    state_id: str
+    serial: int
+    made_at: str
+    changes: tuple[Change, ...] = ()
+    claims: tuple[ClaimIntent, ...] = ()
+    waves: tuple[Wave, ...] = ()
+    waiting: tuple[Ref, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    figures: FleetFigures = field(default_factory=FleetFigures)
+    only: tuple[str, ...] = ()
+    next_moment: str = ""
+    fingerprint: str = ""
+
+    def of(self, *actions: Action) -> tuple[Change, ...]:
+        return tuple(change for change in self.changes if change.action in actions)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(step for wave in self.waves for step in wave.steps)
+
+    @property
+    def active(self) -> tuple[Change, ...]:
+        """Changes that apply would carry out."""
+        return tuple(
+            c
+            for c in self.changes
+            if c.problem is None and c.action not in (Action.BLOCKED, Action.FROZEN)
+        )
+
+
+def fingerprint(plan: Plan) -> str:
+    """Digest of what the plan does: changes, steps, claims, desired digest and serial.
+
+    Prose, ages and observation times are no part of it, so that a new observation makes a plan
+    stale only where it changes a step.
+    """
+    return digest(
+        {
+            "desired": plan.desired_digest,
+            "state": plan.state_id,
+            "serial": plan.serial,
+            "only": list(plan.only),
+            "changes": [
+                {
+                    "ref": str(c.ref),
+                    "action": c.action.value,
+                    "digest": c.digest,
+                    "basis": c.basis,
+                    "risk": c.risk.value,
+                    "blocked": c.problem.code if c.problem else "",
+                    "former": str(c.former or ""),
+                    "id": c.allocation_id,
+                    "fields": [encode(f) for f in c.fields],
+                    "steps": list(c.steps),
+                }
+                for c in plan.changes
+            ],
+            "claims": [encode(claim) for claim in plan.claims],
+            "steps": [encode(step) for step in plan.steps],
+        }
+    )

@@ -1,0 +1,67 @@
+"""Refs: the one name a resource has in every room, `kind/project/name` or `kind/name`."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+NAME_PATTERN = r"[a-z](-?[a-z0-9])*"
+NAME_LIMIT = 32
+_NAME = re.compile(NAME_PATTERN)
+
+PROJECT_KINDS = frozenset({"allocation", "storage", "grant", "app"})
+
+KIND_WORDS: dict[str, str] = {
+    "Allocation": "allocation",
+    "Storage": "storage",
+    "Grant": "grant",
+    "App": "app",
+    "User": "user",
+    "Project": "project",
+    "NodeFamily": "node_family",
+    "Node": "node",
+    "Sku": "sku",
+    "StorageClass": "storage_class",
+    "Bundle": "bundle",
+    "Artifact": "artifact",
+    "AppManifest": "app_manifest",
+    "Policy": "policy",
+}
+"""The `kind:` of a document to the word used in refs, modules, schemas and tables."""
+
+
+class Ref(NamedTuple):
+    """`project` is empty for fleet kinds. Refs sort by kind, project and name."""
+
+    kind: str
+    project: str
+    name: str
+
+    def __str__(self) -> str:
+        if self.project:
+            return f"{self.kind}/{self.project}/{self.name}"
+        return f"{self.kind}/{self.name}"
+
+
+def is_name(text: str) -> bool:
+    """Whether `text` is a legal resource name: plain ASCII lower case, at most 32 characters."""
+    return len(text) <= NAME_LIMIT and _NAME.fullmatch(text) is not None
+
+
+def parse_ref(text: str) -> Ref | None:
+    """Read `kind/project/name`, `kind/name` or `project/name` (an allocation); None if it is none.
+
+    Names of kinds are no legal project names, so the short form is never ambiguous.
+    """
+    parts = text.split("/")
+    if not all(is_name(part) for part in parts[1:]):
+        return None
+    words = KIND_WORDS.values()
+    match parts:
+        case [kind, project, name] if kind in PROJECT_KINDS:
+            return Ref(kind, project, name)
+        case [kind, name] if kind in words:
+            return Ref(kind, "", name) if kind not in PROJECT_KINDS else None
+        case [project, name] if is_name(project):
+            return Ref("allocation", project, name)
+    return None

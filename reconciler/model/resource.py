@@ -1,0 +1,47 @@
+"""Resources: one typed object a ref, as git wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.model.problem import PathPart, Source
+from reconciler.model.ref import Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """`normal` is the JSON form of labels and spec with defaults filled and keyed lists sorted;
+
+    `digest` is its digest. Two spellings of one intent have equal digests.
+    `spec` is the typed form, a dataclass of the kind's own module.
+    """
+
+    ref: Ref
+    spec: Any
+    normal: Mapping[str, Any]
+    digest: str
+    file: str
+    document: int = 0
+    line: int = 1
+    former_name: str = ""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        labels: Mapping[str, str] = self.normal.get("labels", {})
+        return labels
+
+    def source(self, *path: PathPart) -> Source:
+        """A place in this resource's document, to be located when a problem is shown."""
+        return Source(
+            file=self.file, document=self.document, path=path, line=0 if path else self.line
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """`ref` is named at `path` of the document that refers to it."""
+
+    ref: Ref
+    path: tuple[PathPart, ...]

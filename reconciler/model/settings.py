@@ -1,0 +1,58 @@
+"""`gpuaas.yaml`: the settings of one fleet's repository."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshSettings:
+    identity_file: str = ""
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnershipRule:
+    """Files that match `path` (a glob below the spec root) may hold only these kinds, projects."""
+
+    path: str
+    kinds: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishSettings:
+    dir: str = ""
+    ssh_host_suffix: str = ""
+    proxy_jump: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PosixSettings:
+    first_uid: int = 20000
+    first_gid: int = 20000
+    first_subuid: int = 1000000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopSettings:
+    interval_seconds: int = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Paths are relative to `folder`, the absolute path of the folder that holds gpuaas.yaml."""
+
+    folder: str
+    operators: tuple[str, ...]
+    spec_root: str = "specs"
+    state: str = "state"
+    descriptor_key: str = ".gpuaas/descriptor.key"
+    ssh: SshSettings = field(default_factory=SshSettings)
+    ownership: tuple[OwnershipRule, ...] = ()
+    publish: PublishSettings = field(default_factory=PublishSettings)
+    posix: PosixSettings = field(default_factory=PosixSettings)
+    loop: LoopSettings = field(default_factory=LoopSettings)
+    notifications: Mapping[str, str] = field(default_factory=dict)
+    index: Mapping[str, str] = field(default_factory=dict)

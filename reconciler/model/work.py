@@ -1,0 +1,80 @@
+"""Work: what a host is asked to do, and what it answers for each item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.model.evidence import Observation, Proof
+from reconciler.model.plan import Step
+from reconciler.model.problem import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """How a node is reached and what must be true of it before anything is done.
+
+    `root` is absolute; `machine_id` and `host_keys` are empty only for isolation `directory`.
+    """
+
+    node: str
+    address: str
+    root: str
+    isolation: str
+    port: int = 22
+    user: str = ""
+    machine_id: str = ""
+    host_keys: tuple[str, ...] = ()
+    identity_file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostWork:
+    """The ordered steps of one host in one wave."""
+
+    host: Host
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A host's own word on one step; never a proof."""
+
+    step: str
+    node: str
+    verb: str
+    ok: bool
+    changed: bool = False
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    problem: Problem | None = None
+    unknown: bool = False
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostProgress:
+    """One line of live progress: `phase` is connect, converge, observe, done or failed."""
+
+    node: str
+    phase: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutcome:
+    """A step judged: by its receipt, and by the facts read back in a call of their own."""
+
+    step: Step
+    ok: bool
+    changed: bool
+    unknown: bool = False
+    problem: Problem | None = None
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveOutcome:
+    steps: tuple[StepOutcome, ...]
+    observations: tuple[Observation, ...] = ()
+    proofs: tuple[Proof, ...] = ()

@@ -1,0 +1,89 @@
+"""World: everything the store knows, read in one transaction and never changed afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.model.capacity import Claim, Shape
+from reconciler.model.evidence import Observation
+from reconciler.model.lifecycle import Phase, StepState
+from reconciler.model.ref import Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A resource as last applied. `normal` and `digest` are those of the Resource of that time.
+
+    For an allocation: `id`, `login`, `node`, `slots`, and `facts`, the facts its host must show
+    (path → fact); `basis` is the digest of everything these facts were rendered from.
+    """
+
+    ref: Ref
+    normal: Mapping[str, Any]
+    digest: str
+    file: str = ""
+    commit: str = ""
+    applied_at: str = ""
+    generation: int = 1
+    phase: Phase = Phase.ACTIVE
+    protect: bool = False
+    id: str = ""
+    login: str = ""
+    node: str = ""
+    slots: tuple[str, ...] = ()
+    shape: Shape | None = None
+    basis: str = ""
+    facts: Mapping[str, str | None] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenStep:
+    """A step whose end was never written: its outcome is unknown until the host is observed."""
+
+    run: str
+    step: str
+    ref: Ref
+    verb: str
+    node: str
+    state: StepState
+    started: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """`incarnations` holds how often a ref was created; ids are never reused."""
+
+    incarnations: Mapping[Ref, int] = field(default_factory=dict)
+    logins: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspension:
+    """Something that an operator took away for now; `scope` is a ref, `project/x` or `all`."""
+
+    scope: str
+    reason: str
+    actor: str
+    since: str
+    until: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """`serial` is the sequence of the last event that changed recorded, claim or admin state.
+
+    `waiting` maps a ref that found no capacity to the time it was first seen.
+    """
+
+    state_id: str
+    serial: int
+    recorded: Mapping[Ref, Recorded]
+    claims: tuple[Claim, ...] = ()
+    observations: Mapping[str, Observation] = field(default_factory=dict)
+    counters: Counters = field(default_factory=Counters)
+    waiting: Mapping[Ref, str] = field(default_factory=dict)
+    open_steps: tuple[OpenStep, ...] = ()
+    suspensions: tuple[Suspension, ...] = ()

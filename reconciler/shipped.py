@@ -1,0 +1,39 @@
+"""What travels with the program: schemas, playbooks and templates; the only reader of them.
+
+Inside a wheel they lie below `reconciler/_shipped`; an editable install uses the checkout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+
+def folder(name: str) -> Path:
+    """The folder `schemas`, `playbooks` or `templates`; it may be read-only."""
+    package = Path(str(files("reconciler")))
+    inside = package / "_shipped" / name
+    return inside if inside.is_dir() else package.parent / name
+
+
+@cache
+def schemas() -> Mapping[str, str]:
+    """Schema text by its word: a kind's ref word, `settings`, `plan`, …"""
+    suffix = ".schema.json"
+    return {
+        path.name.removesuffix(suffix): path.read_text(encoding="utf-8")
+        for path in sorted(folder("schemas").glob(f"*{suffix}"))
+    }
+
+
+@cache
+def templates() -> Mapping[str, str]:
+    """Template text by its path below `templates/`."""
+    root = folder("templates")
+    return {
+        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
