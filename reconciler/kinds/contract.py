@@ -56,7 +56,7 @@ class Kind(Protocol):
     """The `kind:` of the document."""
 
     FIELD_RULES: Mapping[str, str]
-    """Path in the normal form (`spec.keys[].publicKey`) → live, restart, replace, refuse, none, …"""
+    """Path in the normal form (`spec.keys[].publicKey`) → the change word of its field."""
 
     def parse(self, spec: Mapping[str, Any], name: str) -> Any:
         """The typed spec of a valid document, or of a recorded normal form."""

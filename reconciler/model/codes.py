@@ -1,4 +1,4 @@
-"""Problem codes: the closed list. Each is a stable symbol, documented in docs/reference/problems.md."""
+"""Problem codes: the closed list of stable symbols, each documented for its reader."""
 
 from __future__ import annotations
 

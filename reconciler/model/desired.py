@@ -23,7 +23,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """Where the specs stand: `commit` is empty without a repository; `dirty` = uncommitted edits."""
+    """Where the specs stand: no `commit` without a repository; `dirty` = uncommitted edits."""
 
     commit: str = ""
     branch: str = ""
