@@ -153,6 +153,7 @@ class Plan:
     problems: tuple[Problem, ...] = ()
     figures: FleetFigures = field(default_factory=FleetFigures)
     only: tuple[str, ...] = ()
+    hold_above: Risk | None = None
     next_moment: str = ""
     fingerprint: str = ""
 
