@@ -1,0 +1,101 @@
+"""Looking at hosts: whom to ask, how to reach them, and keeping what they say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from reconciler import shipped
+from reconciler.hosts.evidence import observe
+from reconciler.hosts.executor import RunOptions
+from reconciler.kinds.registry import KINDS
+from reconciler.model.desired import Desired
+from reconciler.model.evidence import Observation
+from reconciler.model.moment import parse_moment
+from reconciler.model.ref import Ref
+from reconciler.model.work import Host
+from reconciler.model.world import World
+from reconciler.operations.wiring import Fleet
+
+
+def refresh(fleet: Fleet) -> tuple[Observation, ...]:
+    """Observe every node now and keep the answers."""
+    desired = fleet.desired()
+    with fleet.writing("refresh") as journal:
+        observations = observe_nodes(fleet, desired, journal.world(), node_names(desired))
+        journal.observe(observations)
+    return observations
+
+
+def observe_nodes(
+    fleet: Fleet, desired: Desired, world: World, names: Iterable[str]
+) -> tuple[Observation, ...]:
+    """Ask the nodes named; a node that is nowhere described is not asked."""
+    hosts = [host for name in sorted(set(names)) if (host := host_of(fleet, desired, world, name))]
+    return observe(hosts, run_options(fleet), at=fleet.now()) if hosts else ()
+
+
+def node_names(desired: Desired) -> tuple[str, ...]:
+    """The nodes that this version can reach, by name."""
+    return tuple(
+        node.ref.name for node in desired.of("node") if not KINDS["node"].unsupported(node)
+    )
+
+
+def stale_nodes(desired: Desired, world: World, now: datetime) -> tuple[str, ...]:
+    """Nodes whose evidence is missing, failed, or older than half the policy's limit.
+
+    Half, so that evidence which was fresh when the plan was shown is still fresh when it is
+    applied.
+    """
+    policy = desired.get("policy", "fleet")
+    minutes = policy.spec.evidence.max_age_minutes if policy else 60
+    oldest = now - timedelta(minutes=minutes / 2)
+    return tuple(
+        name for name in node_names(desired) if not _is_fresh(world.observations.get(name), oldest)
+    )
+
+
+def _is_fresh(observation: Observation | None, oldest: datetime) -> bool:
+    if observation is None or observation.facts is None or observation.problem:
+        return False
+    at = parse_moment(observation.at)
+    return at is not None and at >= oldest
+
+
+def host_of(fleet: Fleet, desired: Desired, world: World, name: str) -> Host | None:
+    """How to reach a node: as git says, else as last recorded (its spec may be broken just now)."""
+    ref = Ref("node", "", name)
+    resource = desired.resources.get(ref)
+    if resource is not None:
+        return _host(fleet, name, resource.spec)
+    recorded = world.recorded.get(ref)
+    if recorded is not None:
+        return _host(fleet, name, KINDS["node"].parse(recorded.normal["spec"], name))
+    return None
+
+
+def _host(fleet: Fleet, name: str, spec: Any) -> Host:
+    identity, ssh = spec.identity, spec.ssh
+    return Host(
+        node=name,
+        address=spec.address,
+        root=str(Path(fleet.folder, spec.root)),
+        isolation=spec.isolation,
+        port=ssh.port,
+        user=ssh.user,
+        machine_id=identity.machine_id if identity else "",
+        host_keys=identity.host_keys if identity else (),
+        identity_file=fleet.settings.ssh.identity_file,
+    )
+
+
+def run_options(fleet: Fleet) -> RunOptions:
+    return RunOptions(
+        run_dir=fleet.state / "runs",
+        playbooks=shipped.folder("playbooks"),
+        python=sys.executable,
+    )

@@ -1,0 +1,79 @@
+"""`plan`, from the files to the plan: read, snapshot, compare, place, order."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from reconciler import shipped
+from reconciler.model.desired import Desired
+from reconciler.model.plan import Plan, Risk
+from reconciler.model.problem import refuse
+from reconciler.model.world import World
+from reconciler.operations import observing
+from reconciler.operations.wiring import Fleet, without_collector
+from reconciler.planner import planner
+from reconciler.specs.library import origins
+from reconciler.store.snapshot import read_world
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """`only` are refs to limit the plan to; `hold_above` holds changes of a higher risk."""
+
+    only: tuple[str, ...] = ()
+    refresh: bool = False
+    hold_above: Risk | None = None
+
+
+def make_plan(fleet: Fleet, options: PlanOptions) -> Plan:
+    """What would change and why. Writes nothing, except that `refresh` keeps what hosts said."""
+    if options.refresh:
+        observing.refresh(fleet)
+    with without_collector():
+        with fleet.reading() as database:
+            world = read_world(database)
+        return plan_from(fleet, fleet.desired(), world, options)
+
+
+def plan_from(fleet: Fleet, desired: Desired, world: World, options: PlanOptions) -> Plan:
+    """The plan over specs and state already in hand."""
+    plan = planner.plan(
+        planner.PlanRequest(
+            desired=desired,
+            world=world,
+            now=fleet.now(),
+            templates=shipped.templates(),
+            sign=signer(fleet),
+            origins=partial(origins, fleet.settings),
+            only=options.only,
+            hold_above=options.hold_above,
+        )
+    )
+    return replace(plan, hold_above=options.hold_above)
+
+
+def signer(fleet: Fleet) -> Callable[[str], str]:
+    """HMAC-SHA256 by the key of this control machine (rule 21); the key is read when first needed.
+
+    Raises ProblemError `descriptor_key_missing` then, if there is none.
+    """
+
+    def sign(text: str) -> str:
+        return hmac.new(_descriptor_key(fleet), text.encode(), "sha256").hexdigest()
+
+    return sign
+
+
+def _descriptor_key(fleet: Fleet) -> bytes:
+    path = fleet.folder / fleet.settings.descriptor_key
+    try:
+        return bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except (OSError, ValueError) as error:
+        raise refuse(
+            "descriptor_key_missing",
+            f"{fleet.settings.descriptor_key}: no key to sign host descriptors with",
+            "restore the file from your backup, or make one: gpuaas state init",
+        ) from error
