@@ -1,0 +1,55 @@
+# make demo   see it work: a small fleet on this machine, no root needed
+# make test   everything; installs what it needs itself
+# make check  the quick part: static checks and unit tests
+# make bench  measure; BENCH_SCALE=0.01 for a short look
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+HOST_CODE := $(wildcard playbooks/library playbooks/module_utils)
+
+.PHONY: help demo test check static unit walk wheel bench lock clean
+
+help:
+	@sed -n 's/^# \(make .*\)/  \1/p' Makefile
+
+.venv/.ready-run .venv/.ready-dev: .venv/.ready-%: requirements.lock pyproject.toml .ci/prepare
+	@.ci/prepare $*
+
+demo: .venv/.ready-run
+	@$(BIN)/python tests/demo.py
+
+test: check walk wheel
+
+check: static unit
+
+# Code that runs on hosts is held to Python 3.9: its syntax by ruff, its types by mypy at the
+# oldest version mypy knows, its library calls by tests/test_architecture.py.
+static: .venv/.ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff check --target-version py39 --extend-select FA102 playbooks
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(if $(HOST_CODE),MYPYPATH=playbooks/module_utils:playbooks/library $(BIN)/mypy --python-version 3.10 $(HOST_CODE))
+	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/ansible-lint playbooks
+
+unit: .venv/.ready-dev
+	$(BIN)/pytest -m "not walk and not wheel"
+
+walk: .venv/.ready-dev
+	$(BIN)/pytest -m walk
+
+wheel: .venv/.ready-dev
+	$(BIN)/pytest -m wheel
+
+bench: .venv/.ready-dev
+	@$(BIN)/python -m tests.bench $(BENCH)
+
+lock:
+	@.ci/prepare dev
+	@(sed -n '/^#/p' requirements.lock; $(BIN)/pip freeze --exclude-editable) > .venv/lock
+	@mv .venv/lock requirements.lock
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
