@@ -7,7 +7,7 @@ other, they meet in Desired and World.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -35,6 +35,8 @@ class Context:
     """HMAC of a text by the control machine's descriptor key (rule 21), as hex."""
     origins: Mapping[str, Origin]
     """File → the commit that last changed it, for the files of changed resources."""
+    template_digests: Mapping[str, str] = field(default_factory=dict)
+    """Template → digest of its text: part of a basis, so that a new wording reaches the hosts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from reconciler.model.canonical import digest
+from reconciler.model.canonical import digest, text_digest
 from reconciler.model.capacity import Placement, Shape
 from reconciler.model.codec import encode
 from reconciler.model.desired import Origin, Revision
@@ -66,6 +66,11 @@ class Step:
     order: Order
     item: Mapping[str, Any]
     expected: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def step_id(node: str, verb: str, ref: Ref, incarnation: str = "") -> str:
+    """Steps are unique by host, verb and ref; only a replace works on two incarnations of a ref."""
+    return text_digest(f"{node}\n{verb}\n{ref}\n{incarnation}").removeprefix("sha256:")[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

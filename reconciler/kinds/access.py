@@ -1,0 +1,162 @@
+"""Access: which keys open one allocation at one moment, worked out anew from current input.
+
+Nothing is remembered here, so a key, a grant, a member or a person that is gone or past its time
+opens nothing, whatever was written before. `desired` must hold the last recorded form of
+resources that are frozen: a broken file is no reason to shut somebody out.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from reconciler.kinds.ssh_key import SshKey, parse_public_key
+from reconciler.model.desired import Desired
+from reconciler.model.moment import parse_moment
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
+
+OPEN_ENDED = "none"
+"""What stands in `expiresAt` for *never ends by itself*."""
+
+NO_FORWARDING = ("no-agent-forwarding", "no-port-forwarding", "no-X11-forwarding")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyLine:
+    """One line of a key file; `cause` is the allocation or the grant that lets the user in."""
+
+    user: str
+    key_id: str
+    fingerprint: str
+    line: str
+    cause: Ref
+
+
+def key_lines(allocation: Resource, desired: Desired, now: datetime) -> tuple[KeyLine, ...]:
+    """Every line of the allocation's key file, sorted; equal lines stand once.
+
+    A key that two people share gives a line for each of them, so that it stays as long as one
+    of them may log in.
+    """
+    members = _members(allocation.ref.project, desired)
+    lines: dict[str, KeyLine] = {}
+    for entry in _entries(allocation, desired, now):
+        if entry.user in members:
+            for line in _lines(entry, desired, now):
+                lines.setdefault(line.line, line)
+    return tuple(sorted(lines.values(), key=lambda one: (one.user, one.key_id, one.line)))
+
+
+def in_force(grant: Resource, now: datetime) -> bool:
+    """Whether its time is not over; a grant whose end cannot be read is over."""
+    return _lasts(grant.spec.expires_at, now)
+
+
+def next_change(desired: Desired, now: datetime) -> datetime | None:
+    """The earliest time after `now` at which a grant or a key of somebody ends by itself."""
+    ends = [grant.spec.expires_at for grant in desired.resources.values() if _is_grant(grant)]
+    for user in desired.resources.values():
+        if user.ref.kind == "user":
+            ends.extend(key.expires_at for key in user.spec.keys if key.expires_at)
+    moments = [moment for end in ends if (moment := parse_moment(end)) and moment > now]
+    return min(moments, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """Why one user may log in; `keys` empty = all of his; `options` None = unsound, so no line."""
+
+    user: str
+    cause: Ref
+    keys: tuple[str, ...] = ()
+    options: str | None = ""
+
+
+def _entries(allocation: Resource, desired: Desired, now: datetime) -> Iterator[_Entry]:
+    for user in allocation.spec.access:
+        yield _Entry(user=user, cause=allocation.ref)
+    for grant in _grants(_Same(desired)).get(allocation.ref, ()):
+        if grant.spec.privilege == "login" and in_force(grant, now):
+            spec = grant.spec
+            yield _Entry(
+                user=spec.user, cause=grant.ref, keys=spec.keys, options=_options(spec.options)
+            )
+
+
+def _lines(entry: _Entry, desired: Desired, now: datetime) -> Iterator[KeyLine]:
+    user = desired.get("user", entry.user)
+    if user is None or user.spec.state != "active" or entry.options is None:
+        return
+    for key in user.spec.keys:
+        if entry.keys and key.id not in entry.keys:
+            continue
+        if key.expires_at and not _lasts(key.expires_at, now):
+            continue
+        parsed = parse_public_key(key.public_key)
+        if isinstance(parsed, SshKey):
+            # The line is rebuilt: of the text that somebody wrote, only decoded bytes go on.
+            line = f"{parsed.type} {parsed.blob} {entry.user}/{key.id}"
+            yield KeyLine(
+                user=entry.user,
+                key_id=key.id,
+                fingerprint=parsed.fingerprint,
+                line=f"{entry.options} {line}" if entry.options else line,
+                cause=entry.cause,
+            )
+
+
+def _options(options: Any) -> str | None:
+    """sshd's own options for a grant's; None if an address is none: then nobody gets in by it."""
+    # ip_network lets a scope through (`fe80::1%anything`), quotes and commas included.
+    if any("%" in text for text in options.from_):
+        return None
+    try:
+        networks = [str(ipaddress.ip_network(text, strict=False)) for text in options.from_]
+    except ValueError:
+        return None
+    words = [f'from="{",".join(sorted(networks))}"'] if networks else []
+    return ",".join(words if options.forwarding else [*words, *NO_FORWARDING])
+
+
+def _members(project: str, desired: Desired) -> frozenset[str]:
+    found = desired.get("project", project)
+    return frozenset(member.user for member in found.spec.members) if found else frozenset()
+
+
+def _lasts(end: str, now: datetime) -> bool:
+    if end == OPEN_ENDED:
+        return True
+    moment = parse_moment(end)
+    return moment is not None and now < moment
+
+
+def _is_grant(resource: Resource) -> bool:
+    return resource.ref.kind == "grant"
+
+
+class _Same:
+    """Desired as a key by identity: it is frozen, and far too big to be hashed by value."""
+
+    def __init__(self, desired: Desired) -> None:
+        self.desired = desired
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.desired is self.desired
+
+    def __hash__(self) -> int:
+        return id(self.desired)
+
+
+@lru_cache(maxsize=2)
+def _grants(same: _Same) -> Mapping[Ref, tuple[Resource, ...]]:
+    """Grants by their allocation: looking through all of them for each would be quadratic."""
+    found: dict[Ref, list[Resource]] = {}
+    for grant in sorted(filter(_is_grant, same.desired.resources.values()), key=lambda r: r.ref):
+        ref = Ref("allocation", grant.ref.project, grant.spec.allocation)
+        found.setdefault(ref, []).append(grant)
+    return {ref: tuple(grants) for ref, grants in found.items()}

@@ -1,0 +1,249 @@
+"""Allocation: the compute that a project asks for, as an outcome (a SKU), never as a host.
+
+What it looks like on its host is `allocation_host`; who may log in is `access`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from reconciler.kinds.access import OPEN_ENDED
+from reconciler.kinds.allocation_host import basis, expected, steps
+from reconciler.model.capacity import Isolation, Need, Shape
+from reconciler.model.codec import decode
+from reconciler.model.desired import Desired
+from reconciler.model.moment import parse_moment
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Reference, Resource
+
+__all__ = [
+    "FIELD_RULES",
+    "NAME",
+    "AllocationSpec",
+    "basis",
+    "check",
+    "expected",
+    "needs",
+    "parse",
+    "refs",
+    "steps",
+    "unsupported",
+]
+
+NAME = "Allocation"
+
+FIELD_RULES: Mapping[str, str] = {
+    "labels": "live",
+    "spec.sku": "replace",
+    "spec.owner": "live",
+    "spec.access[]": "live",
+    "spec.storage[].name": "live",
+    "spec.storage[].mountPath": "live",
+    "spec.storage[].mode": "live",
+    "spec.runtimes[].bundle": "live",
+    "spec.runtimes[].version": "live",
+    "spec.restart.generation": "restart",
+    "spec.restart.reason": "none",
+    "spec.expiresAt": "live",
+    "spec.waitUntil": "none",
+    "spec.protect": "live",
+    "spec.node": "replace",
+}
+
+
+class MountMode(StrEnum):
+    READ_ONLY = "ro"
+    READ_WRITE = "rw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    name: str
+    mount_path: str
+    mode: MountMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    bundle: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    generation: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationSpec:
+    """None = not stated. `access` is sorted; `runtimes` keeps its order, the first is default."""
+
+    sku: str
+    owner: str
+    access: tuple[str, ...]
+    storage: tuple[Attachment, ...] = ()
+    runtimes: tuple[Runtime, ...] = ()
+    restart: Restart = field(default_factory=Restart)
+    expires_at: str | None = None
+    wait_until: str | None = None
+    protect: bool = False
+    node: str | None = None
+
+
+def parse(spec: Mapping[str, Any], name: str) -> AllocationSpec:
+    """The owner alone has access, and storage lies at `/data/<name>`, unless stated otherwise."""
+    storage = [
+        {"mountPath": f"/data/{attachment['name']}", **attachment}
+        for attachment in sorted(spec.get("storage", ()), key=lambda entry: str(entry["name"]))
+    ]
+    access = sorted(spec.get("access", [spec["owner"]]))
+    return decode(AllocationSpec, {**spec, "access": access, "storage": storage})
+
+
+def refs(resource: Resource) -> Iterator[Reference]:
+    spec, project = _spec(resource), resource.ref.project
+    yield Reference(ref=Ref("project", "", project), path=("metadata", "project"))
+    yield Reference(ref=Ref("sku", "", spec.sku), path=("spec", "sku"))
+    yield Reference(ref=Ref("user", "", spec.owner), path=("spec", "owner"))
+    for user in spec.access:
+        if user != spec.owner:
+            yield Reference(ref=Ref("user", "", user), path=("spec", "access"))
+    for attachment in spec.storage:
+        ref = Ref("storage", project, attachment.name)
+        yield Reference(ref=ref, path=("spec", "storage"))
+    for bundle in sorted({runtime.bundle for runtime in spec.runtimes}):
+        yield Reference(ref=Ref("bundle", "", bundle), path=("spec", "runtimes"))
+    if spec.node is not None:
+        yield Reference(ref=Ref("node", "", spec.node), path=("spec", "node"))
+
+
+def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+    """Members, entitlements, lease and mounts. A deprecated SKU is the planner's question: what
+
+    runs on one may stay.
+    """
+    project = desired.get("project", resource.ref.project)
+    if project is not None:
+        yield from _check_members(resource, project)
+        yield from _check_entitled(resource, project)
+        yield from _check_lease(resource, project)
+    yield from _check_moments(resource)
+    yield from _check_mounts(resource)
+
+
+def unsupported(resource: Resource) -> str:
+    """Only what is stated counts: a default promises nothing that is not kept."""
+    spec = _spec(resource)
+    stated = {
+        "storage": bool(spec.storage),
+        "runtimes": bool(spec.runtimes),
+        "restart.generation above 0": spec.restart.generation > 0,
+        "expiresAt": spec.expires_at is not None,
+        "waitUntil": spec.wait_until is not None,
+    }
+    return ", ".join(word for word, is_stated in stated.items() if is_stated)
+
+
+def needs(resource: Resource, desired: Desired) -> Need | None:
+    """None while its SKU or its project cannot be read: then nobody can say what it needs."""
+    spec = _spec(resource)
+    sku = desired.get("sku", spec.sku)
+    project = desired.get("project", resource.ref.project)
+    if sku is None or project is None:
+        return None
+    shape = Shape(sku.spec.shape)
+    return Need(
+        ref=resource.ref,
+        sku=spec.sku,
+        shape=shape,
+        slots=0 if shape is Shape.BAREMETAL else sku.spec.slots,
+        families=tuple(sku.spec.families),
+        isolation=tuple(Isolation(word) for word in sku.spec.isolation),
+        min_cpus_per_slot=sku.spec.min_cpus_per_slot,
+        min_memory_gib_per_slot=sku.spec.min_memory_gib_per_slot,
+        rdma=sku.spec.rdma,
+        tenant=project.spec.tenant,
+        project=resource.ref.project,
+        pin=spec.node or "",
+    )
+
+
+def _spec(resource: Resource) -> AllocationSpec:
+    spec: AllocationSpec = resource.spec
+    return spec
+
+
+def _check_members(resource: Resource, project: Resource) -> Iterator[Problem]:
+    spec = _spec(resource)
+    members = {member.user for member in project.spec.members}
+    asked = {spec.owner: "owner"} | {user: "access" for user in spec.access if user != spec.owner}
+    for user, place in asked.items():
+        if user not in members:
+            yield Problem(
+                code="not_a_member",
+                message=f"{user} is no member of project {project.ref.name}",
+                hint=f"add {user} to its members ({project.file}), or name one of: "
+                + ", ".join(sorted(members)),
+                source=resource.source("spec", place),
+                ref=str(resource.ref),
+            )
+
+
+def _check_entitled(resource: Resource, project: Resource) -> Iterator[Problem]:
+    wanted = _spec(resource).sku
+    entitled: Iterable[str] = project.spec.entitlements.skus
+    if wanted not in entitled:
+        yield Problem(
+            code="not_entitled",
+            message=f"project {project.ref.name} is not entitled to SKU {wanted}",
+            hint=f"entitled: {', '.join(entitled) or 'nothing'}; operators add to it ({project.file})",
+            source=resource.source("spec", "sku"),
+            ref=str(resource.ref),
+        )
+
+
+def _check_lease(resource: Resource, project: Resource) -> Iterator[Problem]:
+    """How long an end may lie ahead depends on the time of the create: the planner's question."""
+    lease = project.spec.lease
+    open_ended = lease is not None and lease.may_be_open_ended
+    if _spec(resource).expires_at == OPEN_ENDED and not open_ended:
+        yield Problem(
+            code="lease_too_long",
+            message=f"project {project.ref.name} may not keep allocations without an end",
+            hint="state a time, or leave expiresAt out to get the project's default",
+            source=resource.source("spec", "expiresAt"),
+            ref=str(resource.ref),
+        )
+
+
+def _check_moments(resource: Resource) -> Iterator[Problem]:
+    spec = _spec(resource)
+    stated = {"expiresAt": spec.expires_at, "waitUntil": spec.wait_until}
+    for place, text in stated.items():
+        if text not in (None, OPEN_ENDED) and parse_moment(str(text)) is None:
+            yield Problem(
+                code="document_rejected",
+                message=f"{text!r} is no time of the calendar",
+                hint='write it as "2027-01-31T00:00:00Z"',
+                source=resource.source("spec", place),
+                ref=str(resource.ref),
+            )
+
+
+def _check_mounts(resource: Resource) -> Iterator[Problem]:
+    taken: dict[str, str] = {}
+    for attachment in _spec(resource).storage:
+        first = taken.setdefault(attachment.mount_path.rstrip("/"), attachment.name)
+        if first != attachment.name:
+            yield Problem(
+                code="mount_path_unsound",
+                message=f"{first} and {attachment.name} are both at {attachment.mount_path}",
+                hint="give each attachment a mountPath of its own",
+                source=resource.source("spec", "storage"),
+                ref=str(resource.ref),
+            )
