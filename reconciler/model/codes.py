@@ -138,6 +138,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         # command line
         "usage": "The command line is not understood",
         "not_found": "Nothing has this ref",
+        "output_unwritable": "The output cannot be written",
         "internal_error": "A defect in gpuaas",
     }
 )

@@ -1,0 +1,90 @@
+"""The one boundary: any error becomes problems on the right stream, and an exit code."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+import click
+
+from reconciler.cli import crash
+from reconciler.cli.command import open_session
+from reconciler.cli.exit_codes import Exit, of_problems
+from reconciler.cli.options import Options
+from reconciler.cli.screen import Screen
+from reconciler.cli.views import problems as problems_view
+from reconciler.cli.views.documents import document
+from reconciler.model.problem import Problem, ProblemError
+
+
+def refuse(error: BaseException, arguments: Sequence[str], options: Options) -> int:
+    """Show what ended the command; with `-o json` even that is one document."""
+    problems = problems_of(error)
+    code = of_problems(problems) or Exit.ERROR
+    options.format = asked_format(arguments)
+    session = open_session(options)
+    try:
+        if session.wants_document:
+            shown = document(command_name(arguments), code, problems=problems)
+            session.screen.document(shown, compact=session.format == "jsonl")
+        else:
+            session.screen.tell(problems_view.refusal(problems))
+    except ProblemError as failed:
+        _last_words(session.screen, failed.problems)
+    return int(code)
+
+
+def problems_of(error: BaseException) -> tuple[Problem, ...]:
+    """Any error as problems; one that nobody foresaw leaves its traceback in a file."""
+    if isinstance(error, ProblemError) and error.problems:
+        return error.problems
+    if isinstance(error, click.ClickException):
+        return (_usage(error),)
+    if isinstance(error, (click.Abort, KeyboardInterrupt)):
+        return (Problem(code="interrupted", message="stopped on request"),)
+    return (crash.report(error),)
+
+
+def asked_format(arguments: Sequence[str]) -> str:
+    """The value of `-o` on a command line that may be wrong elsewhere; else `text`."""
+    found = "text"
+    for number, here in enumerate(arguments):
+        if here == "--":
+            break
+        if here in ("-o", "--output"):
+            found = "".join(arguments[number + 1 : number + 2])
+        elif here.startswith("--output="):
+            found = here.removeprefix("--output=")
+        elif here.startswith("-o"):
+            found = here.removeprefix("-o")
+    return found
+
+
+def command_name(arguments: Iterable[str]) -> str:
+    """The first word that is no option: good enough to say what was refused."""
+    return next((word for word in arguments if not word.startswith("-")), "")
+
+
+def _usage(error: click.ClickException) -> Problem:
+    context = getattr(error, "ctx", None)
+    known = context.command.list_commands(context) if _is_group(context) else ()
+    wrong = getattr(error, "command_name", "")
+    near = difflib.get_close_matches(wrong, known, n=1) if wrong else []
+    return Problem(
+        code="usage",
+        message=error.format_message().rstrip("."),
+        hint=(f"did you mean {near[0]}? " if near else "")
+        + f"see: {context.command_path if context else 'gpuaas'} --help",
+    )
+
+
+def _is_group(context: click.Context | None) -> bool:
+    return context is not None and isinstance(context.command, click.Group)
+
+
+def _last_words(screen: Screen, problems: Sequence[Problem]) -> None:
+    """Standard output failed; if standard error fails too, the exit code has to say it."""
+    try:
+        screen.tell(problems_view.refusal(problems))
+    except ProblemError:
+        return

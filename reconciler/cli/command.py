@@ -1,0 +1,86 @@
+"""What every command has in common: it gets a Session, returns a Reply, and is shown one way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reconciler.cli.exit_codes import Exit
+from reconciler.cli.options import Options, format_option, global_options
+from reconciler.cli.screen import Screen
+from reconciler.cli.text import Line
+from reconciler.cli.views.documents import document
+from reconciler.model.problem import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Where a command works and on which screen; `folder` is None unless it was stated."""
+
+    screen: Screen
+    folder: Path | None
+    format: str
+
+    @property
+    def wants_document(self) -> bool:
+        return self.format in ("json", "jsonl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A command's answer. `lines` are its text and may be lazy; `result` is its JSON form,
+
+    encoded only if it is asked for. `raw` is shown instead of lines where it is given.
+    """
+
+    code: Exit = Exit.DONE
+    lines: Iterable[Line] = ()
+    result: Any = None
+    problems: tuple[Problem, ...] = ()
+    raw: str = ""
+
+
+class Command(click.Command):
+    """A click command whose function takes a Session first and returns a Reply."""
+
+    def invoke(self, ctx: click.Context) -> int:
+        session = open_session(ctx.obj)
+        reply: Reply = ctx.invoke(self.callback, session, **ctx.params)  # type: ignore[arg-type]
+        if session.wants_document:
+            name = ctx.command_path.removeprefix("gpuaas ")
+            shown = document(name, reply.code, problems=reply.problems, result=reply.result)
+            session.screen.document(shown, compact=session.format == "jsonl")
+        elif reply.raw:
+            session.screen.raw(reply.raw)
+        else:
+            session.screen.show(reply.lines)
+        return int(reply.code)
+
+
+def open_session(options: Options) -> Session:
+    return Session(
+        screen=Screen(color=options.color),
+        folder=Path(options.folder) if options.folder else None,
+        format=options.format,
+    )
+
+
+def command(
+    name: str, *formats: str, parent: click.Group | None = None
+) -> Callable[[Callable[..., Reply]], Command]:
+    """The decorator of a command's function; `formats` are the choices of its `-o`."""
+
+    def decorate(function: Callable[..., Reply]) -> Command:
+        made = click.command(name, cls=Command)(function)
+        if formats:
+            made.params.append(format_option(*formats))
+        made.params.extend(global_options(hidden=True))
+        if parent is not None:
+            parent.add_command(made)
+        return made
+
+    return decorate

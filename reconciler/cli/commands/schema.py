@@ -1,0 +1,19 @@
+"""`gpuaas schema`."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.operations import validating
+
+
+@command("schema")
+@click.argument("kind")
+def schema(session: Session, kind: str) -> Reply:
+    """Print the JSON Schema of a kind.
+
+    KIND is the word of a document (`Allocation`) or of a ref (`allocation`); also `settings` for
+    gpuaas.yaml and `plan`, `problems`, `status` for the documents that -o json prints.
+    """
+    return Reply(raw=validating.schema(kind))

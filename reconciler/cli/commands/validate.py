@@ -1,0 +1,51 @@
+"""`gpuaas validate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.exit_codes import of_problems
+from reconciler.cli.text import BLANK, Line, Span, Style, line
+from reconciler.cli.views import problems as problems_view
+from reconciler.operations import validating
+from reconciler.operations.validating import Validated
+
+
+@command("validate", "text", "json")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
+def validate(session: Session, paths: tuple[Path, ...]) -> Reply:
+    """Check spec files and show every problem at its place.
+
+    Without PATH all files of the fleet are checked; with it, only these files, but still against
+    the whole fleet. Neither state nor hosts are touched.
+    """
+    found = validating.validate(session.folder, paths)
+    return Reply(
+        code=of_problems(found.problems),
+        problems=found.problems,
+        lines=_lines(found),
+        result={
+            "files": found.files,
+            "documents": found.documents,
+            "kinds": found.kinds,
+            "ignored": found.ignored,
+        },
+    )
+
+
+def _lines(found: Validated) -> Iterator[Line]:
+    if found.problems:
+        yield from problems_view.lines(found.problems)
+        yield BLANK
+    for name in found.ignored:
+        yield line(f"ignored: {name}")
+    kinds = " · ".join(f"{number} {kind}" for kind, number in found.kinds.items())
+    sound = f"{found.documents} sound documents in {found.files} files"
+    yield line(f"{sound}: {kinds}" if kinds else sound, hang=2)
+    errors = problems_view.count(found.problems)
+    failed = any(problem.is_error for problem in found.problems)
+    yield line(Span(errors or "no problems", Style.BAD if failed else Style.GOOD))

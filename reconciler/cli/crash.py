@@ -1,0 +1,37 @@
+"""What is left of an error that nobody foresaw: a file for its finder, one line for the user."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+
+from reconciler import __version__
+from reconciler.model.problem import Problem
+
+
+def report(error: BaseException) -> Problem:
+    """Keep the traceback in a file of the user's own; with GPUAAS_DEBUG set show it as well."""
+    text = f"gpuaas {__version__}, Python {sys.version}\n" + "".join(
+        traceback.format_exception(error)
+    )
+    if os.environ.get("GPUAAS_DEBUG") and sys.stderr is not None:
+        sys.stderr.write(text)
+    kept = _keep(text)
+    return Problem(
+        code="internal_error",
+        message=f"{type(error).__name__}: {error}",
+        hint=f"please report this defect with {kept}" if kept else "GPUAAS_DEBUG=1 shows more",
+    )
+
+
+def _keep(text: str) -> str:
+    """The file's name, readable by its owner alone; empty if there is no place for it."""
+    try:
+        number, name = tempfile.mkstemp(prefix="gpuaas-error-", suffix=".log")
+        with os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+    except OSError:
+        return ""
+    return name

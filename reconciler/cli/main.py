@@ -1,0 +1,111 @@
+"""`gpuaas`: the table of commands and the way from arguments to an exit code.
+
+Only the command that is called is loaded, so that start-up stays near that of click alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import NoReturn
+
+import click
+
+from reconciler import __version__
+from reconciler.cli.exit_codes import Exit
+from reconciler.cli.options import Options, global_options
+
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "init": "Make a new fleet: settings, starter specs, state and key.",
+        "validate": "Check spec files and show every problem at its place.",
+        "schema": "Print the JSON Schema of a kind.",
+        "plan": "Show what would change, where and why.",
+        "apply": "Do exactly what a plan shows, after a yes.",
+        "status": "Show the fleet and its allocations.",
+        "show": "Show everything known about one resource.",
+        "explain": "Say for every node why it can or cannot take an allocation.",
+        "events": "Show who changed what, when and by which commit.",
+        "nodes": "List nodes: what they are and when they last answered.",
+        "slots": "List slots: who holds them, or why they are not free.",
+        "capacity": "Show what is free for each SKU.",
+        "state": "Make, check, back up and restore the state.",
+        "version": "Show the versions of the program and its formats.",
+        "completion": "Print the completion script of a shell.",
+    }
+)
+"""Each stands in `commands/` as a module and function of its name; help keeps this order."""
+
+ALIASES: Mapping[str, str] = MappingProxyType({"node": "nodes", "slot": "slots", "event": "events"})
+
+
+class NoSuchCommand(click.UsageError):
+    """Names the word, so that the boundary can name the nearest command."""
+
+    def __init__(self, name: str, ctx: click.Context) -> None:
+        super().__init__(f"there is no command {name!r}", ctx)
+        self.command_name = name
+
+
+class Commands(click.Group):
+    """The commands by name, loaded when called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        name = ALIASES.get(cmd_name, cmd_name)
+        if name not in COMMANDS:
+            return None
+        found: click.Command = getattr(import_module(f"reconciler.cli.commands.{name}"), name)
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = ALIASES.get(args[0], args[0])
+        if name not in COMMANDS and not name.startswith("-"):
+            raise NoSuchCommand(name, ctx)
+        return super().resolve_command(ctx, [name, *args[1:]])
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command("gpuaas", cls=Commands, invoke_without_command=True)
+@click.version_option(__version__, message="gpuaas %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """GPU allocations on real hosts, from YAML specs in git.
+
+    `gpuaas plan` says what would change and why; `gpuaas apply` does exactly that. A REF is
+    kind/project/name, kind/name for what belongs to the fleet, or project/name for an allocation.
+
+    Exit codes: 0 done or nothing to do, 1 error, 2 changes and 4 drift only (both with
+    --detailed-exitcode), 3 blocked, 5 held for approval, 64 wrong usage, 130 interrupted; of
+    several, the first of 1, 3, 5, 2, 4, 0 counts.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        ctx.exit(Exit.USAGE)
+
+
+cli.params.extend(global_options())
+
+
+def main() -> NoReturn:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """One command line, from arguments to exit code. Nothing is raised."""
+    options = Options()
+    try:
+        code: int = cli.main(list(arguments), "gpuaas", standalone_mode=False, obj=options)
+        return code
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the boundary
+        refused: int = import_module("reconciler.cli.boundary").refuse(error, arguments, options)
+        return refused

@@ -1,0 +1,132 @@
+"""The screen: the only writer of standard output and standard error.
+
+Standard output carries the answer alone; notes, questions and progress go to standard error.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from reconciler.cli.text import SYMBOLS, Line, render
+from reconciler.model.problem import refuse
+
+PROBE = "·≠…×→≤"
+
+
+class Screen:
+    """Never fails for a character that the output cannot encode, nor for a reader that left."""
+
+    def __init__(self, *, color: bool = True) -> None:
+        self._out = _tolerant(sys.stdout)
+        self._err = _tolerant(sys.stderr)
+        self._color = color and "NO_COLOR" not in os.environ
+        self.left = False
+        """Whether the reader of standard output went away."""
+
+    def without_color(self) -> None:
+        self._color = False
+
+    def show(self, lines: Iterable[Line]) -> None:
+        """Lines of the answer."""
+        self._write(self._out, self._rendered(lines, self._out))
+
+    def tell(self, lines: Iterable[Line]) -> None:
+        """Lines about the answer, for the person who watches."""
+        self._write(self._err, self._rendered(lines, self._err))
+
+    def document(self, value: Any, *, compact: bool = False) -> None:
+        """One JSON document: pure ASCII, whatever the locale and whatever a spec holds."""
+        self._write(self._out, json.dumps(value, indent=None if compact else 2) + "\n")
+
+    def raw(self, text: str) -> None:
+        """Text that is the answer itself: a schema, a completion script, Markdown."""
+        self._write(self._out, text if text.endswith("\n") else text + "\n")
+
+    def ask(self, question: Line) -> str:
+        """A line typed by a person, '' at the end of input. Only where `can_ask`."""
+        self._write(self._err, self._rendered([question], self._err).removesuffix("\n") + " ")
+        return sys.stdin.readline().strip()
+
+    @property
+    def can_ask(self) -> bool:
+        """A question needs a person: one terminal to read from and one to write to."""
+        return _is_terminal(sys.stdin) and _is_terminal(self._err)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether progress may be drawn in place."""
+        return _is_terminal(self._err) and os.environ.get("TERM") != "dumb"
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal that shows the answer; 0 where lines must not be broken."""
+        return _columns(self._out)
+
+    def _rendered(self, lines: Iterable[Line], stream: TextIO | None) -> str:
+        color = self._color and _is_terminal(stream)
+        width = _columns(stream)
+        text = "".join(f"{render(one, width=width, color=color)}\n" for one in lines)
+        return text if _encodes(stream, PROBE) else text.translate(SYMBOLS)
+
+    def _write(self, stream: TextIO | None, text: str) -> None:
+        if stream is None or (stream is self._out and self.left):
+            return
+        try:
+            stream.write(text)
+            stream.flush()
+        except BrokenPipeError:
+            self._reader_left(stream)
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                self._reader_left(stream)
+                return
+            _silence(stream)
+            raise refuse(
+                "output_unwritable", f"the output cannot be written: {error.strerror}"
+            ) from error
+
+    def _reader_left(self, stream: TextIO) -> None:
+        self.left = self.left or stream is self._out
+        _silence(stream)
+
+
+def _silence(stream: TextIO) -> None:
+    """Let what is still buffered go nowhere, so that Python's own end stays quiet."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        return
+
+
+def _tolerant(stream: TextIO | None) -> TextIO | None:
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+    return stream
+
+
+def _encodes(stream: TextIO | None, text: str) -> bool:
+    try:
+        text.encode(getattr(stream, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+def _columns(stream: TextIO | None) -> int:
+    return shutil.get_terminal_size().columns if _is_terminal(stream) else 0

@@ -1,0 +1,1 @@
+"""Views turn what operations return into lines or Markdown; they decide nothing."""
