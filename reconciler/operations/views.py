@@ -1,0 +1,143 @@
+"""What reading commands answer, as frozen data; the JSON view is the codec's encoding of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.model.capacity import Candidate, Need, Placement
+from reconciler.model.event import Event
+from reconciler.model.problem import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """`age` is the seconds since the node last answered; None = never."""
+
+    name: str
+    posture: str
+    family: str
+    isolation: str
+    slots: int
+    held: int
+    free: int
+    admin: str = "active"
+    reason: str = ""
+    age: int | None = None
+    source: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotRow:
+    node: str
+    slot: str
+    state: str
+    cause: str = ""
+    since: str = ""
+    allocation: str = ""
+    gpu: str = ""
+    model: str = ""
+    numa: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkuRow:
+    """How many more allocations of this SKU fit now, and once blocked slots are clean."""
+
+    sku: str
+    shape: str
+    gpus: int
+    free: int
+    after_cleanup: int
+    held: int
+    price_per_gpu_hour: str = ""
+    currency: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationRow:
+    """`sessions` is None where the node does not say. `until` is empty for an open end."""
+
+    ref: str
+    owner: str
+    sku: str
+    node: str
+    slots: tuple[str, ...]
+    phase: str
+    health: str
+    login: str
+    sessions: int | None = None
+    since: str = ""
+    until: str = ""
+    price_per_hour: str = ""
+    currency: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedsYou:
+    """Something a person has to look at; `command` is the next thing to type."""
+
+    kind: str
+    text: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRun:
+    id: str
+    state: str
+    started: str
+    actor: str
+    commit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Read from the store alone: neither specs nor hosts are asked."""
+
+    state_id: str
+    serial: int
+    at: str
+    observed_age: int | None
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    capacity: tuple[SkuRow, ...] = ()
+    needs_you: tuple[NeedsYou, ...] = ()
+    allocations: tuple[AllocationRow, ...] = ()
+    last_run: LastRun | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One resource in its four states, never merged: desired, recorded, observed, execution.
+
+    A state that is unknown or does not apply is None.
+    """
+
+    ref: str
+    desired: Mapping[str, Any] | None
+    recorded: Mapping[str, Any] | None
+    observed: Mapping[str, Any] | None
+    execution: tuple[Mapping[str, Any], ...]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    claims: tuple[Mapping[str, Any], ...] = ()
+    proofs: tuple[Mapping[str, Any], ...] = ()
+    events: tuple[Event, ...] = ()
+    file: str = ""
+    line: int = 0
+    commit: str = ""
+    author: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """Every node as placement saw it for one allocation, best first, then refused ones by rule."""
+
+    ref: str
+    need: Need | None
+    placement: Placement | None
+    candidates: tuple[Candidate, ...]
+    problem: Problem | None = None
