@@ -11,9 +11,9 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
+from reconciler.kinds.once import once
 from reconciler.kinds.ssh_key import SshKey, parse_public_key
 from reconciler.model.desired import Desired
 from reconciler.model.moment import parse_moment
@@ -80,7 +80,7 @@ class _Entry:
 def _entries(allocation: Resource, desired: Desired, now: datetime) -> Iterator[_Entry]:
     for user in allocation.spec.access:
         yield _Entry(user=user, cause=allocation.ref)
-    for grant in _grants(_Same(desired)).get(allocation.ref, ()):
+    for grant in _grants(desired).get(allocation.ref, ()):
         if grant.spec.privilege == "login" and in_force(grant, now):
             spec = grant.spec
             yield _Entry(
@@ -139,24 +139,11 @@ def _is_grant(resource: Resource) -> bool:
     return resource.ref.kind == "grant"
 
 
-class _Same:
-    """Desired as a key by identity: it is frozen, and far too big to be hashed by value."""
-
-    def __init__(self, desired: Desired) -> None:
-        self.desired = desired
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.desired is self.desired
-
-    def __hash__(self) -> int:
-        return id(self.desired)
-
-
-@lru_cache(maxsize=2)
-def _grants(same: _Same) -> Mapping[Ref, tuple[Resource, ...]]:
-    """Grants by their allocation: looking through all of them for each would be quadratic."""
+@once
+def _grants(desired: Desired) -> Mapping[Ref, tuple[Resource, ...]]:
+    """Grants by their allocation, in the order of their refs."""
     found: dict[Ref, list[Resource]] = {}
-    for grant in sorted(filter(_is_grant, same.desired.resources.values()), key=lambda r: r.ref):
+    for grant in sorted(filter(_is_grant, desired.resources.values()), key=lambda one: one.ref):
         ref = Ref("allocation", grant.ref.project, grant.spec.allocation)
         found.setdefault(ref, []).append(grant)
     return {ref: tuple(grants) for ref, grants in found.items()}

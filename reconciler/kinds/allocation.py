@@ -5,17 +5,17 @@ What it looks like on its host is `allocation_host`; who may log in is `access`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from reconciler.kinds.access import OPEN_ENDED
 from reconciler.kinds.allocation_host import basis, expected, steps
+from reconciler.kinds.findings import Path, finding, same_moment, twice, unreal_times
 from reconciler.model.capacity import Isolation, Need, Shape
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
-from reconciler.model.moment import parse_moment
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Reference, Resource
@@ -102,7 +102,8 @@ def parse(spec: Mapping[str, Any], name: str) -> AllocationSpec:
         for attachment in sorted(spec.get("storage", ()), key=lambda entry: str(entry["name"]))
     ]
     access = sorted(spec.get("access", [spec["owner"]]))
-    return decode(AllocationSpec, {**spec, "access": access, "storage": storage})
+    times = {key: same_moment(spec[key]) for key in ("expiresAt", "waitUntil") if key in spec}
+    return decode(AllocationSpec, {**spec, **times, "access": access, "storage": storage})
 
 
 def refs(resource: Resource) -> Iterator[Reference]:
@@ -112,10 +113,10 @@ def refs(resource: Resource) -> Iterator[Reference]:
     yield Reference(ref=Ref("user", "", spec.owner), path=("spec", "owner"))
     for user in spec.access:
         if user != spec.owner:
-            yield Reference(ref=Ref("user", "", user), path=("spec", "access"))
+            yield Reference(ref=Ref("user", "", user), path=("spec", "access", user))
     for attachment in spec.storage:
-        ref = Ref("storage", project, attachment.name)
-        yield Reference(ref=ref, path=("spec", "storage"))
+        path = ("spec", "storage", attachment.name, "name")
+        yield Reference(ref=Ref("storage", project, attachment.name), path=path)
     for bundle in sorted({runtime.bundle for runtime in spec.runtimes}):
         yield Reference(ref=Ref("bundle", "", bundle), path=("spec", "runtimes"))
     if spec.node is not None:
@@ -132,7 +133,12 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
         yield from _check_members(resource, project)
         yield from _check_entitled(resource, project)
         yield from _check_lease(resource, project)
-    yield from _check_moments(resource)
+    spec = _spec(resource)
+    times: list[tuple[Path, str | None]] = [
+        (("spec", "expiresAt"), spec.expires_at),
+        (("spec", "waitUntil"), spec.wait_until),
+    ]
+    yield from unreal_times(resource, times)
     yield from _check_mounts(resource)
 
 
@@ -180,70 +186,37 @@ def _spec(resource: Resource) -> AllocationSpec:
 
 def _check_members(resource: Resource, project: Resource) -> Iterator[Problem]:
     spec = _spec(resource)
-    members = {member.user for member in project.spec.members}
-    asked = {spec.owner: "owner"} | {user: "access" for user in spec.access if user != spec.owner}
-    for user, place in asked.items():
+    members = sorted(member.user for member in project.spec.members)
+    asked: list[tuple[str, Path]] = [(spec.owner, ("spec", "owner"))]
+    asked += [(user, ("spec", "access", user)) for user in spec.access if user != spec.owner]
+    for user, path in asked:
         if user not in members:
-            yield Problem(
-                code="not_a_member",
-                message=f"{user} is no member of project {project.ref.name}",
-                hint=f"add {user} to its members ({project.file}), or name one of: "
-                + ", ".join(sorted(members)),
-                source=resource.source("spec", place),
-                ref=str(resource.ref),
-            )
+            message = f"{user} is no member of project {project.ref.name}"
+            hint = f"its members are {', '.join(members)}; more are added in {project.file}"
+            yield finding(resource, path, "not_a_member", message, hint)
 
 
 def _check_entitled(resource: Resource, project: Resource) -> Iterator[Problem]:
-    wanted = _spec(resource).sku
-    entitled: Iterable[str] = project.spec.entitlements.skus
+    wanted, entitled = _spec(resource).sku, project.spec.entitlements.skus
     if wanted not in entitled:
-        yield Problem(
-            code="not_entitled",
-            message=f"project {project.ref.name} is not entitled to SKU {wanted}",
-            hint=f"entitled: {', '.join(entitled) or 'nothing'}; operators add to it ({project.file})",
-            source=resource.source("spec", "sku"),
-            ref=str(resource.ref),
-        )
+        message = f"project {project.ref.name} is not entitled to SKU {wanted}"
+        hint = f"entitled to {', '.join(entitled) or 'nothing'}; an operator adds to {project.file}"
+        yield finding(resource, ("spec", "sku"), "not_entitled", message, hint)
 
 
 def _check_lease(resource: Resource, project: Resource) -> Iterator[Problem]:
-    """How long an end may lie ahead depends on the time of the create: the planner's question."""
+    """How far ahead an end may lie depends on the time of the create: the planner's question."""
     lease = project.spec.lease
-    open_ended = lease is not None and lease.may_be_open_ended
-    if _spec(resource).expires_at == OPEN_ENDED and not open_ended:
-        yield Problem(
-            code="lease_too_long",
-            message=f"project {project.ref.name} may not keep allocations without an end",
-            hint="state a time, or leave expiresAt out to get the project's default",
-            source=resource.source("spec", "expiresAt"),
-            ref=str(resource.ref),
-        )
-
-
-def _check_moments(resource: Resource) -> Iterator[Problem]:
-    spec = _spec(resource)
-    stated = {"expiresAt": spec.expires_at, "waitUntil": spec.wait_until}
-    for place, text in stated.items():
-        if text not in (None, OPEN_ENDED) and parse_moment(str(text)) is None:
-            yield Problem(
-                code="document_rejected",
-                message=f"{text!r} is no time of the calendar",
-                hint='write it as "2027-01-31T00:00:00Z"',
-                source=resource.source("spec", place),
-                ref=str(resource.ref),
-            )
+    if _spec(resource).expires_at == OPEN_ENDED and not (lease and lease.may_be_open_ended):
+        message = f"project {project.ref.name} may not keep allocations without an end"
+        hint = "state a time, or leave expiresAt out to get the project's default"
+        yield finding(resource, ("spec", "expiresAt"), "lease_too_long", message, hint)
 
 
 def _check_mounts(resource: Resource) -> Iterator[Problem]:
-    taken: dict[str, str] = {}
-    for attachment in _spec(resource).storage:
-        first = taken.setdefault(attachment.mount_path.rstrip("/"), attachment.name)
-        if first != attachment.name:
-            yield Problem(
-                code="mount_path_unsound",
-                message=f"{first} and {attachment.name} are both at {attachment.mount_path}",
-                hint="give each attachment a mountPath of its own",
-                source=resource.source("spec", "storage"),
-                ref=str(resource.ref),
-            )
+    storage = _spec(resource).storage
+    places = [(one.mount_path.rstrip("/"), ("spec", "storage", one.name)) for one in storage]
+    for path, second, first in twice(places):
+        message = f"{first[-1]} and {second[-1]} are both mounted at {path}"
+        hint = "give each attachment a mountPath of its own"
+        yield finding(resource, second, "mount_path_unsound", message, hint)
