@@ -58,7 +58,7 @@ class Kind(Protocol):
     """The `kind:` of the document."""
 
     FIELD_RULES: Mapping[str, str]
-    """Path in the normal form (`spec.keys[].publicKey`) → the change word of its field."""
+    """Path in the normal form (`spec.keys[].publicKey`) → the change word of it and all below."""
 
     def parse(self, spec: Mapping[str, Any], name: str) -> Any:
         """The typed spec of a valid document, or of a recorded normal form."""
@@ -83,3 +83,13 @@ class Kind(Protocol):
 
     def expected(self, binding: Binding, context: Context) -> Mapping[str, str | None]:
         """Path on the host → fact; None = must not exist."""
+
+
+def rule_of(rules: Mapping[str, str], path: str) -> str:
+    """The change word of the nearest field at or above `path`; a field without any is refused."""
+    while path not in rules:
+        cut = max(path.rfind("."), path.rfind("["))
+        if cut < 0:
+            return "refuse"
+        path = path[:cut]
+    return rules[path]

@@ -1,0 +1,81 @@
+"""Approval: what exactly a human agreed to, as a digest that anybody can compute offline.
+
+An approval covers the host and slots by name. It holds as long as nothing that tells what they
+are has changed; the machine's own readiness is another matter and none of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from reconciler.kinds.node_spec import Approval, NodeSpec, Slot
+from reconciler.kinds.once import once
+from reconciler.model.canonical import digest
+from reconciler.model.codec import encode
+from reconciler.model.desired import Desired
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
+
+HOST = "host"
+"""The name by which an approval covers the host itself; no slot may have it."""
+
+
+def approval_digest(spec: NodeSpec, covers: Iterable[str]) -> str:
+    """Digest of one entry per covered name; what is not stated is null, not left out."""
+    slots = {slot.name: slot for slot in spec.slots}
+    entries = {name: _slot_identity(spec, slots.get(name)) for name in covers if name != HOST}
+    if HOST in covers:
+        entries[HOST] = _host_identity(spec)
+    return digest(entries)
+
+
+def is_current(spec: NodeSpec, approval: Approval) -> bool:
+    """Whether what it covers is still what was approved."""
+    return approval_digest(spec, approval.covers) == approval.digest
+
+
+def approved_names(spec: NodeSpec) -> frozenset[str]:
+    """The host and slots whose newest covering approval is current."""
+    newest = {
+        name: approval
+        for approval in sorted(spec.approvals, key=lambda one: one.at)
+        for name in approval.covers
+    }
+    current = {one: is_current(spec, one) for one in set(newest.values())}
+    known = {HOST} | {slot.name for slot in spec.slots}
+    return frozenset(name for name, one in newest.items() if current[one] and name in known)
+
+
+@once
+def approved_nodes(desired: Desired) -> dict[Ref, tuple[Resource, frozenset[str]]]:
+    """Every node with its approved names."""
+    return {
+        ref: (resource, approved_names(resource.spec))
+        for ref, resource in desired.resources.items()
+        if ref.kind == "node"
+    }
+
+
+def _host_identity(spec: NodeSpec) -> dict[str, Any]:
+    return {
+        "identity": encode(spec.identity),
+        "family": spec.family,
+        "isolation": spec.isolation,
+        "shapes": list(spec.shapes),
+        "fabric": encode(spec.fabric),
+    }
+
+
+def _slot_identity(spec: NodeSpec, slot: Slot | None) -> dict[str, Any] | None:
+    if slot is None:
+        return None
+    return {
+        "machineId": spec.identity.machine_id if spec.identity else None,
+        "gpu": encode(slot.gpu),
+        "nvme": encode(slot.nvme),
+        "nic": encode(slot.nic),
+        "numa": slot.numa,
+        "cpus": slot.cpus,
+        "memoryGiB": slot.memory_gib,
+    }

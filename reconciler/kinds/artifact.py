@@ -1,0 +1,79 @@
+"""Artifact: a payload in a registry, by digest, and how far it is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from reconciler.kinds.findings import finding
+from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.model.codec import decode
+from reconciler.model.desired import Desired
+from reconciler.model.problem import Problem
+from reconciler.model.resource import Reference, Resource
+
+NAME = "Artifact"
+
+FIELD_RULES: Mapping[str, str] = {
+    "labels": "live",
+    "spec.ref": "refuse while used",
+    "spec.type": "refuse while used",
+    "spec.signature": "none",
+    "spec.stage": "none",
+    "spec.canary": "none",
+    "spec.reason": "none",
+}
+
+
+class ArtifactType(StrEnum):
+    IMAGE = "image"
+    MODEL = "model"
+    DATASET = "dataset"
+    SCRIPT = "script"
+
+
+class Stage(StrEnum):
+    DRAFT = "draft"
+    STAGED = "staged"
+    CANARY = "canary"
+    ACTIVE = "active"
+    DEPRECATED = "deprecated"
+    RETIRED = "retired"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    percent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactSpec:
+    """`ref` ends in the digest: a tag can move, this cannot."""
+
+    ref: str
+    type: ArtifactType
+    signature: str | None = None
+    stage: Stage = Stage.DRAFT
+    canary: Canary | None = None
+    reason: str | None = None
+
+
+def parse(spec: Mapping[str, Any], name: str) -> ArtifactSpec:
+    return decode(ArtifactSpec, spec)
+
+
+def refs(resource: Resource) -> tuple[Reference, ...]:
+    return ()
+
+
+def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+    spec: ArtifactSpec = resource.spec
+    if spec.stage is Stage.CANARY and spec.canary is None:
+        message = "an artifact in stage canary says who gets it"
+        yield finding(resource, ("spec",), "field_missing", message, "state spec.canary.percent")
+
+
+unsupported = everything_is_supported
+needs, basis, steps, expected = NO_HOST_EFFECTS

@@ -1,0 +1,282 @@
+"""Node: one host, how it is reached, what it is, and the slots that may be given out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reconciler.kinds.approval import HOST, approval_digest, approved_names, is_current
+from reconciler.kinds.findings import Path, finding, twice, unreal_times, unsafe_path, warning
+from reconciler.kinds.node_spec import AdminState, NodeSpec, Slot, read_node
+from reconciler.kinds.once import once
+from reconciler.kinds.plain import NO_HOST_EFFECTS
+from reconciler.model.capacity import Isolation
+from reconciler.model.cpus import format_cpus, parse_cpus
+from reconciler.model.desired import Desired
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Reference, Resource
+
+__all__ = [
+    "FIELD_RULES",
+    "HOST",
+    "NAME",
+    "approval_digest",
+    "approved_names",
+    "basis",
+    "check",
+    "expected",
+    "needs",
+    "parse",
+    "refs",
+    "steps",
+    "unsupported",
+]
+
+NAME = "Node"
+
+FIELD_RULES: Mapping[str, str] = {
+    "labels": "live",
+    "spec.address": "live",
+    "spec.publicAddress": "live",
+    "spec.ssh": "live",
+    "spec.identity": "approval falls",
+    "spec.family": "approval falls",
+    "spec.isolation": "refuse while claims live",
+    "spec.sharing": "new placements",
+    "spec.shapes": "approval falls",
+    "spec.root": "refuse",
+    "spec.reserve": "restart of none, checked",
+    "spec.admin": "live",
+    "spec.slots": "approval falls; refuse while claimed",
+    "spec.slots[].disabled": "live",
+    "spec.approvals": "none",
+    "spec.fabric": "approval falls",
+    "spec.vm": "new VMs",
+}
+
+
+def parse(spec: Mapping[str, Any], name: str) -> NodeSpec:
+    return read_node(spec)
+
+
+def refs(resource: Resource) -> Iterator[Reference]:
+    spec: NodeSpec = resource.spec
+    yield Reference(ref=Ref("node_family", "", spec.family), path=("spec", "family"))
+    if spec.admin.attested_by:
+        user = Ref("user", "", spec.admin.attested_by)
+        yield Reference(ref=user, path=("spec", "admin", "attestedBy"))
+    for at, approval in enumerate(spec.approvals):
+        user = Ref("user", "", approval.by)
+        yield Reference(ref=user, path=("spec", "approvals", at, "by"))
+
+
+def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+    yield from _check_isolation(resource)
+    yield from _check_root(resource)
+    yield from _check_admin(resource)
+    yield from _check_machine(resource, desired)
+    yield from _check_family(resource, desired)
+    yield from _check_devices(resource, desired)
+    yield from _check_cpus(resource)
+    yield from _check_partitions(resource)
+    yield from _check_approvals(resource, desired)
+
+
+def unsupported(resource: Resource) -> str:
+    spec: NodeSpec = resource.spec
+    if spec.isolation is not Isolation.DIRECTORY:
+        return f"isolation {spec.isolation}"
+    if spec.address != "local":
+        return "isolation directory with an address other than local"
+    if spec.admin.state in (AdminState.EVACUATING, AdminState.LOST):
+        return f"admin.state {spec.admin.state}"
+    return ""
+
+
+needs, basis, steps, expected = NO_HOST_EFFECTS
+
+
+def _slot(slot: Slot, *path: str) -> Path:
+    return ("spec", "slots", slot.name, *path)
+
+
+def _check_isolation(resource: Resource) -> Iterator[Problem]:
+    """Which fields go with which isolation: a table, as (field, is stated, wanted by)."""
+    spec: NodeSpec = resource.spec
+    directory, vm = spec.isolation is Isolation.DIRECTORY, spec.isolation is Isolation.VM
+    table = (
+        ("identity", spec.identity is not None, not directory, directory),
+        ("root", spec.root != "/", False, not directory),
+        ("vm", spec.vm is not None, vm, not vm),
+        ("fabric", spec.fabric is not None, False, not vm),
+    )
+    for name, stated, required, forbidden in table:
+        if stated and forbidden:
+            message = f"{name} has no meaning for isolation {spec.isolation}"
+            yield finding(resource, ("spec", name), "field_forbidden", message, "take it out")
+        if required and not stated:
+            message = f"isolation {spec.isolation} needs {name}"
+            yield finding(resource, ("spec",), "field_missing", message, f"state spec.{name}")
+    if spec.address == "local" and not directory:
+        message = "this machine itself can only be used with isolation directory"
+        yield finding(
+            resource, ("spec", "address"), "field_forbidden", message, "state its address"
+        )
+
+
+def _check_root(resource: Resource) -> Iterator[Problem]:
+    spec: NodeSpec = resource.spec
+    why = unsafe_path(spec.root, absolute=spec.address != "local" or spec.root.startswith("/"))
+    if why:
+        hint = "give an absolute path; a relative one counts from gpuaas.yaml, with address local"
+        yield finding(resource, ("spec", "root"), "path_unsafe", why, hint)
+
+
+def _check_admin(resource: Resource) -> Iterator[Problem]:
+    admin = resource.spec.admin
+    path = ("spec", "admin")
+    if admin.state is not AdminState.ACTIVE and not admin.reason:
+        message = f"a host that is {admin.state} needs a reason"
+        yield finding(resource, path, "field_missing", message, "state spec.admin.reason")
+    if admin.state is AdminState.LOST and not admin.attested_by:
+        message = "a host is lost only when somebody attests it"
+        yield finding(resource, path, "field_missing", message, "state spec.admin.attestedBy")
+    yield from unreal_times(resource, [((*path, "until"), admin.until)])
+
+
+def _check_machine(resource: Resource, desired: Desired) -> Iterator[Problem]:
+    identity = resource.spec.identity
+    if identity and len(nodes := _holders(desired)["machine", identity.machine_id]) > 1:
+        others = ", ".join(sorted(name for name in nodes if name != resource.ref.name))
+        message = f"machine {identity.machine_id} is node {others} as well"
+        hint = "copied from another node's file? read it from /etc/machine-id of this host"
+        path = ("spec", "identity", "machineId")
+        yield finding(resource, path, "machine_id_taken", message, hint)
+
+
+def _check_family(resource: Resource, desired: Desired) -> Iterator[Problem]:
+    spec: NodeSpec = resource.spec
+    family = desired.get("node_family", spec.family)
+    for slot in spec.slots if family else ():
+        gpu = family.spec.gpu if family else slot.gpu
+        if (slot.gpu.model, slot.gpu.memory_mib) != (gpu.model, gpu.memory_mib):
+            message = (
+                f"slot {slot.name} has {slot.gpu.model}, {slot.gpu.memory_mib} MiB; "
+                f"family {spec.family} is {gpu.model}, {gpu.memory_mib} MiB"
+            )
+            hint = "name the family of this GPU, or make one"
+            yield finding(resource, _slot(slot, "gpu"), "family_mismatch", message, hint)
+
+
+def _check_devices(resource: Resource, desired: Desired) -> Iterator[Problem]:
+    """One device, one slot: a GPU in the whole fleet, everything else on its host."""
+    spec: NodeSpec = resource.spec
+    for slot in spec.slots:
+        holders = _holders(desired)["gpu", slot.gpu.uuid]
+        others = ", ".join(sorted(set(holders) - {resource.ref.name}))
+        if others:
+            message = f"GPU {slot.gpu.uuid} of slot {slot.name} is on node {others} as well"
+            yield _overlap(resource, _slot(slot, "gpu", "uuid"), message)
+    devices = [("GPU", s.gpu.uuid, _slot(s, "gpu", "uuid")) for s in spec.slots]
+    devices += [
+        ("PCI device", s.gpu.pci_address, _slot(s, "gpu", "pciAddress")) for s in spec.slots
+    ]
+    devices += [
+        ("PCI device", s.nic.pci_address, _slot(s, "nic", "pciAddress"))
+        for s in spec.slots
+        if s.nic
+    ]
+    devices += [("disk", s.nvme.id, _slot(s, "nvme", "id")) for s in spec.slots if s.nvme]
+    for device, path, first in twice((f"{sort} {id}", path) for sort, id, path in devices):
+        yield _overlap(resource, path, f"{device} is in slot {first[2]} and in slot {path[2]}")
+
+
+def _check_cpus(resource: Resource) -> Iterator[Problem]:
+    spec: NodeSpec = resource.spec
+    reserve: Path = ("spec", "reserve", "cpus")
+    sets = [("the reserve", reserve, spec.reserve.cpus)]
+    sets += [(f"slot {s.name}", _slot(s, "cpus"), s.cpus) for s in spec.slots]
+    owner: dict[int, str] = {}
+    for whose, path, text in sets:
+        try:
+            cpus = parse_cpus(text)
+        except ValueError as why:
+            yield finding(resource, path, "value_pattern", f"no CPU set: {why}", 'as in "0-13,112"')
+            continue
+        for other in sorted({owner[cpu] for cpu in cpus if cpu in owner}):
+            shared = format_cpus(cpu for cpu in cpus if owner.get(cpu) == other)
+            yield _overlap(resource, path, f"CPUs {shared} of {whose} belong to {other}")
+        owner.update((cpu, whose) for cpu in cpus if cpu not in owner)
+
+
+def _overlap(resource: Resource, path: Path, message: str) -> Problem:
+    hint = "a slot shares nothing; `gpuaas node discover` prints slots that do not overlap"
+    return finding(resource, path, "slot_overlap", message, hint)
+
+
+def _check_partitions(resource: Resource) -> Iterator[Problem]:
+    spec: NodeSpec = resource.spec
+    known = {slot.name for slot in spec.slots}
+    for partition in spec.fabric.partitions if spec.fabric else ():
+        if unknown := sorted(set(partition.slots) - known):
+            path = ("spec", "fabric", "partitions", str(partition.id), "slots")
+            message = f"partition {partition.id} names no slot of this node: {', '.join(unknown)}"
+            yield finding(resource, path, "dangling_reference", message, _slots_hint(spec))
+
+
+def _check_approvals(resource: Resource, desired: Desired) -> Iterator[Problem]:
+    spec: NodeSpec = resource.spec
+    names = {HOST} | {slot.name for slot in spec.slots}
+    for slot in spec.slots:
+        if slot.name == HOST:
+            message = "no slot may be called host: approvals mean the machine by it"
+            yield finding(resource, _slot(slot, "name"), "name_reserved", message, "as in s0")
+    for at, approval in enumerate(spec.approvals):
+        path = ("spec", "approvals", at)
+        yield from unreal_times(resource, [((*path, "at"), approval.at)])
+        if approval.by not in desired.settings.operators:
+            message = f"{approval.by} is no operator"
+            hint = f"operators (gpuaas.yaml): {', '.join(desired.settings.operators)}"
+            yield finding(resource, (*path, "by"), "approval_unsound", message, hint)
+        if unknown := sorted(set(approval.covers) - names):
+            message = f"it covers what this node does not have: {', '.join(unknown)}"
+            yield finding(
+                resource, (*path, "covers"), "approval_unsound", message, _slots_hint(spec)
+            )
+    yield from _check_stale(resource)
+
+
+def _check_stale(resource: Resource) -> Iterator[Problem]:
+    """A warning: nothing new is placed on what it covers, and what runs there goes on."""
+    spec: NodeSpec = resource.spec
+    approved = approved_names(spec)
+    for at, approval in enumerate(spec.approvals):
+        fallen = [name for name in approval.covers if name not in approved]
+        if fallen and not is_current(spec, approval):
+            message = f"changed since {approval.by} approved it: {', '.join(fallen)}"
+            anew = approval_digest(spec, approval.covers)
+            hint = f"look at the change, then approve it anew with digest {anew}"
+            path = ("spec", "approvals", at, "digest")
+            yield warning(resource, path, "approval_stale", message, hint)
+
+
+def _slots_hint(spec: NodeSpec) -> str:
+    return "slots: " + ", ".join(slot.name for slot in spec.slots)
+
+
+@once
+def _holders(desired: Desired) -> Mapping[tuple[str, str], Counter[str]]:
+    """The nodes that claim a machine id or a GPU as theirs."""
+    holders: dict[tuple[str, str], Counter[str]] = {}
+    for ref, node in desired.resources.items():
+        if ref.kind != "node":
+            continue
+        spec: NodeSpec = node.spec
+        held = [("gpu", slot.gpu.uuid) for slot in spec.slots]
+        if spec.identity:
+            held.append(("machine", spec.identity.machine_id))
+        for device in held:
+            holders.setdefault(device, Counter())[ref.name] += 1
+    return holders

@@ -1,0 +1,73 @@
+"""NodeFamily: a sort of machine, its GPU and the base software it must run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.model.codec import decode
+from reconciler.model.desired import Desired
+from reconciler.model.problem import Problem
+from reconciler.model.resource import Reference, Resource
+
+NAME = "NodeFamily"
+
+FIELD_RULES: Mapping[str, str] = {
+    "labels": "live",
+    "spec.gpu": "refuse while used",
+    "spec.base": "live",
+    "spec.description": "none",
+}
+
+
+class Vendor(StrEnum):
+    NVIDIA = "nvidia"
+    AMD = "amd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyGpu:
+    vendor: Vendor
+    model: str
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """`driver_branches` is a set, so that drivers can be upgraded host by host."""
+
+    os: tuple[str, ...]
+    driver_branches: tuple[str, ...]
+    cuda_max: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFamilySpec:
+    gpu: FamilyGpu
+    base: Base
+    description: str | None = None
+
+
+def parse(spec: Mapping[str, Any], name: str) -> NodeFamilySpec:
+    family = decode(NodeFamilySpec, spec)
+    base = replace(
+        family.base,
+        os=tuple(sorted(family.base.os)),
+        driver_branches=tuple(sorted(family.base.driver_branches)),
+    )
+    return replace(family, base=base)
+
+
+def refs(resource: Resource) -> tuple[Reference, ...]:
+    return ()
+
+
+def check(resource: Resource, desired: Desired) -> tuple[Problem, ...]:
+    return ()
+
+
+unsupported = everything_is_supported
+needs, basis, steps, expected = NO_HOST_EFFECTS

@@ -1,0 +1,153 @@
+"""StorageClass: a backend for storage, and what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from reconciler.kinds.findings import check_prices, finding, same_moment, unsafe_path
+from reconciler.kinds.once import once
+from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.model.codec import decode
+from reconciler.model.desired import Desired
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Reference, Resource
+
+NAME = "StorageClass"
+
+FIELD_RULES: Mapping[str, str] = {
+    "labels": "live",
+    "spec.directory": "refuse while used",
+    "spec.loop": "refuse while used",
+    "spec.nfs": "refuse while used",
+    "spec.accessModes": "none",
+    "spec.maxAttachments": "none",
+    "spec.available": "none",
+    "spec.default": "none",
+    "spec.prices": "none",
+}
+
+BACKENDS = ("directory", "loop", "nfs")
+
+
+class Filesystem(StrEnum):
+    EXT4 = "ext4"
+    XFS = "xfs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directory:
+    """`shared`: the same folder on every node."""
+
+    path: str
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    path: str
+    filesystem: Filesystem = Filesystem.EXT4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nfs:
+    server: str
+    export: str
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Available:
+    """Everywhere if both are empty."""
+
+    nodes: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GibPrice:
+    from_: str
+    per_gib_month: str
+    currency: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageClassSpec:
+    """Exactly one of `directory`, `loop` and `nfs` is stated."""
+
+    access_modes: tuple[str, ...]
+    directory: Directory | None = None
+    loop: Loop | None = None
+    nfs: Nfs | None = None
+    max_attachments: int = 1
+    available: Available = field(default_factory=Available)
+    default: bool = False
+    prices: tuple[GibPrice, ...] = ()
+
+
+def parse(spec: Mapping[str, Any], name: str) -> StorageClassSpec:
+    storage = decode(StorageClassSpec, spec)
+    nfs, where = storage.nfs, storage.available
+    return replace(
+        storage,
+        access_modes=tuple(sorted(storage.access_modes)),
+        nfs=nfs and replace(nfs, options=tuple(sorted(nfs.options))),
+        available=Available(
+            nodes=tuple(sorted(where.nodes)), families=tuple(sorted(where.families))
+        ),
+        prices=tuple(replace(p, from_=same_moment(p.from_) or p.from_) for p in storage.prices),
+    )
+
+
+def refs(resource: Resource) -> Iterator[Reference]:
+    where: Available = resource.spec.available
+    for node in where.nodes:
+        yield Reference(ref=Ref("node", "", node), path=("spec", "available", "nodes", node))
+    for family in where.families:
+        path = ("spec", "available", "families", family)
+        yield Reference(ref=Ref("node_family", "", family), path=path)
+
+
+def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+    yield from _check_backend(resource)
+    yield from _check_paths(resource)
+    yield from check_prices(resource, [price.from_ for price in resource.spec.prices])
+    others = [name for name in _defaults(desired) if name != resource.ref.name]
+    if resource.spec.default and others:
+        message = f"{', '.join(others)} is the default as well"
+        path = ("spec", "default")
+        yield finding(resource, path, "document_rejected", message, "leave it with one class")
+
+
+unsupported = everything_is_supported
+needs, basis, steps, expected = NO_HOST_EFFECTS
+
+
+def _check_backend(resource: Resource) -> Iterator[Problem]:
+    stated = [name for name in BACKENDS if getattr(resource.spec, name) is not None]
+    if not stated:
+        message = f"no backend: one of {', '.join(BACKENDS)} is needed"
+        yield finding(resource, ("spec",), "field_missing", message, "state one of them")
+    for extra in stated[1:]:
+        message = f"{extra} stands beside {stated[0]}: a class has one backend"
+        yield finding(resource, ("spec", extra), "field_forbidden", message, "make two classes")
+
+
+def _check_paths(resource: Resource) -> Iterator[Problem]:
+    spec: StorageClassSpec = resource.spec
+    paths = (
+        (("spec", "directory", "path"), spec.directory and spec.directory.path),
+        (("spec", "loop", "path"), spec.loop and spec.loop.path),
+        (("spec", "nfs", "export"), spec.nfs and spec.nfs.export),
+    )
+    for path, text in paths:
+        if text and (why := unsafe_path(text, absolute=True)):
+            yield finding(resource, path, "path_unsafe", why, "give an absolute path without `..`")
+
+
+@once
+def _defaults(desired: Desired) -> tuple[str, ...]:
+    return tuple(r.ref.name for r in desired.of("storage_class") if r.spec.default)

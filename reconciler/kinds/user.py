@@ -1,0 +1,134 @@
+"""User: a person, their names in git and on the control machine, and their public keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from operator import attrgetter
+from typing import Any
+
+from reconciler.kinds.findings import Path, finding, same_moment, unreal_times
+from reconciler.kinds.once import once
+from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.kinds.ssh_key import SshKey, parse_public_key
+from reconciler.model.codec import decode
+from reconciler.model.desired import Desired
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Reference, Resource
+
+NAME = "User"
+
+FIELD_RULES: Mapping[str, str] = {
+    "labels": "live",
+    "spec.displayName": "none",
+    "spec.emails": "none",
+    "spec.osLogins": "none",
+    "spec.state": "live",
+    "spec.keys": "live",
+}
+
+
+class UserState(StrEnum):
+    ACTIVE = "active"
+    SUSPENDED = "suspended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    id: str
+    public_key: str
+    expires_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserSpec:
+    emails: tuple[str, ...]
+    display_name: str = ""
+    os_logins: tuple[str, ...] = ()
+    state: UserState = UserState.ACTIVE
+    keys: tuple[Key, ...] = ()
+
+
+def parse(spec: Mapping[str, Any], name: str) -> UserSpec:
+    user = decode(UserSpec, spec)
+    keys = (
+        replace(key, public_key=key.public_key.strip(" "), expires_at=same_moment(key.expires_at))
+        for key in sorted(user.keys, key=attrgetter("id"))
+    )
+    return replace(
+        user,
+        display_name=user.display_name or name,
+        emails=tuple(sorted(user.emails)),
+        os_logins=tuple(sorted(user.os_logins)),
+        keys=tuple(keys),
+    )
+
+
+def refs(resource: Resource) -> tuple[Reference, ...]:
+    return ()
+
+
+def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+    """Own keys are sound, and nothing that tells people apart belongs to two of them."""
+    spec: UserSpec = resource.spec
+    yield from _check_keys(resource, desired)
+    for email in spec.emails:
+        yield from _check_taken(resource, "email_taken", email, ("emails", email), desired)
+    for login in spec.os_logins:
+        yield from _check_taken(resource, "os_login_taken", login, ("osLogins", login), desired)
+    times = ((("spec", "keys", key.id, "expiresAt"), key.expires_at) for key in spec.keys)
+    yield from unreal_times(resource, times)
+
+
+unsupported = everything_is_supported
+needs, basis, steps, expected = NO_HOST_EFFECTS
+
+
+def _check_keys(resource: Resource, desired: Desired) -> Iterator[Problem]:
+    """A reason never repeats the key: what was pasted here may be a private one."""
+    spec: UserSpec = resource.spec
+    for key in spec.keys:
+        parsed = parse_public_key(key.public_key)
+        path = ("spec", "keys", key.id, "publicKey")
+        if isinstance(parsed, Problem):
+            yield finding(
+                resource, path, parsed.code, f"key {key.id}: {parsed.message}", parsed.hint
+            )
+        elif holders := [
+            who for who in _owners(desired)["key", parsed.blob] if who != (resource.ref, key.id)
+        ]:
+            named = ", ".join(f"{ref.name}/{other}" for ref, other in holders)
+            message = f"key {key.id} is the same as {named}"
+            yield finding(
+                resource, path, "key_shared", message, "a key belongs to one person, once"
+            )
+
+
+def _check_taken(
+    resource: Resource, code: str, value: str, place: Path, desired: Desired
+) -> Iterator[Problem]:
+    others = sorted(
+        {ref.name for ref, _ in _owners(desired)[code, value.lower()]} - {resource.ref.name}
+    )
+    if others:
+        message = f"{value} belongs to {', '.join(others)} as well"
+        yield finding(resource, ("spec", *place), code, message, "leave it with one of them")
+
+
+@once
+def _owners(desired: Desired) -> Mapping[tuple[str, str], list[tuple[Ref, str]]]:
+    """Who holds a key, an e-mail address or an OS login, with what they call it."""
+    owners: dict[tuple[str, str], list[tuple[Ref, str]]] = {}
+    for user in desired.of("user"):
+        spec: UserSpec = user.spec
+        held = [("email_taken", email.lower(), email) for email in spec.emails]
+        held += [("os_login_taken", login, login) for login in spec.os_logins]
+        for key in spec.keys:
+            parsed = parse_public_key(key.public_key)
+            if isinstance(parsed, SshKey):
+                held.append(("key", parsed.blob, key.id))
+        for sort, value, called in held:
+            owners.setdefault((sort, value), []).append((user.ref, called))
+    return owners
