@@ -1,0 +1,118 @@
+"""The documentation cannot rot: what the code knows is described, and what is described exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.main import COMMANDS
+from reconciler.kinds.registry import KINDS
+from reconciler.model.codes import CODES
+from tests.docs import render_commands, render_kinds, render_verbs
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "tests").rglob("*.md")])
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+BLOCK = re.compile(r"^```(?:sh|shell|console|bash)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+KNOWN_PROGRAMS = frozenset(
+    "gpuaas make git cd pip pipx python3 ssh ssh-keygen cat mkdir apt-get sudo".split()
+)
+
+
+def rows(page: Path) -> dict[str, list[str]]:
+    """The tables of a page: the word in backticks of the first column → the other cells."""
+    found: dict[str, list[str]] = {}
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if match := re.match(r"\| `([^`]+)` \| (.*) \|$", line):
+            assert match[1] not in found, f"{page.name} explains {match[1]} twice"
+            found[match[1]] = match[2].split(" | ")
+    return found
+
+
+def test_every_problem_code_is_explained() -> None:
+    explained = rows(REFERENCE / "problems.md")
+    assert list(explained) == list(CODES)
+    assert {code: cells[0] for code, cells in explained.items()} == dict(CODES)
+    assert all(len(cells) == 2 and cells[1].endswith(".") for cells in explained.values())
+
+
+def test_every_verb_is_explained() -> None:
+    page = REFERENCE / "verbs.md"
+    assert page.read_text(encoding="utf-8") == render_verbs.render(), (
+        "docs/reference/verbs.md is not what the verbs say: python -m tests.docs.render_verbs"
+    )
+
+
+def test_every_command_is_explained() -> None:
+    page = REFERENCE / "commands.md"
+    assert page.read_text(encoding="utf-8") == render_commands.render(), (
+        "docs/reference/commands.md is not what the commands say: "
+        "python -m tests.docs.render_commands"
+    )
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_kind_is_explained(kind: str) -> None:
+    page = REFERENCE / "kinds" / f"{kind}.md"
+    assert page.read_text(encoding="utf-8") == render_kinds.render(kind), (
+        f"{page.relative_to(ROOT)} is not what its schema says: python -m tests.docs.render_kinds"
+    )
+
+
+def test_pages_of_kinds_are_of_kinds() -> None:
+    pages = {page.stem for page in (REFERENCE / "kinds").glob("*.md")} - {"README"}
+    assert pages == set(KINDS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = [
+        target
+        for target in LINK.findall(page.read_text(encoding="utf-8"))
+        if not target.startswith(("http://", "https://", "#"))
+        and not (page.parent / target.split("#")[0]).exists()
+    ]
+    assert not broken, broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_shown_commands_exist(page: Path) -> None:
+    """Every line a reader may type starts with a known program, every gpuaas command exists."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        for line in block.splitlines():
+            words = shlex.split(line.removeprefix("$ "), comments=True)
+            if not words:
+                continue
+            assert words[0] in KNOWN_PROGRAMS, f"{page.name}: {line}"
+            if words[0] == "gpuaas":
+                command = next((word for word in words[1:] if not word.startswith("-")), None)
+                assert command is None or command in COMMANDS, f"{page.name}: {line}"
+            if words[0] == "make" and len(words) > 1:
+                assert words[1] in targets, f"{page.name}: {line}"
+
+
+def test_the_vocabulary_stands_in_the_glossary() -> None:
+    """Every public class of `model/` that names a thing of the domain has a line, so do kinds."""
+    glossary = rows(DOCS / "glossary.md")
+    wanted = {
+        "spec", "document", "resource", "ref", "desired", "recorded", "observed", "execution",
+        "projected", "node", "family", "slot", "sku", "shape", "claim", "posture", "isolation",
+        "endpoint", "evidence", "proof", "plan", "change", "step", "wave", "run", "event", "actor",
+        "problem", "runbook", "approval", "readiness", "consent", "lock", "lease", "receipt",
+        "observation", "verb", "world", "journal", "serial", "fingerprint", "descriptor", "basis",
+    }  # fmt: skip
+    kinds = {kind.replace("_", " ") for kind in KINDS} - {"node family"}
+    assert wanted | kinds <= set(glossary), (wanted | kinds) - set(glossary)
+    assert list(glossary) == sorted(glossary), "the glossary is in alphabetical order"
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    names = sorted(page.name for page in (DOCS / "decisions").glob("*.md"))
+    assert [name[:4] for name in names] == [f"{n:04d}" for n in range(1, len(names) + 1)]
