@@ -51,7 +51,7 @@ def _parse(text: str) -> SshKey:
     if not text.isprintable():
         raise _no("line breaks or control characters inside the key", "give one key on one line")
     if len(text) > TEXT_LIMIT:
-        raise _no(f"longer than {TEXT_LIMIT} characters")
+        raise _no(f"longer than {TEXT_LIMIT} characters", _COPY_WHOLE)
     kind, blob, comment = (*text.strip(" ").split(" ", 2), "", "")[:3]
     read = _reader(kind)
     data = _decode(blob)

@@ -129,11 +129,10 @@ def _disk(slot: Slot) -> str:
 
 
 def _cpus_by_numa(spec: NodeSpec) -> dict[int, frozenset[int]]:
-    """CPUs kept for the host belong to the NUMA node of the nearest CPU that a slot has."""
+    """CPUs kept for the host are the first of their socket: they belong to the next slot's."""
     owner = {cpu: slot.numa for slot in spec.slots for cpu in parse_cpus(slot.cpus)}
-    for cpu in parse_cpus(spec.reserve.cpus):
-        near = min(owner, key=lambda known: (abs(known - cpu), known))
-        owner.setdefault(cpu, owner[near])
+    for cpu in parse_cpus(spec.reserve.cpus) - set(owner):
+        owner[cpu] = owner[min((one for one in owner if one > cpu), default=max(owner))]
     return {
         numa: frozenset(cpu for cpu, of in owner.items() if of == numa)
         for numa in set(owner.values())
