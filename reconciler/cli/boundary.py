@@ -66,20 +66,18 @@ def command_name(arguments: Iterable[str]) -> str:
 
 
 def _usage(error: click.ClickException) -> Problem:
-    context = getattr(error, "ctx", None)
-    known = context.command.list_commands(context) if _is_group(context) else ()
-    wrong = getattr(error, "command_name", "")
-    near = difflib.get_close_matches(wrong, known, n=1) if wrong else []
+    context: click.Context | None = getattr(error, "ctx", None)
+    group = context.command if context else None
+    wrong = getattr(error, "command_name", None)
+    near: Sequence[str] = ()
+    if wrong and context and isinstance(group, click.Group):
+        near = difflib.get_close_matches(wrong, group.list_commands(context), n=1)
     return Problem(
         code="usage",
         message=error.format_message().rstrip("."),
         hint=(f"did you mean {near[0]}? " if near else "")
         + f"see: {context.command_path if context else 'gpuaas'} --help",
     )
-
-
-def _is_group(context: click.Context | None) -> bool:
-    return context is not None and isinstance(context.command, click.Group)
 
 
 def _last_words(screen: Screen, problems: Sequence[Problem]) -> None:

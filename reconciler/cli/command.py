@@ -34,7 +34,8 @@ class Session:
 class Reply:
     """A command's answer. `lines` are its text and may be lazy; `result` is its JSON form,
 
-    encoded only if it is asked for. `raw` is shown instead of lines where it is given.
+    encoded only if it is asked for. `raw` is shown instead of lines where it is given; `silent`
+    says that the command has shown its answer already.
     """
 
     code: Exit = Exit.DONE
@@ -42,6 +43,7 @@ class Reply:
     result: Any = None
     problems: tuple[Problem, ...] = ()
     raw: str = ""
+    silent: bool = False
 
 
 class Command(click.Command):
@@ -50,6 +52,8 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> int:
         session = open_session(ctx.obj)
         reply: Reply = ctx.invoke(self.callback, session, **ctx.params)  # type: ignore[arg-type]
+        if reply.silent:
+            return int(reply.code)
         if session.wants_document:
             name = ctx.command_path.removeprefix("gpuaas ")
             shown = document(name, reply.code, problems=reply.problems, result=reply.result)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from reconciler.model.plan import Change, Plan
     from reconciler.model.problem import Problem
 
 
@@ -68,3 +69,18 @@ def worst(codes: Iterable[Exit]) -> Exit:
 def of_problems(problems: Iterable[Problem]) -> Exit:
     """Warnings are no reason to fail."""
     return worst(_BY_CODE.get(p.code, Exit.ERROR) for p in problems if p.is_error)
+
+
+def of_plan(plan: Plan, *, detailed: bool) -> Exit:
+    """What a plan asks for; that there are changes at all counts only if `detailed`."""
+    found = {of_problems(plan.problems), *(of_change(change) for change in plan.changes)}
+    return worst(found if detailed else found - {Exit.CHANGES, Exit.DRIFT})
+
+
+def of_change(change: Change) -> Exit:
+    """A frozen resource comes from an error in its file; drift is what only needs repair."""
+    if change.action == "frozen":
+        return Exit.ERROR
+    if change.problem is not None:
+        return Exit.HELD if change.problem.code == "held_for_approval" else Exit.BLOCKED
+    return {"blocked": Exit.BLOCKED, "repair": Exit.DRIFT}.get(change.action, Exit.CHANGES)

@@ -26,12 +26,9 @@ class Screen:
     def __init__(self, *, color: bool = True) -> None:
         self._out = _tolerant(sys.stdout)
         self._err = _tolerant(sys.stderr)
-        self._color = color and "NO_COLOR" not in os.environ
+        self.color = color and not os.environ.get("NO_COLOR")
         self.left = False
         """Whether the reader of standard output went away."""
-
-    def without_color(self) -> None:
-        self._color = False
 
     def show(self, lines: Iterable[Line]) -> None:
         """Lines of the answer."""
@@ -70,7 +67,7 @@ class Screen:
         return _columns(self._out)
 
     def _rendered(self, lines: Iterable[Line], stream: TextIO | None) -> str:
-        color = self._color and _is_terminal(stream)
+        color = self.color and _is_terminal(stream)
         width = _columns(stream)
         text = "".join(f"{render(one, width=width, color=color)}\n" for one in lines)
         return text if _encodes(stream, PROBE) else text.translate(SYMBOLS)

@@ -83,7 +83,7 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
 
 def render(content: Line, *, width: int = 0, color: bool = False) -> str:
     """One line of output, broken at spaces if it is wider than `width` (0 = never)."""
-    pieces = (
+    pieces: Iterable[Span] = (
         Span(word, span.style)
         for span in content.spans
         for word in re.findall(r" +|[^ ]+", escape(span.text))

@@ -1,0 +1,74 @@
+"""`gpuaas apply`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.consent import Consent
+from reconciler.cli.exit_codes import Exit, of_plan, of_problems, worst
+from reconciler.cli.refs import check_ref
+from reconciler.cli.views import applied as applied_view
+from reconciler.cli.views.progress import Progress
+from reconciler.model.plan import Risk
+from reconciler.operations import applying
+from reconciler.operations.applying import Applied, ApplyOptions
+from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.wiring import open_fleet
+
+RISKS = tuple(risk.value for risk in Risk)
+
+
+@command("apply", "text", "json")
+@click.argument("plan_file", required=False, type=click.Path(path_type=Path), metavar="[PLANFILE]")
+@click.option(
+    "--auto-approve",
+    type=click.Choice(RISKS),
+    is_flag=False,
+    flag_value=Risk.SAFE.value,
+    metavar="[=safe|interrupts|destroys]",
+    help="Do not ask; hold changes of a higher risk. Alone it means safe.",
+)
+@click.option(
+    "--only",
+    metavar="REF",
+    callback=check_ref,
+    multiple=True,
+    help="Only this resource; may be repeated.",
+)
+def apply(
+    session: Session, plan_file: Path | None, auto_approve: str | None, only: tuple[str, ...]
+) -> Reply:
+    """Do exactly what a plan shows, after a yes.
+
+    Without PLANFILE a plan is made and shown first. If anything that it stands on changes before
+    the answer, nothing is done. Ctrl-C lets the play in hand end and starts no other; a second
+    one ends it at once, and what it was doing is unknown until the next plan.
+    """
+    if plan_file is not None and plan_file.name in RISKS and not plan_file.exists():
+        raise click.UsageError(f"the risk needs a sign: --auto-approve={plan_file}")
+    if plan_file is not None and only:
+        raise click.UsageError("--only limits a plan while it is made; PLANFILE is made already")
+    approve = Risk(auto_approve) if auto_approve else None
+    with Progress(session.screen) as report:
+        found = applying.apply(
+            open_fleet(session.folder),
+            ApplyOptions(plan_file=plan_file, approve=approve, only=only),
+            Consent(session, approve),
+            report,
+            Interrupts(),
+        )
+    return Reply(
+        code=_code(found),
+        problems=(*found.plan.problems, *found.problems),
+        result=applied_view.view(found) if session.wants_document else None,
+        lines=applied_view.lines(found),
+    )
+
+
+def _code(found: Applied) -> Exit:
+    if found.interrupted:
+        return Exit.INTERRUPTED
+    return worst([of_problems(found.problems), of_plan(found.plan, detailed=False)])

@@ -1,0 +1,18 @@
+"""`gpuaas capacity`."""
+
+from __future__ import annotations
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.views import fleet as fleet_view
+from reconciler.operations import inspecting
+from reconciler.operations.wiring import open_fleet
+
+
+@command("capacity", "text", "json")
+def capacity(session: Session) -> Reply:
+    """Show what is free for each SKU.
+
+    FREE counts allocations that fit now; CLEAN those that fit once blocked slots are proved clean.
+    """
+    rows = inspecting.capacity(open_fleet(session.folder))
+    return Reply(result=rows, lines=fleet_view.capacity(rows, width=session.screen.width))

@@ -1,0 +1,54 @@
+"""`gpuaas events`."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.exit_codes import Exit
+from reconciler.cli.refs import check_ref
+from reconciler.cli.views import events as events_view
+from reconciler.model.codec import encode
+from reconciler.operations import inspecting
+from reconciler.operations.wiring import Fleet, open_fleet
+
+PAUSE = 1.0
+
+
+@command("events", "text", "json", "jsonl")
+@click.argument("ref", required=False, metavar="[REF]", callback=check_ref)
+@click.option("--after", default=0, metavar="NUMBER", help="Only events after this one.")
+@click.option("--follow", is_flag=True, help="Go on showing new ones until Ctrl-C.")
+def events(session: Session, ref: str | None, after: int, follow: bool) -> Reply:
+    """Show who changed what, when and by which commit.
+
+    One event is one line, oldest first; the chain over all of them is checked by
+    `gpuaas state check`. With -o jsonl each event is a document of its own.
+    """
+    if follow and session.format == "json":
+        raise click.UsageError("a stream is never one document: use --follow with -o jsonl")
+    fleet = open_fleet(session.folder)
+    if follow or session.format == "jsonl":
+        return _stream(session, fleet, ref or "", after, follow)
+    found = inspecting.events(fleet, ref or "", after)
+    return Reply(result=found, lines=events_view.lines(found))
+
+
+def _stream(session: Session, fleet: Fleet, ref: str, after: int, follow: bool) -> Reply:
+    """Ends at the last event, or with `follow` when the reader goes away or says so."""
+    screen = session.screen
+    try:
+        while True:
+            for event in inspecting.events(fleet, ref, after):
+                after = event.sequence
+                if session.wants_document:
+                    screen.document(encode(event), compact=True)
+                else:
+                    screen.show([events_view.one(event)])
+            if not follow or screen.left:
+                return Reply(silent=True)
+            time.sleep(PAUSE)
+    except KeyboardInterrupt:
+        return Reply(code=Exit.INTERRUPTED, silent=True)

@@ -1,0 +1,29 @@
+"""`gpuaas explain`."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.exit_codes import Exit
+from reconciler.cli.refs import check_ref
+from reconciler.cli.views import explained as explained_view
+from reconciler.operations import inspecting
+from reconciler.operations.wiring import open_fleet
+
+
+@command("explain", "text", "json")
+@click.argument("ref", metavar="REF", callback=check_ref)
+def explain(session: Session, ref: str) -> Reply:
+    """Say for every node why it can or cannot take an allocation.
+
+    Nodes that fit come first, best first; of the others each names the first rule that refused
+    it. Exits 3 if no node fits.
+    """
+    found = inspecting.explain(open_fleet(session.folder), ref)
+    return Reply(
+        code=Exit.BLOCKED if found.problem is not None else Exit.DONE,
+        problems=(found.problem,) if found.problem is not None else (),
+        result=found,
+        lines=explained_view.lines(found, width=session.screen.width),
+    )

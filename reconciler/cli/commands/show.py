@@ -1,0 +1,23 @@
+"""`gpuaas show`."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.refs import check_ref
+from reconciler.cli.views import shown as shown_view
+from reconciler.operations import inspecting
+from reconciler.operations.wiring import open_fleet
+
+
+@command("show", "text", "json")
+@click.argument("ref", metavar="REF", callback=check_ref)
+def show(session: Session, ref: str) -> Reply:
+    """Show everything known about one resource.
+
+    Its four states stand apart: desired (git), recorded (last applied), observed (what hosts
+    say), execution (what was done about it); then claims, proofs and events.
+    """
+    found = inspecting.show(open_fleet(session.folder), ref)
+    return Reply(result=found, lines=shown_view.lines(found))

@@ -1,0 +1,75 @@
+"""`gpuaas state`: the few commands that touch the database as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.exit_codes import Exit, of_problems
+from reconciler.cli.text import Span, Style, line
+from reconciler.cli.views import problems as problems_view
+from reconciler.operations import keeping
+
+FILE = click.Path(path_type=Path)
+
+
+@click.group("state", invoke_without_command=True)
+@click.pass_context
+def state(ctx: click.Context) -> None:
+    """Make, check, back up and restore the state.
+
+    The state is what gpuaas has applied and who holds which slot. It is not made up again from
+    specs or hosts: back it up.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        ctx.exit(Exit.USAGE)
+
+
+@command("init", "text", "json", parent=state)
+@click.option("--new", is_flag=True, help="Yes, there never was a state of this fleet.")
+def init(session: Session, new: bool) -> Reply:
+    """Make a new, empty state; refused where anything stands already."""
+    state_id = keeping.state_init(session.folder, new)
+    return Reply(result={"stateId": state_id}, lines=[line(f"made state {state_id}")])
+
+
+@command("check", "text", "json", parent=state)
+def check(session: Session) -> Reply:
+    """Check the database, its guards and the chain of events; changes nothing."""
+    problems = keeping.state_check(session.folder)
+    sound = [line(Span("the state is sound", Style.GOOD))]
+    return Reply(
+        code=of_problems(problems),
+        problems=problems,
+        result={"sound": not problems},
+        lines=problems_view.refusal(problems) if problems else sound,
+    )
+
+
+@command("backup", "text", "json", parent=state)
+@click.argument("file", type=FILE)
+def backup(session: Session, file: Path) -> Reply:
+    """Write a complete copy to FILE, which must not exist; others may go on working."""
+    keeping.state_backup(session.folder, file)
+    return Reply(result={"file": str(file)}, lines=[line(f"copied the state to {file}")])
+
+
+@command("restore", "text", "json", parent=state)
+@click.argument("file", type=FILE)
+def restore(session: Session, file: Path) -> Reply:
+    """Put the copy in FILE in place of the state; what was there is kept beside it."""
+    kept = keeping.state_restore(session.folder, file)
+    told = [line(f"restored the state from {file}")]
+    if kept is not None:
+        told.append(line(f"the state before it is kept in {kept}"))
+    return Reply(result={"file": str(file), "kept": str(kept) if kept else ""}, lines=told)
+
+
+@command("unlock", "text", "json", parent=state)
+def unlock(session: Session) -> Reply:
+    """Forget the lock of a process that is gone; refused while it lives."""
+    holder = keeping.state_unlock(session.folder)
+    return Reply(result={"holder": holder}, lines=[line(f"took the lock away from {holder}")])

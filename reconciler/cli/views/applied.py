@@ -1,0 +1,74 @@
+"""What an apply did: every step that failed with the end of its log, then where to log in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, pad, strong
+from reconciler.cli.views import plan_json
+from reconciler.cli.views import problems as problems_view
+from reconciler.model.codec import encode
+from reconciler.model.work import StepOutcome
+from reconciler.operations.applying import Applied
+
+LOG_LINES = 12
+
+
+def lines(found: Applied) -> Iterator[Line]:
+    yield BLANK
+    if not found.run:
+        yield line("nothing was applied")
+        return
+    for outcome in found.outcomes:
+        if not outcome.ok:
+            yield from _failure(outcome)
+    yield from problems_view.lines(found.problems)
+    yield from (BLANK,) if found.problems else ()
+    yield line(Span(*_verdict(found)), f"   run {found.run}", hang=2)
+    for login in found.logins:
+        yield line(dim(pad("log in", 8)), strong(login.place or login.login), f"   {login.ref}")
+
+
+def view(found: Applied) -> dict[str, Any]:
+    """The JSON form: as the plan's, each step with what came of it and never with its content."""
+    shown: dict[str, Any] = encode(found)
+    del shown["problems"]
+    shown["plan"] = plan_json.view(found.plan)
+    shown["done"] = [str(change.ref) for change in found.done]
+    shown["outcomes"] = [_outcome(outcome) for outcome in found.outcomes]
+    return shown
+
+
+def _outcome(outcome: StepOutcome) -> dict[str, Any]:
+    shown: dict[str, Any] = encode(outcome)
+    shown["step"] = {
+        "id": outcome.step.id,
+        "verb": outcome.step.verb,
+        "node": outcome.step.node,
+        "ref": str(outcome.step.ref),
+    }
+    return shown
+
+
+def _failure(outcome: StepOutcome) -> Iterator[Line]:
+    step = outcome.step
+    word = "unknown" if outcome.unknown else "failed"
+    yield line(
+        Span(f"! {word} ", Style.WARN if outcome.unknown else Style.BAD),
+        strong(str(step.ref)),
+        f"  {step.verb} on {step.node}",
+        hang=4,
+    )
+    for text in outcome.log.splitlines()[-LOG_LINES:]:
+        yield line(dim("    | "), text, hang=6)
+
+
+def _verdict(found: Applied) -> tuple[str, Style]:
+    wrong = sum(not outcome.ok for outcome in found.outcomes)
+    done = f"{len(found.done)} changes done, {len(found.outcomes)} steps on hosts"
+    if found.interrupted:
+        return f"interrupted: {done}", Style.WARN
+    if wrong or found.problems:
+        return f"incomplete: {done}, {wrong} of them failed", Style.BAD
+    return f"applied: {done}", Style.GOOD

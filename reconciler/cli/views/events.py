@@ -1,0 +1,35 @@
+"""Events: one is one line, whatever stands in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+from reconciler.cli.text import Line, dim, line, pad, strong
+from reconciler.model.event import Event
+
+
+def lines(events: Iterable[Event]) -> Iterator[Line]:
+    found = False
+    for event in events:
+        found = True
+        yield one(event)
+    if not found:
+        yield line(dim("no events"))
+
+
+def one(event: Event) -> Line:
+    """`#12  2026-11-27T09:14:03Z  ana  claimed  allocation/…`, then what else is known."""
+    more = [
+        f"in {event.commit[:7]}" if event.commit else "",
+        f"run {event.run}" if event.run else "",
+        json.dumps(event.reason, ensure_ascii=False) if event.reason else "",
+    ]
+    return line(
+        dim(pad(f"#{event.sequence}", 7)),
+        f"{event.at}  {pad(event.actor, 10)}  ",
+        strong(pad(event.type.value, 16)),
+        f"  {event.ref}  ",
+        dim("  ".join(part for part in more if part)),
+        hang=9,
+    )

@@ -1,0 +1,47 @@
+"""A plan for machines: the model's own JSON without what hosts are sent and specs in full."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from reconciler.cli.text import HIDDEN
+from reconciler.cli.views.plan_words import hides, short, total
+from reconciler.cli.views.sections import counts
+from reconciler.model.codec import encode
+from reconciler.model.plan import Change, FieldChange, Plan, Step
+
+
+def view(plan: Plan) -> dict[str, Any]:
+    """The `result` of `schemas/plan.schema.json`. Problems of the plan stand in the envelope."""
+    shown: dict[str, Any] = encode(plan)
+    del shown["problems"]
+    shown["changes"] = [_change(change) for change in plan.changes]
+    shown["waves"] = [
+        {"number": wave.number, "steps": [_step(step) for step in wave.steps]}
+        for wave in plan.waves
+    ]
+    shown["shortId"] = short(plan)
+    shown["counts"] = counts(plan)
+    shown["pricePerHour"] = total(plan)
+    return shown
+
+
+def _change(change: Change) -> dict[str, Any]:
+    shown: dict[str, Any] = encode(change)
+    shown.pop("normal", None)
+    shown["fields"] = [_field(field) for field in change.fields]
+    return shown
+
+
+def _step(step: Step) -> dict[str, Any]:
+    shown: dict[str, Any] = encode(step)
+    del shown["item"]
+    return shown
+
+
+def _field(field: FieldChange) -> dict[str, Any]:
+    if hides(field):
+        field = replace(field, before=HIDDEN, after=HIDDEN)
+    shown: dict[str, Any] = encode(field)
+    return shown

@@ -1,0 +1,59 @@
+"""A plan for a review in a forge. Everything foreign stands in code spans: it cannot format,
+
+link or mention anybody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from reconciler.cli.text import escape
+from reconciler.cli.views.plan_words import details, fact, header, short, summary
+from reconciler.cli.views.problems import where
+from reconciler.cli.views.sections import Section, sections
+from reconciler.model.plan import Plan, Risk
+
+
+def text(plan: Plan, at_least: Risk = Risk.SAFE) -> str:
+    return "\n".join(_lines(plan, at_least)) + "\n"
+
+
+def code(content: str) -> str:
+    """A code span that `content` cannot leave, whatever backticks it holds."""
+    shown = escape(content)
+    longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    edge = " " if longest else ""
+    return f"{fence}{edge}{shown}{edge}{fence}" if shown else ""
+
+
+def _lines(plan: Plan, at_least: Risk) -> Iterator[str]:
+    yield f"### gpuaas plan {code(short(plan))}"
+    yield ""
+    yield code(header(plan))
+    yield ""
+    if plan.problems:
+        yield f"#### ! PROBLEMS ({len(plan.problems)})"
+        yield ""
+        for problem in plan.problems:
+            place = where(problem.source) or problem.ref
+            yield f"- **{problem.severity.value}** {code(place)} {code(problem.message)}".strip()
+            if problem.hint:
+                yield f"  - hint: {code(problem.hint)}"
+        yield ""
+    for section in sections(plan, at_least):
+        yield from _section(section)
+        yield ""
+    for one in summary(plan):
+        yield f"{code(one)}  "
+
+
+def _section(section: Section) -> Iterator[str]:
+    title = f"{code(section.word.symbol)} {section.word.title} ({len(section.changes)})"
+    yield f"#### {title}: {section.note}"
+    yield ""
+    for change in section.changes:
+        yield f"- {code(str(change.ref))} {code(fact(change))}".rstrip()
+        for label, content in details(change):
+            yield f"  - {escape(label)}: {code(content)}"

@@ -1,0 +1,63 @@
+"""A plan for the terminal; order and density follow what an operator has to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.cli.text import BLANK, Line, Span, Style, cells, dim, escape, line, pad, strong
+from reconciler.cli.views import problems as problems_view
+from reconciler.cli.views.plan_words import details, fact, header, summary
+from reconciler.cli.views.sections import Section, sections
+from reconciler.model.plan import Change, Plan, Risk
+
+LABEL = 8
+LONGEST_REF = 40
+
+
+def lines(plan: Plan, at_least: Risk = Risk.SAFE) -> Iterator[Line]:
+    """The whole plan; `at_least` leaves out changes of a lower risk and says so."""
+    yield line(dim(header(plan)), hang=2)
+    yield BLANK
+    if plan.problems:
+        yield from problems_view.lines(plan.problems)
+        yield BLANK
+    shown = 0
+    for section in sections(plan, at_least):
+        yield from _section(section)
+        yield BLANK
+        shown += len(section.changes)
+    yield from _unknown(plan)
+    if shown < len(plan.changes):
+        yield line(dim(f"{len(plan.changes) - shown} changes of a lower risk are not shown"))
+    yield from foot(plan)
+
+
+def foot(plan: Plan) -> Iterator[Line]:
+    """The summary alone."""
+    for number, text in enumerate(summary(plan)):
+        yield line(strong(text) if number == 0 else text, hang=2)
+
+
+def _section(section: Section) -> Iterator[Line]:
+    title = f"{section.word.symbol} {section.word.title} ({len(section.changes)})"
+    yield line(Span(pad(title, 34), section.style), Span(section.note, section.style), hang=2)
+    wide = max(cells(escape(str(change.ref))) for change in section.changes)
+    for change in section.changes:
+        yield from _change(change, min(wide, LONGEST_REF))
+
+
+def _change(change: Change, wide: int) -> Iterator[Line]:
+    yield line("  ", strong(pad(str(change.ref), wide)), "  ", fact(change), hang=6)
+    for label, text in details(change):
+        yield line("      ", dim(pad(label, LABEL)), text, hang=6 + LABEL)
+
+
+def _unknown(plan: Plan) -> Iterator[Line]:
+    """Nothing seen is not nothing there: silent nodes are told even if nothing changes."""
+    silent = plan.figures.nodes - plan.figures.answered
+    if silent:
+        text = f"? UNKNOWN ({silent})"
+        yield line(
+            Span(pad(text, 34), Style.WARN), "nodes without an answer: nothing is assumed", hang=2
+        )
+        yield BLANK

@@ -1,0 +1,153 @@
+"""A plan's sentences: the header, one fact and the details of a change, the last lines.
+
+Plain text without layout, so that the terminal and Markdown say the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from reconciler.cli.text import HIDDEN, conceal
+from reconciler.cli.views.sections import LEVELS, counts
+from reconciler.model.capacity import Placement
+from reconciler.model.desired import Origin
+from reconciler.model.moment import format_age
+from reconciler.model.plan import Action, Change, FieldChange, Plan
+
+
+def header(plan: Plan) -> str:
+    """Where specs, state and evidence stand; every number is a fact, with its age if it ages."""
+    revision, figures = plan.revision, plan.figures
+    commit = revision.commit[:7] or "without a commit"
+    tidy = "uncommitted edits" if revision.dirty else "clean" if revision.commit else ""
+    about = ", ".join(word for word in (revision.branch, tidy) if word)
+    silent = figures.nodes - figures.answered
+    age = figures.observed_age
+    parts = [
+        f"specs {commit} ({about})" if about else f"specs {commit}",
+        f"state #{plan.serial}",
+        "never observed" if age is None else f"observed {format_age(age)} ago",
+        f"{figures.nodes} nodes: {figures.answered} answered"
+        + (f", {silent} unknown" if silent else ""),
+    ]
+    if plan.only:
+        parts.append("only " + ", ".join(plan.only))
+    return " · ".join(parts)
+
+
+def fact(change: Change) -> str:
+    """The one fact beside the ref: the place, and what the planner says of it."""
+    parts = [change.summary]
+    if change.placement is not None:
+        arrow = "-> " if change.action in (Action.CREATE, Action.REPLACE) else ""
+        parts.insert(0, arrow + _place(change.placement))
+    if change.problem is not None:
+        parts.insert(0, change.problem.code)
+    return " · ".join(part for part in parts if part)
+
+
+def _place(placement: Placement) -> str:
+    where = "/".join(filter(None, (placement.node, ",".join(placement.slots))))
+    why = placement.why
+    if placement.numa:
+        numbers = ",".join(str(number) for number in placement.numa)
+        why = ", ".join(filter(None, (f"NUMA {numbers}", why)))
+    return f"{where} ({why})" if why else where
+
+
+def details(change: Change) -> Iterator[tuple[str, str]]:
+    """Label and text, in reading order: what is wrong, why, what differs, facts, cost."""
+    if change.problem is not None:
+        yield "says", change.problem.message
+        if change.problem.hint:
+            yield "next", change.problem.hint
+    if change.former is not None:
+        yield "was", str(change.former)
+    if "why" not in change.facts and (why := _why(change)):
+        yield "why", why
+    yield from change.facts.items()
+    for field in change.fields:
+        yield "field", field_text(field)
+    if change.price_per_hour and "cost" not in change.facts:
+        yield "cost", prices(change.price_per_hour)
+
+
+def _why(change: Change) -> str:
+    place = f"{change.file}:{change.line}" if change.line else change.file
+    causes = "caused by " + ", ".join(map(str, change.caused_by)) if change.caused_by else ""
+    return " ".join(filter(None, (place, _origin(change.origin) if place else "", causes)))
+
+
+def _origin(origin: Origin) -> str:
+    if not origin.commit:
+        return f"not committed, by {origin.author}" if origin.author else "not committed"
+    signed = "signed" if origin.signed else "unsigned"
+    return f"in {origin.commit[:7]} by {origin.author} ({signed})"
+
+
+def field_text(field: FieldChange) -> str:
+    """`path: before -> after`; a field that is called like a secret only shows that it changed."""
+    if hides(field):
+        return f"{field.path}: {HIDDEN}"
+    if field.before is None:
+        return f"+ {field.path}: {_value(field.after)}"
+    if field.after is None:
+        return f"- {field.path}: {_value(field.before)}"
+    return f"{field.path}: {_value(field.before)} -> {_value(field.after)}"
+
+
+def hides(field: FieldChange) -> bool:
+    """Whether the field is called, or a value of it looks, like a secret."""
+    return any(
+        HIDDEN in conceal(f"{field.path}: {_value(value)}")
+        for value in (field.before, field.after)
+        if value is not None
+    )
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def prices(rates: Mapping[str, str]) -> str:
+    return ", ".join(f"{_signed(rate)} {money}/h" for money, rate in sorted(rates.items()))
+
+
+def _signed(rate: str) -> str:
+    return rate if rate.startswith("-") else f"+{rate}"
+
+
+def summary(plan: Plan) -> Iterator[str]:
+    """The last lines: counts, risk with capacity and price, and what this plan is good for."""
+    figures = plan.figures
+    counted = [f"{number} {word}" for word, number in counts(plan).items()]
+    yield " · ".join([*counted, f"{figures.unchanged} unchanged"])
+    if plan.active:
+        risks = Counter(change.risk for change in plan.active)
+        named = ", ".join(f"{r.value} {risks[r]}" for r in reversed(LEVELS) if risks[r])
+        gpus = f"GPUs {figures.gpus_held_before} -> {figures.gpus_held_after} of {figures.gpus}"
+        yield "     ".join(filter(None, (f"risk: {named}", gpus, prices(total(plan)))))
+        good = f"plan {short(plan)}, valid for state #{plan.serial} and these facts, once"
+        yield f"{good}     apply: gpuaas apply   save: --save FILE"
+    elif not plan.changes:
+        yield "nothing to do"
+
+
+def total(plan: Plan) -> dict[str, str]:
+    """The change of the hourly price by currency, over what would be applied."""
+    sums: dict[str, Decimal] = {}
+    for change in plan.active:
+        for money, rate in change.price_per_hour.items():
+            sums[money] = sums.get(money, Decimal(0)) + Decimal(rate)
+    return {money: str(rate) for money, rate in sums.items() if rate}
+
+
+def short(plan: Plan) -> str:
+    """The first eight digits of the fingerprint, as people read them out."""
+    digits = plan.fingerprint.removeprefix("sha256:")[:8]
+    return f"{digits[:4]}-{digits[4:]}"

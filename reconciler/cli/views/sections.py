@@ -1,0 +1,99 @@
+"""A plan in the order people need it: what needs them, destroys, interrupts, is safe, the rest.
+
+Shared by the text and the Markdown view, so that both say the same in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from reconciler.cli.exit_codes import Exit, of_change
+from reconciler.cli.text import Style
+from reconciler.model.plan import Action, Change, Plan, Risk
+
+
+class Word(NamedTuple):
+    """How an action is named: its symbol never stands without its title."""
+
+    symbol: str
+    title: str
+    counted: str
+
+
+WORDS: Mapping[Action, Word] = {
+    Action.BLOCKED: Word("!", "BLOCKED", "blocked"),
+    Action.RELEASE: Word("-", "RELEASE", "to release"),
+    Action.REPLACE: Word("-+", "REPLACE", "to replace"),
+    Action.RESTART: Word("~", "RESTART", "to restart"),
+    Action.CREATE: Word("+", "CREATE", "to create"),
+    Action.CHANGE: Word("~", "CHANGE", "to change"),
+    Action.FORGET: Word("-", "FORGET", "to forget"),
+    Action.RENAME: Word(">", "RENAME", "to rename"),
+    Action.REPAIR: Word("≠", "DRIFT", "to repair"),
+    Action.FROZEN: Word("=", "FROZEN", "frozen"),
+}
+HELD = Word("!", "HELD", "held")
+
+RISKS: Mapping[Risk, tuple[str, Style]] = {
+    Risk.DESTROYS: ("destroys, asks", Style.BAD),
+    Risk.INTERRUPTS: ("interrupts, asks", Style.WARN),
+    Risk.SAFE: ("safe", Style.GOOD),
+}
+LEVELS = (Risk.SAFE, Risk.INTERRUPTS, Risk.DESTROYS)
+_ORDER = (*WORDS, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    word: Word
+    note: str
+    style: Style
+    changes: tuple[Change, ...]
+
+
+def sections(plan: Plan, at_least: Risk = Risk.SAFE) -> Iterator[Section]:
+    """The plan's changes from a risk on; what is blocked or held is always among them."""
+    floor = LEVELS.index(at_least)
+    groups: dict[tuple[int, int], list[Change]] = {}
+    for change in plan.changes:
+        rank = _rank(change)
+        if rank < 2 or LEVELS.index(change.risk) >= floor:
+            groups.setdefault((rank, _ORDER.index(change.action)), []).append(change)
+    for (rank, _), changes in sorted(groups.items(), key=lambda group: group[0]):
+        yield _section(rank, tuple(changes))
+
+
+def _rank(change: Change) -> int:
+    """0 blocked · 1 held · 2 destroys · 3 interrupts · 4 safe · 5 drift · 6 frozen."""
+    code = of_change(change)
+    if code in (Exit.BLOCKED, Exit.HELD):
+        return 0 if code is Exit.BLOCKED else 1
+    if change.action is Action.FROZEN:
+        return 6
+    if change.action is Action.REPAIR and change.risk is Risk.SAFE:
+        return 5
+    return 4 - LEVELS.index(change.risk)
+
+
+def _section(rank: int, changes: tuple[Change, ...]) -> Section:
+    word = {0: WORDS[Action.BLOCKED], 1: HELD}.get(rank, WORDS[changes[0].action])
+    note, style = RISKS[changes[0].risk]
+    if rank == 0:
+        note, style = f"exit {Exit.BLOCKED}", Style.BAD
+    elif rank == 1:
+        note, style = f"needs a consent, exit {Exit.HELD}", Style.BAD
+    elif rank == 6:
+        note, style = "left as it is until its file is sound", Style.WARN
+    return Section(word=word, note=note, style=style, changes=changes)
+
+
+def counts(plan: Plan) -> dict[str, int]:
+    """How many changes of each sort, by the word used in a sentence."""
+    found: Counter[str] = Counter()
+    for change in plan.changes:
+        found[_section(_rank(change), (change,)).word.counted] += 1
+    order = [word.counted for word in (*WORDS.values(), HELD)]
+    return {word: found[word] for word in order if found[word]}

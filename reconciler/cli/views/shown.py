@@ -1,0 +1,66 @@
+"""One resource: its facts, its four states side by side in time, and its history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reconciler.cli.text import BLANK, Line, conceal, dim, line, pad, strong
+from reconciler.cli.views import events as events_view
+from reconciler.operations.views import Shown
+
+LABEL = 11
+LAST_EVENTS = 10
+
+
+def lines(found: Shown) -> Iterator[Line]:
+    yield line(strong(found.ref))
+    if found.file:
+        by = f" in {found.commit[:7]} by {found.author}" if found.commit else ", not committed"
+        yield _fact("file", f"{found.file}:{found.line}{by}")
+    for label, text in found.facts.items():
+        yield _fact(label, text)
+    yield from _state("DESIRED", found.desired, "not in the specs")
+    yield from _state("RECORDED", found.recorded, "never applied")
+    yield from _state("OBSERVED", found.observed, "unknown: no host has said anything about it")
+    yield from _list("EXECUTION", found.execution)
+    yield from _list("CLAIMS", found.claims)
+    yield from _list("PROOFS", found.proofs)
+    if found.events:
+        yield BLANK
+        yield line(strong("EVENTS"))
+        yield from (events_view.one(event) for event in found.events[-LAST_EVENTS:])
+
+
+def _fact(label: str, text: str) -> Line:
+    return line(dim(pad(label, LABEL)), text, hang=LABEL)
+
+
+def _state(title: str, state: Mapping[str, Any] | None, none: str) -> Iterator[Line]:
+    yield BLANK
+    yield line(strong(title), "" if state is not None else f"  {none}")
+    yield from _tree(state or {}, 1)
+
+
+def _list(title: str, rows: tuple[Mapping[str, Any], ...]) -> Iterator[Line]:
+    if rows:
+        yield BLANK
+        yield line(strong(title))
+    for row in rows:
+        pairs = (f"{key} {_value(value)}" for key, value in row.items() if value not in ("", None))
+        yield line("  ", "  ".join(pairs), hang=4)
+
+
+def _tree(value: Mapping[str, Any], depth: int) -> Iterator[Line]:
+    """Mappings nest; everything below them stands on one line."""
+    for key, item in value.items():
+        if isinstance(item, Mapping) and item:
+            yield line("  " * depth, dim(f"{key}:"))
+            yield from _tree(item, depth + 1)
+        else:
+            yield line("  " * depth, conceal(f"{key}: {_value(item)}"), hang=2 * depth + 2)
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
