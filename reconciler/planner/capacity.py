@@ -1,0 +1,183 @@
+"""What there is to give out: nodes as they may be used, and who holds which of their slots.
+
+Occupancy is derived from claims each time and stored nowhere as a flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from reconciler.kinds.approval import HOST, approved_names
+from reconciler.model.capacity import Claim, ClaimState, Sharing
+from reconciler.model.cpus import parse_cpus
+from reconciler.model.desired import Desired
+from reconciler.model.evidence import GpuFact, NodeFacts, Observation
+from reconciler.model.moment import parse_moment
+from reconciler.model.ref import Ref
+from reconciler.model.world import Suspension, World
+
+DEFAULT_EVIDENCE_MINUTES = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One slot of a node's spec, with what placement asks of it worked out once."""
+
+    name: str
+    spec: Any
+    cpus: int
+    approved: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A node as specs, suspensions and evidence show it; who holds its slots is in `Held`.
+
+    `blocked` is why the node itself is no node yet. `evidence_age` is None without an answer.
+    """
+
+    name: str
+    spec: Any
+    slots: tuple[Slot, ...]
+    approved: bool
+    blocked: str = ""
+    drivers: frozenset[str] | None = None
+    gpus: Mapping[str, GpuFact] = field(default_factory=dict)
+    observation: Observation | None = None
+    evidence_age: timedelta | None = None
+    evidence_limit: timedelta = timedelta(minutes=DEFAULT_EVIDENCE_MINUTES)
+    suspended: str = ""
+    suspended_projects: Mapping[str, str] = field(default_factory=dict)
+    foreign: tuple[str, ...] = ()
+
+    @property
+    def facts(self) -> NodeFacts | None:
+        return self.observation.facts if self.observation else None
+
+
+class Held:
+    """Who is on one node: a mask of held slots, and the tenants and projects of its claims."""
+
+    __slots__ = ("_projects", "_tenants", "mask", "projects", "tenants", "whole")
+
+    def __init__(self) -> None:
+        self.mask = 0
+        self.whole = ""
+        self.tenants: set[str] = set()
+        self.projects: set[str] = set()
+        self._tenants = self._projects = EVERYBODY
+
+    def add(self, mask: int, tenant: str, project: str, *, whole_by: str = "") -> None:
+        self.mask |= mask
+        self.whole = self.whole or whole_by
+        if tenant not in self.tenants:
+            self.tenants.add(tenant)
+            self._tenants = tenant_group("+".join(sorted(self.tenants)))
+        if project not in self.projects:
+            self.projects.add(project)
+            self._projects = project_group("+".join(sorted(self.projects)))
+
+    def group(self, sharing: str) -> str:
+        """Who may still join this node. Two strangers on one host let nobody in."""
+        if sharing == Sharing.ANY:
+            return EVERYBODY
+        return self._tenants if sharing == Sharing.TENANT else self._projects
+
+
+EVERYBODY = ""
+"""The group of a node that anybody may join."""
+
+
+def tenant_group(tenant: str) -> str:
+    return f"tenant:{tenant}"
+
+
+def project_group(project: str) -> str:
+    return f"project:{project}"
+
+
+def read_offers(
+    desired: Desired, world: World, now: datetime, blocked: Mapping[Ref, str]
+) -> tuple[Offer, ...]:
+    """Every node that git wants, by name; `blocked` says which of them cannot be used yet."""
+    policy = desired.get("policy", "fleet")
+    minutes = policy.spec.evidence.max_age_minutes if policy else DEFAULT_EVIDENCE_MINUTES
+    limit = timedelta(minutes=minutes)
+    suspended = {s.scope: s.reason or "suspended" for s in in_force(world.suspensions, now)}
+    projects = {k.removeprefix("project/"): v for k, v in suspended.items() if "project/" in k}
+    offers = []
+    for node in desired.of("node"):
+        approved = approved_names(node.spec)
+        seen = world.observations.get(node.ref.name)
+        facts = seen.facts if seen else None
+        offers.append(
+            Offer(
+                name=node.ref.name,
+                spec=node.spec,
+                slots=tuple(_slots(node.spec, approved)),
+                approved=HOST in approved,
+                blocked=blocked.get(node.ref, ""),
+                drivers=_drivers(desired, node.spec.family),
+                gpus={gpu.uuid: gpu for gpu in (facts.gpus if facts else None) or ()},
+                observation=seen,
+                evidence_age=_age(seen, now),
+                evidence_limit=limit,
+                suspended=suspended.get(str(node.ref)) or suspended.get("all", ""),
+                suspended_projects=projects,
+                foreign=_foreign(facts, world.state_id),
+            )
+        )
+    return tuple(offers)
+
+
+def in_force(suspensions: Iterable[Suspension], now: datetime) -> Iterator[Suspension]:
+    """Suspensions that have not ended; an end that cannot be read is none."""
+    for suspension in suspensions:
+        end = parse_moment(suspension.until) if suspension.until else None
+        if end is None or now < end:
+            yield suspension
+
+
+def read_held(offers: Iterable[Offer], claims: Iterable[Claim]) -> dict[str, Held]:
+    """Live claims per node, as masks over its slots."""
+    positions = {offer.name: {s.name: at for at, s in enumerate(offer.slots)} for offer in offers}
+    held: dict[str, Held] = {name: Held() for name in positions}
+    for claim in claims:
+        node = held.get(claim.node)
+        if node is None or claim.state is ClaimState.FREED:
+            continue
+        slots = positions[claim.node]
+        known = claim.slot in slots if claim.slot is not None else False
+        # A claim on the whole node, or on a slot that the node no longer names, leaves nothing.
+        mask = 1 << slots[claim.slot or ""] if known else (1 << len(slots)) - 1
+        whole_by = str(claim.ref) if claim.slot is None else ""
+        node.add(mask, claim.tenant, claim.project, whole_by=whole_by)
+    return held
+
+
+def _slots(spec: Any, approved: frozenset[str]) -> Iterator[Slot]:
+    for slot in spec.slots:
+        yield Slot(
+            name=slot.name,
+            spec=slot,
+            cpus=len(parse_cpus(slot.cpus)),
+            approved=slot.name in approved,
+        )
+
+
+def _drivers(desired: Desired, family: str) -> frozenset[str] | None:
+    found = desired.get("node_family", family)
+    return frozenset(found.spec.base.driver_branches) if found else None
+
+
+def _age(seen: Observation | None, now: datetime) -> timedelta | None:
+    at = parse_moment(seen.at) if seen and seen.facts else None
+    return None if at is None else now - at
+
+
+def _foreign(facts: NodeFacts | None, state_id: str) -> tuple[str, ...]:
+    found = (facts.descriptors if facts else None) or {}
+    return tuple(sorted(id for id, state in found.items() if state != state_id))

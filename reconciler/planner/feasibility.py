@@ -1,0 +1,156 @@
+"""Which nodes may serve a request: ordered tables of named rules, the first refusal wins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from reconciler.model.capacity import Need, SlotState
+from reconciler.planner import objections
+from reconciler.planner.capacity import Held, Offer, Slot
+
+REQUEST_RULES: Mapping[str, Callable[[Offer, Need], str]] = MappingProxyType(
+    {
+        "other_node": objections.other_node,
+        "family_mismatch": objections.family_mismatch,
+        "isolation_not_offered": objections.isolation_not_offered,
+        "shape_not_offered": objections.shape_not_offered,
+        "project_suspended": objections.project_suspended,
+    }
+)
+"""A node against a request, whatever its condition."""
+
+NODE_RULES: Mapping[str, tuple[Callable[[Offer], str], SlotState]] = MappingProxyType(
+    {
+        "node_not_enrolled": (objections.node_not_enrolled, SlotState.UNAVAILABLE),
+        "not_approved": (objections.not_approved, SlotState.NOT_APPROVED),
+        "node_unavailable": (objections.node_unavailable, SlotState.UNAVAILABLE),
+        "node_draining": (objections.node_draining, SlotState.DRAINING),
+        "suspended": (objections.suspended, SlotState.UNAVAILABLE),
+        "readiness_missing": (objections.readiness_missing, SlotState.UNKNOWN),
+        "node_unreachable": (objections.node_unreachable, SlotState.UNKNOWN),
+        "readiness_stale": (objections.readiness_stale, SlotState.UNKNOWN),
+        "readiness_incomplete": (objections.readiness_incomplete, SlotState.UNKNOWN),
+        "host_identity_changed": (objections.identity_changed, SlotState.NOT_READY),
+        "foreign_descriptors": (objections.foreign_descriptors, SlotState.NOT_READY),
+        "driver_outside_family": (objections.driver_outside_family, SlotState.NOT_READY),
+    }
+)
+"""A node's own condition, and what its free slots are called meanwhile."""
+
+HELD_RULES: Mapping[str, Callable[[Offer, Held, Need], str]] = MappingProxyType(
+    {
+        "host_shared_with_other_tenant": objections.shared_with_other_tenant,
+        "host_shared_with_other_project": objections.shared_with_other_project,
+        "node_exclusive": objections.node_exclusive,
+        "node_has_slices": objections.node_has_slices,
+    }
+)
+"""A node by who is on it already."""
+
+SLOT_RULES: Mapping[str, tuple[Callable[[Offer, Slot], str], SlotState]] = MappingProxyType(
+    {
+        "slot_disabled": (objections.slot_disabled, SlotState.DISABLED),
+        "slot_not_approved": (objections.slot_not_approved, SlotState.NOT_APPROVED),
+        "gpu_missing": (objections.gpu_missing, SlotState.NOT_READY),
+        "numa_mismatch": (objections.numa_mismatch, SlotState.NOT_READY),
+        "nvme_missing": (objections.nvme_missing, SlotState.NOT_READY),
+        "nic_missing": (objections.nic_missing, SlotState.NOT_READY),
+    }
+)
+"""One slot's own condition; the other slots of its node may serve."""
+
+PROMISE_RULES: Mapping[str, Callable[[Offer, Slot, Need], str]] = MappingProxyType(
+    {
+        "min_cpus": objections.min_cpus,
+        "min_memory": objections.min_memory,
+        "rdma_missing": objections.rdma_missing,
+    }
+)
+"""One slot against what the SKU promises."""
+
+NODE_TOO_SMALL, TOO_FEW_FREE_SLOTS = "node_too_small", "too_few_free_slots"
+"""A node that never has as many slots, and one that has them not free; both are last resorts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The slots of a node that may be taken, as a mask, or the first rule that refused it."""
+
+    usable: int = 0
+    rule: str = ""
+    detail: str = ""
+
+
+def judge(offer: Offer, held: Held, need: Need) -> Verdict:
+    """One node against one request, by every rule in order."""
+    refusal = _judge_node(offer, need)
+    if refusal is not None:
+        return refusal
+    for name, objection in HELD_RULES.items():
+        if detail := objection(offer, held, need):
+            return Verdict(rule=name, detail=detail)
+    verdict = _judge_slots(offer, need)
+    if verdict.rule:
+        return verdict
+    free = verdict.usable & ~held.mask
+    if free.bit_count() < _wanted(offer, need):
+        detail = f"{free.bit_count()} of {_wanted(offer, need)} free"
+        return Verdict(rule=TOO_FEW_FREE_SLOTS, detail=detail)
+    return Verdict(usable=free)
+
+
+def usable_slots(offer: Offer, need: Need) -> int:
+    """The slots that all rules but those on who holds what allow; 0 if too few for the request."""
+    return 0 if _judge_node(offer, need) else _judge_slots(offer, need).usable
+
+
+def hindrance(offer: Offer, slot: Slot) -> tuple[SlotState, str]:
+    """Why a slot that nobody holds can be given to nobody; FREE if it can."""
+    for objection, state in NODE_RULES.values():
+        if detail := objection(offer):
+            return state, detail
+    for slot_objection, state in SLOT_RULES.values():
+        if detail := slot_objection(offer, slot):
+            return state, detail
+    return SlotState.FREE, ""
+
+
+def _judge_node(offer: Offer, need: Need) -> Verdict | None:
+    for name, of_request in REQUEST_RULES.items():
+        if detail := of_request(offer, need):
+            return Verdict(rule=name, detail=detail)
+    for name, (of_node, _) in NODE_RULES.items():
+        if detail := of_node(offer):
+            return Verdict(rule=name, detail=detail)
+    return None
+
+
+def _judge_slots(offer: Offer, need: Need) -> Verdict:
+    wanted = _wanted(offer, need)
+    usable = (1 << len(offer.slots)) - 1
+    if len(offer.slots) < wanted:
+        return Verdict(rule=NODE_TOO_SMALL, detail=f"{len(offer.slots)} slots")
+    for name, objection in _slot_objections(need):
+        objected = []
+        for at, slot in enumerate(offer.slots):
+            if usable >> at & 1 and (detail := objection(offer, slot)):
+                usable &= ~(1 << at)
+                objected.append(f"{slot.name}: {detail}")
+        if usable.bit_count() < wanted:
+            return Verdict(rule=name, detail="; ".join(objected))
+    return Verdict(usable=usable)
+
+
+def _slot_objections(need: Need) -> list[tuple[str, Callable[[Offer, Slot], str]]]:
+    own = [(name, objection) for name, (objection, _) in SLOT_RULES.items()]
+    promised = [
+        (name, lambda offer, slot, judged=objection: judged(offer, slot, need))
+        for name, objection in PROMISE_RULES.items()
+    ]
+    return [*own, *promised]
+
+
+def _wanted(offer: Offer, need: Need) -> int:
+    return need.slots or len(offer.slots)

@@ -1,0 +1,180 @@
+"""What may be objected to a node or a slot, one function a rule; '' means no objection.
+
+What cannot be known is an objection: unknown is not absent, and nothing is placed on a guess.
+The order of the rules, and their names, stand in `feasibility`.
+"""
+
+from __future__ import annotations
+
+from reconciler.model.capacity import Need, Shape, Sharing
+from reconciler.model.moment import format_age
+from reconciler.planner.capacity import Held, Offer, Slot
+
+
+def other_node(offer: Offer, need: Need) -> str:
+    return f"pinned to {need.pin}" if need.pin and need.pin != offer.name else ""
+
+
+def family_mismatch(offer: Offer, need: Need) -> str:
+    return "" if offer.spec.family in need.families else f"family {offer.spec.family}"
+
+
+def isolation_not_offered(offer: Offer, need: Need) -> str:
+    return "" if offer.spec.isolation in need.isolation else f"isolation {offer.spec.isolation}"
+
+
+def shape_not_offered(offer: Offer, need: Need) -> str:
+    sold = ", ".join(sorted(offer.spec.shapes))
+    return "" if need.shape in offer.spec.shapes else f"sold as {sold}"
+
+
+def project_suspended(offer: Offer, need: Need) -> str:
+    return offer.suspended_projects.get(need.project, "")
+
+
+def node_not_enrolled(offer: Offer) -> str:
+    return offer.blocked
+
+
+def not_approved(offer: Offer) -> str:
+    return "" if offer.approved else "no approval in force covers the host"
+
+
+def node_unavailable(offer: Offer) -> str:
+    admin = offer.spec.admin
+    return admin.reason or admin.state if admin.state in ("unavailable", "lost") else ""
+
+
+def node_draining(offer: Offer) -> str:
+    admin = offer.spec.admin
+    return admin.reason or admin.state if admin.state in ("draining", "evacuating") else ""
+
+
+def suspended(offer: Offer) -> str:
+    return offer.suspended
+
+
+def readiness_missing(offer: Offer) -> str:
+    return "never observed" if offer.observation is None else ""
+
+
+def node_unreachable(offer: Offer) -> str:
+    seen = offer.observation
+    if seen is None or (seen.facts is not None and not seen.problem):
+        return ""
+    return seen.message or seen.problem or "no answer"
+
+
+def readiness_stale(offer: Offer) -> str:
+    if offer.evidence_age is None:
+        return "time of the evidence unknown"
+    if offer.evidence_age <= offer.evidence_limit:
+        return ""
+    return f"observed {format_age(offer.evidence_age.total_seconds())} ago"
+
+
+def readiness_incomplete(offer: Offer) -> str:
+    facts = offer.facts
+    if facts is None or facts.gpus is None:
+        return "GPUs unknown"
+    if facts.descriptors is None:
+        return "descriptors unknown"
+    return ""
+
+
+def identity_changed(offer: Offer) -> str:
+    expected = offer.spec.identity.machine_id if offer.spec.identity else ""
+    seen = offer.facts.machine_id if offer.facts else ""
+    return f"machine id {seen or 'unknown'}" if expected and seen != expected else ""
+
+
+def foreign_descriptors(offer: Offer) -> str:
+    return f"holds {', '.join(offer.foreign)} of another state" if offer.foreign else ""
+
+
+def driver_outside_family(offer: Offer) -> str:
+    if offer.drivers is None:
+        return f"family {offer.spec.family} is unknown"
+    versions = {gpu.driver or "unknown" for gpu in offer.gpus.values()}
+    outside = sorted(v for v in versions if v.split(".")[0] not in offer.drivers)
+    return f"driver {', '.join(outside)}" if outside else ""
+
+
+def shared_with_other_tenant(offer: Offer, held: Held, need: Need) -> str:
+    if offer.spec.sharing != Sharing.TENANT:
+        return ""
+    others = sorted(held.tenants - {need.tenant})
+    return f"{', '.join(others)} on it" if others else ""
+
+
+def shared_with_other_project(offer: Offer, held: Held, need: Need) -> str:
+    if offer.spec.sharing != Sharing.PROJECT:
+        return ""
+    others = sorted(held.projects - {need.project})
+    return f"{', '.join(others)} on it" if others else ""
+
+
+def node_exclusive(offer: Offer, held: Held, need: Need) -> str:
+    return f"held whole by {held.whole}" if held.whole else ""
+
+
+def node_has_slices(offer: Offer, held: Held, need: Need) -> str:
+    if need.shape is not Shape.BAREMETAL or not (held.mask or held.tenants):
+        return ""
+    names = [slot.name for at, slot in enumerate(offer.slots) if held.mask >> at & 1]
+    return f"{', '.join(names) or 'slots'} held"
+
+
+def slot_disabled(offer: Offer, slot: Slot) -> str:
+    disabled = slot.spec.disabled
+    if disabled is None:
+        return ""
+    return f"{disabled.reason} ({disabled.ticket})" if disabled.ticket else str(disabled.reason)
+
+
+def slot_not_approved(offer: Offer, slot: Slot) -> str:
+    return "" if slot.approved else "no approval in force"
+
+
+def gpu_missing(offer: Offer, slot: Slot) -> str:
+    return "" if slot.spec.gpu.uuid in offer.gpus else f"{slot.spec.gpu.uuid} not seen"
+
+
+def numa_mismatch(offer: Offer, slot: Slot) -> str:
+    seen = offer.gpus[slot.spec.gpu.uuid].numa
+    if seen is None:
+        return "NUMA node unknown"
+    # The kernel says -1 where a machine has no NUMA nodes at all: its only node is 0.
+    return "" if max(seen, 0) == slot.spec.numa else f"NUMA {seen}, approved {slot.spec.numa}"
+
+
+def nvme_missing(offer: Offer, slot: Slot) -> str:
+    if slot.spec.nvme is None:
+        return ""
+    seen = offer.facts.nvmes if offer.facts else None
+    if seen is None:
+        return "disks unknown"
+    return "" if slot.spec.nvme.id in seen else f"{slot.spec.nvme.id} not seen"
+
+
+def nic_missing(offer: Offer, slot: Slot) -> str:
+    if slot.spec.nic is None:
+        return ""
+    seen = offer.facts.nics if offer.facts else None
+    if seen is None:
+        return "network cards unknown"
+    return "" if slot.spec.nic.pci_address in seen else f"{slot.spec.nic.pci_address} not seen"
+
+
+def min_cpus(offer: Offer, slot: Slot, need: Need) -> str:
+    return "" if slot.cpus >= need.min_cpus_per_slot else f"{slot.cpus} CPUs"
+
+
+def min_memory(offer: Offer, slot: Slot, need: Need) -> str:
+    memory = slot.spec.memory_gib
+    return "" if memory >= need.min_memory_gib_per_slot else f"{memory} GiB"
+
+
+def rdma_missing(offer: Offer, slot: Slot, need: Need) -> str:
+    nic = slot.spec.nic
+    return "no RDMA card" if need.rdma and not (nic and nic.rdma) else ""

@@ -1,0 +1,165 @@
+"""WHERE: a node and slots for each request, by the rules of feasibility and the free-mask index.
+
+The winner has the lowest score; ties fall to the node's name. Slots that this plan frees are
+never counted: what is held when a plan begins stays held in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from reconciler.model.capacity import Candidate, Claim, Need, Placement, Shape, Unavailable
+from reconciler.model.ref import Ref
+from reconciler.planner.capacity import (
+    EVERYBODY,
+    Offer,
+    project_group,
+    read_held,
+    tenant_group,
+)
+from reconciler.planner.feasibility import TOO_FEW_FREE_SLOTS, judge, usable_slots
+from reconciler.planner.index import WHOLE, Layout, Pool, layout
+
+
+class Placer:
+    """Places one request after the other; each place taken is seen by the next request."""
+
+    def __init__(self, offers: Iterable[Offer], claims: Iterable[Claim]) -> None:
+        self.offers = tuple(sorted(offers, key=lambda offer: offer.name))
+        held = read_held(self.offers, claims)
+        self._held = [held[offer.name] for offer in self.offers]
+        self._layouts = [_layout(offer) for offer in self.offers]
+        self._names = [tuple(slot.name for slot in offer.slots) for offer in self.offers]
+        self._sharing = [str(offer.spec.sharing) for offer in self.offers]
+        self._suspended = frozenset(p for offer in self.offers for p in offer.suspended_projects)
+        self._sorts: dict[tuple[object, ...], _Sort] = {}
+        self._asked: dict[tuple[str, str, bool], _Sort] = {}
+
+    def place(self, need: Need) -> Placement | None:
+        """The best place, taken at once; None if there is none (`refusals` says why)."""
+        sort = self._sort(need)
+        groups = (EVERYBODY, tenant_group(need.tenant), project_group(need.project))
+        found = sort.pool.find(need.slots, groups)
+        if found is None:
+            return None
+        node = found.node
+        held = self._held[node]
+        choice = self._layouts[node].choose(sort.usable[node] & ~held.mask, need.slots)
+        whole_by = str(need.ref) if need.slots == WHOLE else ""
+        held.add(choice.mask, need.tenant, need.project, whole_by=whole_by)
+        for other in self._sorts.values():
+            if node in other.usable:
+                self._put(other, node)
+        names = self._names[node]
+        return Placement(
+            node=self.offers[node].name,
+            slots=tuple([names[at] for at in choice.positions]),
+            shape=need.shape,
+            numa=choice.numas,
+            fitting=found.fitting,
+        )
+
+    def explain(self, need: Need) -> tuple[Candidate, ...]:
+        """Every node as it stands now: those that fit, best first, then the others by name."""
+        fitting, refused = [], []
+        for number, offer in enumerate(self.offers):
+            verdict = judge(offer, self._held[number], need)
+            if verdict.rule:
+                refused.append(Candidate(node=offer.name, rule=verdict.rule, detail=verdict.detail))
+                continue
+            choice = self._layouts[number].choose(verdict.usable, need.slots)
+            score = self._layouts[number].profile(verdict.usable).scores[need.slots]
+            slots = tuple(self._names[number][at] for at in choice.positions)
+            fitting.append(Candidate(node=offer.name, slots=slots, score=score or ()))
+        return (*sorted(fitting, key=lambda one: (one.score, one.node)), *refused)
+
+    def refusals(self, need: Need) -> Unavailable:
+        """Why nothing fits: nodes counted by the first rule that refused them, and the nearest."""
+        candidates = self.explain(need)
+        counts = Counter(candidate.rule for candidate in candidates if candidate.rule)
+        near = [one for one in candidates if one.rule == TOO_FEW_FREE_SLOTS]
+        nearest = min(near, key=lambda one: (-int(one.detail.split()[0]), one.node), default=None)
+        return Unavailable(
+            refusals=dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
+            nearest=f"{nearest.node} has {nearest.detail}" if nearest else "",
+        )
+
+    def _sort(self, need: Need) -> _Sort:
+        """By its SKU, as that is quick to look up, and SKUs that ask the same share one."""
+        suspended = need.project in self._suspended
+        asked = (need.sku, need.pin, suspended)
+        found = self._asked.get(asked)
+        if found is None:
+            same = (
+                need.shape,
+                need.families,
+                need.isolation,
+                need.min_cpus_per_slot,
+                need.min_memory_gib_per_slot,
+                need.rdma,
+                need.pin,
+                suspended,
+            )
+            found = self._sorts.get(same) or self._sorts.setdefault(same, self._build(need))
+            self._asked[asked] = found
+        return found
+
+    def _build(self, need: Need) -> _Sort:
+        # Of slices the size is left out: what one slot may serve, any number of them may.
+        one = need if need.slots == WHOLE else replace(need, slots=1)
+        masks = enumerate(usable_slots(offer, one) for offer in self.offers)
+        usable = {number: mask for number, mask in masks if mask}
+        sort = _Sort(Pool(), usable, need.slots == WHOLE)
+        for number in sort.usable:
+            self._put(sort, number)
+        return sort
+
+    def _put(self, sort: _Sort, number: int) -> None:
+        held = self._held[number]
+        free = sort.usable[number] & ~held.mask
+        if free and not (sort.whole and held.mask):
+            group = held.group(self._sharing[number])
+            sort.pool.put(number, self._layouts[number].profile(free), group)
+        else:
+            sort.pool.drop(number)
+
+
+class _Sort(NamedTuple):
+    """Requests that ask the same of a node, whatever their number of slots."""
+
+    pool: Pool
+    usable: dict[int, int]
+    whole: bool
+
+
+def in_order(needs: Iterable[Need], waiting: Mapping[Ref, str]) -> list[Need]:
+    """Those that wait already, by first sight; then whole nodes, then the largest, then by ref."""
+    return sorted(
+        needs,
+        key=lambda need: (
+            need.ref not in waiting,
+            waiting.get(need.ref, ""),
+            need.slots != WHOLE,
+            -need.slots,
+            need.ref,
+        ),
+    )
+
+
+def describe(placement: Placement) -> str:
+    """Why this place, for people."""
+    where = "whole node" if placement.shape is Shape.BAREMETAL else _numa(placement.numa)
+    rivals = f"tightest fit of {placement.fitting}" if placement.fitting > 1 else "the only fit"
+    return f"{where}, {rivals}"
+
+
+def _numa(numas: tuple[int, ...]) -> str:
+    return "NUMA " + "+".join(str(numa) for numa in numas)
+
+
+def _layout(offer: Offer) -> Layout:
+    numas = tuple(slot.spec.numa for slot in offer.slots)
+    return layout(numas, Shape.BAREMETAL in offer.spec.shapes)
