@@ -1,0 +1,136 @@
+"""A host's ordered work, item by item: each is checked, done, and answered with a receipt.
+
+One item's failure is that item's alone, save that later items of the same ref are not tried.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Mapping
+
+from . import access, provide, release
+from .files import fact_of
+from .observe import printable
+from .paths import Places, Refusal, Tree
+
+VERBS = {"allocation.provide": provide, "access.sync": access, "allocation.release": release}
+
+ENTRY = {"step": str, "verb": str, "ref": str, "item": dict}
+FOLDER_ENTRY = {"path": str, "mode": str}
+FILE_ENTRY = {"path": str, "mode": str, "content": str}
+MODE = re.compile(r"0[0-7]{3}")
+MAX_CONTENT = 1024 * 1024
+
+Receipt = dict[str, Any]
+
+
+def converge(root: str, machine_id: str, work: list[Any], *, dry: bool = False) -> list[Receipt]:
+    """Receipts in the order of `work`. Raises Refusal, and has touched nothing, on a host that is
+
+    not the one meant.
+    """
+    folder = open_root(root, machine_id)
+    try:
+        receipts: list[Receipt] = []
+        failed: set[str] = set()
+        for entry in work:
+            receipt = do_entry(folder, entry, failed, dry)
+            if not receipt["ok"]:
+                failed.add(receipt["ref"])
+            receipts.append(receipt)
+        return receipts
+    finally:
+        os.close(folder)
+
+
+def open_root(root: str, machine_id: str) -> int:
+    if not machine_id and root == "/":
+        raise Refusal("host_identity_changed", "a whole host needs a machine id to be known by")
+    if not os.path.isabs(root):
+        raise Refusal("item_invalid", f"root {root!r} is not absolute")
+    try:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise Refusal("host_unreachable", f"root folder {root}: {error.strerror}") from error
+    if machine_id:
+        found = read_machine_id(folder)
+        if found != machine_id:
+            os.close(folder)
+            raise Refusal("host_identity_changed", f"machine id {found}, expected {machine_id}")
+    return folder
+
+
+def read_machine_id(root: int) -> str:
+    try:
+        with open(os.open("etc/machine-id", os.O_RDONLY, dir_fd=root), encoding="ascii") as file:
+            return file.read(100).strip()
+    except (OSError, ValueError):
+        return "unknown"
+
+
+def do_entry(root: int, entry: Any, failed: set[str], dry: bool) -> Receipt:
+    known = entry if isinstance(entry, dict) else {}
+    receipt: Receipt = {
+        key: printable(str(known.get(key, "")))[:200] for key in ("step", "ref", "verb")
+    }
+    tree, evidence, problem = Tree(root, dry), {}, None
+    try:
+        check_keys(entry, ENTRY, "entry")
+        verb = VERBS.get(entry["verb"])
+        if verb is None:
+            raise Refusal("verb_unknown", f"no such verb: {entry['verb']!r}")
+        item = entry["item"]
+        check_item(item, verb.KEYS)
+        if entry["ref"] in failed:
+            raise Refusal("verb_failed", "not tried: an earlier step of the same ref failed")
+        verb.run(tree, item, Places(item["id"], item["login"]))
+    except Refusal as refusal:
+        problem = {"code": refusal.code, "message": printable(refusal.message)[:500]}
+    except OSError as error:
+        said = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+        problem = {"code": "verb_failed", "message": printable(said)[:500]}
+    if problem is None:
+        evidence = {path: fact_of(tree, path) for path in paths_of(item)}
+    receipt.update(changed=tree.changed, ok=problem is None, evidence=evidence, problem=problem)
+    return receipt
+
+
+def check_item(item: dict[str, Any], keys: Mapping[str, type]) -> None:
+    """Exactly the keys of the verb, each of its type, down to the last file."""
+    check_keys(item, keys, "item")
+    for folder in item.get("directories", ()):
+        check_keys(folder, FOLDER_ENTRY, "directory")
+    for file in item.get("files", ()):
+        check_keys(file, FILE_ENTRY, "file")
+        if not is_text(file["content"]):
+            raise Refusal("item_invalid", f"{file['path']!r}: content is too large, or no text")
+    for part in (*item.get("directories", ()), *item.get("files", ())):
+        if not MODE.fullmatch(part["mode"]):
+            raise Refusal("item_invalid", f"{part['path']!r}: no mode: {part['mode']!r}")
+    if not all(isinstance(path, str) for path in item.get("absent", ())):
+        raise Refusal("item_invalid", "absent: a path is no text")
+
+
+def check_keys(value: Any, keys: Mapping[str, type], what: str) -> None:
+    if not isinstance(value, dict):
+        raise Refusal("item_invalid", f"{what}: no mapping")
+    for key in sorted(set(value) ^ set(keys), key=str):
+        raise Refusal(
+            "item_invalid", f"{what}: {'unknown' if key in value else 'missing'} key {key!r}"
+        )
+    for key, kind in keys.items():
+        if not isinstance(value[key], kind):
+            raise Refusal("item_invalid", f"{what}: {key} is no {kind.__name__}")
+
+
+def is_text(content: str) -> bool:
+    try:
+        return len(content.encode("utf-8")) <= MAX_CONTENT and "\0" not in content
+    except UnicodeEncodeError:
+        return False
+
+
+def paths_of(item: dict[str, Any]) -> list[str]:
+    parts = (*item.get("directories", ()), *item.get("files", ()))
+    return [part["path"] for part in parts] + list(item.get("absent", ()))

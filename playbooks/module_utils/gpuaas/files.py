@@ -1,0 +1,106 @@
+"""Files and folders made to be as asked: compared first, written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from contextlib import suppress
+from typing import Optional
+
+from .observe import path_fact
+from .paths import FOLDER, Refusal, Tree, parent_of
+
+
+def put_folder(tree: Tree, path: str, mode: str) -> None:
+    """A folder of this mode; what it holds is not ours."""
+    with parent_of(tree, path, make=True) as place:
+        fact = _fact(place)
+        if fact == f"dir {mode}":
+            return
+        if fact is not None and not fact.startswith("dir "):
+            raise Refusal("path_unsafe", f"{path} is no folder but {fact}")
+        tree.changed = True
+        if place is not None and not tree.dry:
+            _make_folder(*place, int(mode, 8))
+
+
+def put_file(tree: Tree, path: str, content: str, mode: str) -> None:
+    """A regular file of this content and mode; a reader sees the old one or the new one, whole."""
+    data = content.encode("utf-8")
+    with parent_of(tree, path, make=True) as place:
+        fact = _fact(place)
+        if fact == f"file {mode} sha256:{hashlib.sha256(data).hexdigest()}":
+            return
+        if fact is not None and not fact.startswith(("file ", "link ")):
+            raise Refusal("path_unsafe", f"{path} is no file but {fact}")
+        if place is not None and not tree.dry:
+            _replace(*place, data, int(mode, 8))
+        tree.changed = True
+
+
+def remove_file(tree: Tree, path: str) -> None:
+    """No file there. A link goes, what it leads to stays; a folder is not ours to remove."""
+    with parent_of(tree, path, make=False) as place:
+        fact = _fact(place)
+        if place is None or fact is None:
+            return
+        if fact.startswith("dir "):
+            raise Refusal("path_not_removed", f"{path} is a folder where a file was made")
+        parent, name = place
+        try:
+            if not tree.dry:
+                os.unlink(name, dir_fd=parent)
+                os.fsync(parent)
+        except OSError as error:
+            raise Refusal("path_not_removed", f"{path}: {error.strerror}") from error
+        tree.changed = True
+
+
+def fact_of(tree: Tree, path: str) -> Optional[str]:
+    """What the observe code would say of it; None = not there."""
+    with parent_of(tree, path, make=False) as place:
+        return _fact(place)
+
+
+def _fact(place: Optional[tuple[int, str]]) -> Optional[str]:
+    if place is None:
+        return None
+    try:
+        return path_fact(*place)
+    except FileNotFoundError:
+        return None
+
+
+def _make_folder(parent: int, name: str, mode: int) -> None:
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=parent)
+    folder = os.open(name, FOLDER, dir_fd=parent)
+    try:
+        os.fchmod(folder, mode)
+        os.fsync(parent)
+    finally:
+        os.close(folder)
+
+
+def _replace(parent: int, name: str, data: bytes, mode: int) -> None:
+    """On a full disk the old file stays. The new one's name is fixed, so that a kill leaves at
+
+    most one, which the next write takes away.
+    """
+    fresh = f".{name}.gpuaas-new"
+    with suppress(FileNotFoundError):
+        os.unlink(fresh, dir_fd=parent)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(fresh, flags, 0o600, dir_fd=parent), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), stat.S_IMODE(mode))
+            os.fsync(file.fileno())
+        os.rename(fresh, name, src_dir_fd=parent, dst_dir_fd=parent)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(fresh, dir_fd=parent)
+        raise
+    os.fsync(parent)

@@ -1,0 +1,103 @@
+"""A host's own words about itself, taken strictly: other types are refused, other keys dropped.
+
+Hosts do not extend the model of the product; what they say that it has no word for is noted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Union
+
+from reconciler.model.codec import camel, decode
+from reconciler.model.evidence import NodeFacts, ProbeProblem
+
+MAX_TEXT = 4096
+
+
+class AnswerError(ValueError):
+    """Where an answer is not what a host may say."""
+
+
+def read_answer(text: bytes) -> NodeFacts:
+    """Raises AnswerError for anything but facts of the right types."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise AnswerError(f"no JSON: {str(error)[:100]}") from error
+    fitting = _Fitting()
+    facts = decode(NodeFacts, fitting.fit(NodeFacts, value, "facts"))
+    if facts.source not in ("host", "standin"):
+        raise AnswerError("facts.source is neither host nor standin")
+    dropped = tuple(
+        ProbeProblem(probe="answer", message=f"unknown key dropped: {key}")
+        for key in fitting.dropped[:20]
+    )
+    return replace(facts, problems=facts.problems + dropped)
+
+
+@dataclass(slots=True)
+class _Fitting:
+    """One answer measured against the annotations of the model."""
+
+    dropped: list[str] = field(default_factory=list)
+
+    def fit(self, shape: Any, value: Any, where: str) -> Any:
+        origin, args = typing.get_origin(shape), typing.get_args(shape)
+        if dataclasses.is_dataclass(shape):
+            return self._record(shape, value, where)
+        if origin in (Union, types.UnionType):
+            inner = next(arg for arg in args if arg is not type(None))
+            return None if value is None else self.fit(inner, value, where)
+        if origin is tuple:
+            items = _of(list, value, where)
+            return [self.fit(args[0], item, f"{where}[{n}]") for n, item in enumerate(items)]
+        if origin is Mapping:
+            return {
+                _text(key, where): self.fit(args[1], item, f"{where}.{key[:60]}")
+                for key, item in _of(dict, value, where).items()
+            }
+        return _text(value, where) if shape is str else _count(value, where)
+
+    def _record(self, shape: Any, value: Any, where: str) -> dict[str, Any]:
+        told = _of(dict, value, where)
+        hints = typing.get_type_hints(shape)
+        fields = {camel(one.name): one for one in dataclasses.fields(shape)}
+        self.dropped += [
+            f"{where}.{key}"[:200] if key.isprintable() else f"{where}.?"
+            for key in sorted(set(told) - set(fields))
+        ]
+        fitted = {}
+        for key, one in fields.items():
+            if key in told:
+                fitted[key] = self.fit(hints[one.name], told[key], f"{where}.{key}")
+            elif one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
+                raise AnswerError(f"{where}.{key} is missing")
+        return fitted
+
+
+def _of(kind: type, value: Any, where: str) -> Any:
+    if not isinstance(value, kind):
+        raise AnswerError(f"{where} is no {kind.__name__}")
+    return value
+
+
+def _text(value: Any, where: str) -> str:
+    """Plain text: a host has no way to steer the terminal of whoever reads it."""
+    if not isinstance(value, str) or len(value) > MAX_TEXT or not value.isprintable():
+        raise AnswerError(f"{where} is no plain text")
+    return value
+
+
+def _count(value: Any, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise AnswerError(f"{where} is no count")
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")

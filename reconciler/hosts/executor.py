@@ -1,0 +1,127 @@
+"""The executor: a wave's work becomes Ansible runs of at most 16 hosts, and these receipts.
+
+What each host answered decides, never a return code; who did not answer is unknown.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from reconciler.hosts.folders import FAILED, fresh_run_folder, prune, short_folder
+from reconciler.hosts.inventory import write_inventory
+from reconciler.hosts.play import Played, PlayRequest, play
+from reconciler.hosts.receipts import failure, receipts_of
+from reconciler.hosts.verbs import check_item
+from reconciler.model.work import HostProgress, HostWork, Receipt
+
+BATCH = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """`python` runs modules and the observe code of hosts with address `local`."""
+
+    run_dir: Path
+    playbooks: Path
+    python: str = sys.executable
+    timeout_s: int = 900
+    observe_timeout_s: int = 90
+    forks: int = BATCH
+    keep_runs: int = 20
+
+
+class Stop(Protocol):
+    """A wish to stop: `asked` lets the run in hand end and starts no other, `forced` kills it."""
+
+    @property
+    def asked(self) -> bool: ...
+
+    @property
+    def forced(self) -> bool: ...
+
+
+def run_wave(
+    works: Sequence[HostWork],
+    options: RunOptions,
+    on_progress: Callable[[HostProgress], None],
+    stop: Stop,
+) -> tuple[Receipt, ...]:
+    """One receipt for each step of each work, in their order. No run at all without work.
+
+    Steps that no host would take are not sent.
+    """
+    refused: dict[str, Receipt] = {}
+    sound: list[HostWork] = []
+    for work in works:
+        for step in work.steps:
+            if problem := check_item(step.verb, step.item):
+                refused[step.id] = failure(step, problem.code, problem.message, unknown=False)
+        if steps := tuple(step for step in work.steps if step.id not in refused):
+            sound.append(replace(work, steps=steps))
+    answered = {
+        receipt.step: receipt
+        for start in range(0, len(sound), BATCH)
+        for receipt in _run_batch(sound[start : start + BATCH], options, on_progress, stop)
+    }
+    return tuple((refused | answered)[step.id] for work in works for step in work.steps)
+
+
+def _run_batch(
+    works: Sequence[HostWork],
+    options: RunOptions,
+    on_progress: Callable[[HostProgress], None],
+    stop: Stop,
+) -> tuple[Receipt, ...]:
+    if stop.asked:
+        return _not_started(works)
+    folder = fresh_run_folder(options.run_dir)
+    inventory = write_inventory(works, folder, sockets=short_folder(), python=options.python)
+    for work in works:
+        on_progress(HostProgress(node=work.host.node, phase="connect"))
+    played = play(
+        PlayRequest(
+            folder=folder,
+            playbooks=options.playbooks,
+            inventory=inventory,
+            forks=options.forks,
+            timeout_s=options.timeout_s,
+        ),
+        lambda node: on_progress(HostProgress(node=node, phase="converge")),
+        lambda: stop.forced,
+    )
+    receipts = tuple(receipt for work in works for receipt in receipts_of(work, played))
+    _report(works, receipts, on_progress)
+    _keep(folder, played, all(receipt.ok for receipt in receipts), options)
+    return receipts
+
+
+def _not_started(works: Sequence[HostWork]) -> tuple[Receipt, ...]:
+    return tuple(
+        failure(step, "interrupted", "not started", unknown=False)
+        for work in works
+        for step in work.steps
+    )
+
+
+def _report(
+    works: Sequence[HostWork],
+    receipts: Sequence[Receipt],
+    on_progress: Callable[[HostProgress], None],
+) -> None:
+    for work in works:
+        bad = [r for r in receipts if r.node == work.host.node and r.problem is not None]
+        detail = bad[0].problem.message if bad and bad[0].problem else ""
+        phase = "failed" if bad else "done"
+        on_progress(HostProgress(node=work.host.node, phase=phase, detail=detail))
+
+
+def _keep(folder: Path, played: Played, ok: bool, options: RunOptions) -> None:
+    """Leave the log, and no more runs than wanted."""
+    (folder / "log").write_text(played.log, encoding="utf-8")
+    if not ok:
+        (folder / FAILED).touch()
+    prune(options.run_dir, options.keep_runs)

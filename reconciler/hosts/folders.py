@@ -1,0 +1,42 @@
+"""Folders of runs: a fresh private one each, few kept, and a short one for what needs a socket."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+FAILED = "failed"
+PREFIX = "run-"
+
+
+def fresh_run_folder(runs: Path) -> Path:
+    """A new folder of mode 0700, shared with no other run."""
+    runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=runs))
+
+
+def prune(runs: Path, keep: int) -> None:
+    """Keep the newest runs, and the newest failed one however old it is."""
+    newest = sorted(runs.glob(f"{PREFIX}*"), key=lambda run: run.stat().st_mtime_ns, reverse=True)
+    failed = next((run for run in newest if (run / FAILED).exists()), None)
+    for run in newest[keep:]:
+        if run != failed:
+            shutil.rmtree(run, ignore_errors=True)
+
+
+def short_folder() -> Path:
+    """A private folder with a path that leaves room for a socket's name, whatever the state's is.
+
+    The same one each time, so that SSH masters outlive a run; where somebody else holds the
+    name, a fresh one.
+    """
+    folder = Path("/tmp", f"gpuaas-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    ours = found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == 0o700
+    if ours and stat.S_ISDIR(found.st_mode):
+        return folder
+    return Path(tempfile.mkdtemp(prefix="gpuaas-", dir="/tmp"))

@@ -1,0 +1,202 @@
+"""One guarded Ansible run: start it in a clean environment, listen, and end it when told."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reconciler.hosts.folders import short_folder
+from reconciler.hosts.inventory import PREFIX
+
+GUARD = Path(__file__).with_name("guard.py")
+KEPT_ENVIRONMENT = ("HOME", "USER", "LOGNAME", "TZ", "SSH_AUTH_SOCK", "KRB5CCNAME")
+MAX_EVENT_BYTES = 8 * 1024 * 1024
+MAX_LINE = 4 * MAX_EVENT_BYTES
+LOG_LINES = 200
+GRACE_SECONDS = 15.0
+TICK_SECONDS = 0.2
+ERRORS = "guard.log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayRequest:
+    """`folder` is the run's own, and the inventory lies in one below it, which goes with the run.
+
+    `playbooks` may be read-only.
+    """
+
+    folder: Path
+    playbooks: Path
+    inventory: Path
+    forks: int
+    timeout_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How the one task ended on a host: `ok`, `failed` or `unreachable`, and its result."""
+
+    outcome: str
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """`status` is Ansible's word, `killed` when it was ended on a wish, `broken` without a word.
+
+    It says why a host did not answer; what a host did is in `answers` alone.
+    """
+
+    status: str
+    answers: Mapping[str, Answer]
+    log: str
+
+
+def play(
+    request: PlayRequest, on_start: Callable[[str], None], forced: Callable[[], bool]
+) -> Played:
+    """Run to the end, to the time-out, or until `forced`; afterwards nothing of it is left."""
+    home = Path(tempfile.mkdtemp(prefix="a", dir=short_folder()))
+    folder = request.inventory.parent
+    until = time.monotonic() + request.timeout_s
+    answers: dict[str, Answer] = {}
+    log: deque[str] = deque(maxlen=LOG_LINES)
+    status = ""
+    try:
+        with _guarded(request, (folder, home)) as guard:
+            for line in _lines(guard):
+                status = status or _ending(line, until, forced)
+                if status:
+                    break
+                _take(line, answers, log, on_start)
+        if not status:
+            status = "broken"
+            log.extend(_last_words(folder))
+    finally:
+        # The guard does it too, for the case that we are not there any more.
+        shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+    return Played(status=status, answers=answers, log="\n".join(log))
+
+
+def _last_words(folder: Path) -> list[str]:
+    try:
+        return (folder / ERRORS).read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return ["the guard process ended without a word"]
+
+
+def _ending(line: Any, until: float, forced: Callable[[], bool]) -> str:
+    """Why to listen no longer; empty to go on."""
+    match line:
+        case {"event": "end", "status": str(word)}:
+            return word
+    if forced():
+        return "killed"
+    return "timeout" if time.monotonic() > until else ""
+
+
+def _take(
+    line: Any, answers: dict[str, Answer], log: deque[str], on_start: Callable[[str], None]
+) -> None:
+    match line:
+        case {"event": "log", "text": str(text)}:
+            log.extend(text.splitlines())
+        case {"event": "runner_on_start", "host": str(host)}:
+            on_start(host.removeprefix(PREFIX))
+        case {"event": str(event), "host": str(host), "res": dict(result)}:
+            answers[host.removeprefix(PREFIX)] = Answer(
+                outcome=event.removeprefix("runner_on_"), result=result
+            )
+
+
+def environment(playbooks: Path, home: Path) -> dict[str, str]:
+    """All that Ansible gets to see. Nothing of a user's own Ansible or Python settings is in it."""
+    kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+    beside = str(Path(sys.executable).parent)
+    return {
+        **kept,
+        "PATH": f"{beside}:{os.environ.get('PATH', os.defpath)}",
+        "LC_ALL": "C.UTF-8",
+        "ANSIBLE_CONFIG": str(playbooks / "ansible.cfg"),
+        "ANSIBLE_LIBRARY": str(playbooks / "library"),
+        "ANSIBLE_MODULE_UTILS": str(playbooks / "module_utils"),
+        "ANSIBLE_HOME": str(home),
+        # Unset, ansible-runner would turn it off, and a host with a wrong key would be believed.
+        "ANSIBLE_HOST_KEY_CHECKING": "True",
+        # Above this many characters a result would arrive as {}.
+        "MAX_EVENT_RES": str(MAX_EVENT_BYTES),
+    }
+
+
+@contextmanager
+def _guarded(
+    request: PlayRequest, leavings: tuple[Path, Path]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A guard at work, in a session of its own, so that a terminal's Ctrl-C is ours to judge.
+
+    However this is left, its stdin is closed, which makes it kill what still runs below it.
+    """
+    work = {
+        "folder": str(leavings[0]),
+        "playbook": str(request.playbooks / "converge.yml"),
+        "inventory": str(request.inventory),
+        "forks": request.forks,
+        "leavings": [str(folder) for folder in leavings],
+    }
+    with open(leavings[0] / ERRORS, "wb") as errors:
+        guard = subprocess.Popen(
+            [sys.executable, "-I", str(GUARD)],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment(request.playbooks, leavings[1]),
+            cwd=leavings[0],
+            start_new_session=True,
+        )
+    assert guard.stdin is not None and guard.stdout is not None
+    with guard.stdout:
+        try:
+            with guard.stdin, suppress(BrokenPipeError):
+                guard.stdin.write(json.dumps(work).encode() + b"\n")
+                yield guard
+        finally:
+            _wait(guard)
+
+
+def _wait(guard: subprocess.Popen[bytes]) -> None:
+    try:
+        guard.wait(timeout=GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        guard.kill()
+        guard.wait()
+
+
+def _lines(guard: subprocess.Popen[bytes]) -> Iterator[Any]:
+    """The guard's lines until it closes, and None whenever it has said nothing for a moment."""
+    assert guard.stdout is not None
+    rest = b""
+    with selectors.DefaultSelector() as ready:
+        ready.register(guard.stdout, selectors.EVENT_READ)
+        while len(rest) <= MAX_LINE:
+            if not ready.select(timeout=TICK_SECONDS):
+                yield None
+                continue
+            chunk = os.read(guard.stdout.fileno(), 1 << 20)
+            if not chunk:
+                return
+            *whole, rest = (rest + chunk).split(b"\n")
+            yield from (json.loads(line) for line in whole)

@@ -1,0 +1,117 @@
+"""Receipts: what a host answered, taken strictly, step by step; where it said nothing, unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.hosts.play import Answer, Played
+from reconciler.model.codes import CODES
+from reconciler.model.plan import Step
+from reconciler.model.problem import Problem
+from reconciler.model.work import HostWork, Receipt
+
+KEYS = {"step", "ref", "verb", "changed", "ok", "evidence", "problem"}
+NO_ANSWER = {
+    "timeout": ("host_timeout", "the run was ended after its time"),
+    "killed": ("interrupted", "the run was ended on request"),
+}
+EXCERPT = 2000
+
+
+def receipts_of(work: HostWork, played: Played) -> tuple[Receipt, ...]:
+    """One for each step of the work, in its order, whatever the run's own status is."""
+    answer = played.answers.get(work.host.node)
+    if answer is None:
+        code, message = NO_ANSWER.get(
+            played.status, ("ansible_failed", "the run ended without an answer of this host")
+        )
+        return _all(work, code, message, log=played.log[-EXCERPT:])
+    if answer.outcome == "unreachable":
+        return _all(work, "host_unreachable", _said(answer), log=played.log[-EXCERPT:])
+    if not isinstance(answer.result.get("receipts"), list):
+        return _refused(work, answer, played.log[-EXCERPT:])
+    return tuple(_receipt(step, answer.result["receipts"], played.log) for step in work.steps)
+
+
+def _refused(work: HostWork, answer: Answer, log: str) -> tuple[Receipt, ...]:
+    """A host that says why it touched nothing is believed in that; any other is unknown."""
+    code = answer.result.get("code")
+    if answer.outcome == "failed" and isinstance(code, str) and code in CODES:
+        return _all(work, code, _said(answer), unknown=False)
+    if answer.outcome == "failed":
+        return _all(work, "ansible_failed", _said(answer), log=log)
+    return _all(work, "receipt_missing", "the host answered without receipts", log=log)
+
+
+def _receipt(step: Step, answers: list[Any], log: str) -> Receipt:
+    mine = [a for a in answers if isinstance(a, dict) and a.get("step") == step.id]
+    if not mine:
+        return failure(step, "receipt_missing", "the host said nothing about this step")
+    if len(mine) > 1 or not _is_sound(step, mine[0]):
+        return failure(step, "host_answer_invalid", "the receipt is not what a host may answer")
+    told = mine[0]
+    dropped = ", ".join(sorted(str(key)[:40] for key in set(told) - KEYS))
+    problem = told["problem"]
+    return Receipt(
+        step=step.id,
+        node=step.node,
+        verb=step.verb,
+        ok=told["ok"],
+        changed=told["changed"],
+        evidence=told["evidence"],
+        problem=_problem(step, problem) if problem else None,
+        log=f"unknown keys dropped: {dropped}" if dropped else "" if told["ok"] else log[-EXCERPT:],
+    )
+
+
+def _is_sound(step: Step, told: Mapping[str, Any]) -> bool:
+    """Of the types agreed on, about this very step, and of one mind: ok and no problem, or not."""
+    evidence, problem = told.get("evidence"), told.get("problem")
+    return (
+        told.keys() >= KEYS
+        and (told["verb"], told["ref"]) == (step.verb, str(step.ref))
+        and isinstance(told["ok"], bool)
+        and isinstance(told["changed"], bool)
+        and isinstance(evidence, dict)
+        and all(isinstance(fact, str | None) for fact in evidence.values())
+        and told["ok"] is (problem is None)
+        and (problem is None or (isinstance(problem, dict) and _is_problem(problem)))
+    )
+
+
+def _is_problem(problem: Mapping[str, Any]) -> bool:
+    return all(isinstance(problem.get(key), str) for key in ("code", "message"))
+
+
+def _problem(step: Step, told: Mapping[str, Any]) -> Problem:
+    code = told["code"] if told["code"] in CODES else "verb_failed"
+    return Problem(code=code, message=f"{step.node}: {plain(told['message'])}", ref=str(step.ref))
+
+
+def _said(answer: Answer) -> str:
+    return plain(str(answer.result.get("msg", "no reason given")))
+
+
+def plain(text: str) -> str:
+    """A host's words, fit for a terminal and a line."""
+    return "".join(char if char.isprintable() else " " for char in text)[:500].strip()
+
+
+def _all(
+    work: HostWork, code: str, message: str, *, unknown: bool = True, log: str = ""
+) -> tuple[Receipt, ...]:
+    return tuple(failure(step, code, message, unknown=unknown, log=log) for step in work.steps)
+
+
+def failure(step: Step, code: str, message: str, *, unknown: bool = True, log: str = "") -> Receipt:
+    """A step that was not done, or of which nobody knows whether it was."""
+    return Receipt(
+        step=step.id,
+        node=step.node,
+        verb=step.verb,
+        ok=False,
+        unknown=unknown,
+        problem=Problem(code=code, message=f"{step.node}: {message}", ref=str(step.ref)),
+        log=log,
+    )
