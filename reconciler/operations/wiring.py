@@ -64,14 +64,17 @@ class Fleet:
 
     @contextmanager
     def writing(self, command: str) -> Iterator[Journal]:
-        """The journal, under the lock; raises ProblemError `state_locked` while another holds it."""
-        if not self.database_file.exists():
-            Database.open(self.database_file, write=False)
+        """The journal, under the lock. Raises ProblemError `state_locked`, `state_missing`, …"""
+        with self.reading():
+            pass
         with (
-            StateLock(self.state / "lock", actor=self.actor.name, command=command),
+            StateLock(self.state / "lock", actor=self.actor.name, command=command) as lock,
             Database.open(self.database_file, write=True) as database,
         ):
-            yield Journal(database, self.actor, self.now)
+            journal = Journal(database, self.actor, self.now)
+            if lock.left_behind is not None:
+                journal.take_over_lock(str(lock.left_behind))
+            yield journal
 
     def desired(self) -> Desired:
         with self.cache() as cache:

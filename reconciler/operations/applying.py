@@ -1,0 +1,190 @@
+"""`apply`: show a plan, get consent, do exactly that plan, and believe only what is read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.model.desired import Desired
+from reconciler.model.plan import Action, Change, Plan, Risk
+from reconciler.model.problem import Problem, refuse
+from reconciler.model.work import HostProgress, StepOutcome
+from reconciler.model.world import World
+from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.observing import observe_nodes, stale_nodes
+from reconciler.operations.planning import PlanOptions, plan_from
+from reconciler.operations.saving import read_plan
+from reconciler.operations.walking import Walk
+from reconciler.operations.wiring import Fleet, without_collector
+from reconciler.store.journal import Journal
+
+Ask = Callable[[Plan], bool]
+Progress = Callable[[HostProgress], None]
+
+RISKS = (Risk.SAFE, Risk.INTERRUPTS, Risk.DESTROYS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions:
+    """`approve` is a consent given before: changes up to that risk, the others are held."""
+
+    plan_file: Path | None = None
+    approve: Risk | None = None
+    only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """Where a new allocation answers; `place` is its folder, or what ssh is to be told."""
+
+    ref: str
+    login: str
+    node: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What became of `plan`. `problems` are those of the run; those of the plan stand in it."""
+
+    plan: Plan
+    run: str = ""
+    outcomes: tuple[StepOutcome, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    done: tuple[Change, ...] = ()
+    interrupted: bool = False
+    logins: tuple[Login, ...] = ()
+
+
+def apply(
+    fleet: Fleet, options: ApplyOptions, ask: Ask, on_progress: Progress, interrupts: Interrupts
+) -> Applied:
+    """Raises ProblemError before anything was done; later problems stand in the result.
+
+    `ask` is shown the plan and says whether to go on; it is not asked where there is nothing to
+    do or the consent was given before.
+    """
+    plan = _plan_to_show(fleet, options)
+    if not plan.active:
+        _keep_waiting(fleet, plan)
+        return Applied(plan=plan)
+    if options.approve is None and not ask(plan):
+        raise refuse("declined", "nothing was applied", "run it again and answer yes")
+    with fleet.writing("apply") as journal:
+        desired, world, fresh = _look_and_plan(fleet, journal, _options_of(plan))
+        _insist(plan, fresh)
+        walk = Walk(
+            fleet=fleet,
+            journal=journal,
+            plan=fresh,
+            desired=desired,
+            world=world,
+            on_progress=on_progress,
+            interrupts=interrupts,
+        )
+        run = walk.run(saved=options.plan_file is not None)
+    return Applied(
+        plan=fresh,
+        run=run,
+        outcomes=tuple(walk.outcomes.values()),
+        problems=tuple(walk.problems),
+        done=tuple(walk.settled.values()),
+        interrupted=interrupts.asked,
+        logins=_logins(walk),
+    )
+
+
+def _plan_to_show(fleet: Fleet, options: ApplyOptions) -> Plan:
+    if options.plan_file is None:
+        wanted = PlanOptions(only=options.only, hold_above=options.approve)
+        with fleet.writing("apply") as journal:
+            _, _, plan = _look_and_plan(fleet, journal, wanted)
+        return plan
+    plan = read_plan(options.plan_file)
+    with fleet.reading() as database:
+        if database.plan_used(plan.fingerprint):
+            raise refuse(
+                "plan_used",
+                f"the plan {plan.fingerprint[7:15]} was applied before",
+                "make a new one: gpuaas plan --save FILE",
+            )
+    risky = [c for c in plan.active if _above(c.risk, options.approve)]
+    if risky:
+        raise refuse(
+            "held_for_approval",
+            f"{risky[0].ref} {risky[0].risk.value}, and the consent covers {options.approve}",
+            f"give it: gpuaas apply {options.plan_file} --auto-approve={risky[0].risk.value}",
+        )
+    return plan
+
+
+def _above(risk: Risk, limit: Risk | None) -> bool:
+    return limit is not None and RISKS.index(risk) > RISKS.index(limit)
+
+
+def _options_of(plan: Plan) -> PlanOptions:
+    return PlanOptions(only=plan.only, hold_above=plan.hold_above)
+
+
+def _look_and_plan(
+    fleet: Fleet, journal: Journal, options: PlanOptions
+) -> tuple[Desired, World, Plan]:
+    """Look at nodes with old evidence or a step without an end, then plan from what is true."""
+    with without_collector():
+        desired, world = fleet.desired(), journal.world()
+        if world.open_steps:
+            journal.close_open_steps()
+        in_doubt = {step.node for step in world.open_steps}
+        names = in_doubt.union(stale_nodes(desired, world, fleet.now()))
+        if names:
+            journal.observe(observe_nodes(fleet, desired, world, names))
+            world = journal.world()
+        return desired, world, plan_from(fleet, desired, world, options)
+
+
+def _insist(shown: Plan, fresh: Plan) -> None:
+    """Raise `plan_stale` unless the world still wants exactly what was shown."""
+    if fresh.fingerprint == shown.fingerprint:
+        return
+    reasons = (
+        (shown.state_id != fresh.state_id, "it was made for another state"),
+        (shown.serial != fresh.serial, f"state #{shown.serial} is now #{fresh.serial}"),
+        (shown.desired_digest != fresh.desired_digest, "the specs were changed"),
+    )
+    why = [text for differs, text in reasons if differs] or [_first_difference(shown, fresh)]
+    raise refuse(
+        "plan_stale",
+        "what was shown is no longer what would be done: " + "; ".join(why),
+        "look at the new plan: gpuaas plan",
+    )
+
+
+def _first_difference(shown: Plan, fresh: Plan) -> str:
+    before = {(str(c.ref), c.action.value) for c in shown.changes}
+    after = {(str(c.ref), c.action.value) for c in fresh.changes}
+    changed = sorted(before ^ after)
+    if changed:
+        ref, action = changed[0]
+        return f"{ref} ({action}) {'is new' if changed[0] in after else 'is gone'}"
+    return "hosts show other facts, which changes a step"
+
+
+def _keep_waiting(fleet: Fleet, plan: Plan) -> None:
+    """A request that finds no place waits in the order in which an apply first saw it."""
+    with fleet.writing("apply") as journal:
+        journal.wait(plan.waiting)
+
+
+def _logins(walk: Walk) -> tuple[Login, ...]:
+    made = [c for c in walk.settled.values() if c.action in (Action.CREATE, Action.REPLACE)]
+    return tuple(
+        Login(
+            ref=str(change.ref),
+            login=change.login,
+            node=change.placement.node,
+            place=walk.place_of(change),
+        )
+        for change in made
+        if change.placement is not None
+    )

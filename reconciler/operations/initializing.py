@@ -1,0 +1,97 @@
+"""`init`: a starter fleet for a new folder, and the two things git never holds: state and key."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler import shipped
+from reconciler.model.problem import refuse
+from reconciler.operations.standin import lay
+from reconciler.operations.wiring import Fleet, open_fleet
+from reconciler.store.database import Database
+from reconciler.store.snapshot import read_serial
+
+STARTER = "starter/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Initialized:
+    """`files` are the paths made, relative to `folder`; what was there already is not in it."""
+
+    folder: str
+    files: tuple[str, ...]
+    state_id: str
+
+
+def init(folder: Path) -> Initialized:
+    """Make what is missing; never write over anything.
+
+    A folder with a `gpuaas.yaml` gets state and key only. Raises ProblemError `state_exists` if
+    the state folder holds something that is no state.
+    """
+    made = [] if (folder / "gpuaas.yaml").exists() else _write_starter(folder)
+    fleet = open_fleet(folder)
+    made += _make_key(fleet)
+    if made and "gpuaas.yaml" in made:
+        made += _lay_standins(fleet)
+    if fleet.database_file.exists():
+        with fleet.reading() as database:
+            state_id, _ = read_serial(database)
+    else:
+        state_id = make_state(fleet)
+        made.append(fleet.database_file.relative_to(fleet.folder).as_posix())
+    return Initialized(folder=str(fleet.folder), files=tuple(sorted(made)), state_id=state_id)
+
+
+def make_state(fleet: Fleet) -> str:
+    """A new, empty state with a random id. Raises ProblemError `state_exists`."""
+    state_id = secrets.token_hex(8)
+    Database.create(fleet.database_file, state_id=state_id, now=fleet.now()).close()
+    return state_id
+
+
+def _write_starter(folder: Path) -> list[str]:
+    made = []
+    for name, text in shipped.templates().items():
+        if not name.startswith(STARTER):
+            continue
+        path = folder / name.removeprefix(STARTER).replace("dot-", ".")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise refuse(
+                "file_unreadable",
+                f"{path} cannot be written: {error.strerror}",
+                "choose a folder you may write to",
+            ) from error
+        made.append(path.relative_to(folder).as_posix())
+    return made
+
+
+def _make_key(fleet: Fleet) -> list[str]:
+    path = fleet.folder / fleet.settings.descriptor_key
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return []
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(secrets.token_hex(32) + "\n")
+    return [path.relative_to(fleet.folder).as_posix()]
+
+
+def _lay_standins(fleet: Fleet) -> list[str]:
+    """The starter's node is a folder; its cards are a labelled stand-in."""
+    made = []
+    for node in fleet.desired().of("node"):
+        root = fleet.folder / node.spec.root
+        lay(root, node, shipped.templates())
+        made.append(root.relative_to(fleet.folder).as_posix() + "/")
+    return made

@@ -1,0 +1,234 @@
+"""The walk over a plan's waves: intent first, then hosts, then what they show, then the record.
+
+A crash between two transactions leaves open steps, which the next walk observes before it plans.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reconciler.hosts.evidence import observe
+from reconciler.hosts.executor import run_wave
+from reconciler.model.desired import Desired
+from reconciler.model.evidence import Check, CheckResult, Observation, Proof
+from reconciler.model.lifecycle import Phase, RunState
+from reconciler.model.moment import format_moment
+from reconciler.model.plan import Action, Change, Order, Plan, Step, Wave
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.work import Host, HostProgress, HostWork, StepOutcome, WaveOutcome
+from reconciler.model.world import Recorded, World
+from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.observing import host_of, run_options
+from reconciler.operations.wiring import Fleet
+from reconciler.planner.judging import judge, prove
+from reconciler.store.journal import Journal
+
+
+@dataclass(slots=True, kw_only=True)
+class Walk:
+    """One run of one plan, under the lock; `run()` is called once.
+
+    Afterwards `outcomes` holds each judged step, `settled` the changes that are done, `problems`
+    what went wrong.
+    """
+
+    fleet: Fleet
+    journal: Journal
+    plan: Plan
+    desired: Desired
+    world: World
+    on_progress: Callable[[HostProgress], None]
+    interrupts: Interrupts
+    outcomes: dict[str, StepOutcome] = field(default_factory=dict)
+    settled: dict[Ref, Change] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    failed: set[Ref] = field(default_factory=set)
+    steps: dict[str, Step] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.steps = {step.id: step for step in self.plan.steps}
+
+    def run(self, *, saved: bool) -> str:
+        """Carry the plan out; the id of the run. A saved plan is marked as used first."""
+        run = self.journal.begin_run(self.plan)
+        if saved:
+            self.journal.use_plan(self.plan.fingerprint, run)
+        stepless = [change for change in self.plan.active if not change.steps]
+        self._record(run, [c for c in stepless if c.action is not Action.FORGET])
+        for wave in self.plan.waves:
+            if not self.interrupts.asked:
+                self._wave(run, wave)
+        if not self.interrupts.asked:
+            self._record(run, [c for c in stepless if c.action is Action.FORGET])
+        self.journal.wait(self.plan.waiting)
+        self.journal.end_run(run, self._state(), self.problems)
+        return run
+
+    def host(self, node: str) -> Host | None:
+        return host_of(self.fleet, self.desired, self.world, node)
+
+    def _state(self) -> RunState:
+        if self.interrupts.asked:
+            return RunState.INTERRUPTED
+        return RunState.FAILED if self.problems else RunState.DONE
+
+    def _record(self, run: str, changes: Iterable[Change]) -> None:
+        """Changes without work on hosts, in one transaction."""
+        recorded: list[Recorded] = []
+        forgotten: list[Ref] = []
+        renamed: list[tuple[Ref, Recorded]] = []
+        for change in changes:
+            if change.action is Action.FORGET:
+                forgotten.append(change.ref)
+            elif change.former is not None:
+                renamed.append((change.former, self._recorded(change)))
+            else:
+                recorded.append(self._recorded(change))
+            self.settled[change.ref] = change
+        if recorded or forgotten or renamed:
+            self.journal.record(run, recorded, forgotten, renamed)
+
+    def _wave(self, run: str, wave: Wave) -> None:
+        steps = tuple(step for step in wave.steps if step.ref not in self.failed)
+        if not steps:
+            return
+        refs = {step.ref for step in steps}
+        claims = tuple(
+            claim
+            for claim in self.plan.claims
+            if any(s.ref == claim.ref and s.order is not Order.RETIRE for s in steps)
+        )
+        self.journal.begin_wave(run, steps, claims, tuple(sorted(_leaving(self.plan, steps))))
+        outcome = self._work(steps)
+        for judged in outcome.steps:
+            self.outcomes[judged.step.id] = judged
+            if judged.problem is not None:
+                self.problems.append(judged.problem)
+                self.failed.add(judged.step.ref)
+        recorded, forgotten = self._settle(refs, outcome.proofs)
+        self.journal.finish_wave(run, outcome, recorded, forgotten)
+
+    def _work(self, steps: Sequence[Step]) -> WaveOutcome:
+        """Ask the hosts, then look for ourselves: a receipt is never a proof."""
+        by_node: dict[str, list[Step]] = defaultdict(list)
+        for step in steps:
+            by_node[step.node].append(step)
+        works = [
+            HostWork(host=host, steps=tuple(todo))
+            for node, todo in sorted(by_node.items())
+            if (host := self.host(node)) is not None
+        ]
+        options = run_options(self.fleet)
+        receipts = {r.step: r for r in run_wave(works, options, self.on_progress, self.interrupts)}
+        for work in works:
+            self.on_progress(HostProgress(node=work.host.node, phase="observe"))
+        at = self.fleet.now()
+        seen = {o.node: o for o in observe([work.host for work in works], options, at=at)}
+        judged = tuple(judge(s, receipts.get(s.id), seen.get(s.node)) for s in steps)
+        return WaveOutcome(
+            steps=judged,
+            observations=tuple(seen.values()),
+            proofs=self._proofs(by_node, seen, format_moment(at)),
+        )
+
+    def _proofs(
+        self, by_node: dict[str, list[Step]], seen: dict[str, Observation], at: str
+    ) -> tuple[Proof, ...]:
+        claims = self.journal.world().claims
+        return tuple(
+            proof
+            for node, steps in sorted(by_node.items())
+            for proof in prove(claims, steps, seen.get(node), at)
+        )
+
+    def _settle(
+        self, refs: Collection[Ref], proofs: Sequence[Proof]
+    ) -> tuple[list[Recorded], list[Ref]]:
+        """What may be written down of the changes whose last step has ended."""
+        recorded: list[Recorded] = []
+        forgotten: list[Ref] = []
+        for change in self.plan.active:
+            if change.ref not in refs or any(step not in self.outcomes for step in change.steps):
+                continue
+            ending = self._ending(change)
+            unproved = [p for p in proofs if p.allocation_id in ending and not p.passed]
+            if unproved:
+                self.problems.append(_blocked(change, unproved))
+                self.failed.add(change.ref)
+            if change.action is Action.RELEASE:
+                forgotten.append(change.ref)
+            elif change.ref not in self.failed or unproved:
+                recorded.append(self._recorded(change))
+            if change.ref not in self.failed:
+                self.settled[change.ref] = change
+        return recorded, forgotten
+
+    def _steps_of(self, change: Change) -> list[Step]:
+        return [self.steps[step] for step in change.steps]
+
+    def _ending(self, change: Change) -> set[str]:
+        """Ids of the allocations that this change gives up."""
+        retiring = [s for s in self._steps_of(change) if s.order is Order.RETIRE]
+        return {str(s.item["id"]) for s in retiring if "id" in s.item}
+
+    def _recorded(self, change: Change) -> Recorded:
+        """The resource as it is now that its change is done."""
+        before = self.world.recorded.get(change.former or change.ref)
+        steps = [s for s in self._steps_of(change) if s.order is not Order.RETIRE]
+        facts = dict(before.facts) if before and change.action is not Action.REPLACE else {}
+        for step in steps:
+            facts.update(step.expected)
+        place = change.placement
+        return Recorded(
+            ref=change.ref,
+            normal=change.normal or (before.normal if before else {}),
+            digest=change.digest or (before.digest if before else ""),
+            file=change.file,
+            commit=change.origin.commit,
+            applied_at=format_moment(self.fleet.now()),
+            phase=Phase.ACTIVE,
+            protect=change.protect,
+            id=change.allocation_id or (before.id if before else ""),
+            login=change.login or (before.login if before else ""),
+            node=place.node if place else before.node if before else "",
+            slots=place.slots if place else before.slots if before else (),
+            shape=place.shape if place else before.shape if before else None,
+            basis=change.basis or (before.basis if before else ""),
+            facts=facts,
+        )
+
+    def place_of(self, change: Change) -> str:
+        """Where to go with a new allocation: its folder on a `local` node, else what ssh takes."""
+        if change.placement is None or (host := self.host(change.placement.node)) is None:
+            return ""
+        if host.address == "local":
+            return str(Path(host.root, "home", change.login))
+        return f"{change.login}@{host.address}"
+
+
+def _leaving(plan: Plan, steps: Iterable[Step]) -> set[Ref]:
+    """Refs of which an allocation is given up: only a release or replace ends claims."""
+    ending = {c.ref for c in plan.of(Action.RELEASE, Action.REPLACE)}
+    return {s.ref for s in steps if s.order is Order.RETIRE and s.ref in ending}
+
+
+def _blocked(change: Change, unproved: Sequence[Proof]) -> Problem:
+    """Why slots stay blocked: the checks that did not pass, with what was measured."""
+    failing: list[Check] = [
+        check
+        for proof in unproved
+        for check in proof.checks
+        if check.result is not CheckResult.PASS
+    ]
+    told = ", ".join(dict.fromkeys(f"{c.name} {c.result.value} ({c.value})" for c in failing))
+    where = ", ".join(sorted(f"{p.node}/{p.slot or '*'}" for p in unproved))
+    return Problem(
+        code="cleanup_blocked",
+        message=f"{where} stays blocked: {told or 'nothing could be measured'}",
+        hint="remove what is left on the host, then: gpuaas apply",
+        ref=str(change.ref),
+    )
