@@ -55,7 +55,11 @@ class Located:
     place: Place
 
     def source(self, path: tuple[PathPart, ...], *, key: bool = False) -> Source:
-        """Where `path` stands, or the nearest place above it; with `key`, its key not its value."""
+        """Where `path` stands, or the nearest place above it; with `key`, its key not its value.
+
+        An entry of a list may be named by what stands in it instead of its number.
+        """
+        path = numbered(self.document.value, path)
         line, column = find(self.place, path, key=key)
         return Source(
             file=self.document.file,
@@ -85,6 +89,30 @@ def read_documents(file: str, content: bytes) -> Parsed:
     if unreadable:
         return Parsed(problems=(unreadable,), complete=False)
     return _Reader(file, content).read()
+
+
+def numbered(value: Any, path: tuple[PathPart, ...]) -> tuple[PathPart, ...]:
+    """The path with every entry of a list called by its number."""
+    found: list[PathPart] = []
+    for part in path:
+        if isinstance(value, list) and isinstance(part, str):
+            part = next((i for i, entry in enumerate(value) if _is_called(entry, part)), part)
+        found.append(part)
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            value = None
+    return tuple(found)
+
+
+def _is_called(entry: Any, name: str) -> bool:
+    return entry == name or (isinstance(entry, dict) and name in map(entry.get, _CALLED_BY))
+
+
+_CALLED_BY = ("name", "id", "user", "version", "bundle", "allocation", "ref")
+"""The fields by which keyed lists tell their entries apart."""
 
 
 def find(place: Place, path: tuple[PathPart, ...], *, key: bool = False) -> tuple[int, int]:

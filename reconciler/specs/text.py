@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 
 from reconciler.model.problem import Problem, Source
 
@@ -35,6 +37,20 @@ def place_of(file: str, content: bytes, offset: int) -> Source:
     """Line and column of a byte."""
     before = split_lines(content[:offset])
     return Source(file=file, line=len(before), column=len(before[-1]) + 1)
+
+
+def with_text(problems: Iterable[Problem], content: bytes) -> tuple[Problem, ...]:
+    """The problems of one file, each with the source line it points at – but no private key."""
+    lines: list[str] = []
+    quoted = []
+    for problem in problems:
+        source = problem.source
+        if source is not None and source.line and problem.code != "private_key_in_spec":
+            lines = lines or split_lines(content)
+            text = lines[source.line - 1] if source.line <= len(lines) else ""
+            problem = problem.at(replace(source, text=text))
+        quoted.append(problem)
+    return tuple(quoted)
 
 
 def _check_encoding(file: str, content: bytes) -> Problem | None:

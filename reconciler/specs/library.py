@@ -1,0 +1,353 @@
+"""The only reader of files and of git: what there is, what it holds, and which commit it is.
+
+File names are relative to the fleet's folder. What cannot be read is broken, never missing; what
+a link shows from elsewhere is never read, so no message can repeat it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from reconciler.model.codec import decode
+from reconciler.model.desired import Origin, Revision
+from reconciler.model.document import FileStamp
+from reconciler.model.problem import Problem, ProblemError, Source, in_order, refuse
+from reconciler.model.settings import Settings
+from reconciler.specs import history
+from reconciler.specs.documents import read_documents
+from reconciler.specs.leftovers import is_leftover
+from reconciler.specs.text import with_text
+from reconciler.specs.validation import Validator, check_document
+
+SETTINGS_FILE = "gpuaas.yaml"
+ENDINGS = (".yaml", ".yml")
+SIZE_LIMIT = 64 << 20
+ARGUMENT_LIMIT = 200
+GIT_SECONDS = 60
+UNSETTLED_NS = 2_000_000_000
+"""A file written this recently may be written again without its times showing it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecFile:
+    """`path` is absolute and without links; `stamp` is what stat said of it."""
+
+    name: str
+    path: str
+    stamp: FileStamp
+
+
+@dataclass(slots=True, kw_only=True)
+class Listing:
+    """What a walk found. `broken` names files, and folders with all that lies below them."""
+
+    files: list[SpecFile] = field(default_factory=list)
+    ignored: set[str] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)
+    problems: list[Problem] = field(default_factory=list)
+
+    def refuse(self, name: str, code: str, message: str, hint: str) -> None:
+        self.broken.add(name)
+        source = Source(file=name, line=1, column=1)
+        self.problems.append(Problem(code=code, message=message, hint=hint, source=source))
+
+
+def find_folder(start: Path) -> Path:
+    """The nearest folder with a gpuaas.yaml, from `start` upwards."""
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if (folder / SETTINGS_FILE).is_file():
+            return folder
+    raise refuse(
+        "settings_missing",
+        f"there is no {SETTINGS_FILE} in {start} or above it",
+        "go to the folder of your fleet, or make one: gpuaas init",
+    )
+
+
+def load_settings(folder: Path, schema: str) -> Settings:
+    """The settings of the fleet in `folder`; raises ProblemError with everything wrong in them."""
+    folder = folder.resolve()
+    content = read_file(SETTINGS_FILE, str(folder / SETTINGS_FILE))
+    parsed = read_documents(SETTINGS_FILE, content)
+    validator = Validator(schema)
+    problems = list(parsed.problems)
+    for located in parsed.documents:
+        problems.extend(check_document(located, validator, parsed.problems))
+    if len(parsed.documents) != 1 and not any(problem.is_error for problem in problems):
+        problems = [_settings_problem("it must hold exactly one document")]
+    if problems:
+        raise ProblemError(in_order(with_text(problems, content)))
+    settings = decode(Settings, {**parsed.documents[0].document.value, "folder": str(folder)})
+    if not (folder / settings.spec_root).resolve().is_relative_to(folder):
+        raise ProblemError((_settings_problem("specRoot leads out of the fleet's folder"),))
+    return settings
+
+
+def _settings_problem(message: str) -> Problem:
+    return Problem(
+        code="settings_invalid",
+        message=f"{SETTINGS_FILE}: {message}",
+        hint="see what may stand there: gpuaas schema settings",
+        source=Source(file=SETTINGS_FILE, line=1, column=1),
+    )
+
+
+def list_specs(settings: Settings) -> Listing:
+    """Every spec file below the spec root; raises ProblemError if that cannot be listed."""
+    root, listing = str(Path(settings.folder, settings.spec_root)), Listing()
+    try:
+        os.scandir(root).close()
+    except OSError as error:
+        raise refuse(
+            "spec_root_missing",
+            f"the spec root {settings.spec_root} cannot be listed: {error.strerror}",
+            "bring it back, or name it as specRoot in gpuaas.yaml; nothing counts as removed",
+        ) from error
+    _Walk(os.path.realpath(root), listing).folder(root, settings.spec_root.rstrip("/"))
+    return listing
+
+
+def list_paths(settings: Settings, paths: Sequence[Path]) -> Listing:
+    """The spec files at or below `paths`, which may lie anywhere."""
+    listing = Listing()
+    for path in paths:
+        name, is_folder = file_name(settings, path), path.is_dir()
+        walk = _Walk(str((path if is_folder else path.parent).resolve()), listing)
+        walk.folder(str(path), name) if is_folder else walk.link(str(path), name)
+    return listing
+
+
+def file_name(settings: Settings, path: Path) -> str:
+    """How a path is called in problems and resources."""
+    absolute, folder = Path(os.path.abspath(path)), settings.folder
+    return str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute)
+
+
+class _Walk:
+    """One walk below one root. No link leads it out of the root, or round in circles."""
+
+    __slots__ = ("listing", "root", "waiting")
+
+    def __init__(self, root: str, listing: Listing) -> None:
+        self.root, self.listing = root, listing
+        self.waiting: list[tuple[str, str]] = []
+
+    def folder(self, path: str, name: str) -> None:
+        self.waiting.append((path, name))
+        while self.waiting:
+            path, name = self.waiting.pop()
+            try:
+                entries = list(os.scandir(path))
+            except OSError as error:
+                self.unreadable(name, error)
+                continue
+            for entry in entries:
+                inner = f"{name}/{entry.name}"
+                try:
+                    self.entry(entry, inner)
+                except OSError as error:
+                    self.unreadable(inner, error)
+
+    def entry(self, entry: os.DirEntry[str], name: str) -> None:
+        if not entry.name.isprintable():
+            shown = name.encode("unicode_escape", "surrogateescape").decode("ascii", "replace")
+            hint = "rename it, with letters and digits"
+            self.listing.refuse(shown, "file_unreadable", "its name holds strange bytes", hint)
+        elif entry.name.startswith("."):
+            self.leftover(entry, name)
+        elif entry.name.endswith(ENDINGS):
+            if entry.is_symlink():
+                self.link(entry.path, name)
+            else:
+                self.file(entry.path, name, entry.stat(follow_symlinks=False))
+        elif entry.is_dir(follow_symlinks=False):
+            self.waiting.append((entry.path, name))
+        elif not (entry.is_symlink() and self.is_linked_folder(entry.path, name)):
+            self.leftover(entry, name)
+
+    def leftover(self, entry: os.DirEntry[str], name: str) -> None:
+        if is_leftover(entry.name):
+            self.listing.ignored.add(name)
+
+    def file(self, path: str, name: str, found: os.stat_result) -> None:
+        if stat.S_ISREG(found.st_mode):
+            stamp = FileStamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+            self.listing.files.append(SpecFile(name=name, path=path, stamp=stamp))
+            return
+        what = "a folder" if stat.S_ISDIR(found.st_mode) else "a device, pipe or socket"
+        self.listing.refuse(
+            name,
+            "file_not_regular",
+            f"{what} is called like a spec file; it was not opened",
+            "give it a name without .yaml or .yml, or move it out of the spec root",
+        )
+
+    def link(self, path: str, name: str) -> None:
+        """A spec file by whatever path: read if, links resolved, it lies below the root."""
+        target = os.path.realpath(path)
+        if not self.is_inside(target):
+            self.outside(name)
+            return
+        try:
+            self.file(target, name, os.stat(target, follow_symlinks=False))
+        except OSError as error:
+            self.unreadable(name, error)
+
+    def is_linked_folder(self, path: str, name: str) -> bool:
+        """A link to a folder of the tree is not followed: its files are read where they lie."""
+        target = os.path.realpath(path)
+        if not os.path.isdir(target):
+            return False
+        if not self.is_inside(target):
+            self.outside(name)
+        elif f"{os.path.realpath(os.path.dirname(path))}/".startswith(f"{target}/"):
+            hint = "delete the link"
+            self.listing.refuse(name, "file_link_loop", "a link to a folder above it", hint)
+        else:
+            self.listing.ignored.add(name)
+        return True
+
+    def is_inside(self, target: str) -> bool:
+        return target == self.root or target.startswith(f"{self.root}/")
+
+    def outside(self, name: str) -> None:
+        self.listing.refuse(
+            name,
+            "file_outside_tree",
+            "a link that leads out of the spec tree; it was not read",
+            "put the file itself here",
+        )
+
+    def unreadable(self, name: str, error: OSError) -> None:
+        message = f"it cannot be read: {error.strerror}"
+        hint = "make it readable; what was last applied from it stays as it is"
+        self.listing.refuse(name, "file_unreadable", message, hint)
+
+
+def read_file(name: str, path: str) -> bytes:
+    """The content of a regular file; raises ProblemError. Never follows a link, never blocks."""
+    reason = "it is no regular file, or larger than any spec"
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            found = os.fstat(handle)
+            if stat.S_ISREG(found.st_mode) and found.st_size <= SIZE_LIMIT:
+                return _read_all(handle, found.st_size)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise refuse(
+        "file_unreadable",
+        f"it cannot be read: {reason}",
+        "make it readable; what was last applied from it stays as it is",
+        source=Source(file=name, line=1, column=1),
+    )
+
+
+def _read_all(handle: int, size: int) -> bytes:
+    content = os.read(handle, size + 1)
+    if len(content) == size:
+        return content
+    parts = [content]
+    while parts[-1]:
+        parts.append(os.read(handle, 1 << 20))
+    return b"".join(parts)
+
+
+def is_settled(stamp: FileStamp) -> bool:
+    """Whether an equal stamp will prove equal content: the file was not written just now."""
+    return time.time_ns() - max(stamp.mtime_ns, stamp.ctime_ns) > UNSETTLED_NS
+
+
+def revision(settings: Settings) -> Revision:
+    """Where the specs stand; raises ProblemError `no_commit` if git refuses to say."""
+    return _work_tree(settings).revision
+
+
+def tree_key(settings: Settings) -> str:
+    """A key that is equal only for equal specs and settings, if both are as committed; else ""."""
+    try:
+        tree = _work_tree(settings)
+        if not tree.commit or tree.changed:
+            return ""
+        subtree = _git(settings, "rev-parse", f"HEAD:./{settings.spec_root}")
+    except ProblemError:
+        return ""
+    return f"{tree.commit}:{subtree.strip()}"
+
+
+def origins(settings: Settings, files: Collection[str]) -> Mapping[str, Origin]:
+    """The commit that last changed each file; an empty Origin for what no commit has as it is."""
+    unknown = dict.fromkeys(files, Origin())
+    if not unknown or _repository(settings) is None:
+        return unknown
+    try:
+        tree = _work_tree(settings)
+        committed = set(unknown) - tree.changed if tree.commit else set()
+        places = sorted(committed) if len(committed) <= ARGUMENT_LIMIT else ["."]
+        return unknown | history.origins(partial(_git, settings), committed, places)
+    except ProblemError:
+        return unknown
+
+
+def _work_tree(settings: Settings) -> history.WorkTree:
+    top = _repository(settings)
+    if top is None:
+        return history.WorkTree()
+    prefix = Path(settings.folder).relative_to(top).as_posix()
+    places = (settings.spec_root, SETTINGS_FILE)
+    return history.work_tree(partial(_git, settings), "" if prefix == "." else f"{prefix}/", places)
+
+
+def _repository(settings: Settings) -> Path | None:
+    folder = Path(settings.folder)
+    return next((top for top in (folder, *folder.parents) if (top / ".git").exists()), None)
+
+
+def _git(settings: Settings, *arguments: str, stdin: str = "") -> str:
+    """Ask git: no hooks, no helpers, no locks, no prompt, and none of the caller's GIT_ settings.
+
+    Raises ProblemError `no_commit`: a repository that does not answer is not *no repository*.
+    """
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            ["git", "--no-pager", "--literal-pathspecs", *_QUIET, *arguments],
+            cwd=settings.folder,
+            env={**kept, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            timeout=GIT_SECONDS,
+            check=True,
+        )
+        return done.stdout
+    except FileNotFoundError:
+        reason = "git is not installed"
+    except subprocess.TimeoutExpired:
+        reason = f"git did not answer within {GIT_SECONDS} s"
+    except subprocess.CalledProcessError as error:
+        reason = next(iter(error.stderr.strip().splitlines()), f"git ended with {error.returncode}")
+    raise refuse(
+        "no_commit",
+        f"there is a repository, but its commit is unknown: {reason}",
+        "make `git status` work for this user in this folder",
+    )
+
+
+_QUIET = (
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.quotePath=false"),
+    *("-c", "log.showSignature=false"),
+)
