@@ -44,7 +44,7 @@ def render(word: str) -> str:
         )
         parts.append("| " + " | ".join(cell.replace("|", "&#124;") for cell in cells) + " |")
     parts.append("\n\\* required. An empty *who* or *change* is that of the field above it.\n")
-    if example := example_of(kind.NAME):
+    if (example := EXAMPLES / f"{word}.yaml").exists():
         parts.append(f"An example ([{example.name}](../examples/{example.name})):\n")
         parts.append(f"```yaml\n{example.read_text(encoding='utf-8').rstrip()}\n```\n")
     return "\n".join(parts)
@@ -82,7 +82,8 @@ def type_of(field: Schema) -> str:
     kind = field.get("x-type") or field.get("type", "")
     if kind == "array":
         inside = resolved(field.get("items", {}), {})
-        keyed = f", by {field['x-key']}" if "x-key" in field else ""
+        key = field.get("x-key", "")
+        keyed = f", by {key if isinstance(key, str) else ' and '.join(key)}" if key else ""
         return f"list of {type_of(inside) or 'object'}{keyed}" + count(
             field, "minItems", "maxItems"
         )
@@ -99,13 +100,6 @@ def count(field: Schema, least: str, most: str) -> str:
 
 def default_of(field: Schema) -> str:
     return f"`{json.dumps(field['default'], ensure_ascii=False)}`" if "default" in field else ""
-
-
-def example_of(kind: str) -> Path | None:
-    for path in sorted(EXAMPLES.glob("*.yaml")):
-        if path.stem == kind.lower():
-            return path
-    return None
 
 
 if __name__ == "__main__":
