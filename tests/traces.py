@@ -10,6 +10,7 @@ import csv
 import random
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -47,19 +48,17 @@ def hardware() -> Iterator[tuple[str, fleets.Hardware]]:
         )
 
 
-def requests(seed: int) -> tuple[int, ...]:
-    """GPUs asked for, one request after the other, shuffled by `seed`, until 130 % are asked."""
+def requests(seed: int, asked: float = ARRIVING) -> tuple[int, ...]:
+    """GPUs asked for, one request after the other, shuffled by `seed`, until `asked` of all are."""
     sizes = [
         int(row["num_gpu"])
         for row in _rows("openb_pod_list_multigpu50.csv")
         if row["gpu_milli"] == "1000"
     ]
     random.Random(seed).shuffle(sizes)
-    limit = ARRIVING * sum(each.gpus for _, each in hardware())
-    arriving: list[int] = []
-    while sum(arriving) < limit:
-        arriving.append(sizes.pop())
-    return tuple(arriving)
+    limit = asked * sum(each.gpus for _, each in hardware())
+    arrived = next(at for at, gpus in enumerate(accumulate(sizes), 1) if gpus >= limit)
+    return tuple(sizes[:arrived])
 
 
 def allocation_name(position: int) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 
 from tests.bench.measuring import Row
 
-TOPICS = ("startup", "loading", "placing", "cluster", "plans", "terraform")
+TOPICS = ("loading", "placing", "cluster", "plans", "startup")
 ROOT = Path(__file__).parents[2]
 MARK = "<!-- what `make bench` printed -->"
 

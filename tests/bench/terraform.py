@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import uuid
 from pathlib import Path
 from typing import Any
 
-from tests.bench.measuring import Row, memory, run, scaled, seconds
+from tests.bench.measuring import Run, run
 
 
 def configuration(count: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -42,9 +41,10 @@ def configuration(count: int) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def instance(name: str, value: dict[str, Any]) -> dict[str, Any]:
-    kind = ["object", {"displayName": "string", "emails": ["tuple", ["string", "string"]]}]
-    kind[1]["keys"] = ["object", dict.fromkeys(value["keys"], "string")]  # type: ignore[index]
-    known = {"value": value, "type": kind}
+    keys = ["object", dict.fromkeys(value["keys"], "string")]
+    emails = ["tuple", ["string", "string"]]
+    kind = {"displayName": "string", "emails": emails, "keys": keys}
+    known = {"value": value, "type": ["object", kind]}
     return {
         "mode": "managed",
         "type": "terraform_data",
@@ -65,8 +65,10 @@ def instance(name: str, value: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def plan(work: Path, count: int) -> tuple[float, float]:
-    """Seconds and peak MiB of one unchanged plan."""
+def plan(work: Path, count: int) -> Run | None:
+    """One unchanged plan; None where Terraform is not installed."""
+    if shutil.which("terraform") is None:
+        return None
     folder = work / f"terraform-{count}"
     folder.mkdir()
     wanted, state = configuration(count)
@@ -75,16 +77,4 @@ def plan(work: Path, count: int) -> tuple[float, float]:
     run(["terraform", "init", "-input=false", "-no-color"], folder)
     done = run(["terraform", "plan", "-input=false", "-no-color", "-detailed-exitcode"], folder)
     shutil.rmtree(folder)
-    return done.seconds, done.peak_mib
-
-
-def main(work: Path, scale: float) -> None:
-    if shutil.which("terraform") is None:
-        Row(topic="terraform", what="not installed here", ours="-").tell()
-        return
-    for count in (1000, 10000):
-        print(plan(work, scaled(count, scale)))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), float(sys.argv[2]))
+    return done

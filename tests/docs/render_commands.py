@@ -14,7 +14,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 
 HEAD = """# Commands
 
-Made from the commands themselves by `python -m tests.docs.render_commands`; a test keeps it current. `gpuaas COMMAND --help` says the same.
+Made from the commands themselves by `python -m tests.docs.render_commands`; a test keeps it
+current. `gpuaas COMMAND --help` says the same.
 """
 
 
@@ -48,7 +49,8 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     yield f"{command.help or ''}\n".replace("\b\n", "")
     if names := [alias for alias, name in ALIASES.items() if name == command.name]:
         yield f"Also: {', '.join(f'`gpuaas {name}`' for name in names)}.\n"
-    yield f"```text\n{' '.join([context.command_path, *command.collect_usage_pieces(context)])}\n```\n"
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    yield f"```text\n{usage}\n```\n"
     yield from _options(context)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

@@ -1,0 +1,137 @@
+"""Hosts without a fault, imagined: they do what they are asked at once and show it afterwards.
+
+For measuring, and for walks over fleets larger than any laboratory; what real hosts do is tested
+with real Ansible elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from reconciler.model.canonical import digest
+from reconciler.model.codec import encode
+from reconciler.model.desired import Desired
+from reconciler.model.evidence import GpuFact, NodeFacts, Observation
+from reconciler.model.moment import format_moment
+from reconciler.model.plan import Risk
+from reconciler.model.work import Host, HostProgress, HostWork, Receipt
+from reconciler.operations import applying, observing
+from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.wiring import Fleet, open_fleet
+
+DRIVER = "570.133.20"
+
+
+class FaultlessHosts:
+    """Every node of a fleet with what stands on it now."""
+
+    def __init__(self, desired: Desired) -> None:
+        self.specs: Mapping[str, Any] = {node.ref.name: node.spec for node in desired.of("node")}
+        self.paths: dict[str, dict[str, str]] = {name: {} for name in self.specs}
+        self.descriptors: dict[str, dict[str, str]] = {name: {} for name in self.specs}
+
+    def run_wave(
+        self,
+        works: Sequence[HostWork],
+        options: object,
+        on_progress: Callable[[HostProgress], None],
+        stop: object,
+    ) -> tuple[Receipt, ...]:
+        return tuple(self._receipts(works))
+
+    def _receipts(self, works: Sequence[HostWork]) -> Iterator[Receipt]:
+        for work in works:
+            node = work.host.node
+            for step in work.steps:
+                for path, fact in step.expected.items():
+                    if fact is None:
+                        self.paths[node].pop(path, None)
+                    else:
+                        self.paths[node][path] = fact
+                self._note_descriptors(node, step.item)
+                yield Receipt(step=step.id, node=node, verb=step.verb, ok=True, changed=True)
+
+    def _note_descriptors(self, node: str, item: Mapping[str, Any]) -> None:
+        for file in item.get("files", ()):
+            if file["path"].endswith(".json"):
+                told = json.loads(file["content"])
+                self.descriptors[node][told["id"]] = told["stateId"]
+        for path in item.get("absent", ()):
+            self.descriptors[node].pop(Path(path).stem, None)
+
+    def observe(
+        self, hosts: Iterable[Host], options: object, *, at: datetime
+    ) -> tuple[Observation, ...]:
+        return tuple(self.observation(host.node, at) for host in hosts)
+
+    def observation(self, node: str, at: datetime) -> Observation:
+        spec = self.specs[node]
+        facts = NodeFacts(
+            source="standin",
+            machine_id=spec.identity.machine_id if spec.identity else "",
+            boot_id="00000000-0000-4000-8000-000000000000",
+            os="debian-12",
+            gpus=tuple(
+                GpuFact(
+                    uuid=slot.gpu.uuid,
+                    pci_address=slot.gpu.pci_address,
+                    model=slot.gpu.model,
+                    memory_mib=slot.gpu.memory_mib,
+                    memory_used_mib=0,
+                    driver=DRIVER,
+                    numa=slot.numa,
+                    processes=(),
+                )
+                for slot in spec.slots
+            ),
+            nvmes=tuple(slot.nvme.id for slot in spec.slots if slot.nvme),
+            nics={slot.nic.pci_address: slot.nic.name for slot in spec.slots if slot.nic},
+            paths=dict(sorted(self.paths[node].items())),
+            descriptors=dict(sorted(self.descriptors[node].items())),
+            sessions={},
+            sizes={},
+        )
+        return Observation(
+            node=node, at=format_moment(at), facts=facts, digest=digest(encode(facts))
+        )
+
+
+@contextmanager
+def in_place_of_real_hosts(hosts: FaultlessHosts) -> Iterator[None]:
+    """Within it, operations reach these hosts and no others."""
+    rooms = "reconciler.operations."
+    with ExitStack() as stack:
+        for where in ("walking.run_wave", "walking.observe", "observing.observe"):
+            stack.enter_context(patch(rooms + where, getattr(hosts, where.split(".")[1])))
+        yield
+
+
+def settle(fleet: Fleet) -> None:
+    """Apply everything; afterwards there is nothing to do."""
+    with in_place_of_real_hosts(FaultlessHosts(fleet.desired())), Interrupts() as interrupts:
+        applied = applying.apply(
+            fleet,
+            applying.ApplyOptions(approve=Risk.DESTROYS),
+            lambda plan: True,
+            lambda progress: None,
+            interrupts,
+        )
+    if applied.problems:
+        raise SystemExit(f"{len(applied.problems)} problems, as {applied.problems[0]}")
+
+
+def look(fleet: Fleet) -> None:
+    """Only observe every node."""
+    with in_place_of_real_hosts(FaultlessHosts(fleet.desired())):
+        observing.refresh(fleet)
+
+
+if __name__ == "__main__":
+    {"settle": settle, "look": look}[sys.argv[1]](open_fleet(Path(sys.argv[2])))
