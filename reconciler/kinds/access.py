@@ -43,7 +43,7 @@ def key_lines(allocation: Resource, desired: Desired, now: datetime) -> tuple[Ke
     A key that two people share gives a line for each of them, so that it stays as long as one
     of them may log in.
     """
-    members = _members(allocation.ref.project, desired)
+    members = _members(desired).get(allocation.ref.project, frozenset())
     lines: dict[str, KeyLine] = {}
     for entry in _entries(allocation, desired, now):
         if entry.user in members:
@@ -123,11 +123,6 @@ def _options(options: Any) -> str | None:
     return ",".join(words if options.forwarding else [*words, *NO_FORWARDING])
 
 
-def _members(project: str, desired: Desired) -> frozenset[str]:
-    found = desired.get("project", project)
-    return frozenset(member.user for member in found.spec.members) if found else frozenset()
-
-
 def _lasts(end: str, now: datetime) -> bool:
     if end == OPEN_ENDED:
         return True
@@ -147,3 +142,9 @@ def _grants(desired: Desired) -> Mapping[Ref, tuple[Resource, ...]]:
         ref = Ref("allocation", grant.ref.project, grant.spec.allocation)
         found.setdefault(ref, []).append(grant)
     return {ref: tuple(grants) for ref, grants in found.items()}
+
+
+@once
+def _members(desired: Desired) -> Mapping[str, frozenset[str]]:
+    projects = (one for one in desired.resources.values() if one.ref.kind == "project")
+    return {one.ref.name: frozenset(m.user for m in one.spec.members) for one in projects}
