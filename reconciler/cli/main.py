@@ -9,13 +9,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from reconciler import __version__
 from reconciler.cli.exit_codes import Exit
 from reconciler.cli.options import Options, global_options
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
@@ -73,6 +76,11 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        item = import_module("click.shell_completion").CompletionItem
+        named = [item(n, help=h) for n, h in COMMANDS.items() if n.startswith(incomplete)]
+        return named + click.Command.shell_complete(self, ctx, incomplete)
 
 
 @click.command("gpuaas", cls=Commands, invoke_without_command=True)

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import groupby
 from typing import NamedTuple
 
 
@@ -90,26 +91,26 @@ def render(content: Line, *, width: int = 0, color: bool = False) -> str:
     )
     if width:
         pieces = _fold(pieces, width, min(content.hang, max(2, width // 3)))
-    shown = "".join(
-        f"\x1b[{piece.style}m{piece.text}\x1b[0m" if color and piece.style else piece.text
-        for piece in pieces
-    )
+    shown = ""
+    for style, run in groupby(pieces, key=lambda piece: piece.style):
+        text = "".join(piece.text for piece in run)
+        shown += f"\x1b[{style}m{text}\x1b[0m" if color and style else text
     return shown.rstrip(" ")
 
 
 def _fold(pieces: Iterable[Span], width: int, hang: int) -> Iterator[Span]:
     """The same words with line breaks; the spaces at a break are dropped."""
-    column, gap, begun = 0, "", False
+    column, gap, begun = 0, Span(""), False
     for piece in pieces:
         if piece.text.startswith(" "):
-            gap = piece.text
+            gap = piece
             continue
-        if begun and column + len(gap) + cells(piece.text) > width:
+        if begun and column + len(gap.text) + cells(piece.text) > width:
             yield Span("\n" + " " * hang)
-            column, gap = hang, ""
-        yield Span(gap)
+            column, gap = hang, Span("")
+        yield gap
         yield piece
-        column, gap, begun = column + len(gap) + cells(piece.text), "", True
+        column, gap, begun = column + len(gap.text) + cells(piece.text), Span(""), True
 
 
 _SECRET_FIELD = re.compile(

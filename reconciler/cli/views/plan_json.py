@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from reconciler.cli.text import HIDDEN
+from reconciler.cli.views.documents import without_secret
 from reconciler.cli.views.plan_words import hides, short, total
 from reconciler.cli.views.sections import counts
 from reconciler.model.codec import encode
@@ -30,6 +31,8 @@ def view(plan: Plan) -> dict[str, Any]:
 def _change(change: Change) -> dict[str, Any]:
     shown: dict[str, Any] = encode(change)
     shown.pop("normal", None)
+    if change.problem is not None:
+        shown["problem"] = encode(without_secret(change.problem))
     shown["fields"] = [_field(field) for field in change.fields]
     return shown
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from reconciler.cli.exit_codes import Exit, of_change
 from reconciler.cli.text import HIDDEN, conceal
 from reconciler.cli.views.sections import LEVELS, counts
 from reconciler.model.capacity import Placement
@@ -45,7 +46,9 @@ def fact(change: Change) -> str:
     if change.placement is not None:
         arrow = "-> " if change.action in (Action.CREATE, Action.REPLACE) else ""
         parts.insert(0, arrow + _place(change.placement))
-    if change.problem is not None:
+    if of_change(change) is Exit.HELD:
+        parts.insert(0, f"{change.action.value}, {change.risk.value}")
+    elif change.problem is not None:
         parts.insert(0, change.problem.code)
     return " · ".join(part for part in parts if part)
 
@@ -84,7 +87,7 @@ def _why(change: Change) -> str:
 
 def _origin(origin: Origin) -> str:
     if not origin.commit:
-        return f"not committed, by {origin.author}" if origin.author else "not committed"
+        return f"not committed, by {origin.author}" if origin.author else ""
     signed = "signed" if origin.signed else "unsigned"
     return f"in {origin.commit[:7]} by {origin.author} ({signed})"
 

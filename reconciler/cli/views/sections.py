@@ -95,5 +95,6 @@ def counts(plan: Plan) -> dict[str, int]:
     found: Counter[str] = Counter()
     for change in plan.changes:
         found[_section(_rank(change), (change,)).word.counted] += 1
-    order = [word.counted for word in (*WORDS.values(), HELD)]
+    blocked, *others = WORDS.values()
+    order = [word.counted for word in (blocked, HELD, *others)]
     return {word: found[word] for word in order if found[word]}
