@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from reconciler.cli.command import Session
 from reconciler.cli.text import BLANK, Span, Style, line
@@ -12,32 +13,46 @@ from reconciler.model.problem import refuse
 
 
 class Consent:
-    """Called with the plan once, before anything is done. `approve` was given beforehand."""
+    """Called with a plan at most once, before anything is done.
 
-    def __init__(self, session: Session, approve: Risk | None) -> None:
+    `approve` is a consent given beforehand: the plan is shown, nobody is asked. `on_yes` is
+    called at a person's yes; until then Ctrl-C simply ends the command.
+    """
+
+    def __init__(
+        self, session: Session, approve: Risk | None, on_yes: Callable[[], object] = bool
+    ) -> None:
         self._session = session
         self._approve = approve
+        self._on_yes = on_yes
+        self.shown = False
+        """Whether the plan is on the screen already."""
 
     def __call__(self, plan: Plan) -> bool:
         """Whether to go on. Raises ProblemError `nobody_to_ask` where no person can answer."""
         screen = self._session.screen
         tell = screen.tell if self._session.wants_document else screen.show
         tell(plan_text.lines(plan))
+        self.shown = True
         if self._approve is not None:
             return True
+        agreed = self._answer(plan)
+        if agreed:
+            self._on_yes()
+        return agreed
+
+    def _answer(self, plan: Plan) -> bool:
+        screen = self._session.screen
         if not screen.can_ask:
             raise refuse(
                 "nobody_to_ask",
                 "this plan needs a yes, and there is no terminal to ask on",
                 "say it beforehand: --auto-approve, or =interrupts or =destroys for such changes",
             )
-        tell([BLANK])
-        return self._ask(plan)
-
-    def _ask(self, plan: Plan) -> bool:
+        screen.tell([BLANK])
         risks = Counter(change.risk for change in plan.active)
         if risks[Risk.DESTROYS]:
             what = f"This destroys {risks[Risk.DESTROYS]}. Only `yes` applies this plan:"
-            return self._session.screen.ask(line(Span(what, Style.BAD))) == "yes"
+            return screen.ask(line(Span(what, Style.BAD))) == "yes"
         what = f"Apply these {len(plan.active)} changes? [yes/no]"
-        return self._session.screen.ask(line(what)).lower() in ("y", "yes")
+        return screen.ask(line(what)).lower() in ("y", "yes")

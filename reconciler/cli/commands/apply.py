@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -11,6 +14,7 @@ from reconciler.cli.consent import Consent
 from reconciler.cli.exit_codes import Exit, of_plan, of_problems, worst
 from reconciler.cli.refs import check_ref
 from reconciler.cli.views import applied as applied_view
+from reconciler.cli.views import plan_text
 from reconciler.cli.views.progress import Progress
 from reconciler.model.plan import Risk
 from reconciler.operations import applying
@@ -52,19 +56,24 @@ def apply(
     if plan_file is not None and only:
         raise click.UsageError("--only limits a plan while it is made; PLANFILE is made already")
     approve = Risk(auto_approve) if auto_approve else None
-    with Progress(session.screen) as report:
+    interrupts = Interrupts()
+    with ExitStack() as stack:
+        if approve is not None:
+            stack.enter_context(interrupts)
+        consent = Consent(session, approve, partial(stack.enter_context, interrupts))
         found = applying.apply(
             open_fleet(session.folder),
             ApplyOptions(plan_file=plan_file, approve=approve, only=only),
-            Consent(session, approve),
-            report,
-            Interrupts(),
+            consent,
+            stack.enter_context(Progress(session.screen)),
+            interrupts,
         )
+    before = () if consent.shown else plan_text.lines(found.plan)
     return Reply(
         code=_code(found),
         problems=(*found.plan.problems, *found.problems),
         result=applied_view.view(found) if session.wants_document else None,
-        lines=applied_view.lines(found),
+        lines=chain(before, applied_view.lines(found)),
     )
 
 
