@@ -1,0 +1,312 @@
+"""Node: isolation, identity, devices that belong to one slot, and approvals that hold."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from reconciler.kinds import node as node_kind
+from reconciler.kinds.node_spec import NodeSpec
+from reconciler.model.problem import Severity
+from tests.kinds.sample import Fleet
+
+
+def codes(fleet: Fleet, ref: str = "node/gpu01") -> list[str]:
+    return [problem.code for problem in fleet.problems(ref)]
+
+
+def errors(fleet: Fleet, ref: str = "node/gpu01") -> list[str]:
+    return [problem.code for problem in fleet.problems(ref) if problem.is_error]
+
+
+def directory() -> Fleet:
+    """gpu01 as a node of this machine."""
+    fleet = Fleet()
+    node = fleet["node/gpu01"]
+    del node["identity"], node["publicAddress"], node["sharing"]
+    node.update(isolation="directory", address="local", root="state/hosts/gpu01")
+    approve(node)
+    return fleet
+
+
+def approve(node: dict[str, Any]) -> None:
+    spec = node_kind.parse(node, "x")
+    for approval in node["approvals"]:
+        approval["digest"] = node_kind.approval_digest(spec, approval["covers"])
+
+
+def typed(fleet: Fleet, ref: str = "node/gpu01") -> NodeSpec:
+    spec: NodeSpec = fleet.resource(ref).spec
+    return spec
+
+
+def test_a_good_node_has_no_problem() -> None:
+    assert codes(Fleet()) == codes(Fleet(), "node/gpu02") == codes(directory()) == []
+
+
+def test_defaults_follow_the_isolation() -> None:
+    spec = typed(Fleet(), "node/gpu02")
+    assert (spec.sharing, spec.shapes, spec.public_address) == (
+        "tenant",
+        ("gpu_slice",),
+        "10.0.0.12",
+    )
+    assert (spec.ssh.port, spec.ssh.user, spec.root) == (22, "gpuaas", "/")
+    assert typed(directory()).sharing == "any"
+
+
+def test_equal_cpu_sets_are_spelt_alike() -> None:
+    fleet = Fleet()
+    fleet["node/gpu01"]["slots"][0]["cpus"] = "116-128,4,5,6-16"
+    assert typed(fleet).slots[0].cpus == "4-16,116-128"
+    assert codes(fleet) == [], "another spelling is no change of what was approved"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"identity": None}, "field_missing"),
+        ({"root": "/srv/x"}, "field_forbidden"),
+        ({"fabric": {"partitions": []}}, "field_forbidden"),
+        ({"vm": {"image": "r.example/x@sha256:0", "bridge": "br0"}}, "field_forbidden"),
+        ({"isolation": "vm"}, "field_missing"),
+        ({"address": "local"}, "field_forbidden"),
+    ],
+)
+def test_fields_go_with_the_isolation(change: dict[str, Any], code: str) -> None:
+    """INV-06: what a way of isolating needs is there, and nothing that it does not know."""
+    fleet = Fleet()
+    node = fleet["node/gpu01"]
+    for name, value in change.items():
+        if value is None:
+            del node[name]
+        else:
+            node[name] = value
+    assert code in errors(fleet)
+
+
+def test_identity_has_no_meaning_for_a_directory() -> None:
+    fleet = directory()
+    fleet["node/gpu01"]["identity"] = {"machineId": "0" * 32, "hostKeys": ["ssh-ed25519 AAAA"]}
+    assert errors(fleet) == ["field_forbidden"]
+
+
+@pytest.mark.parametrize(
+    ("address", "root", "is_safe"),
+    [
+        ("local", "state/hosts/gpu01", True),
+        ("local", "/srv/hosts/gpu01", True),
+        ("10.0.0.1", "/srv/hosts/gpu01", True),
+        ("10.0.0.1", "state/hosts/gpu01", False),
+        ("local", "state/../../etc", False),
+        ("local", "/srv/..", False),
+        ("local", "..", False),
+    ],
+)
+def test_a_root_stays_in_its_place(address: str, root: str, is_safe: bool) -> None:
+    """F-PAR-06: absolute, or below the fleet's folder on this machine; never upwards."""
+    fleet = directory()
+    fleet["node/gpu01"].update(address=address, root=root)
+    assert errors(fleet) == ([] if is_safe else ["path_unsafe"])
+
+
+def test_admin_states_say_why() -> None:
+    fleet = Fleet()
+    fleet["node/gpu01"]["admin"] = {"state": "draining"}
+    assert errors(fleet) == ["field_missing"]
+    fleet["node/gpu01"]["admin"] = {"state": "lost", "reason": "burnt"}
+    assert "attestedBy" in fleet.only("node/gpu01").hint
+    fleet["node/gpu01"]["admin"] |= {"attestedBy": "olga", "until": "2027-02-30T00:00:00Z"}
+    assert errors(fleet) == ["value_pattern"]
+
+
+def test_one_machine_is_one_node() -> None:
+    """F: a file copied from another node's; both of them say so."""
+    fleet = Fleet()
+    fleet["node/gpu02"]["identity"]["machineId"] = fleet["node/gpu01"]["identity"]["machineId"]
+    assert errors(fleet) == errors(fleet, "node/gpu02") == ["machine_id_taken"]
+
+
+def test_gpus_are_of_the_family() -> None:
+    """INV-13: model and memory of every slot are those of the node's family."""
+    fleet = Fleet()
+    fleet["node/gpu01"]["slots"][1]["gpu"]["memoryMiB"] = 40960
+    assert errors(fleet) == ["family_mismatch"]
+    fleet.remove("node_family/h100-sxm")
+    assert errors(fleet) == [], "a family that is not there is a dangling reference, once"
+
+
+def share(path: tuple[str, ...]) -> Fleet:
+    """Slot s1 gets what s0 has at `path`."""
+    fleet = Fleet()
+    first, second = fleet["node/gpu01"]["slots"]
+    for part in path[:-1]:
+        first, second = first[part], second.setdefault(part, copy.deepcopy(first[part]))
+    second[path[-1]] = first[path[-1]]
+    return fleet
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("gpu", "uuid"),
+        ("gpu", "pciAddress"),
+        ("nvme", "id"),
+        ("nic", "pciAddress"),
+        ("cpus",),
+    ],
+)
+def test_a_device_is_in_one_slot(path: tuple[str, ...]) -> None:
+    """INV-01, INV-02, INV-03, INV-05: GPU, disk, network card and CPUs are in one slot only."""
+    problem = next(p for p in share(path).problems("node/gpu01") if p.is_error)
+    assert problem.code == "slot_overlap"
+    assert problem.source and problem.source.path == ("spec", "slots", "s1", *path)
+    assert "s0" in problem.message and "s1" in problem.message
+
+
+def test_a_gpu_and_a_card_do_not_share_an_address() -> None:
+    """INV-03: the address of a GPU is no address of a network card."""
+    fleet = Fleet()
+    first, second = fleet["node/gpu01"]["slots"]
+    first["nic"]["pciAddress"] = second["gpu"]["pciAddress"]
+    assert errors(fleet) == ["slot_overlap"]
+
+
+def test_a_gpu_is_in_one_node() -> None:
+    """INV-01: the fleet knows a GPU once; buses and disks of two hosts may be called alike."""
+    fleet = Fleet()
+    first, second = fleet["node/gpu01"]["slots"][0], fleet["node/gpu02"]["slots"][0]
+    assert first["gpu"]["pciAddress"] == second["gpu"]["pciAddress"]
+    second["gpu"]["uuid"] = first["gpu"]["uuid"]
+    for ref, other in (("node/gpu01", "gpu02"), ("node/gpu02", "gpu01")):
+        (problem,) = [p for p in fleet.problems(ref) if p.is_error]
+        assert problem.code == "slot_overlap"
+        assert other in problem.message
+
+
+def test_the_reserve_is_nobodys() -> None:
+    """INV-05: CPUs kept for the host are in no slot."""
+    fleet = Fleet()
+    fleet["node/gpu01"]["reserve"]["cpus"] = "0-5"
+    problem = fleet.only("node/gpu01")
+    assert problem.code == "slot_overlap"
+    assert "CPUs 4-5 of slot s0 belong to the reserve" in problem.message
+
+
+def test_cpu_sets_run_forwards() -> None:
+    """INV-05: a set that cannot be read is refused, and read as nothing else."""
+    fleet = Fleet()
+    fleet["node/gpu01"]["slots"][0]["cpus"] = "16-4"
+    assert errors(fleet) == ["value_pattern"]
+
+
+def test_partitions_are_of_known_slots() -> None:
+    fleet = Fleet()
+    node = fleet["node/gpu01"]
+    node.update(isolation="vm", vm={"image": "r.example/x@sha256:0", "bridge": "br0"})
+    node["fabric"] = {"partitions": [{"id": 1, "slots": ["s0", "s9"]}]}
+    assert errors(fleet) == ["dangling_reference"]
+
+
+def test_host_is_no_slot() -> None:
+    fleet = Fleet()
+    fleet["node/gpu01"]["slots"][0]["name"] = "host"
+    assert "name_reserved" in errors(fleet)
+
+
+def test_approvals_are_of_operators_over_known_names() -> None:
+    """INV-07, INV-16: who approves is an operator, and what is approved is there."""
+    fleet = Fleet(operators=("otto",))
+    assert errors(fleet) == ["approval_unsound"]
+    fleet = Fleet()
+    fleet["node/gpu01"]["approvals"][0]["covers"].append("s7")
+    assert errors(fleet) == ["approval_unsound"]
+    assert "s7" in str(fleet.problems("node/gpu01")[0].message)
+
+
+IDENTITY = [
+    ("host and slots", lambda node: node["identity"].update(machineId="1" * 32)),
+    ("host and slots", lambda node: node["identity"].update(serial="other")),
+    ("host and slots", lambda node: node.update(shapes=["gpu_slice"])),
+    ("slot", lambda node: node["slots"][0]["gpu"].update(uuid="GPU-other")),
+    ("slot", lambda node: node["slots"][0].update(numa=1)),
+    ("slot", lambda node: node["slots"][0].update(cpus="4-15,116-127")),
+    ("slot", lambda node: node["slots"][0].update(memoryGiB=223)),
+    ("slot", lambda node: node["slots"][0].pop("nvme")),
+    ("slot", lambda node: node["slots"][0]["nic"].update(rdma=False)),
+]
+OTHER = [
+    lambda node: node.update(address="10.9.9.9"),
+    lambda node: node.update(reserve={"cpus": "0-3", "memoryGiB": 8}),
+    lambda node: node.update(admin={"state": "draining", "reason": "driver"}),
+    lambda node: node["slots"][0].update(disabled={"reason": "Xid 79"}),
+    lambda node: node["slots"].reverse(),
+    lambda node: node.update(shapes=["gpu_slice", "baremetal"]),
+]
+
+
+@pytest.mark.parametrize(("what", "change"), IDENTITY)
+def test_an_approval_falls_with_what_it_covers(what: str, change: Any) -> None:
+    """INV-04, INV-07: whoever edits the identity of a slot takes its approval away."""
+    fleet = Fleet()
+    change(fleet["node/gpu01"])
+    stale = [p for p in fleet.problems("node/gpu01") if p.code == "approval_stale"]
+    assert [p.severity for p in stale] == [Severity.WARNING]
+    spec = typed(fleet)
+    assert node_kind.approved_names(spec) == frozenset()
+    anew = node_kind.approval_digest(spec, spec.approvals[0].covers)
+    assert anew in stale[0].hint, "the hint is all that a new approval needs"
+
+
+@pytest.mark.parametrize("change", OTHER)
+def test_an_approval_holds_otherwise(change: Any) -> None:
+    fleet = Fleet()
+    change(fleet["node/gpu01"])
+    assert codes(fleet) == []
+    assert node_kind.approved_names(typed(fleet)) == {"host", "s0", "s1"}
+
+
+def test_the_newest_covering_approval_counts() -> None:
+    """INV-07: an old approval never lets pass what a newer one did not."""
+    fleet = Fleet()
+    node = fleet["node/gpu01"]
+    newer = {
+        "by": "olga",
+        "at": "2026-11-25T00:00:00+01:00",
+        "covers": ["s0"],
+        "digest": "sha256:0",
+    }
+    node["approvals"].append(newer)
+    assert node_kind.approved_names(typed(fleet)) == {"host", "s1"}
+    newer["digest"] = node_kind.approval_digest(typed(fleet), ["s0"])
+    assert node_kind.approved_names(typed(fleet)) == {"host", "s0", "s1"}
+    node["slots"][1]["numa"] = 1
+    assert node_kind.approved_names(typed(fleet)) == {"s0"}
+
+
+def test_no_approval_no_slot() -> None:
+    """INV-07, INV-08: what is described is not approved by being described."""
+    fleet = Fleet()
+    fleet["node/gpu01"]["approvals"] = []
+    assert node_kind.approved_names(typed(fleet)) == frozenset()
+    assert codes(fleet) == []
+
+
+def test_a_digest_is_of_the_names_not_of_their_order() -> None:
+    spec = typed(Fleet())
+    one = node_kind.approval_digest(spec, ["host", "s0", "s1"])
+    assert node_kind.approval_digest(spec, ["s1", "host", "s0"]) == one
+    assert node_kind.approval_digest(spec, ["host", "s0"]) != one
+    assert node_kind.approval_digest(spec, ["host", "s0", "s9"]) != one
+
+
+def test_what_this_version_cannot_do_yet() -> None:
+    assert Fleet().unsupported("node/gpu01") == "isolation account"
+    fleet = directory()
+    assert fleet.unsupported("node/gpu01") == ""
+    fleet["node/gpu01"]["admin"] = {"state": "evacuating", "reason": "x"}
+    assert fleet.unsupported("node/gpu01") == "admin.state evacuating"
+    fleet["node/gpu01"].update(address="10.0.0.1", root="/srv", admin={})
+    assert "address" in fleet.unsupported("node/gpu01")

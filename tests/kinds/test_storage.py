@@ -1,0 +1,86 @@
+"""Storage and StorageClass: one backend, and only what it can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kinds.sample import Fleet
+
+STORAGE, CLASS = "storage/vision/datasets", "storage_class/shared-nfs"
+
+
+def test_good_ones_have_no_problem() -> None:
+    fleet = Fleet()
+    assert fleet.problems(STORAGE) == fleet.problems(CLASS) == []
+
+
+def test_a_project_uses_what_it_is_entitled_to() -> None:
+    fleet = Fleet()
+    fleet["project/vision"]["entitlements"]["storageClasses"] = []
+    assert fleet.only(STORAGE).code == "not_entitled"
+
+
+def test_a_class_is_asked_for_what_it_can_do() -> None:
+    fleet = Fleet()
+    fleet[CLASS]["accessModes"] = ["single_writer"]
+    assert fleet.only(STORAGE).code == "document_rejected"
+
+
+@pytest.mark.parametrize(
+    ("available", "is_there"),
+    [
+        ({}, True),
+        ({"nodes": ["gpu02"]}, True),
+        ({"nodes": ["gpu01"]}, False),
+        ({"families": ["h100-sxm"]}, True),
+        ({"nodes": ["gpu01"], "families": ["h100-sxm"]}, True),
+    ],
+)
+def test_a_pin_is_where_the_class_is(available: dict[str, Any], is_there: bool) -> None:
+    fleet = Fleet()
+    fleet[CLASS]["available"] = available
+    fleet[STORAGE]["node"] = "gpu02"
+    codes = [problem.code for problem in fleet.problems(STORAGE)]
+    assert codes == ([] if is_there else ["document_rejected"])
+
+
+def test_a_class_has_one_backend() -> None:
+    fleet = Fleet()
+    fleet[CLASS]["loop"] = {"path": "/srv/volumes"}
+    assert fleet.only(CLASS).code == "field_forbidden"
+    del fleet[CLASS]["loop"], fleet[CLASS]["nfs"]
+    assert fleet.only(CLASS).code == "field_missing"
+
+
+@pytest.mark.parametrize("path", ["srv/volumes", "/srv/../etc", ".."])
+def test_paths_are_absolute_and_stay(path: str) -> None:
+    """F-PAR-06"""
+    fleet = Fleet()
+    fleet[CLASS]["nfs"]["export"] = path
+    assert fleet.only(CLASS).code == "path_unsafe"
+    del fleet[CLASS]["nfs"]
+    for backend in ("directory", "loop"):
+        fleet[CLASS][backend] = {"path": path}
+        assert fleet.only(CLASS).code == "path_unsafe"
+        del fleet[CLASS][backend]
+
+
+def test_one_class_is_the_default() -> None:
+    fleet = Fleet()
+    fleet.add("storage_class/other", like=CLASS)
+    assert fleet.only(CLASS).code == "document_rejected"
+    fleet["storage_class/other"]["default"] = False
+    assert fleet.problems(CLASS) == []
+
+
+def test_prices_are_in_order() -> None:
+    fleet = Fleet()
+    fleet[CLASS]["prices"] *= 2
+    assert fleet.only(CLASS).code == "price_unsound"
+
+
+def test_storage_waits_for_a_later_version() -> None:
+    assert Fleet().unsupported(STORAGE) == "Storage"
+    assert Fleet().unsupported(CLASS) == ""

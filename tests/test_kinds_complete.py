@@ -1,0 +1,65 @@
+"""A kind is complete: schema, module, registry line, example, page in the reference, and a test."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from reconciler.kinds.contract import Kind
+from reconciler.kinds.registry import KINDS
+from reconciler.model.ref import KIND_WORDS
+
+ROOT = Path(__file__).parents[1]
+MEMBERS = sorted(
+    {*Kind.__annotations__, *(name for name in vars(Kind) if not name.startswith("_"))}
+)
+TESTS = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "tests/kinds").glob("*.py")))
+
+
+@pytest.mark.parametrize("word", sorted(KIND_WORDS.values()))
+def test_nothing_of_a_kind_is_missing(word: str) -> None:
+    missing = [
+        what
+        for what, is_there in {
+            "its line in reconciler/kinds/registry.py": word in KINDS,
+            f"reconciler/kinds/{word}.py": file(f"reconciler/kinds/{word}.py"),
+            f"schemas/{word}.schema.json": file(f"schemas/{word}.schema.json"),
+            f"docs/reference/examples/{word}.yaml": file(f"docs/reference/examples/{word}.yaml"),
+            f"docs/reference/kinds/{word}.md": file(f"docs/reference/kinds/{word}.md"),
+            f"a test below tests/kinds that names {word}/…": f'"{word}/' in TESTS,
+        }.items()
+        if not is_there
+    ]
+    assert not missing, f"{word} has no " + ", no ".join(missing)
+
+
+def file(path: str) -> bool:
+    return (ROOT / path).is_file()
+
+
+def test_the_registry_holds_kinds_and_nothing_else() -> None:
+    assert {word: kind.NAME for word, kind in KINDS.items()} == {
+        word: name for name, word in KIND_WORDS.items()
+    }
+
+
+@pytest.mark.parametrize("word", sorted(KINDS))
+def test_every_member_of_the_contract_is_there(word: str) -> None:
+    """All required, with the contract's own parameters, so that generic code can call any kind."""
+    for member in MEMBERS:
+        found = getattr(KINDS[word], member, None)
+        assert found is not None, f"{word}.{member}"
+        if inspect.isfunction(found):
+            wanted = list(inspect.signature(getattr(Kind, member)).parameters)[1:]
+            assert list(inspect.signature(found).parameters) == wanted, f"{word}.{member}"
+
+
+@pytest.mark.parametrize("word", sorted(KINDS))
+def test_kinds_do_not_know_each_other(word: str) -> None:
+    """They meet in Desired and World; what several need stands in a module of its own."""
+    text = (ROOT / f"reconciler/kinds/{word}.py").read_text("utf-8")
+    for other in set(KINDS) - {word}:
+        assert f"reconciler.kinds.{other} import" not in text, other
+        assert f"from reconciler.kinds import {other}" not in text, other
