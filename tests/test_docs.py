@@ -11,6 +11,7 @@ import pytest
 from reconciler.cli.main import COMMANDS
 from reconciler.kinds.registry import KINDS
 from reconciler.model.codes import CODES
+from reconciler.planner import feasibility
 from tests.docs import render_commands, render_kinds, render_verbs
 
 ROOT = Path(__file__).parents[1]
@@ -53,6 +54,13 @@ def test_every_command_is_explained() -> None:
         "docs/reference/commands.md is not what the commands say: "
         "python -m tests.docs.render_commands"
     )
+
+
+def test_every_placement_rule_is_explained_in_its_order() -> None:
+    own = [*feasibility.REQUEST_RULES, *feasibility.NODE_RULES, *feasibility.HELD_RULES]
+    of_slots = [*feasibility.SLOT_RULES, *feasibility.PROMISE_RULES]
+    last = [feasibility.NODE_TOO_SMALL, *of_slots, feasibility.TOO_FEW_FREE_SLOTS]
+    assert list(rows(REFERENCE / "placement.md")) == [*own, *last]
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -1,0 +1,61 @@
+"""`make demo`: the example fleet, from specs to folders that stand, without root.
+
+Runs the commands a user would type and shows them. Its three nodes are folders below state/, and
+their GPUs a stand-in that says so wherever it can.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from reconciler import shipped
+from reconciler.operations.standin import lay
+from reconciler.operations.wiring import open_fleet
+
+ROOT = Path(__file__).parents[1]
+GPUAAS = Path(sys.executable).with_name("gpuaas")
+
+NEXT = """
+What you saw: specs became allocations, each with a login, its keys, and GPUs of one NUMA node.
+What to try next, with .venv/bin on your PATH:
+
+  gpuaas explain vision/train              why it was placed where it was
+  gpuaas show vision/train                 what git wants, what was recorded, what the host says
+  rm specs/projects/vision/notebook.yaml   then: gpuaas plan    (and git checkout to undo)
+  gpuaas events                            who changed what, when and why
+  ls state/hosts/gpu01/etc/gpuaas          what stands on a "host"
+"""
+
+
+def main() -> int:
+    show("init")
+    lay_standins()
+    show("validate")
+    show("plan")
+    show("apply", "--auto-approve")
+    show("status")
+    show("plan", "--detailed-exitcode")
+    print(NEXT)
+    return 0
+
+
+def show(*words: str) -> None:
+    """Run a command as the user would; anything but success ends the demo."""
+    print(f"\n$ gpuaas {' '.join(words)}", flush=True)
+    code = subprocess.run([GPUAAS, *words], cwd=ROOT, check=False).returncode
+    if code:
+        sys.exit(f"\ngpuaas {words[0]} ended with {code}; nothing of the demo after it was run")
+
+
+def lay_standins() -> None:
+    """What a real fleet has in its racks."""
+    fleet = open_fleet(ROOT)
+    for node in fleet.desired().of("node"):
+        lay(ROOT / node.spec.root, node, shipped.templates())
+        print(f"+ laid  {node.spec.root}/  (a stand-in: {len(node.spec.slots)} GPUs on paper)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
