@@ -28,9 +28,7 @@ class WorkTree:
 
     @property
     def revision(self) -> Revision:
-        return Revision(
-            commit=self.commit, branch=self.branch, dirty=bool(self.changed or not self.commit)
-        )
+        return Revision(commit=self.commit, branch=self.branch, dirty=bool(self.changed))
 
 
 def work_tree(git: Git, prefix: str, places: Collection[str]) -> WorkTree:

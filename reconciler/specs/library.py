@@ -12,7 +12,8 @@ import subprocess
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from hashlib import sha256
 from pathlib import Path
 
 from reconciler.model.codec import decode
@@ -46,8 +47,12 @@ class SpecFile:
 
 @dataclass(slots=True, kw_only=True)
 class Listing:
-    """What a walk found. `broken` names files, and folders with all that lies below them."""
+    """What a walk found. `broken` names files, and folders with all that lies below them.
 
+    Not `whole`: a part of the fleet, or something beside it.
+    """
+
+    whole: bool = True
     files: list[SpecFile] = field(default_factory=list)
     ignored: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
@@ -117,7 +122,7 @@ def list_specs(settings: Settings) -> Listing:
 
 def list_paths(settings: Settings, paths: Sequence[Path]) -> Listing:
     """The spec files at or below `paths`, which may lie anywhere."""
-    listing = Listing()
+    listing = Listing(whole=False)
     for path in paths:
         name, is_folder = file_name(settings, path), path.is_dir()
         walk = _Walk(str((path if is_folder else path.parent).resolve()), listing)
@@ -253,6 +258,17 @@ def read_file(name: str, path: str) -> bytes:
     )
 
 
+def read_spec(settings: Settings, name: str) -> bytes:
+    """A file by the name that problems have for it, never from elsewhere; raises ProblemError."""
+    below_root = name.startswith(f"{settings.spec_root.rstrip('/')}/")
+    place = settings.spec_root if below_root else os.path.dirname(name)
+    root = os.path.realpath(os.path.join(settings.folder, place))
+    path = os.path.realpath(os.path.join(settings.folder, name))
+    if not path.startswith(f"{root}/"):
+        raise refuse("file_outside_tree", f"{name} leads out of its place", "put the file there")
+    return read_file(name, path)
+
+
 def _read_all(handle: int, size: int) -> bytes:
     content = os.read(handle, size + 1)
     if len(content) == size:
@@ -266,6 +282,16 @@ def _read_all(handle: int, size: int) -> bytes:
 def is_settled(stamp: FileStamp) -> bool:
     """Whether an equal stamp will prove equal content: the file was not written just now."""
     return time.time_ns() - max(stamp.mtime_ns, stamp.ctime_ns) > UNSETTLED_NS
+
+
+@cache
+def program_digest() -> str:
+    """Digest of the code that decides what a document means; remembered documents depend on it."""
+    package = Path(__file__).parents[1]
+    sources = [
+        path for room in ("model", "kinds", "specs") for path in package.glob(f"{room}/*.py")
+    ]
+    return sha256(b"\0".join(path.read_bytes() for path in sorted(sources))).hexdigest()
 
 
 def revision(settings: Settings) -> Revision:
@@ -294,7 +320,7 @@ def origins(settings: Settings, files: Collection[str]) -> Mapping[str, Origin]:
         tree = _work_tree(settings)
         committed = set(unknown) - tree.changed if tree.commit else set()
         places = sorted(committed) if len(committed) <= ARGUMENT_LIMIT else ["."]
-        return unknown | history.origins(partial(_git, settings), committed, places)
+        return {**unknown, **history.origins(partial(_git, settings), committed, places)}
     except ProblemError:
         return unknown
 

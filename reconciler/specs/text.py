@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from reconciler.kinds.secrecy import find_secrets
 from reconciler.model.problem import Problem, Source
 
 _MARK = b"\xef\xbb\xbf"
@@ -40,17 +41,24 @@ def place_of(file: str, content: bytes, offset: int) -> Source:
 
 
 def with_text(problems: Iterable[Problem], content: bytes) -> tuple[Problem, ...]:
-    """The problems of one file, each with the source line it points at – but no private key."""
-    lines: list[str] = []
-    quoted = []
+    """The problems of one file, each with the source line it points at, unless that is secret."""
+    problems = tuple(problems)
+    if not problems:
+        return ()
+    lines = dict(enumerate(split_lines(content), start=1))
     for problem in problems:
-        source = problem.source
-        if source is not None and source.line and problem.code != "private_key_in_spec":
-            lines = lines or split_lines(content)
-            text = lines[source.line - 1] if source.line <= len(lines) else ""
-            problem = problem.at(replace(source, text=text))
-        quoted.append(problem)
-    return tuple(quoted)
+        if problem.source and problem.code in ("private_key_in_spec", "secret_in_spec"):
+            lines.pop(problem.source.line, None)
+    return tuple(
+        problem.at(replace(problem.source, text=_shown(lines.get(problem.source.line, ""))))
+        if problem.source
+        else problem
+        for problem in problems
+    )
+
+
+def _shown(line: str) -> str:
+    return "" if next(find_secrets(line), None) else line
 
 
 def _check_encoding(file: str, content: bytes) -> Problem | None:
