@@ -44,7 +44,7 @@ class SlotRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkuRow:
-    """How many more allocations of this SKU fit now, and once blocked slots are clean."""
+    """How many more allocations of this SKU fit now, once slots are clean, and are there."""
 
     sku: str
     shape: str

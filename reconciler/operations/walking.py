@@ -178,10 +178,11 @@ class Walk:
     def _recorded(self, change: Change) -> Recorded:
         """The resource as it is now that its change is done."""
         before = self.world.recorded.get(change.former or change.ref)
-        steps = [s for s in self._steps_of(change) if s.order is not Order.RETIRE]
-        facts = dict(before.facts) if before and change.action is not Action.REPLACE else {}
-        for step in steps:
-            facts.update(step.expected)
+        replaced = change.action is Action.REPLACE
+        facts = dict(before.facts) if before and not replaced else {}
+        for step in self._steps_of(change):
+            if not replaced or step.order is not Order.RETIRE:
+                facts.update(step.expected)
         place = change.placement
         return Recorded(
             ref=change.ref,

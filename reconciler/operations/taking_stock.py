@@ -1,0 +1,197 @@
+"""Stock: nodes, slots and what is left of each SKU, from the state alone.
+
+Neither specs nor hosts are asked, so that a look costs little and needs no repository in order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from reconciler.kinds.node_spec import AdminState
+from reconciler.kinds.registry import KINDS
+from reconciler.model.capacity import Claim, ClaimState, Isolation, Need, Shape, SlotState
+from reconciler.model.desired import Desired
+from reconciler.model.moment import parse_moment
+from reconciler.model.posture import NodeTally, posture_of
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
+from reconciler.model.settings import Settings
+from reconciler.model.world import Recorded, World
+from reconciler.operations.views import NodeRow, SkuRow, SlotRow
+from reconciler.planner.capacity import Held, Offer, Slot, read_held, read_offers
+from reconciler.planner.feasibility import hindrance, judge
+
+STOCK_KINDS = frozenset({"node", "node_family", "sku", "policy"})
+
+CLAIMED_AS = {
+    ClaimState.HELD: SlotState.HELD,
+    ClaimState.RELEASING: SlotState.RELEASING,
+    ClaimState.CLEANUP_BLOCKED: SlotState.CLEANUP_BLOCKED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """What there is, as last recorded and observed."""
+
+    offers: tuple[Offer, ...]
+    skus: tuple[Resource, ...]
+    sold: Mapping[str, int]
+    claims: tuple[Claim, ...]
+    by_slot: Mapping[tuple[str, str | None], Claim]
+    now: datetime
+
+
+def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
+    desired = Desired(
+        settings=settings,
+        digest="",
+        resources={
+            ref: as_resource(world.recorded[ref])
+            for ref in world.recorded
+            if ref.kind in STOCK_KINDS
+        },
+    )
+    return Stock(
+        offers=read_offers(desired, world, now, {}),
+        skus=tuple(desired.of("sku")),
+        sold=Counter(
+            world.recorded[ref].normal["spec"]["sku"]
+            for ref in world.recorded
+            if ref.kind == "allocation"
+        ),
+        claims=world.claims,
+        by_slot={(claim.node, claim.slot): claim for claim in world.claims},
+        now=now,
+    )
+
+
+def as_resource(recorded: Recorded) -> Resource:
+    """A recorded resource in the form that planning reads."""
+    spec = KINDS[recorded.ref.kind].parse(recorded.normal["spec"], recorded.ref.name)
+    return Resource(
+        ref=recorded.ref,
+        spec=spec,
+        normal=recorded.normal,
+        digest=recorded.digest,
+        file=recorded.file,
+    )
+
+
+def node_rows(stock: Stock) -> tuple[NodeRow, ...]:
+    return tuple(_node_row(stock, offer) for offer in stock.offers)
+
+
+def slot_rows(stock: Stock) -> tuple[SlotRow, ...]:
+    return tuple(row for offer in stock.offers for row in _slots_of(stock, offer))
+
+
+def sku_rows(stock: Stock) -> tuple[SkuRow, ...]:
+    """How often each SKU fits now, and would fit once what is being cleaned is clean."""
+    return tuple(_sku_row(stock, sku) for sku in stock.skus)
+
+
+def age_of(at: str, now: datetime) -> int | None:
+    moment = parse_moment(at)
+    return None if moment is None else max(0, int((now - moment).total_seconds()))
+
+
+def _node_row(stock: Stock, offer: Offer) -> NodeRow:
+    states = Counter(row.state for row in _slots_of(stock, offer))
+    whole = (offer.name, None) in stock.by_slot
+    seen, admin = offer.observation, offer.spec.admin
+    held = states[SlotState.HELD] + states[SlotState.RELEASING]
+    tally = NodeTally(
+        usable=admin.state in (AdminState.ACTIVE, AdminState.DRAINING),
+        answered=offer.facts is not None,
+        draining=admin.state is AdminState.DRAINING,
+        whole=whole,
+        slots=len(offer.slots),
+        held=held,
+        free=states[SlotState.FREE],
+        blocked=states[SlotState.CLEANUP_BLOCKED],
+    )
+    return NodeRow(
+        name=offer.name,
+        posture=posture_of(tally),
+        family=offer.spec.family,
+        isolation=offer.spec.isolation,
+        slots=len(offer.slots),
+        held=held,
+        free=states[SlotState.FREE],
+        admin=admin.state,
+        reason=admin.reason or "",
+        age=age_of(seen.at, stock.now) if seen and seen.facts else None,
+        source=seen.facts.source if seen and seen.facts else "",
+        problem=f"{seen.problem}: {seen.message}" if seen and seen.problem else "",
+    )
+
+
+def _slots_of(stock: Stock, offer: Offer) -> Iterator[SlotRow]:
+    whole = stock.by_slot.get((offer.name, None))
+    for slot in offer.slots:
+        claim = whole or stock.by_slot.get((offer.name, slot.name))
+        yield _slot_row(offer, slot, claim)
+
+
+def _slot_row(offer: Offer, slot: Slot, claim: Claim | None) -> SlotRow:
+    state, cause = hindrance(offer, slot) if claim is None else (CLAIMED_AS[claim.state], "")
+    return SlotRow(
+        node=offer.name,
+        slot=slot.name,
+        state=state,
+        cause=claim.problem if claim else cause,
+        since=claim.since if claim else "",
+        allocation=str(claim.ref) if claim else "",
+        gpu=slot.spec.gpu.uuid,
+        model=slot.spec.gpu.model,
+        numa=slot.spec.numa,
+    )
+
+
+def _sku_row(stock: Stock, sku: Resource) -> SkuRow:
+    price = sku.spec.prices[-1] if sku.spec.prices else None
+    clean = [claim for claim in stock.claims if claim.state is ClaimState.HELD]
+    return SkuRow(
+        sku=sku.ref.name,
+        shape=sku.spec.shape,
+        gpus=sku.spec.slots or max((len(offer.slots) for offer in stock.offers), default=0),
+        free=_fitting(stock, sku, stock.claims),
+        after_cleanup=_fitting(stock, sku, clean),
+        held=stock.sold.get(sku.ref.name, 0),
+        price_per_gpu_hour=price.per_gpu_hour if price else "",
+        currency=price.currency if price else "",
+    )
+
+
+def _fitting(stock: Stock, sku: Resource, claims: Iterable[Claim]) -> int:
+    """How many fit, each node counted for somebody who may share it with who is there."""
+    held = read_held(stock.offers, claims)
+    slots = sku.spec.slots or 0
+    count = 0
+    for offer in stock.offers:
+        here = held[offer.name]
+        verdict = judge(offer, here, _need(sku, slots, here))
+        if not verdict.rule:
+            count += verdict.usable.bit_count() // slots if slots else 1
+    return count
+
+
+def _need(sku: Resource, slots: int, held: Held) -> Need:
+    """A request for one of this SKU by a neighbour of who is on the node."""
+    return Need(
+        ref=Ref("allocation", "", ""),
+        sku=sku.ref.name,
+        shape=Shape(sku.spec.shape),
+        slots=slots,
+        families=tuple(sku.spec.families),
+        isolation=tuple(Isolation(word) for word in sku.spec.isolation),
+        min_cpus_per_slot=sku.spec.min_cpus_per_slot,
+        min_memory_gib_per_slot=sku.spec.min_memory_gib_per_slot,
+        rdma=sku.spec.rdma,
+        tenant=min(held.tenants, default=""),
+        project=min(held.projects, default=""),
+    )
