@@ -144,7 +144,7 @@ def parse(spec: Mapping[str, Any], name: str) -> PolicySpec:
 
 def refs(resource: Resource) -> Iterator[Reference]:
     for drift in resource.spec.accepted_drift:
-        path = ("spec", "acceptedDrift", f"{drift.ref} {drift.key}", "owner")
+        path = ("spec", "acceptedDrift", drift.ref, "owner")
         yield Reference(ref=Ref("user", "", drift.owner), path=path)
 
 
@@ -158,9 +158,9 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
         message = "the default lease is longer than the longest"
         path = ("spec", "lease", "defaultHours")
         yield finding(resource, path, "lease_too_long", message, "raise maxHours or lower it")
-    drifts = ((f"{drift.ref} {drift.key}", drift.until) for drift in spec.accepted_drift)
-    times = ((("spec", "acceptedDrift", key, "until"), until) for key, until in drifts)
-    yield from unreal_times(resource, times)
+    for drift in spec.accepted_drift:
+        place = ("spec", "acceptedDrift", drift.ref, "until")
+        yield from unreal_times(resource, [(place, drift.until)])
 
 
 def unsupported(resource: Resource) -> str:

@@ -41,7 +41,7 @@ def test_accepted_drift_ends() -> None:
     fleet[POLICY]["acceptedDrift"] = [{**drift, "until": "2027-02-30T00:00:00Z"}]
     problem = fleet.only(POLICY)
     assert problem.code == "value_pattern"
-    assert problem.source and problem.source.path[2] == "node/gpu01 os"
+    assert problem.source and problem.source.path[2] == "node/gpu01"
     (reference,) = KINDS["policy"].refs(fleet.resource(POLICY))
     assert str(reference.ref) == "user/olga"
 
