@@ -25,7 +25,7 @@ def refuse(error: BaseException, arguments: Sequence[str], options: Options) -> 
     session = open_session(options)
     try:
         if session.wants_document:
-            shown = document(command_name(arguments), code, problems=problems)
+            shown = document(options.command or first_word(arguments), code, problems=problems)
             session.screen.document(shown, compact=session.format == "jsonl")
         else:
             session.screen.tell(problems_view.refusal(problems))
@@ -60,8 +60,8 @@ def asked_format(arguments: Sequence[str]) -> str:
     return found
 
 
-def command_name(arguments: Iterable[str]) -> str:
-    """The first word that is no option: good enough to say what was refused."""
+def first_word(arguments: Iterable[str]) -> str:
+    """Good enough to say what was refused where no command was found."""
     return next((word for word in arguments if not word.startswith("-")), "")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -47,16 +48,28 @@ class Reply:
 
 
 class Command(click.Command):
-    """A click command whose function takes a Session first and returns a Reply."""
+    """A click command whose function takes a Session first and returns a Reply.
+
+    `bare` holds options that may stand without a value, and what they mean then; their value
+    always needs a sign (`--option=value`), so that they never swallow an argument.
+    """
+
+    bare: Mapping[str, str] = MappingProxyType({})
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        stated = [f"{arg}={self.bare[arg]}" if arg in self.bare else arg for arg in args]
+        return super().parse_args(ctx, stated)
 
     def invoke(self, ctx: click.Context) -> int:
+        ctx.obj.command = ctx.command_path.removeprefix("gpuaas ")
         session = open_session(ctx.obj)
         reply: Reply = ctx.invoke(self.callback, session, **ctx.params)  # type: ignore[arg-type]
         if reply.silent:
             return int(reply.code)
         if session.wants_document:
-            name = ctx.command_path.removeprefix("gpuaas ")
-            shown = document(name, reply.code, problems=reply.problems, result=reply.result)
+            shown = document(
+                ctx.obj.command, reply.code, problems=reply.problems, result=reply.result
+            )
             session.screen.document(shown, compact=session.format == "jsonl")
         elif reply.raw:
             session.screen.raw(reply.raw)

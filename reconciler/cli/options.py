@@ -6,12 +6,16 @@ import click
 
 
 class Options:
-    """What the command line said beside the command's own options; `format` is that of `-o`."""
+    """What the command line said beside the command's own options.
 
-    __slots__ = ("color", "folder", "format")
+    `command` is empty until one was found, `format` is that of `-o`.
+    """
+
+    __slots__ = ("color", "command", "folder", "format")
 
     def __init__(self) -> None:
         self.color = True
+        self.command = ""
         self.folder = ""
         self.format = "text"
 

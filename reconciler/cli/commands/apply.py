@@ -30,8 +30,6 @@ RISKS = tuple(risk.value for risk in Risk)
 @click.option(
     "--auto-approve",
     type=click.Choice(RISKS),
-    is_flag=False,
-    flag_value=Risk.SAFE.value,
     metavar="[=safe|interrupts|destroys]",
     help="Do not ask; hold changes of a higher risk. Alone it means safe.",
 )
@@ -75,6 +73,9 @@ def apply(
         result=applied_view.view(found) if session.wants_document else None,
         lines=chain(before, applied_view.lines(found)),
     )
+
+
+apply.bare = {"--auto-approve": Risk.SAFE.value}
 
 
 def _code(found: Applied) -> Exit:

@@ -1,0 +1,288 @@
+"""The commands as a user runs them: a process of their own, on a real fleet."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from reconciler import shipped
+
+PROGRAM = (sys.executable, "-c", "from reconciler.cli.main import main; main()")
+HELLO = "specs/projects/first/hello.yaml"
+
+
+class Shell:
+    """Runs gpuaas in one fleet's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(
+        self, *arguments: str, stdin: object = subprocess.DEVNULL, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*PROGRAM, *arguments],
+            cwd=self.folder,
+            stdin=stdin,  # type: ignore[arg-type]
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, **env},
+            timeout=120,
+            check=False,
+        )
+
+    def document(self, *arguments: str, code: int) -> dict:
+        ended = self(*arguments, "-o", "json")
+        assert ended.returncode == code, ended.stdout + ended.stderr
+        document = json.loads(ended.stdout)
+        assert document["exitCode"] == code
+        assert document["schemaVersion"] == 1
+        assert document["command"] == " ".join(a for a in arguments if a.isalpha())
+        return document
+
+    def file(self, name: str) -> Path:
+        return self.folder / name
+
+    def state(self) -> bytes:
+        """Everything the journal has written, for comparing before and after."""
+        shown = self("events", "-o", "json")
+        return shown.stdout.encode()
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """A new fleet, made by `init`."""
+    folder = tmp_path / "fleet"
+    made = Shell(tmp_path)("init", str(folder))
+    assert made.returncode == 0, made.stderr
+    return Shell(folder)
+
+
+def fits(word: str, document: dict) -> None:
+    jsonschema.Draft202012Validator(json.loads(shipped.schemas()[word])).validate(document)
+
+
+def test_codes_of_plan(shell: Shell) -> None:
+    """F-PLN-09: changes, an error among good files, a lost state; through a pipe just the same."""
+    assert shell("plan").returncode == 0
+    assert shell("plan", "--detailed-exitcode").returncode == 2
+    shell.file("specs/broken.yaml").write_text("kind: [\n", encoding="utf-8")
+    assert shell("plan", "--detailed-exitcode").returncode == 1
+    piped = subprocess.run(
+        ["bash", "-c", 'set -o pipefail; "$@" plan --detailed-exitcode | cat', "-", *PROGRAM],
+        cwd=shell.folder,
+        capture_output=True,
+        check=False,
+    )
+    assert piped.returncode == 1
+    shell.file("specs/broken.yaml").unlink()
+    shell.file("state/gpuaas.db").rename(shell.file("elsewhere.db"))
+    lost = shell("plan")
+    assert lost.returncode == 1
+    assert "state_missing" in lost.stderr
+
+
+def test_every_reading_command_answers_in_one_document(shell: Shell) -> None:
+    """F-CLI-01"""
+    fits("plan", shell.document("plan", code=0))
+    fits("status", shell.document("status", code=0))
+    for command in ("validate", "nodes", "slots", "capacity", "events", "version"):
+        assert "result" in shell.document(command, code=0)
+    shell.document("state", "check", code=0)
+    assert "result" in shell.document("show", "allocation/first/hello", code=0)
+    shell.document("explain", "first/hello", code=0)
+
+
+def test_refusals_answer_in_one_document(shell: Shell, tmp_path: Path) -> None:
+    """F-CLI-01: errors in specs, nothing found, no fleet."""
+    shell.file("specs/broken.yaml").write_text("kind: [\n", encoding="utf-8")
+    document = shell.document("validate", code=1)
+    fits("problems", {k: v for k, v in document.items() if k != "result"})
+    fits("plan", shell.document("plan", code=1))
+    fits("problems", shell.document("show", "allocation/no/such", code=1))
+    fits("problems", Shell(tmp_path).document("plan", code=1))
+
+
+def test_a_held_lock_is_one_document(shell: Shell) -> None:
+    """F-CLI-01: somebody else is applying."""
+    with shell.file("state/lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        document = shell.document("apply", code=1)
+    fits("problems", document)
+    assert document["problems"][0]["code"] == "state_locked"
+
+
+@pytest.mark.parametrize("given", ["null", "closed", "yes"])
+def test_apply_without_a_terminal_changes_nothing(shell: Shell, given: str) -> None:
+    """F-CLI-02: /dev/null, a closed input and `yes |` end in code 5 and name the flag."""
+    command = {
+        "null": '"$@" apply </dev/null',
+        "closed": '"$@" apply <&-',
+        "yes": 'yes | "$@" apply; exit ${PIPESTATUS[1]}',
+    }[given]
+    before = shell.document("plan", code=0)["result"]["counts"]
+    ended = subprocess.run(
+        ["bash", "-c", command, "-", *PROGRAM],
+        cwd=shell.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 5, ended.stderr
+    assert "nobody_to_ask" in ended.stderr
+    assert "--auto-approve" in ended.stderr
+    assert shell.document("plan", code=0)["result"]["counts"] == before
+    assert not any(
+        event["type"] == "recorded" for event in shell.document("events", code=0)["result"]
+    )
+
+
+@pytest.mark.walk
+def test_apply_then_nothing_to_do(shell: Shell) -> None:
+    """F-CLI-02: with the flag nobody is asked; afterwards there is nothing left to do."""
+    applied = shell("apply", "--auto-approve")
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    assert "applied:" in applied.stdout
+    assert "hello" in applied.stdout
+    assert shell("plan", "--detailed-exitcode").returncode == 0
+    assert "nothing to do" in shell("plan").stdout
+    status = shell.document("status", code=0)
+    fits("status", status)
+    assert [row["ref"] for row in status["result"]["allocations"]] == ["allocation/first/hello"]
+
+
+@pytest.mark.walk
+def test_a_release_is_held_until_it_is_approved(shell: Shell) -> None:
+    """F-PLN-09: `safe` alone holds what destroys: exit 5, and nothing is released."""
+    assert shell("apply", "--auto-approve").returncode == 0
+    shell.file(HELLO).unlink()
+    held = shell("apply", "--auto-approve")
+    assert held.returncode == 5, held.stdout + held.stderr
+    assert "HELD" in held.stdout
+    released = shell("apply", "--auto-approve=destroys")
+    assert released.returncode == 0, released.stdout + released.stderr
+    assert shell.document("status", code=0)["result"]["allocations"] == []
+
+
+def test_auto_approve_takes_its_level_by_a_sign_only(shell: Shell) -> None:
+    """A plan file after the flag stays a plan file, and a level without a sign is refused."""
+    assert shell("apply", "--auto-approve", "destroys").returncode == 64
+    missing = shell("apply", "--auto-approve", "no-such.plan")
+    assert missing.returncode == 1
+    assert "plan_damaged" in missing.stderr
+
+
+def test_saved_plan(shell: Shell, tmp_path: Path) -> None:
+    saved = shell("plan", "--save", str(tmp_path / "a.plan"))
+    assert saved.returncode == 0
+    assert "gpuaas apply" in saved.stderr
+    assert (tmp_path / "a.plan").stat().st_mode & 0o777 == 0o600
+
+
+def test_twenty_broken_files(shell: Shell) -> None:
+    """F-CLI-04: all problems at once, each with its file and line, one exit code."""
+    for number in range(20):
+        text = "\n" * number + "kind: Nonsense\n"
+        shell.file(f"specs/b{number:02}.yaml").write_text(text, encoding="utf-8")
+    document = shell.document("validate", code=1)
+    places = [(p["source"]["file"], p["source"]["line"]) for p in document["problems"]]
+    assert {(f"specs/b{n:02}.yaml", n + 1) for n in range(20)} <= set(places)
+    shown = shell("validate")
+    assert shown.returncode == 1
+    assert all(f"specs/b{n:02}.yaml:{n + 1}:" in shown.stdout for n in range(20))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("empty.yaml", b""), ("note.yaml", b"# only\n"), ("bin.yaml", b"\x00\xff\xfe\x01")],
+)
+def test_odd_files_are_named(shell: Shell, name: str, content: bytes) -> None:
+    """F-CLI-04: empty, only comments, binary: the file is named with a next step."""
+    shell.file(f"specs/{name}").write_bytes(content)
+    found = shell.document("validate", code=1 if name == "bin.yaml" else 0)
+    (problem,) = [p for p in found["problems"] if p["source"]["file"] == f"specs/{name}"]
+    assert problem["hint"]
+    assert problem["severity"] == ("error" if name == "bin.yaml" else "warning")
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"LANG": "C", "LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"COLUMNS": "20"},
+    ],
+)
+def test_accents_in_plain_locales(shell: Shell, env: dict[str, str]) -> None:
+    """F-CLI-05: names with accents and symbols, in cron's locale: no traceback, same code."""
+    people = shell.file("specs/people/operator.yaml")
+    text = people.read_text(encoding="utf-8") + "  displayName: Åsa ·\n"
+    people.write_text(text, encoding="utf-8")
+    for command in (["validate"], ["plan"], ["status"], ["plan", "-o", "markdown"], ["events"]):
+        shown = shell(*command, **env)
+        assert shown.returncode == 0, shown.stderr
+        assert "Traceback" not in shown.stderr
+
+
+@pytest.mark.walk
+def test_a_person_at_a_terminal_is_asked(shell: Shell) -> None:
+    """F-CLI-02: at a terminal a `no` is a refusal with its own code."""
+    shown, code = at_terminal(shell, "apply", typed=b"no\n")
+    assert code == 5
+    assert b"declined" in shown
+    assert b"Apply these" in shown
+
+
+def at_terminal(shell: Shell, *arguments: str, typed: bytes) -> tuple[bytes, int]:
+    pid, master = pty.fork()
+    if pid == 0:
+        os.chdir(shell.folder)
+        os.execv(PROGRAM[0], [*PROGRAM, *arguments])
+    shown = b""
+    end = time.monotonic() + 60
+    try:
+        while time.monotonic() < end:
+            try:
+                part = os.read(master, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            if b"[yes/no]" not in shown and b"[yes/no]" in shown + part:
+                os.write(master, typed)
+            shown += part
+    finally:
+        os.close(master)
+    return shown, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_interrupted_follow(shell: Shell) -> None:
+    """F-CLI-01: a stream is lines of documents; Ctrl-C ends it with 130."""
+    process = subprocess.Popen(
+        [*PROGRAM, "events", "--follow", "-o", "jsonl"],
+        cwd=shell.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    first = json.loads(process.stdout.readline())
+    assert first["type"] == "state_created"
+    process.send_signal(signal.SIGINT)
+    rest, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert all(json.loads(line) for line in rest.splitlines())
+    assert shell("events", "--follow", "-o", "json").returncode == 64
