@@ -7,6 +7,7 @@ are has changed; the machine's own readiness is another matter and none of this.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from reconciler.kinds.node_spec import Approval, NodeSpec, Slot
@@ -35,6 +36,7 @@ def is_current(spec: NodeSpec, approval: Approval) -> bool:
     return approval_digest(spec, approval.covers) == approval.digest
 
 
+@lru_cache(maxsize=16384)
 def approved_names(spec: NodeSpec) -> frozenset[str]:
     """The host and slots whose newest covering approval is current."""
     newest = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.problem import PathPart, Problem, Severity
@@ -26,6 +27,7 @@ def warning(resource: Resource, path: Path, code: str, message: str, hint: str =
     return replace(finding(resource, path, code, message, hint), severity=Severity.WARNING)
 
 
+@lru_cache(maxsize=4096)
 def same_moment(text: str | None) -> str | None:
     """A time in its one stored form; what is no time stays as it is, for `unreal_times`."""
     moment = parse_moment(text) if text else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -161,10 +162,7 @@ def read_node(spec: Mapping[str, Any]) -> NodeSpec:
         and replace(node.identity, host_keys=tuple(sorted(node.identity.host_keys))),
         reserve=replace(node.reserve, cpus=_same_cpus(node.reserve.cpus)),
         admin=replace(node.admin, until=same_moment(node.admin.until)),
-        slots=tuple(
-            replace(slot, cpus=_same_cpus(slot.cpus))
-            for slot in sorted(node.slots, key=attrgetter("name"))
-        ),
+        slots=tuple(map(_same_slot, sorted(node.slots, key=attrgetter("name")))),
         approvals=tuple(
             replace(one, at=same_moment(one.at) or one.at, covers=tuple(sorted(one.covers)))
             for one in node.approvals
@@ -173,6 +171,12 @@ def read_node(spec: Mapping[str, Any]) -> NodeSpec:
     )
 
 
+def _same_slot(slot: Slot) -> Slot:
+    cpus = _same_cpus(slot.cpus)
+    return slot if cpus == slot.cpus else replace(slot, cpus=cpus)
+
+
+@lru_cache(maxsize=65536)
 def _same_cpus(text: str) -> str:
     """What cannot be read stays as it is, for the check to refuse."""
     try:
