@@ -26,11 +26,15 @@ _PLAIN = re.compile(r"[A-Za-z0-9._:,/-]+")
 
 
 def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
-    """Without commit and time, so that neither of them alone changes a host."""
+    """Without commit, time and name, so that none of them alone changes a host.
+
+    After a rename the files say the former name until something else renews them.
+    """
     if binding.resource is None:
         return {}
+    values = _values(binding, binding.resource, context)
     return {
-        **_values(binding, binding.resource, context),
+        **{key: value for key, value in values.items() if key not in ("ref", "name")},
         "keys": _key_lines(binding.resource, context),
         "templates": [context.template_digests[name] for name in (DESCRIPTOR, ENVIRONMENT, KEYS)],
     }

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jinja2 import Environment, StrictUndefined
 
 from reconciler import shipped
 from reconciler.kinds import allocation as kind
 from reconciler.kinds.contract import Binding, Context
-from reconciler.model.canonical import canonical, text_digest
+from reconciler.model.canonical import canonical
 from reconciler.model.capacity import Isolation, Placement, Shape
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.plan import Order, Step
@@ -25,6 +24,7 @@ from reconciler.model.problem import ProblemError
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded
+from reconciler.planner.rendering import Renderer
 from tests.planner import fleet
 from tests.planner.fleet import NOW, STATE_ID, allocation, base_fleet, desired, grant, world
 
@@ -42,15 +42,15 @@ def sign(text: str) -> str:
 
 def context(of: Desired, **changes: Any) -> Context:
     templates = shipped.templates()
-    plain = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    renderer = Renderer(templates)
     values: dict[str, Any] = {
         "desired": of,
         "world": world(of),
         "now": NOW,
-        "render": lambda name, values: plain.from_string(templates[name]).render(values),
+        "render": renderer.render,
         "sign": sign,
-        "origins": {of.resources[TRAIN].file: Origin(commit="c0ffee")},
-        "template_digests": {name: text_digest(text) for name, text in templates.items()},
+        "origins": {one.file: Origin(commit="c0ffee") for one in of.of("allocation")},
+        "template_digests": renderer.digests(),
     }
     return Context(**{**values, **changes})
 
@@ -325,6 +325,15 @@ def test_the_basis_knows_neither_commit_nor_time() -> None:
     bound = binding(of.resources[TRAIN])
     later = context(of, now=NOW.replace(year=2031), origins={})
     assert canonical(kind.basis(bound, context(of))) == canonical(kind.basis(bound, later))
+
+
+def test_a_new_name_alone_changes_no_host() -> None:
+    """`formerName` is a rename without host effect: the login keeps the name it began with."""
+    of = desired([*base_fleet(), allocation("better", "slice-2", formerName="train")])
+    renamed = of.resources[Ref("allocation", "vision", "better")]
+    same = replace(binding(renamed), ref=renamed.ref)
+    around = context(of)
+    assert kind.basis(same, around) == kind.basis(*train())
 
 
 @pytest.mark.parametrize(
