@@ -6,12 +6,14 @@ import hashlib
 import json
 from typing import Any
 
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+
 
 def canonical(value: Any) -> str:
     """JSON with sorted keys and no spare space. Raises ValueError for NaN and infinities."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return _ENCODER.encode(value)
 
 
 def text_digest(text: str) -> str:

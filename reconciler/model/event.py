@@ -10,6 +10,7 @@ from typing import Any
 
 class EventType(StrEnum):
     STATE_CREATED = "state_created"
+    STATE_RESTORED = "state_restored"
     RUN_STARTED = "run_started"
     RUN_ENDED = "run_ended"
     PLAN_USED = "plan_used"
@@ -20,6 +21,7 @@ class EventType(StrEnum):
     CLAIM_RELEASING = "claim_releasing"
     CLAIM_BLOCKED = "claim_blocked"
     CLAIM_FREED = "claim_freed"
+    OVERRIDDEN = "overridden"
     PROVED = "proved"
     STEP_STARTED = "step_started"
     STEP_ENDED = "step_ended"
@@ -31,6 +33,7 @@ class EventType(StrEnum):
 SERIAL_TYPES = frozenset(
     {
         EventType.STATE_CREATED,
+        EventType.STATE_RESTORED,
         EventType.RECORDED,
         EventType.FORGOTTEN,
         EventType.RENAMED,

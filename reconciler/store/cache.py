@@ -1,0 +1,151 @@
+"""The document cache in its own file beside the state: no truth, lost without harm.
+
+Every failure here means "not cached": a damaged file is removed and made again, one that cannot
+be written is done without.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from reconciler.model.document import FileStamp
+
+SIZE_LIMIT = 1 << 30
+BATCH = 10_000
+
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS text (space TEXT, key TEXT, text TEXT, PRIMARY KEY (space, key))"
+    " WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS stamp (file TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER,"
+    " ctime_ns INTEGER, inode INTEGER, digest TEXT) WITHOUT ROWID",
+)
+_DAMAGE = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB"})
+
+Work = Callable[[sqlite3.Connection], None]
+
+
+class SqliteCache:
+    """A DocumentCache. The file is made when something is first kept."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+
+    def get_many(self, space: str, keys: Iterable[str]) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+
+        def read(connection: sqlite3.Connection) -> None:
+            for some in _batches(keys):
+                rows = connection.execute(
+                    "SELECT key, text FROM json_each(?) CROSS JOIN text"
+                    " WHERE space = ? AND key = value",
+                    (json.dumps(some), space),
+                )
+                found.update(rows)
+
+        return found if self._try(read, make=False) else {}
+
+    def put_many(self, space: str, rows: Mapping[str, str]) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            connection.executemany(
+                "INSERT OR REPLACE INTO text VALUES (?, ?, ?)",
+                ((space, key, text) for key, text in sorted(rows.items())),
+            )
+
+        if rows:
+            self._try(_within_size(write), make=True)
+
+    def stamps(self) -> Mapping[str, tuple[FileStamp, str]]:
+        found: dict[str, tuple[FileStamp, str]] = {}
+
+        def read(connection: sqlite3.Connection) -> None:
+            rows = connection.execute(
+                "SELECT file, digest, size, mtime_ns, ctime_ns, inode FROM stamp"
+            )
+            found.update((row[0], (FileStamp(*row[2:]), row[1])) for row in rows)
+
+        return found if self._try(read, make=False) else {}
+
+    def put_stamps(
+        self, rows: Mapping[str, tuple[FileStamp, str]], gone: Iterable[str] = ()
+    ) -> None:
+        missing = [(file,) for file in gone]
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.executemany("DELETE FROM stamp WHERE file = ?", missing)
+            connection.executemany(
+                "INSERT OR REPLACE INTO stamp VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    (file, stamp.size, stamp.mtime_ns, stamp.ctime_ns, stamp.inode, digest)
+                    for file, (stamp, digest) in sorted(rows.items())
+                ),
+            )
+
+        if rows or missing:
+            self._try(_within_size(write), make=True)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+        self._connection = None
+
+    def _try(self, work: Work, *, make: bool) -> bool:
+        """Whether `work` was done. After damage it is tried once more, on a new file."""
+        for _ in range(2):
+            try:
+                connection = self._connect(make=make)
+                if connection is None:
+                    return False
+                with connection:
+                    work(connection)
+                return True
+            except (sqlite3.Error, OSError) as error:
+                self.close()
+                if getattr(error, "sqlite_errorname", "") not in _DAMAGE:
+                    return False
+                self._remove()
+        return False
+
+    def _connect(self, *, make: bool) -> sqlite3.Connection | None:
+        if self._connection is None:
+            if not self._path.exists():
+                if not make or not self._path.parent.is_dir():
+                    return None
+                self._path.touch(mode=0o600)
+            self._connection = sqlite3.connect(self._path, timeout=1.0)
+            # A crash may cost the cache; it never costs time to guard it.
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = OFF")
+            for table in _TABLES:
+                self._connection.execute(table)
+        return self._connection
+
+    def _remove(self) -> None:
+        with suppress(OSError):
+            for suffix in ("", "-wal", "-shm"):
+                self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+
+
+def _within_size(write: Work) -> Work:
+    """Nobody tells the cache what is no longer of use: when it grew too large it starts anew."""
+
+    def bounded(connection: sqlite3.Connection) -> None:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+        if pages * size > SIZE_LIMIT:
+            connection.execute("DELETE FROM text")
+        write(connection)
+
+    return bounded
+
+
+def _batches(keys: Iterable[str]) -> Iterator[Sequence[str]]:
+    rest = iter(keys)
+    while some := list(islice(rest, BATCH)):
+        yield some

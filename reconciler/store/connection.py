@@ -1,0 +1,68 @@
+"""Bare connections: how the file is opened, in which mode, and how it is copied whole."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from reconciler.model.problem import refuse
+
+BUSY_SECONDS = 15.0
+CACHE_KIB = 64 * 1024
+
+
+def connect(path: Path, *, write: bool) -> sqlite3.Connection:
+    """A bare connection, in no transaction of its own making; a reader cannot write at all."""
+    uri = path.absolute().as_uri() + ("?mode=rw" if write else "?mode=ro")
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    if not write and not has_log(path) and not _answers(connection):
+        # A reader of a write-ahead log needs its shared memory; on a read-only disk there is none,
+        # and nobody who could change the file either.
+        connection.close()
+        connection = sqlite3.connect(uri + "&immutable=1", uri=True, isolation_level=None)
+    return connection
+
+
+def set_modes(connection: sqlite3.Connection, path: Path) -> None:
+    """Durable commits and readers that never wait; the mode in force is read back."""
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise refuse(
+            "state_unsafe_place",
+            f"{path}: SQLite cannot keep a write-ahead log here, it uses {mode!r}",
+            "move the state to a local disk: `state` in gpuaas.yaml",
+        )
+
+
+def copy(connection: sqlite3.Connection, target: Path) -> None:
+    """A whole copy of a database as one file, 0600. `target` must not exist; half a copy goes."""
+    target.touch(mode=0o600, exist_ok=False)
+    try:
+        with closing(sqlite3.connect(target, isolation_level=None)) as copied:
+            connection.backup(copied)
+            copied.execute("PRAGMA journal_mode = DELETE")
+    except BaseException:
+        remove(target)
+        raise
+
+
+def has_log(path: Path) -> bool:
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def _answers(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except sqlite3.OperationalError as error:
+        return not error.sqlite_errorname.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
+    return True
+
+
+def remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -1,0 +1,173 @@
+"""The journal: the only writer of the state. Every method is one durable transaction.
+
+It is used under the lock. It holds what one run needs (its plan's prices and commit), and asks
+the clock once a transaction, so that all rows of one moment bear one time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+
+from reconciler.model.event import Actor, EventType
+from reconciler.model.evidence import Observation
+from reconciler.model.lifecycle import RunState
+from reconciler.model.moment import format_moment
+from reconciler.model.plan import Change, ClaimIntent, Order, Plan, Step
+from reconciler.model.problem import Problem, refuse
+from reconciler.model.ref import Ref
+from reconciler.model.work import WaveOutcome
+from reconciler.model.world import Recorded, World
+from reconciler.store import claims as claim_rows
+from reconciler.store import resources, runs
+from reconciler.store.database import Database
+from reconciler.store.record import Entry, Record, recording
+from reconciler.store.snapshot import read_world
+
+
+class Journal:
+    def __init__(self, database: Database, actor: Actor, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._actor = f"{actor.user} ({actor.name})" if actor.user else actor.name
+        self._clock = clock
+        self._commit = ""
+        self._changes: Mapping[Ref, Change] = {}
+
+    def world(self) -> World:
+        """Everything as it is now, in one read transaction."""
+        return read_world(self._database)
+
+    def begin_run(self, plan: Plan, commit: str = "") -> str:
+        """The id of a new run of `plan`, made from `commit` (or from the plan's own)."""
+        self._commit = commit or plan.revision.commit
+        self._changes = {change.ref: change for change in plan.changes}
+        with self._recording() as record:
+            return runs.begin(record, plan)
+
+    def use_plan(self, fingerprint: str, run: str) -> None:
+        """A saved plan is good for one apply. Raises ProblemError `plan_used` the second time."""
+        with self._recording(run) as record:
+            used = record.connection.execute(
+                "SELECT used_at FROM plan WHERE fingerprint = ?", (fingerprint,)
+            ).fetchone()
+            if used:
+                raise refuse(
+                    "plan_used",
+                    f"this plan was applied on {used[0]}",
+                    "make a new one: gpuaas plan --save FILE",
+                )
+            record.write(Entry(type=EventType.PLAN_USED, after={"fingerprint": fingerprint}))
+            record.connection.execute(
+                "INSERT INTO plan (fingerprint, run, used_at) VALUES (?, ?, ?)",
+                (fingerprint, run, record.at),
+            )
+
+    def begin_wave(
+        self,
+        run: str,
+        steps: Sequence[Step],
+        claims: Sequence[ClaimIntent] = (),
+        releasing: Sequence[Ref] = (),
+    ) -> None:
+        """The intent, before any host is touched: claims, what is given up, and open steps.
+
+        Of a ref in `releasing` only those allocations are given up that its retiring steps name:
+        a replaced allocation goes, the one that took its place stays.
+        """
+        with self._recording(run) as record:
+            claim_rows.make_claims(record, claims)
+            gone = claim_rows.release_claims(record, releasing, _retired_allocations(steps))
+            resources.release(record, gone)
+            runs.begin_steps(record, steps)
+
+    def finish_wave(
+        self,
+        run: str,
+        outcome: WaveOutcome,
+        recorded: Sequence[Recorded] = (),
+        forgotten: Sequence[Ref] = (),
+    ) -> None:
+        """What came of a wave. Claims end here, and only those with a passed proof.
+
+        A ref in `forgotten` that still has a live claim stays on the books.
+        """
+        with self._recording(run) as record:
+            runs.end_steps(record, outcome.steps)
+            runs.observe(record, outcome.observations)
+            claim_rows.prove(record, outcome.proofs)
+            self._keep(record, recorded)
+            resources.forget(record, forgotten)
+
+    def record(
+        self,
+        run: str,
+        recorded: Sequence[Recorded] = (),
+        forgotten: Sequence[Ref] = (),
+        renamed: Sequence[tuple[Ref, Recorded]] = (),
+    ) -> None:
+        """Changes that need no host. `renamed` pairs the former ref with what it is now."""
+        with self._recording(run) as record:
+            for former, one in renamed:
+                resources.rename(record, former, one.ref)
+            self._keep(record, [*recorded, *(one for _, one in renamed)])
+            resources.forget(record, forgotten)
+            runs.note_progress(record)
+
+    def end_run(self, run: str, state: RunState, problems: Sequence[Problem] = ()) -> None:
+        with self._recording(run) as record:
+            runs.end(record, state, problems)
+
+    def observe(self, observations: Sequence[Observation]) -> None:
+        """What nodes said outside of any wave."""
+        with self._recording() as record:
+            runs.observe(record, observations)
+
+    def wait(self, refs: Sequence[Ref]) -> None:
+        """These found no capacity; who waited before keeps his place. A claim ends the wait."""
+        with self._recording() as record:
+            waiting = {ref for (ref,) in record.connection.execute("SELECT ref FROM waiting")}
+            new = [ref for ref in refs if str(ref) not in waiting]
+            record.write(*(Entry(type=EventType.WAITING, ref=ref) for ref in new))
+            record.connection.executemany(
+                "INSERT INTO waiting (ref, since) VALUES (?, ?)",
+                [(str(ref), record.at) for ref in new],
+            )
+
+    def stop_waiting(self, refs: Sequence[Ref]) -> None:
+        """These gave up, or nobody wants them any more."""
+        with self._recording() as record:
+            record.connection.executemany(
+                "DELETE FROM waiting WHERE ref = ?", [(str(ref),) for ref in refs]
+            )
+
+    def close_open_steps(self) -> None:
+        """After a crash: what was under way is unknown until its host is observed."""
+        with self._recording() as record:
+            runs.close_open(record)
+
+    def take_over_lock(self, holder: str) -> None:
+        """The lock was left behind by a process that died."""
+        with self._recording() as record:
+            record.write(Entry(type=EventType.LOCK_TAKEN_OVER, reason=holder))
+
+    def _recording(self, run: str = "") -> AbstractContextManager[Record]:
+        return recording(
+            self._database,
+            actor=self._actor,
+            at=format_moment(self._clock()),
+            commit=self._commit if run or self._changes else "",
+            run=run,
+        )
+
+    def _keep(self, record: Record, recorded: Sequence[Recorded]) -> None:
+        resources.keep(record, recorded)
+        resources.begin_use(record, recorded, self._changes)
+
+
+def _retired_allocations(steps: Sequence[Step]) -> Mapping[Ref, set[str]]:
+    named: dict[Ref, set[str]] = {}
+    for step in steps:
+        if step.order is Order.RETIRE and "id" in step.item:
+            named.setdefault(step.ref, set()).add(str(step.item["id"]))
+    return named

@@ -1,0 +1,200 @@
+"""Keeping the state: check it, back it up, put a backup in its place.
+
+Nothing here repairs. What is found is told; what is replaced is kept under another name.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+
+from reconciler.model.event import Actor, Event, EventType
+from reconciler.model.moment import format_moment
+from reconciler.model.problem import Problem, ProblemError, refuse
+from reconciler.store import chain
+from reconciler.store.connection import connect, copy, remove
+from reconciler.store.database import Database, Opening
+from reconciler.store.refusals import RECOVER, wording
+from reconciler.store.schema import Schema, expected_objects, objects, shipped_schema
+
+_UNSOUND = (
+    (
+        "SELECT node || coalesce('/' || slot, '') FROM claim WHERE state <> 'freed'"
+        " GROUP BY node, slot HAVING count(*) > 1",
+        "more than one live claim",
+    ),
+    (
+        "SELECT node FROM claim WHERE state <> 'freed' GROUP BY node"
+        " HAVING count(slot) > 0 AND count(slot) < count(*)",
+        "claimed whole and by the slot at once",
+    ),
+    (
+        "SELECT claim.id FROM claim LEFT JOIN proof ON proof.id = claim.proof AND proof.passed = 1"
+        " AND proof.allocation_id = claim.allocation_id AND proof.node = claim.node"
+        " AND proof.slot IS claim.slot AND proof.event > claim.event"
+        " LEFT JOIN override ON override.id = claim.override AND override.claim = claim.id"
+        " WHERE state = 'freed' AND proof.id IS NULL AND override.id IS NULL",
+        "a claim freed without proof or override",
+    ),
+    (
+        "SELECT ref FROM event e WHERE type = 'recorded'"
+        " AND NOT EXISTS (SELECT 1 FROM resource WHERE ref = e.ref)"
+        " AND NOT EXISTS (SELECT 1 FROM event l WHERE l.ref = e.ref AND l.sequence > e.sequence)"
+        " AND NOT EXISTS (SELECT 1 FROM event l WHERE l.type = 'renamed'"
+        " AND l.sequence > e.sequence AND json_extract(l.before, '$.ref') = e.ref)",
+        "recorded, never forgotten, and not there",
+    ),
+    (
+        "SELECT id FROM claim WHERE NOT EXISTS (SELECT 1 FROM event"
+        " WHERE sequence = claim.event AND type = 'claimed')",
+        "a claim without its event",
+    ),
+)
+"""Queries that find nothing while every guard stands, and what it means if they do."""
+
+
+def check(path: Path, opening: Opening | None = None) -> tuple[Problem, ...]:
+    """Everything that is wrong with the state, worst first; empty if it is sound.
+
+    Raises ProblemError only for what cannot be looked into at all.
+    """
+    opening = opening or Opening()
+    with (
+        Database.open(path, write=False, opening=opening) as database,
+        database.snapshot() as connection,
+    ):
+        return tuple(
+            Problem(code=code, message=message, hint=RECOVER)
+            for code, message in _findings(connection, opening.schema or shipped_schema())
+        )
+
+
+def backup(path: Path, target: Path) -> None:
+    """A whole, verified copy while others may be writing. Never writes over a file."""
+    with Database.open(path, write=False) as database:
+        if target.exists():
+            raise refuse("backup_exists", f"{target} is there already", "choose another name")
+        with wording(target):
+            copy(database.connection, target)
+    problems = check_copy(target)
+    if problems:
+        target.unlink()
+        raise ProblemError(problems)
+
+
+def restore(path: Path, source: Path, *, actor: Actor, now: datetime) -> Path | None:
+    """Put a verified backup in the place of the state, under the lock.
+
+    Returns the name under which the state before is kept; None if there was none. The restored
+    state says in an event that it was, so that no plan made before is valid for it.
+    """
+    if not source.exists():
+        raise refuse("state_missing", f"{source} is not there", "name a file that a backup wrote")
+    problems = check_copy(source)
+    if problems:
+        raise ProblemError(problems)
+    partial = path.with_name(path.name + ".partial")
+    with wording(path):
+        remove(partial)
+        try:
+            with closing(connect(source, write=False)) as connection:
+                _refuse_stranger(connection, path)
+                copy(connection, partial)
+            with closing(sqlite3.connect(partial, isolation_level=None)) as connection:
+                _say_so(connection, actor, source, now)
+            kept = _put_aside(path)
+            partial.rename(path)
+        finally:
+            with suppress(OSError):
+                remove(partial)
+    Database.open(path, write=True).close()
+    return kept
+
+
+def check_copy(path: Path) -> tuple[Problem, ...]:
+    """Like `check`, for a file that may lie anywhere, and be of an earlier version."""
+    with (
+        Database.open(path, write=False, opening=Opening(anywhere=True, older_ok=True)) as database,
+        database.snapshot() as connection,
+    ):
+        return tuple(
+            Problem(code=code, message=f"{path}: {message}", hint=RECOVER)
+            for code, message in _integrity(connection)
+        )
+
+
+def _findings(connection: sqlite3.Connection, schema: Schema) -> Iterator[tuple[str, str]]:
+    yield from _integrity(connection)
+    yield from _schema(connection, schema)
+    for query, meaning in _UNSOUND:
+        for (what,) in connection.execute(query):
+            yield "state_damaged", f"{what}: {meaning}"
+
+
+def _integrity(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    for (found,) in connection.execute("PRAGMA integrity_check(20)"):
+        if found != "ok":
+            yield "state_damaged", str(found)
+    for table, _, parent, _ in connection.execute("PRAGMA foreign_key_check"):
+        yield "state_damaged", f"a row of {table} refers to a row of {parent} that is not there"
+    broken = chain.verify(connection)
+    if broken:
+        yield "chain_broken", broken
+
+
+def _schema(connection: sqlite3.Connection, schema: Schema) -> Iterator[tuple[str, str]]:
+    """A guard that was dropped cannot refuse anything any more; that it is gone can be seen."""
+    expected, found = expected_objects(schema), objects(connection)
+    for key in sorted(expected.keys() | found.keys()):
+        what = " ".join(key)
+        if key not in found:
+            yield "state_damaged", f"{what} was dropped"
+        elif key not in expected:
+            yield "state_damaged", f"{what} is none of ours"
+        elif found[key] != expected[key]:
+            yield "state_damaged", f"{what} was changed"
+
+
+def _refuse_stranger(backup_: sqlite3.Connection, path: Path) -> None:
+    """A backup of another fleet would make every host of this one a stranger."""
+    try:
+        with Database.open(path, write=False, opening=Opening(older_ok=True)) as database:
+            ours = database.connection.execute("SELECT state_id FROM state").fetchone()
+    except (ProblemError, sqlite3.Error):
+        return
+    theirs = backup_.execute("SELECT state_id FROM state").fetchone()
+    if ours != theirs:
+        raise refuse(
+            "state_foreign",
+            f"the backup is of state {theirs[0]}, {path} is state {ours[0]}",
+            "choose a backup of this state",
+        )
+
+
+def _say_so(connection: sqlite3.Connection, actor: Actor, source: Path, now: datetime) -> None:
+    restored = Event(
+        type=EventType.STATE_RESTORED,
+        actor=actor.name,
+        at=format_moment(now),
+        reason=f"restored from {source.name}",
+    )
+    connection.execute("BEGIN")
+    chain.append(connection, [restored])
+    connection.execute("COMMIT")
+
+
+def _put_aside(path: Path) -> Path | None:
+    """Rename the state and its log together: they are one."""
+    if not path.exists():
+        return None
+    names = (path.with_name(f"{path.name}.before-restore-{number}") for number in count(1))
+    kept = next(name for name in names if not name.exists())
+    for suffix in ("-wal", "-shm", ""):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.rename(kept.with_name(kept.name + suffix))
+    return kept

@@ -1,0 +1,183 @@
+"""Recorded resources, written: what was applied, under which name, and what it is billed as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from operator import itemgetter
+from typing import Any
+
+from reconciler.model.canonical import canonical
+from reconciler.model.event import EventType
+from reconciler.model.lifecycle import Phase
+from reconciler.model.plan import Change
+from reconciler.model.ref import Ref
+from reconciler.model.world import Recorded
+from reconciler.store.record import Entry, Record
+
+COLUMNS = (
+    'ref, kind, project, name, digest, basis, file, "commit", applied_at, generation, phase,'
+    " protect, id, login, node, slots, shape, problem, normal, facts"
+)
+_NAMES = COLUMNS.split(", ")
+_UPSERT = (
+    f"INSERT INTO resource ({COLUMNS}) VALUES ({', '.join('?' * len(_NAMES))})"
+    " ON CONFLICT (ref) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _NAMES[1:])
+)
+_LIVE = (
+    "SELECT DISTINCT ref FROM (SELECT value FROM json_each(?))"
+    " CROSS JOIN claim ON ref = value AND state <> 'freed'"
+)
+_SUMMARY = tuple(name for name in _NAMES[4:-2] if name not in ('"commit"', "applied_at", "shape"))
+_summary = itemgetter(*(_NAMES.index(name) for name in _SUMMARY))
+
+
+def keep(record: Record, recorded: Sequence[Recorded]) -> None:
+    """Write resources as applied. The generation counts the digests that a ref has had."""
+    known = _summaries(record, [one.ref for one in recorded])
+    rows, entries = [], []
+    for one in recorded:
+        before = known.get(str(one.ref))
+        row = _row(one, _generation(one, before), record)
+        after = dict(zip(_SUMMARY, _summary(row), strict=True))
+        if after != before:
+            entries.append(Entry(type=EventType.RECORDED, ref=one.ref, before=before, after=after))
+        rows.append(row)
+    record.write(*entries)
+    record.connection.executemany(_UPSERT, sorted(rows))
+    record.connection.executemany(
+        "INSERT INTO login (login, allocation_id, ref, since) SELECT ?1, ?2, ?3, ?4"
+        " WHERE NOT EXISTS (SELECT 1 FROM login WHERE login = ?1 AND allocation_id = ?2)",
+        [(one.login, one.id, str(one.ref), record.at) for one in recorded if one.login],
+    )
+
+
+def forget(record: Record, refs: Sequence[Ref]) -> None:
+    """Take resources off the books; one whose slots are not proved clean stays, as releasing."""
+    known = _summaries(record, refs)
+    live = {ref for (ref,) in record.connection.execute(_LIVE, (_names(refs),))}
+    gone = [ref for ref in refs if str(ref) in known and str(ref) not in live]
+    record.write(
+        *(Entry(type=EventType.FORGOTTEN, ref=ref, before=known[str(ref)]) for ref in gone)
+    )
+    record.connection.executemany(
+        "DELETE FROM resource WHERE ref = ?", [(str(ref),) for ref in gone]
+    )
+    record.connection.executemany(
+        "UPDATE resource SET phase = 'releasing', problem = 'cleanup_blocked' WHERE ref = ?",
+        [(ref,) for ref in sorted(live)],
+    )
+
+
+def rename(record: Record, former: Ref, ref: Ref) -> None:
+    """One resource under another name; its claims go with it, its id and login stay."""
+    record.write(
+        Entry(
+            type=EventType.RENAMED,
+            ref=ref,
+            before={"ref": str(former)},
+            after={"ref": str(ref)},
+        )
+    )
+    record.connection.execute(
+        "UPDATE resource SET ref = ?, kind = ?, project = ?, name = ? WHERE ref = ?",
+        (str(ref), *ref, str(former)),
+    )
+    record.connection.execute(
+        "UPDATE claim SET ref = ? WHERE ref = ? AND state <> 'freed'", (str(ref), str(former))
+    )
+
+
+def release(record: Record, allocations: Iterable[str]) -> None:
+    """Billing ends when the release begins, however long the cleanup takes."""
+    ids = sorted(allocations)
+    record.connection.execute(
+        "UPDATE resource SET phase = 'releasing' WHERE kind = 'allocation'"
+        " AND id IN (SELECT value FROM json_each(?))",
+        (canonical(ids),),
+    )
+    record.connection.executemany(
+        "UPDATE usage_record SET ended = ? WHERE allocation_id = ? AND ended = ''",
+        [(record.at, allocation) for allocation in ids],
+    )
+
+
+def begin_use(record: Record, recorded: Sequence[Recorded], changes: Mapping[Ref, Change]) -> None:
+    """Billing begins when an allocation is first active, at the price of that moment."""
+    for one in recorded:
+        if not one.id or one.shape is None or one.phase is not Phase.ACTIVE:
+            continue
+        change = changes.get(one.ref)
+        gpus = (change.gpus if change else 0) or len(one.slots)
+        currency, price = _price(change, gpus)
+        record.connection.execute(
+            "INSERT INTO usage_record (allocation_id, started, ref, tenant, project, node, shape,"
+            " gpus, price_per_gpu_hour, currency)"
+            " SELECT ?1, ?2, ?3, coalesce((SELECT tenant FROM claim WHERE allocation_id = ?1), ''),"
+            " ?4, ?5, ?6, ?7, ?8, ?9"
+            " WHERE NOT EXISTS (SELECT 1 FROM usage_record WHERE allocation_id = ?1)",
+            (
+                one.id,
+                record.at,
+                str(one.ref),
+                one.ref.project,
+                one.node,
+                one.shape.value,
+                gpus,
+                price,
+                currency,
+            ),
+        )
+
+
+def _price(change: Change | None, gpus: int) -> tuple[str, str]:
+    """(currency, price a GPU and hour); both empty if nobody named a price."""
+    if change is None or not change.price_per_hour or not gpus:
+        return "", ""
+    currency, whole = min(change.price_per_hour.items())
+    return currency, format((abs(Decimal(whole)) / gpus).normalize(), "f")
+
+
+def _generation(recorded: Recorded, before: Mapping[str, Any] | None) -> int:
+    if before is None:
+        return recorded.generation
+    generation: int = before["generation"]
+    return generation + int(before["digest"] != recorded.digest)
+
+
+def _summaries(record: Record, refs: Iterable[Ref]) -> Mapping[str, Mapping[str, Any]]:
+    """What events say of a resource, by ref; one that is not recorded is left out."""
+    rows = record.connection.execute(
+        f"SELECT ref, {', '.join(_SUMMARY)} FROM (SELECT value FROM json_each(?))"
+        " CROSS JOIN resource ON ref = value",
+        (_names(refs),),
+    )
+    return {ref: dict(zip(_SUMMARY, row, strict=True)) for ref, *row in rows}
+
+
+def _names(refs: Iterable[Ref]) -> str:
+    return canonical([str(ref) for ref in refs])
+
+
+def _row(one: Recorded, generation: int, record: Record) -> tuple[Any, ...]:
+    return (
+        str(one.ref),
+        *one.ref,
+        one.digest,
+        one.basis,
+        one.file,
+        one.commit,
+        one.applied_at or record.at,
+        generation,
+        one.phase.value,
+        int(one.protect),
+        one.id,
+        one.login,
+        one.node,
+        canonical(list(one.slots)),
+        one.shape.value if one.shape else None,
+        one.problem,
+        canonical(one.normal),
+        canonical(dict(one.facts)),
+    )

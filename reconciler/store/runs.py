@@ -1,0 +1,213 @@
+"""Execution, written: runs, their steps, and what nodes said meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reconciler.model.canonical import canonical, digest
+from reconciler.model.codec import encode
+from reconciler.model.event import EventType
+from reconciler.model.evidence import Observation
+from reconciler.model.lifecycle import RunState, StepState
+from reconciler.model.plan import Plan, Step
+from reconciler.model.problem import Problem
+from reconciler.model.ref import parse_ref
+from reconciler.model.work import StepOutcome
+from reconciler.store.record import Entry, Record
+
+LOG_LIMIT = 4000
+NO_END = "the run ended before this step's end was written"
+
+
+def begin(record: Record, plan: Plan) -> str:
+    """The id of a new run; ids sort in the order of runs."""
+    number = record.connection.execute("SELECT coalesce(max(number), 0) + 1 FROM run").fetchone()[0]
+    run = f"run-{number:06d}"
+    record.connection.execute(
+        "INSERT INTO run (number, id, actor, fingerprint, desired_digest, serial, "
+        '"commit", state, started, progress) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+        (
+            number,
+            run,
+            record.actor,
+            plan.fingerprint,
+            plan.desired_digest,
+            plan.serial,
+            record.commit,
+            RunState.RUNNING.value,
+            record.at,
+            record.at,
+        ),
+    )
+    record.write(
+        Entry(
+            type=EventType.RUN_STARTED,
+            after={"run": run, "fingerprint": plan.fingerprint, "serial": plan.serial},
+        )
+    )
+    return run
+
+
+def begin_steps(record: Record, steps: Sequence[Step]) -> None:
+    """The intent of a wave: these steps are open until their end is written."""
+    wave = record.connection.execute(
+        "SELECT coalesce(max(wave), 0) + 1 FROM step WHERE run = ?", (record.run,)
+    ).fetchone()[0]
+    record.write(
+        *(
+            Entry(
+                type=EventType.STEP_STARTED,
+                ref=step.ref,
+                after={"step": step.id, "verb": step.verb, "node": step.node},
+            )
+            for step in steps
+        )
+    )
+    record.connection.executemany(
+        'INSERT INTO step (run, id, wave, ref, verb, node, "order", work, state, started)'
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                record.run,
+                step.id,
+                wave,
+                str(step.ref),
+                step.verb,
+                step.node,
+                step.order.value,
+                digest({"item": encode(step.item), "expected": encode(step.expected)}),
+                StepState.OPEN.value,
+                record.at,
+            )
+            for step in steps
+        ],
+    )
+    note_progress(record)
+
+
+def end_steps(record: Record, outcomes: Sequence[StepOutcome]) -> None:
+    record.write(
+        *(
+            Entry(
+                type=EventType.STEP_ENDED,
+                ref=outcome.step.ref,
+                after={
+                    "step": outcome.step.id,
+                    "state": _state(outcome).value,
+                    "changed": outcome.changed,
+                },
+                reason=outcome.problem.code if outcome.problem else "",
+            )
+            for outcome in outcomes
+        )
+    )
+    record.connection.executemany(
+        "UPDATE step SET state = ?, finished = ?, changed = ?, problem = ?, message = ?, log = ?"
+        " WHERE run = ? AND id = ? AND state IN ('open', 'unknown')",
+        [
+            (
+                _state(outcome).value,
+                record.at,
+                int(outcome.changed),
+                outcome.problem.code if outcome.problem else "",
+                outcome.problem.message if outcome.problem else "",
+                outcome.log[-LOG_LIMIT:],
+                record.run,
+                outcome.step.id,
+            )
+            for outcome in outcomes
+        ],
+    )
+    note_progress(record)
+
+
+def note_progress(record: Record) -> None:
+    record.connection.execute("UPDATE run SET progress = ? WHERE id = ?", (record.at, record.run))
+
+
+def end(record: Record, state: RunState, problems: Sequence[Problem]) -> None:
+    words = "; ".join(f"{problem.code}: {problem.message}" for problem in problems)
+    record.connection.execute(
+        "UPDATE run SET state = ?, ended = ?, problem = ? WHERE id = ?",
+        (state.value, record.at, words, record.run),
+    )
+    record.write(
+        Entry(
+            type=EventType.RUN_ENDED,
+            after={"run": record.run, "state": state.value},
+            reason="; ".join(sorted({problem.code for problem in problems})),
+        )
+    )
+
+
+def close_open(record: Record) -> None:
+    """Runs and steps whose end was never written: interrupted, their outcome unknown."""
+    steps = record.connection.execute(
+        "SELECT run, id, ref FROM step WHERE state = 'open' ORDER BY run, id"
+    ).fetchall()
+    runs = record.connection.execute(
+        "SELECT id FROM run WHERE state = 'running' ORDER BY id"
+    ).fetchall()
+    record.write(
+        *(
+            Entry(
+                type=EventType.STEP_ENDED,
+                ref=parse_ref(ref),
+                after={"run": run, "step": id_, "state": StepState.UNKNOWN.value},
+                reason=NO_END,
+            )
+            for run, id_, ref in steps
+        ),
+        *(
+            Entry(
+                type=EventType.RUN_ENDED,
+                after={"run": run, "state": RunState.INTERRUPTED.value},
+                reason="its end was never written",
+            )
+            for (run,) in runs
+        ),
+    )
+    record.connection.execute(
+        "UPDATE step SET state = 'unknown', finished = ?, message = ? WHERE state = 'open'",
+        (record.at, NO_END),
+    )
+    record.connection.execute(
+        "UPDATE run SET state = 'interrupted', ended = ? WHERE state = 'running'", (record.at,)
+    )
+
+
+def observe(record: Record, observations: Sequence[Observation]) -> None:
+    """Keep the last answer of each node; an event only where it differs from the one before."""
+    for one in observations:
+        row = record.connection.execute(
+            "SELECT digest, problem, unreachable_since FROM observation WHERE node = ?",
+            (one.node,),
+        ).fetchone()
+        before = {"digest": row[0], "problem": row[1]} if row else None
+        after = {"digest": one.digest, "problem": one.problem}
+        if after != before:
+            node = parse_ref(f"node/{one.node}")
+            record.write(Entry(type=EventType.OBSERVED, ref=node, before=before, after=after))
+        since = one.unreachable_since or (row[2] if row else "") or one.at
+        record.connection.execute(
+            "INSERT INTO observation (node, at, facts, digest, problem, message,"
+            " unreachable_since) VALUES (?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (node) DO UPDATE SET at = excluded.at, facts = excluded.facts,"
+            " digest = excluded.digest, problem = excluded.problem, message = excluded.message,"
+            " unreachable_since = excluded.unreachable_since",
+            (
+                one.node,
+                one.at,
+                canonical(encode(one.facts)) if one.facts else None,
+                one.digest,
+                one.problem,
+                one.message,
+                since if one.problem else "",
+            ),
+        )
+
+
+def _state(outcome: StepOutcome) -> StepState:
+    if outcome.unknown:
+        return StepState.UNKNOWN
+    return StepState.DONE if outcome.ok else StepState.FAILED
