@@ -83,13 +83,3 @@ class Kind(Protocol):
 
     def expected(self, binding: Binding, context: Context) -> Mapping[str, str | None]:
         """Path on the host → fact; None = must not exist."""
-
-
-def rule_of(rules: Mapping[str, str], path: str) -> str:
-    """The change word of the nearest field at or above `path`; a field without any is refused."""
-    while path not in rules:
-        cut = max(path.rfind("."), path.rfind("["))
-        if cut < 0:
-            return "refuse"
-        path = path[:cut]
-    return rules[path]

@@ -33,6 +33,7 @@ FIELD_RULES: Mapping[str, str] = {
     "spec.rdma": "new placements",
     "spec.rootAccess": "new placements",
     "spec.prices": "none",
+    "spec.prices[]": "immutable once recorded",
     "spec.state": "none",
 }
 

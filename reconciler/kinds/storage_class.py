@@ -28,6 +28,7 @@ FIELD_RULES: Mapping[str, str] = {
     "spec.available": "none",
     "spec.default": "none",
     "spec.prices": "none",
+    "spec.prices[]": "immutable once recorded",
 }
 
 BACKENDS = ("directory", "loop", "nfs")

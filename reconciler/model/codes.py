@@ -82,6 +82,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         # planning
         "not_yet_supported": "Something this version knows but cannot do yet",
         "sku_unavailable": "No node has a compatible set of slots",
+        "operator_only": "Something that only operators may state",
         "protected": "A protected resource would be destroyed",
         "in_use": "Something that others still refer to",
         "field_refused": "A field that may not change now",

@@ -54,11 +54,16 @@ def make_state(fleet: Fleet) -> str:
 
 
 def _write_starter(folder: Path) -> list[str]:
+    """The starter's files, and the schemas that its editor modelines name."""
+    starter = {
+        name.removeprefix(STARTER).replace("dot-", "."): text
+        for name, text in shipped.templates().items()
+        if name.startswith(STARTER)
+    }
+    schemas = {f"schemas/{name}.schema.json": text for name, text in shipped.schemas().items()}
     made = []
-    for name, text in shipped.templates().items():
-        if not name.startswith(STARTER):
-            continue
-        path = folder / name.removeprefix(STARTER).replace("dot-", ".")
+    for name, text in sorted((starter | schemas).items()):
+        path = folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as file:

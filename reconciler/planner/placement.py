@@ -151,13 +151,10 @@ def in_order(needs: Iterable[Need], waiting: Mapping[Ref, str]) -> list[Need]:
 
 def describe(placement: Placement) -> str:
     """Why this place, for people."""
-    where = "whole node" if placement.shape is Shape.BAREMETAL else _numa(placement.numa)
-    rivals = f"tightest fit of {placement.fitting}" if placement.fitting > 1 else "the only fit"
-    return f"{where}, {rivals}"
-
-
-def _numa(numas: tuple[int, ...]) -> str:
-    return "NUMA " + "+".join(str(numa) for numa in numas)
+    if placement.fitting <= 1:
+        return "the only fit"
+    best = "smallest whole node" if placement.shape is Shape.BAREMETAL else "tightest fit"
+    return f"{best} of {placement.fitting}"
 
 
 def _layout(offer: Offer) -> Layout:

@@ -90,6 +90,7 @@ def empty_file(file: str) -> Problem:
 
 
 _HINTS = {
+    "tab character": "indent with spaces, never with tabs",
     "cannot start any token": "indent with spaces, never with tabs; put text that starts with a "
     "special character in quotes",
     "mapping values are not allowed": "put text that holds a colon in quotes; check that this "
@@ -107,7 +108,7 @@ def syntax_problem(file: str, index: int, content: bytes, error: YAMLError) -> P
     message = str(error)
     if isinstance(error, MarkedYAMLError):
         message = ", ".join(part for part in (error.context, error.problem) if part)
-        opened = "unexpected end of" in message
+        opened = "unexpected end of" in message or "parsing a flow" in message
         mark = (error.context_mark if opened else None) or error.problem_mark
         if mark is not None:
             source = replace(source, line=mark.line + 1, column=mark.column + 1)

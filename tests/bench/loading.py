@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -67,8 +68,8 @@ def documents(count: int) -> None:
 
 def whole(work: Path, count: int) -> None:
     """Every kind, from files: `gpuaas validate` without a cache beside the plain libraries."""
-    folder = prepared.mixed(work, count)
-    prepared.forget_cache(folder)
+    folder = work / "unread"
+    fleets.write(folder, fleets.mixed(count))
     ours = run(prepared.VALIDATE, folder)
     beside = run([sys.executable, str(PEER), str(folder), str(shipped.folder("schemas"))], folder)
     tell(
@@ -78,6 +79,7 @@ def whole(work: Path, count: int) -> None:
         beside.seconds / count,
         reach=2.5,
     )
+    shutil.rmtree(folder)
 
 
 def tell(what: str, ours: float, peer: str, beside: float, reach: float | None = None) -> None:

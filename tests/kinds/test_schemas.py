@@ -12,11 +12,12 @@ from typing import Any, get_type_hints
 import jsonschema_rs
 import pytest
 
-from reconciler.kinds.contract import rule_of
 from reconciler.kinds.registry import KINDS
 from reconciler.model.codec import camel, encode
 from reconciler.model.ref import KIND_WORDS, PROJECT_KINDS, is_name, parse_ref
 from reconciler.model.settings import Settings
+from reconciler.planner.conditions import ALWAYS_ALLOWED, CONDITIONS
+from reconciler.planner.fields import word_of
 from tests.docs.render_kinds import fields
 from tests.kinds.sample import examples
 
@@ -28,12 +29,7 @@ SCHEMAS: dict[str, Any] = {
 OWN = {word: schema for word, schema in SCHEMAS.items() if word in KINDS}
 VALID = {ref.kind: document for ref, document in examples().items()}
 
-CHANGES = {
-    "live", "restart", "replace", "refuse", "none", "approval falls", "new placements", "new VMs",
-    "refuse while used", "refuse while anything lives", "refuse while claims live",
-    "approval falls; refuse while claimed", "restart of none, checked", "live grow, shrink refuse",
-    "change only while detached", "immutable once recorded",
-}  # fmt: skip
+CHANGES = ALWAYS_ALLOWED | set(CONDITIONS)
 
 
 def is_valid(word: str, document: Any) -> bool:
@@ -271,11 +267,12 @@ def test_rules_cover_every_field_and_no_other(word: str) -> None:
 
 
 def test_the_nearest_rule_counts() -> None:
-    rules = KINDS["node"].FIELD_RULES
-    assert rule_of(rules, "spec.slots[].gpu.uuid") == "approval falls; refuse while claimed"
-    assert rule_of(rules, "spec.slots[].disabled.reason") == "live"
-    assert rule_of(rules, "spec.slots[]") == "approval falls; refuse while claimed"
-    assert rule_of(rules, "spec.unheardOf") == "refuse"
+    """A rule speaks for what lies below it; a recorded price is never changed, only added to."""
+    node, sku = KINDS["node"].FIELD_RULES, KINDS["sku"].FIELD_RULES
+    assert word_of("spec.slots[s0].gpu.uuid", node) == "approval falls; refuse while claimed"
+    assert word_of("spec.slots[s0].disabled.reason", node) == "live"
+    assert word_of("spec.prices[2026-01-01T00:00:00Z].perGpuHour", sku) == "immutable once recorded"
+    assert word_of("spec.unheardOf", node) == "refuse"
 
 
 @pytest.mark.parametrize("word", OWN)

@@ -29,7 +29,9 @@ SETTINGS = Settings(folder="/fleet", operators=("olga",))
 Spec = Mapping[str, Any]
 
 
-def document(kind: str, name: str, spec: Spec, project: str = "", **metadata: Any) -> dict[str, Any]:
+def document(
+    kind: str, name: str, spec: Spec, project: str = "", **metadata: Any
+) -> dict[str, Any]:
     place = {"name": name, **({"project": project} if project else {}), **metadata}
     return {"apiVersion": "gpuaas/v1", "kind": kind, "metadata": place, "spec": dict(spec)}
 
@@ -50,7 +52,9 @@ def slot(node: str, number: int, numa: int = 0, **changes: Any) -> dict[str, Any
     }
 
 
-def node(name: str, slots: int | list[Spec] = 8, covers: Iterable[str] | None = None, **changes: Any) -> dict[str, Any]:
+def node(
+    name: str, slots: int | list[Spec] = 8, covers: Iterable[str] | None = None, **changes: Any
+) -> dict[str, Any]:
     """A node of two NUMA halves, approved whole unless `covers` says otherwise."""
     if isinstance(slots, int):
         slots = [slot(name, number, number * 2 // slots) for number in range(slots)]
@@ -99,7 +103,9 @@ def user(name: str, *keys: str, **changes: Any) -> dict[str, Any]:
     return document("User", name, {"emails": [f"{name}@corp.example"], "keys": listed, **changes})
 
 
-def project(name: str, *members: str, tenant: str = "corp", gpus: int = 64, **changes: Any) -> dict[str, Any]:
+def project(
+    name: str, *members: str, tenant: str = "corp", gpus: int = 64, **changes: Any
+) -> dict[str, Any]:
     listed = [{"user": m, "role": "owner" if m == members[0] else "member"} for m in members]
     skus = ["slice-1", "slice-2", "slice-4", "slice-8", "whole"]
     return document(
@@ -115,7 +121,9 @@ def project(name: str, *members: str, tenant: str = "corp", gpus: int = 64, **ch
     )
 
 
-def allocation(name: str, sku: str = "slice-1", project: str = "vision", **changes: Any) -> dict[str, Any]:
+def allocation(
+    name: str, sku: str = "slice-1", project: str = "vision", **changes: Any
+) -> dict[str, Any]:
     metadata = {k: changes.pop(k) for k in ("formerName", "labels") if k in changes}
     spec = {"sku": sku, "owner": "ana", **changes}
     return document("Allocation", name, spec, project, **metadata)
