@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reconciler.kinds.approval import HOST, approval_digest, approved_names, is_current
-from reconciler.kinds.findings import Path, finding, twice, unreal_times, unsafe_path, warning
-from reconciler.kinds.node_spec import AdminState, NodeSpec, Slot, read_node
-from reconciler.kinds.once import once
+from reconciler.kinds.findings import finding, unreal_times, unsafe_path, warning
+from reconciler.kinds.node_spec import AdminState, NodeSpec, read_node
+from reconciler.kinds.overlaps import at_slot, check_overlaps
 from reconciler.kinds.plain import NO_HOST_EFFECTS
 from reconciler.model.capacity import Isolation
-from reconciler.model.cpus import format_cpus, parse_cpus
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
@@ -76,10 +74,8 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     yield from _check_isolation(resource)
     yield from _check_root(resource)
     yield from _check_admin(resource)
-    yield from _check_machine(resource, desired)
     yield from _check_family(resource, desired)
-    yield from _check_devices(resource, desired)
-    yield from _check_cpus(resource)
+    yield from check_overlaps(resource, desired)
     yield from _check_partitions(resource)
     yield from _check_approvals(resource, desired)
 
@@ -96,10 +92,6 @@ def unsupported(resource: Resource) -> str:
 
 
 needs, basis, steps, expected = NO_HOST_EFFECTS
-
-
-def _slot(slot: Slot, *path: str) -> Path:
-    return ("spec", "slots", slot.name, *path)
 
 
 def _check_isolation(resource: Resource) -> Iterator[Problem]:
@@ -128,10 +120,11 @@ def _check_isolation(resource: Resource) -> Iterator[Problem]:
 
 def _check_root(resource: Resource) -> Iterator[Problem]:
     spec: NodeSpec = resource.spec
+    path = ("spec", "root")
     why = unsafe_path(spec.root, absolute=spec.address != "local" or spec.root.startswith("/"))
     if why:
         hint = "give an absolute path; a relative one counts from gpuaas.yaml, with address local"
-        yield finding(resource, ("spec", "root"), "path_unsafe", why, hint)
+        yield finding(resource, path, "path_unsafe", why, hint)
 
 
 def _check_admin(resource: Resource) -> Iterator[Problem]:
@@ -146,16 +139,6 @@ def _check_admin(resource: Resource) -> Iterator[Problem]:
     yield from unreal_times(resource, [((*path, "until"), admin.until)])
 
 
-def _check_machine(resource: Resource, desired: Desired) -> Iterator[Problem]:
-    identity = resource.spec.identity
-    if identity and len(nodes := _holders(desired)["machine", identity.machine_id]) > 1:
-        others = ", ".join(sorted(name for name in nodes if name != resource.ref.name))
-        message = f"machine {identity.machine_id} is node {others} as well"
-        hint = "copied from another node's file? read it from /etc/machine-id of this host"
-        path = ("spec", "identity", "machineId")
-        yield finding(resource, path, "machine_id_taken", message, hint)
-
-
 def _check_family(resource: Resource, desired: Desired) -> Iterator[Problem]:
     spec: NodeSpec = resource.spec
     family = desired.get("node_family", spec.family)
@@ -167,53 +150,7 @@ def _check_family(resource: Resource, desired: Desired) -> Iterator[Problem]:
                 f"family {spec.family} is {gpu.model}, {gpu.memory_mib} MiB"
             )
             hint = "name the family of this GPU, or make one"
-            yield finding(resource, _slot(slot, "gpu"), "family_mismatch", message, hint)
-
-
-def _check_devices(resource: Resource, desired: Desired) -> Iterator[Problem]:
-    """One device, one slot: a GPU in the whole fleet, everything else on its host."""
-    spec: NodeSpec = resource.spec
-    for slot in spec.slots:
-        holders = _holders(desired)["gpu", slot.gpu.uuid]
-        others = ", ".join(sorted(set(holders) - {resource.ref.name}))
-        if others:
-            message = f"GPU {slot.gpu.uuid} of slot {slot.name} is on node {others} as well"
-            yield _overlap(resource, _slot(slot, "gpu", "uuid"), message)
-    devices = [("GPU", s.gpu.uuid, _slot(s, "gpu", "uuid")) for s in spec.slots]
-    devices += [
-        ("PCI device", s.gpu.pci_address, _slot(s, "gpu", "pciAddress")) for s in spec.slots
-    ]
-    devices += [
-        ("PCI device", s.nic.pci_address, _slot(s, "nic", "pciAddress"))
-        for s in spec.slots
-        if s.nic
-    ]
-    devices += [("disk", s.nvme.id, _slot(s, "nvme", "id")) for s in spec.slots if s.nvme]
-    for device, path, first in twice((f"{sort} {id}", path) for sort, id, path in devices):
-        yield _overlap(resource, path, f"{device} is in slot {first[2]} and in slot {path[2]}")
-
-
-def _check_cpus(resource: Resource) -> Iterator[Problem]:
-    spec: NodeSpec = resource.spec
-    reserve: Path = ("spec", "reserve", "cpus")
-    sets = [("the reserve", reserve, spec.reserve.cpus)]
-    sets += [(f"slot {s.name}", _slot(s, "cpus"), s.cpus) for s in spec.slots]
-    owner: dict[int, str] = {}
-    for whose, path, text in sets:
-        try:
-            cpus = parse_cpus(text)
-        except ValueError as why:
-            yield finding(resource, path, "value_pattern", f"no CPU set: {why}", 'as in "0-13,112"')
-            continue
-        for other in sorted({owner[cpu] for cpu in cpus if cpu in owner}):
-            shared = format_cpus(cpu for cpu in cpus if owner.get(cpu) == other)
-            yield _overlap(resource, path, f"CPUs {shared} of {whose} belong to {other}")
-        owner.update((cpu, whose) for cpu in cpus if cpu not in owner)
-
-
-def _overlap(resource: Resource, path: Path, message: str) -> Problem:
-    hint = "a slot shares nothing; `gpuaas node discover` prints slots that do not overlap"
-    return finding(resource, path, "slot_overlap", message, hint)
+            yield finding(resource, at_slot(slot, "gpu"), "family_mismatch", message, hint)
 
 
 def _check_partitions(resource: Resource) -> Iterator[Problem]:
@@ -232,7 +169,7 @@ def _check_approvals(resource: Resource, desired: Desired) -> Iterator[Problem]:
     for slot in spec.slots:
         if slot.name == HOST:
             message = "no slot may be called host: approvals mean the machine by it"
-            yield finding(resource, _slot(slot, "name"), "name_reserved", message, "as in s0")
+            yield finding(resource, at_slot(slot, "name"), "name_reserved", message, "as in s0")
     for at, approval in enumerate(spec.approvals):
         path = ("spec", "approvals", at)
         yield from unreal_times(resource, [((*path, "at"), approval.at)])
@@ -264,19 +201,3 @@ def _check_stale(resource: Resource) -> Iterator[Problem]:
 
 def _slots_hint(spec: NodeSpec) -> str:
     return "slots: " + ", ".join(slot.name for slot in spec.slots)
-
-
-@once
-def _holders(desired: Desired) -> Mapping[tuple[str, str], Counter[str]]:
-    """The nodes that claim a machine id or a GPU as theirs."""
-    holders: dict[tuple[str, str], Counter[str]] = {}
-    for ref, node in desired.resources.items():
-        if ref.kind != "node":
-            continue
-        spec: NodeSpec = node.spec
-        held = [("gpu", slot.gpu.uuid) for slot in spec.slots]
-        if spec.identity:
-            held.append(("machine", spec.identity.machine_id))
-        for device in held:
-            holders.setdefault(device, Counter())[ref.name] += 1
-    return holders

@@ -112,6 +112,26 @@ def test_a_root_stays_in_its_place(address: str, root: str, is_safe: bool) -> No
     assert errors(fleet) == ([] if is_safe else ["path_unsafe"])
 
 
+@pytest.mark.parametrize(
+    ("root", "is_apart"),
+    [
+        ("state/hosts/gpu02", True),
+        ("state/hosts/gpu011", True),
+        ("state/hosts/gpu01", False),
+        ("./state//hosts/gpu01/", False),
+        ("/fleet/state/hosts/gpu01", False),
+        ("state/hosts/gpu01/inside", False),
+    ],
+)
+def test_roots_lie_apart(root: str, is_apart: bool) -> None:
+    """Two nodes in one folder would take each other's files for leftovers."""
+    fleet = directory()
+    node = fleet["node/gpu02"]
+    del node["identity"]
+    node.update(isolation="directory", address="local", root=root)
+    assert errors(fleet, "node/gpu02") == ([] if is_apart else ["path_unsafe"])
+
+
 def test_admin_states_say_why() -> None:
     fleet = Fleet()
     fleet["node/gpu01"]["admin"] = {"state": "draining"}
