@@ -11,10 +11,10 @@ import ctypes
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import sys
-import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TextIO
@@ -23,27 +23,28 @@ import ansible_runner
 
 PR_SET_CHILD_SUBREAPER = 36
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-ORDINARY = (0, 2, 4)
-"""Return codes of a run that ended by itself; the SSH masters it leaves are wanted."""
-
+ENDED_BY_ITSELF = (0, 2, 4)
 TOLD = ("runner_on_start", "runner_on_ok", "runner_on_failed", "runner_on_unreachable")
 
 
 def main() -> None:
     adopt_orphans()
+    request = json.loads(sys.stdin.readline())
+    runner = os.fork()
+    if runner == 0:
+        sys.exit(run(request))
+    ready, _, _ = select.select([sys.stdin, os.pidfd_open(runner)], [], [])
+    if sys.stdin in ready or os.waitpid(runner, 0)[1] != 0:
+        kill_descendants()
+    remove(request["leavings"])
+
+
+def run(request: Mapping[str, Any]) -> int:
+    """0 if Ansible ended by itself: then the SSH masters that it left are wanted."""
     # Nothing but our lines may reach the pipe, whatever a library prints.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    request = json.loads(sys.stdin.readline())
-    threading.Thread(target=wait_for_end, args=(request["leavings"],), daemon=True).start()
-    runner = run(request, answers)
-    if runner.rc not in ORDINARY:
-        kill_descendants()
-    remove(request["leavings"])
-    tell(answers, {"event": "end", "status": runner.status})
 
-
-def run(request: Mapping[str, Any], answers: TextIO) -> Any:
     def on_event(event: Mapping[str, Any]) -> bool:
         """False: no event is kept in a file."""
         data = event.get("event_data", {})
@@ -54,7 +55,7 @@ def run(request: Mapping[str, Any], answers: TextIO) -> Any:
             tell(answers, {"event": event["event"], **told})
         return False
 
-    return ansible_runner.run(
+    runner = ansible_runner.run(
         private_data_dir=request["folder"],
         ident="ansible",
         playbook=request["playbook"],
@@ -66,6 +67,8 @@ def run(request: Mapping[str, Any], answers: TextIO) -> Any:
         # Given, so that the runner leaves the signals alone; the end of stdin is what cancels.
         cancel_callback=lambda: False,
     )
+    tell(answers, {"event": "end", "status": runner.status})
+    return 0 if runner.rc in ENDED_BY_ITSELF else 1
 
 
 def tell(answers: TextIO, line: Mapping[str, Any]) -> None:
@@ -77,13 +80,6 @@ def adopt_orphans() -> None:
     """Whoever of our descendants loses its parent becomes our child, and so stays in reach."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
-
-
-def wait_for_end(leavings: Iterable[str]) -> None:
-    sys.stdin.read()
-    kill_descendants()
-    remove(leavings)
-    os._exit(1)
 
 
 def remove(leavings: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -68,27 +68,47 @@ def play(
     request: PlayRequest, on_start: Callable[[str], None], forced: Callable[[], bool]
 ) -> Played:
     """Run to the end, to the time-out, or until `forced`; afterwards nothing of it is left."""
-    home = Path(tempfile.mkdtemp(prefix="a", dir=short_folder()))
+    home = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=short_folder()))
     folder = request.inventory.parent
     until = time.monotonic() + request.timeout_s
-    answers: dict[str, Answer] = {}
-    log: deque[str] = deque(maxlen=LOG_LINES)
-    status = ""
+    heard = _Heard(on_start=on_start)
     try:
         with _guarded(request, (folder, home)) as guard:
             for line in _lines(guard):
-                status = status or _ending(line, until, forced)
-                if status:
+                heard.take(line)
+                if forced() or time.monotonic() > until:
+                    heard.status = heard.status or ("killed" if forced() else "timeout")
                     break
-                _take(line, answers, log, on_start)
-        if not status:
-            status = "broken"
-            log.extend(_last_words(folder))
+        if not heard.status:
+            heard.status = "broken"
+            heard.log.extend(_last_words(folder))
     finally:
         # The guard does it too, for the case that we are not there any more.
         shutil.rmtree(home, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
-    return Played(status=status, answers=answers, log="\n".join(log))
+    return Played(status=heard.status, answers=heard.answers, log="\n".join(heard.log))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Heard:
+    """What the guard has said so far. Its last word is followed by its own end, to be awaited."""
+
+    on_start: Callable[[str], None]
+    status: str = ""
+    answers: dict[str, Answer] = field(default_factory=dict)
+    log: deque[str] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
+
+    def take(self, line: Any) -> None:
+        match line:
+            case {"event": "log", "text": str(text)}:
+                self.log.extend(text.splitlines())
+            case {"event": "end", "status": str(word)}:
+                self.status = word
+            case {"event": "runner_on_start", "host": str(host)}:
+                self.on_start(host.removeprefix(PREFIX))
+            case {"event": str(event), "host": str(host), "res": dict(result)}:
+                outcome = event.removeprefix("runner_on_")
+                self.answers[host.removeprefix(PREFIX)] = Answer(outcome=outcome, result=result)
 
 
 def _last_words(folder: Path) -> list[str]:
@@ -96,30 +116,6 @@ def _last_words(folder: Path) -> list[str]:
         return (folder / ERRORS).read_text(errors="replace").splitlines()
     except FileNotFoundError:
         return ["the guard process ended without a word"]
-
-
-def _ending(line: Any, until: float, forced: Callable[[], bool]) -> str:
-    """Why to listen no longer; empty to go on."""
-    match line:
-        case {"event": "end", "status": str(word)}:
-            return word
-    if forced():
-        return "killed"
-    return "timeout" if time.monotonic() > until else ""
-
-
-def _take(
-    line: Any, answers: dict[str, Answer], log: deque[str], on_start: Callable[[str], None]
-) -> None:
-    match line:
-        case {"event": "log", "text": str(text)}:
-            log.extend(text.splitlines())
-        case {"event": "runner_on_start", "host": str(host)}:
-            on_start(host.removeprefix(PREFIX))
-        case {"event": str(event), "host": str(host), "res": dict(result)}:
-            answers[host.removeprefix(PREFIX)] = Answer(
-                outcome=event.removeprefix("runner_on_"), result=result
-            )
 
 
 def environment(playbooks: Path, home: Path) -> dict[str, str]:

@@ -1,0 +1,92 @@
+"""The environment of a run, its folders, and how few of them are kept."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from ansible_runner.config.runner import RunnerConfig
+
+from reconciler.hosts import folders
+from reconciler.hosts.play import environment
+from tests.hosts.hosting import PLAYBOOKS
+
+
+def test_a_users_settings_are_not_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F-ANS-11: an allow-list; no ANSIBLE_ or Python variable of the user gets through."""
+    for name in (
+        "ANSIBLE_BECOME",
+        "ANSIBLE_VAULT_PASSWORD_FILE",
+        "AWX_LIB_DIRECTORY",
+        "PYTHONPATH",
+    ):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", "False")
+    found = environment(PLAYBOOKS, Path("/tmp/h"))
+    assert {name for name in found if name.startswith("ANSIBLE_")} == {
+        "ANSIBLE_CONFIG",
+        "ANSIBLE_LIBRARY",
+        "ANSIBLE_MODULE_UTILS",
+        "ANSIBLE_HOME",
+        "ANSIBLE_HOST_KEY_CHECKING",
+    }
+    assert not {"AWX_LIB_DIRECTORY", "PYTHONPATH"} & set(found)
+    assert found["MAX_EVENT_RES"] == str(8 * 1024 * 1024)
+
+
+def test_host_keys_are_checked_whatever_the_runner_would_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-ANS-11: what ansible-runner really hands to Ansible, from a user who turned it off."""
+    monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", "False")
+    clean = environment(PLAYBOOKS, tmp_path)
+    monkeypatch.setattr(os, "environ", clean)
+    config = RunnerConfig(private_data_dir=str(tmp_path), playbook="converge.yml")
+    config.prepare()
+    assert config.env["ANSIBLE_HOST_KEY_CHECKING"] == "True"
+    assert config.env["ANSIBLE_CONFIG"] == str(PLAYBOOKS / "ansible.cfg")
+
+
+def test_a_run_folder_is_fresh_and_private(tmp_path: Path) -> None:
+    """F-ANS-04: two are never the same one."""
+    one, two = (folders.fresh_run_folder(tmp_path / "state" / "runs") for _ in range(2))
+    assert one != two
+    assert stat.S_IMODE(one.stat().st_mode) == 0o700
+
+
+def test_run_folders_do_not_pile_up(tmp_path: Path) -> None:
+    """F-ANS-12: few are kept, and among them the newest that failed."""
+    (tmp_path / "note.txt").write_text("not ours")
+    made = []
+    for number in range(60):
+        run = folders.fresh_run_folder(tmp_path)
+        made.append(run)
+        if number in (3, 5):
+            (run / folders.FAILED).touch()
+        os.utime(run, (number, number))
+        folders.prune(tmp_path, keep=4)
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "note.txt", made[5], *made[-4:]])
+
+
+def test_the_short_folder_leaves_room_for_a_socket() -> None:
+    """F-ANS-11: with a control path's 40 + 9 + 17 characters it stays below the kernel's 107."""
+    found = folders.short_folder()
+    assert len(str(found)) + 1 + 9 + 40 + 17 < 107
+    assert stat.S_IMODE(found.stat().st_mode) == 0o700
+
+
+def test_a_short_folder_that_is_not_ours_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = Path(f"/tmp/gpuaas-{os.getuid()}")
+    monkeypatch.setattr(folders.os, "getuid", lambda: 4_000_000)
+    other = Path("/tmp/gpuaas-4000000")
+    other.mkdir(mode=0o755)
+    try:
+        found = folders.short_folder()
+        assert found not in (taken, other)
+        found.rmdir()
+    finally:
+        other.rmdir()

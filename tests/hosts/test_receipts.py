@@ -1,0 +1,120 @@
+"""What becomes of each way in which a host can answer, or not answer, for its steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.hosts.play import Answer, Played
+from reconciler.hosts.receipts import receipts_of
+from reconciler.model.work import HostWork, Receipt
+from tests.hosts.hosting import REF, RELEASE, host, step
+
+STEP = step("allocation.release", RELEASE)
+WORK = HostWork(host=host(Path("/root")), steps=(STEP,))
+SOUND: dict[str, Any] = {
+    "step": STEP.id,
+    "ref": str(REF),
+    "verb": STEP.verb,
+    "changed": True,
+    "ok": True,
+    "evidence": {"/home/train-a-abcd": None},
+    "problem": None,
+}
+FAILED = {**SOUND, "ok": False, "problem": {"code": "path_not_removed", "message": "busy"}}
+
+
+def receipt(result: dict[str, Any], outcome: str = "ok", status: str = "successful") -> Receipt:
+    answers = {"gpu01": Answer(outcome=outcome, result=result)}
+    (only,) = receipts_of(WORK, Played(status=status, answers=answers, log="the log"))
+    return only
+
+
+def code_of(one: Receipt) -> str:
+    assert one.problem is not None and one.problem.message.startswith("gpu01: ")
+    return one.problem.code
+
+
+def test_a_sound_receipt_is_taken() -> None:
+    taken = receipt({"receipts": [SOUND]})
+    assert (taken.ok, taken.changed, taken.unknown, taken.problem) == (True, True, False, None)
+    assert taken.evidence == SOUND["evidence"]
+
+
+def test_a_failed_receipt_carries_its_reason_and_the_log() -> None:
+    taken = receipt({"receipts": [FAILED]}, outcome="failed", status="failed")
+    assert (taken.ok, taken.unknown, code_of(taken), taken.log) == (
+        False,
+        False,
+        "path_not_removed",
+        "the log",
+    )
+
+
+@pytest.mark.parametrize("status", ["successful", "failed", "timeout", "killed", "broken"])
+def test_the_host_decides_and_not_the_run(status: str) -> None:
+    """F-ANS-02: a receipt counts, and a missing one does, whatever the run as a whole is called."""
+    assert receipt({"receipts": [SOUND]}, status=status).ok
+    assert not receipt({"receipts": []}, status=status).ok
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ("successful", "ansible_failed"),
+        ("failed", "ansible_failed"),
+        ("broken", "ansible_failed"),
+        ("timeout", "host_timeout"),
+        ("killed", "interrupted"),
+    ],
+)
+def test_a_host_that_is_not_in_the_run_is_unknown(status: str, code: str) -> None:
+    """F-ANS-02: nothing matched, or fewer hosts than planned, is no success."""
+    (one,) = receipts_of(WORK, Played(status=status, answers={}, log="the log"))
+    assert (one.ok, one.unknown, code_of(one), one.log) == (False, True, code, "the log")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "result", "code", "unknown"),
+    [
+        ("unreachable", {"msg": "No route to host"}, "host_unreachable", True),
+        ("ok", {}, "receipt_missing", True),
+        ("ok", {"receipts": {}}, "receipt_missing", True),
+        ("ok", {"receipts": [{**SOUND, "step": "other"}]}, "receipt_missing", True),
+        ("ok", {"receipts": [SOUND, SOUND]}, "host_answer_invalid", True),
+        ("ok", {"receipts": [{**SOUND, "ok": "yes"}]}, "host_answer_invalid", True),
+        ("ok", {"receipts": [{**SOUND, "verb": "access.sync"}]}, "host_answer_invalid", True),
+        ("ok", {"receipts": [{**SOUND, "evidence": {"/a": 1}}]}, "host_answer_invalid", True),
+        ("ok", {"receipts": [{**SOUND, "ok": False}]}, "host_answer_invalid", True),
+        ("ok", {"receipts": [{**FAILED, "problem": {"code": 1}}]}, "host_answer_invalid", True),
+        ("failed", {"msg": "MODULE FAILURE"}, "ansible_failed", True),
+        ("failed", {"msg": "x", "code": "no such code"}, "ansible_failed", True),
+        (
+            "failed",
+            {"msg": "other", "code": "host_identity_changed"},
+            "host_identity_changed",
+            False,
+        ),
+    ],
+)
+def test_no_other_answer_is_ok(
+    outcome: str, result: dict[str, Any], code: str, unknown: bool
+) -> None:
+    one = receipt(result, outcome=outcome)
+    assert (one.ok, code_of(one), one.unknown) == (False, code, unknown)
+
+
+def test_keys_that_nobody_agreed_on_are_dropped_and_told() -> None:
+    """PLC-19: a host adds nothing to a receipt."""
+    taken = receipt({"receipts": [{**SOUND, "gpu": "free"}]})
+    assert taken.ok and taken.log == "unknown keys dropped: gpu"
+
+
+def test_a_hosts_words_cannot_steer_a_terminal() -> None:
+    told = {**FAILED, "problem": {"code": "made_up", "message": "\x1b[2Jx\n" + "y" * 900}}
+    taken = receipt({"receipts": [told]})
+    assert code_of(taken) == "verb_failed"
+    assert taken.problem is not None and taken.problem.message.isprintable()
+    assert len(taken.problem.message) < 600

@@ -1,0 +1,59 @@
+"""The closed list of verbs, the code behind it, and the playbook that carries it."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+
+import pytest
+from gpuaas import converge
+
+from reconciler.hosts.verbs import VERBS, check_item
+from tests.hosts.hosting import NO_KEYS, PLAYBOOKS, RELEASE, provide_item, step
+
+WORK = {name: verb for name, verb in VERBS.items() if verb.item}
+
+
+def test_hosts_have_code_for_the_list_and_for_nothing_else() -> None:
+    """SEC-04: no verb takes a command, and hosts know no other."""
+    assert set(converge.VERBS) == set(WORK)
+    for name, verb in WORK.items():
+        assert set(converge.VERBS[name].KEYS) == set(verb.item)
+        assert not set(verb.item) & {"command", "cmd", "shell", "script", "args", "argv"}
+
+
+@pytest.mark.parametrize(
+    ("verb", "item", "code"),
+    [
+        ("allocation.provide", provide_item(), None),
+        ("access.sync", NO_KEYS, None),
+        ("allocation.release", RELEASE, None),
+        ("allocation.release", {**RELEASE, "force": True}, "item_invalid"),
+        ("allocation.release", {}, "item_invalid"),
+        ("node.observe", {}, "verb_unknown"),
+        ("shell", {"command": "id"}, "verb_unknown"),
+    ],
+)
+def test_work_is_judged_by_its_keys(verb: str, item: dict[str, object], code: str | None) -> None:
+    problem = check_item(verb, step(verb, item).item)
+    assert (problem.code if problem else None) == code
+
+
+def test_the_playbook_is_thin() -> None:
+    lines = (PLAYBOOKS / "converge.yml").read_text().splitlines()
+    assert len(lines) <= 12 and sum(line.strip().startswith("- name") for line in lines) == 2
+
+
+def test_the_configuration_is_strict() -> None:
+    config = configparser.ConfigParser()
+    config.read(PLAYBOOKS / "ansible.cfg")
+    assert config["defaults"]["host_key_checking"] == "True"
+    assert config["connection"]["pipelining"] == "True"
+    assert config["inventory"]["any_unparsed_is_failed"] == "True"
+
+
+def test_the_observe_code_stands_alone() -> None:
+    """One file that a pipe, an SSH connection or a play can carry."""
+    source = (PLAYBOOKS / "module_utils/gpuaas/observe.py").read_text()
+    nodes = list(ast.walk(ast.parse(source, feature_version=(3, 9))))
+    assert not [n for n in nodes if isinstance(n, ast.ImportFrom) and n.level]
