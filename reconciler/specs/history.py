@@ -16,6 +16,7 @@ Git = Callable[..., str]
 _UNBORN = "(initial)"
 _DETACHED = "(detached)"
 _HEADER = "\x01"
+_NAMES = ("-c", "--name-only", "--relative", "--no-renames")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ def origins(git: Git, files: Collection[str], places: Collection[str]) -> Mappin
     if not wanted:
         return found
     form = f"--format={_HEADER}%H%x1f%an%x1f%ae"
-    for origin, names in _commits(git("log", "-z", "-c", "--name-only", form, "--", *places)):
+    for origin, names in _commits(git("log", "-z", *_NAMES, form, "--", *places)):
         for name in names:
             if name in wanted:
                 found.setdefault(name, origin)

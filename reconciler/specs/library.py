@@ -202,7 +202,7 @@ class _Walk:
             self.outside(name)
             return
         try:
-            self.file(target, name, os.stat(target, follow_symlinks=False))
+            self.file(target, name, os.stat(target))
         except OSError as error:
             self.unreadable(name, error)
 
