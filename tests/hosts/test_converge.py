@@ -351,6 +351,35 @@ def test_one_failure_is_that_items_alone(tmp_path: Path) -> None:
     assert "not tried" in receipts[1]["problem"]["message"]
 
 
+def test_what_a_failed_run_left_undone_is_done_by_the_next(tmp_path: Path) -> None:
+    """F-ANS-05: work follows from what the host shows, so no due part of it is ever lost."""
+    blocked = below(tmp_path, KEYS)
+    blocked.mkdir(parents=True)
+    entries = (
+        work("allocation.provide", provide_item()),
+        work("access.sync", keys_item("# nobody\n")),
+    )
+    assert [(r["ok"], r["changed"]) for r in do(tmp_path, *entries)] == [
+        (True, True),
+        (False, False),
+    ]
+    blocked.rmdir()
+    assert [(r["ok"], r["changed"]) for r in do(tmp_path, *entries)] == [
+        (True, False),
+        (True, True),
+    ]
+    assert blocked.read_text() == "# nobody\n"
+
+
+def test_a_key_that_two_people_hold_stays_for_the_other(tmp_path: Path) -> None:
+    """F-GRT-09: after one of them lost access the line stands, and names the one who has it."""
+    kind, blob, _ = public_key("shared").split(" ")
+    both = "".join(f"{kind} {blob} {who}/laptop\n" for who in ("ana", "ben"))
+    assert one(tmp_path, "access.sync", keys_item(both))["ok"]
+    assert one(tmp_path, "access.sync", keys_item(both.splitlines(True)[1]))["changed"]
+    assert below(tmp_path, KEYS).read_text() == f"{kind} {blob} ben/laptop\n"
+
+
 ODD: list[tuple[Any, str]] = [
     ("text", "item_invalid"),
     ({}, "item_invalid"),

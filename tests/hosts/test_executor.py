@@ -329,6 +329,21 @@ def test_a_second_wish_to_stop_ends_the_run_in_hand(tmp_path: Path, slow: Path) 
     assert again.ok
 
 
+def test_a_run_that_ends_by_itself_leaves_the_ssh_masters(tmp_path: Path) -> None:
+    """What put itself into a session of its own outlives the run, as a kept connection must."""
+    script = tmp_path / "python"
+    script.write_text(
+        f"#!/bin/sh\nsetsid sleep 300 </dev/null >/dev/null 2>&1 & echo $! > {tmp_path}/pids\n"
+        f'exec {sys.executable} "$@"\n'
+    )
+    script.chmod(0o755)
+    works = [HostWork(host=host(tmp_path), steps=(step("access.sync", NO_KEYS),))]
+    (receipt,) = run_wave(works, options(tmp_path, python=str(script)), ignore, Wish())
+    assert receipt.ok
+    (master,) = alive(tmp_path)
+    os.kill(int(master), signal.SIGKILL)
+
+
 CONTROLLER = """
 import sys
 from pathlib import Path
