@@ -35,14 +35,14 @@ def init(folder: Path) -> Initialized:
     made = [] if (folder / "gpuaas.yaml").exists() else _write_starter(folder)
     fleet = open_fleet(folder)
     made += _make_key(fleet)
-    if made and "gpuaas.yaml" in made:
-        made += _lay_standins(fleet)
     if fleet.database_file.exists():
         with fleet.reading() as database:
             state_id, _ = read_serial(database)
     else:
         state_id = make_state(fleet)
         made.append(fleet.database_file.relative_to(fleet.folder).as_posix())
+    if "gpuaas.yaml" in made:
+        made += _lay_standins(fleet)
     return Initialized(folder=str(fleet.folder), files=tuple(sorted(made)), state_id=state_id)
 
 
