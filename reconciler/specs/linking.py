@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
-from reconciler.model.problem import Problem, Source
+from reconciler.model.problem import PathPart, Problem, Source
 from reconciler.model.ref import KIND_WORDS, Ref
 from reconciler.model.resource import Reference, Resource
 from reconciler.model.settings import OwnershipRule, Settings
@@ -49,17 +49,26 @@ def link(settings: Settings, loaded: Loaded) -> Linked:
     frozen |= duplicates
     names = _Names(desired, duplicates)
     for resource in desired.resources.values():
-        kind = KINDS[resource.ref.kind]
+        missing = {one.path: one for one in names.missing(resource)}
         found = [
             *_outside_ownership(resource, settings),
-            *(names.problem(resource, reference) for reference in names.missing(resource)),
-            *kind.check(resource, desired),
+            *(names.problem(resource, reference) for reference in missing.values()),
+            *_own_check(resource, desired, missing),
         ]
         problems += found
         if any(problem.is_error for problem in found):
             frozen.add(resource.ref)
     sound = {ref: one for ref, one in desired.resources.items() if ref not in frozen}
     return Linked(resources=sound, frozen=frozenset(frozen), problems=tuple(problems))
+
+
+def _own_check(
+    resource: Resource, desired: Desired, missing: Container[tuple[PathPart, ...]]
+) -> Iterator[Problem]:
+    """What its kind finds, but nothing more about a value that refers to nothing."""
+    for problem in KINDS[resource.ref.kind].check(resource, desired):
+        if problem.source is None or problem.source.path not in missing:
+            yield problem
 
 
 def _repeated(loaded: Loaded) -> Mapping[Ref, list[Source]]:

@@ -1,0 +1,160 @@
+"""The cache: it spares work, and can never change what is said."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from reconciler.model.document import FileStamp
+from reconciler.specs import loading
+from tests.specs.small_fleet import Fleet, allocation
+
+
+class Memory:
+    """A document cache that counts."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str], str] = {}
+        self.stamped: dict[str, tuple[FileStamp, str]] = {}
+
+    def get_many(self, space: str, keys: Iterable[str]) -> Mapping[str, str]:
+        return {key: self.rows[space, key] for key in keys if (space, key) in self.rows}
+
+    def put_many(self, space: str, rows: Mapping[str, str]) -> None:
+        self.rows.update({(space, key): text for key, text in rows.items()})
+
+    def stamps(self) -> Mapping[str, tuple[FileStamp, str]]:
+        return dict(self.stamped)
+
+    def put_stamps(
+        self, rows: Mapping[str, tuple[FileStamp, str]], gone: Iterable[str] = ()
+    ) -> None:
+        for name in gone:
+            del self.stamped[name]
+        self.stamped.update(rows)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that are opened."""
+    opened: list[str] = []
+
+    def read(name: str, path: str) -> bytes:
+        opened.append(name)
+        return real(name, path)
+
+    real = loading.read_file
+    monkeypatch.setattr(loading, "read_file", read)
+    return opened
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that are parsed."""
+    names: list[str] = []
+
+    def judge(self: loading.Judge, file: str, content: bytes) -> loading.Judged:
+        names.append(file)
+        return real(self, file, content)
+
+    real = loading.Judge.judge
+    monkeypatch.setattr(loading.Judge, "judge", judge)
+    return names
+
+
+def settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time_ns() + 10_000_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: now)
+
+
+def test_unchanged_files_are_not_opened(
+    fleet: Fleet, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Memory()
+    settle(monkeypatch)
+    first = fleet.load(cache)
+    assert len(reads) == 4
+    reads.clear()
+    assert fleet.load(cache) == first
+    assert reads == []
+    assert list(fleet.load(cache).resources) == list(first.resources)
+
+
+def test_a_file_written_just_now_is_not_trusted(fleet: Fleet, reads: list[str]) -> None:
+    """Two writes within one tick of the clock leave one stamp."""
+    cache = Memory()
+    fleet.load(cache)
+    assert not cache.stamped
+    reads.clear()
+    fleet.load(cache)
+    assert len(reads) == 4
+
+
+def test_known_content_is_not_parsed_again(fleet: Fleet, judged: list[str]) -> None:
+    cache = Memory()
+    first = fleet.load(cache)
+    judged.clear()
+    for path in fleet.folder.rglob("*.yaml"):
+        os.utime(path)
+    assert fleet.load(cache).resources == first.resources
+    assert judged == []
+
+
+def test_a_change_is_seen_although_size_and_time_are_kept(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Memory()
+    path = fleet.folder / "specs/vision/train.yaml"
+    before = path.stat()
+    settle(monkeypatch)
+    fleet.load(cache)
+    path.write_text(allocation("brain"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    assert fleet.load(cache).get("allocation", "brain", "vision")
+
+
+def test_files_with_problems_are_never_remembered(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Memory()
+    fleet.write("bad.yaml", allocation("bad") + "  gpus: 1\n")
+    settle(monkeypatch)
+    assert fleet.load(cache).problems == fleet.load(cache).problems == fleet.load().problems
+
+
+def test_removed_files_leave_the_cache(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Memory()
+    settle(monkeypatch)
+    fleet.load(cache)
+    (fleet.folder / "specs/vision/train.yaml").unlink()
+    assert len(fleet.load(cache).resources) == 6
+    assert "specs/vision/train.yaml" not in cache.stamped
+    fleet.load(cache, paths=[fleet.folder / "specs/people.yaml"])
+    assert len(cache.stamped) == 3
+
+
+def test_another_program_or_schema_forgets_everything(
+    fleet: Fleet, judged: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Memory()
+    fleet.load(cache)
+    judged.clear()
+    monkeypatch.setattr(loading, "program_digest", lambda: "another")
+    fleet.load(cache)
+    assert len(judged) == 4
+
+
+def test_helpers_say_the_same(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(30):
+        fleet.write(f"many/{number}.yaml", allocation(f"a{number}"))
+    fleet.write("many/bad.yaml", allocation("bad") + "  gpus: 1\n")
+    alone = fleet.load()
+    monkeypatch.setattr(loading, "SHARED_FROM", 10)
+    monkeypatch.setattr(loading, "CHUNK", 5)
+    cache = Memory()
+    assert fleet.load(cache) == alone
+    assert fleet.load(cache) == alone
