@@ -281,10 +281,16 @@ def test_a_full_disk_keeps_the_old_file(provided: Path) -> None:
     assert one(provided, "allocation.provide", provide_item(descriptor="x" * 5000))["ok"]
 
 
-def test_the_rest_of_a_killed_write_goes_with_the_next(provided: Path) -> None:
+@pytest.mark.parametrize(
+    ("verb", "item"),
+    [("allocation.provide", provide_item(descriptor="new\n")), ("allocation.release", RELEASE)],
+)
+def test_the_rest_of_a_killed_write_is_taken_away(
+    provided: Path, verb: str, item: dict[str, Any]
+) -> None:
     left = below(provided, DESCRIPTOR).with_name(f".{ID}.json.gpuaas-new")
     left.write_text("half")
-    assert one(provided, "allocation.provide", provide_item(descriptor="new\n"))["ok"]
+    assert one(provided, verb, item)["ok"]
     assert not left.exists()
 
 

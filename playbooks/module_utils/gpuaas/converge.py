@@ -85,13 +85,12 @@ def do_entry(root: int, entry: Any, failed: set[str], dry: bool) -> Receipt:
         if entry["ref"] in failed:
             raise Refusal("verb_failed", "not tried: an earlier step of the same ref failed")
         verb.run(tree, item, Places(item["id"], item["login"]))
+        evidence = {path: fact_of(tree, path) for path in paths_of(item)}
     except Refusal as refusal:
         problem = {"code": refusal.code, "message": printable(refusal.message)[:500]}
     except OSError as error:
         said = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
         problem = {"code": "verb_failed", "message": printable(said)[:500]}
-    if problem is None:
-        evidence = {path: fact_of(tree, path) for path in paths_of(item)}
     receipt.update(changed=tree.changed, ok=problem is None, evidence=evidence, problem=problem)
     return receipt
 

@@ -40,21 +40,27 @@ def put_file(tree: Tree, path: str, content: str, mode: str) -> None:
 
 
 def remove_file(tree: Tree, path: str) -> None:
-    """No file there. A link goes, what it leads to stays; a folder is not ours to remove."""
+    """No file there, nor the rest of a killed write of it.
+
+    A link goes, what it leads to stays; a folder is not ours to remove.
+    """
     with parent_of(tree, path, make=False) as place:
-        fact = _fact(place)
-        if place is None or fact is None:
+        if place is None:
             return
-        if fact.startswith("dir "):
-            raise Refusal("path_not_removed", f"{path} is a folder where a file was made")
         parent, name = place
-        try:
-            if not tree.dry:
-                os.unlink(name, dir_fd=parent)
-                os.fsync(parent)
-        except OSError as error:
-            raise Refusal("path_not_removed", f"{path}: {error.strerror}") from error
-        tree.changed = True
+        for one in (_fresh(name), name):
+            fact = _fact((parent, one))
+            if fact is None:
+                continue
+            if fact.startswith("dir "):
+                raise Refusal("path_not_removed", f"{path} is a folder where a file was made")
+            try:
+                if not tree.dry:
+                    os.unlink(one, dir_fd=parent)
+                    os.fsync(parent)
+            except OSError as error:
+                raise Refusal("path_not_removed", f"{path}: {error.strerror}") from error
+            tree.changed = True
 
 
 def fact_of(tree: Tree, path: str) -> Optional[str]:
@@ -83,12 +89,14 @@ def _make_folder(parent: int, name: str, mode: int) -> None:
         os.close(folder)
 
 
-def _replace(parent: int, name: str, data: bytes, mode: int) -> None:
-    """On a full disk the old file stays. The new one's name is fixed, so that a kill leaves at
+def _fresh(name: str) -> str:
+    """The new file's name until it is whole: fixed, so that kills leave at most one of it."""
+    return f".{name}.gpuaas-new"
 
-    most one, which the next write takes away.
-    """
-    fresh = f".{name}.gpuaas-new"
+
+def _replace(parent: int, name: str, data: bytes, mode: int) -> None:
+    """On a full disk the old file stays."""
+    fresh = _fresh(name)
     with suppress(FileNotFoundError):
         os.unlink(fresh, dir_fd=parent)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
