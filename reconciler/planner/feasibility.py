@@ -76,7 +76,7 @@ NODE_TOO_SMALL, TOO_FEW_FREE_SLOTS = "node_too_small", "too_few_free_slots"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The slots of a node that may be taken, as a mask, or the first rule that refused it."""
+    """The slots of a node that may be taken, as a mask, and the first rule that refused it."""
 
     usable: int = 0
     rule: str = ""
@@ -97,7 +97,7 @@ def judge(offer: Offer, held: Held, need: Need) -> Verdict:
     free = verdict.usable & ~held.mask
     if free.bit_count() < _wanted(offer, need):
         detail = f"{free.bit_count()} of {_wanted(offer, need)} free"
-        return Verdict(rule=TOO_FEW_FREE_SLOTS, detail=detail)
+        return Verdict(usable=free, rule=TOO_FEW_FREE_SLOTS, detail=detail)
     return Verdict(usable=free)
 
 

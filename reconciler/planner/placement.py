@@ -80,8 +80,8 @@ class Placer:
         """Why nothing fits: nodes counted by the first rule that refused them, and the nearest."""
         candidates = self.explain(need)
         counts = Counter(candidate.rule for candidate in candidates if candidate.rule)
-        near = [one for one in candidates if one.rule == TOO_FEW_FREE_SLOTS]
-        nearest = min(near, key=lambda one: (-int(one.detail.split()[0]), one.node), default=None)
+        near = [one for one in candidates if one.rule == TOO_FEW_FREE_SLOTS and one.slots]
+        nearest = min(near, key=lambda one: (-len(one.slots), one.node), default=None)
         return Unavailable(
             refusals=dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
             nearest=f"{nearest.node} has {nearest.detail}" if nearest else "",

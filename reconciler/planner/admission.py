@@ -1,0 +1,201 @@
+"""What may not happen at all, whatever place there would be: ordered rules, first refusal wins.
+
+What is refused stays as it was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from reconciler.kinds.registry import KINDS
+from reconciler.model.lifecycle import Phase
+from reconciler.model.plan import Action, Risk
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.planner.conditions import refusal
+from reconciler.planner.diff import Difference
+from reconciler.planner.effective import recorded_of
+from reconciler.planner.situation import Situation
+
+ACTION_RISKS: Mapping[Action, Risk] = MappingProxyType(
+    {
+        Action.RELEASE: Risk.DESTROYS,
+        Action.REPLACE: Risk.DESTROYS,
+        Action.RESTART: Risk.INTERRUPTS,
+    }
+)
+"""Every other action is safe."""
+
+RISK_LEVELS = (Risk.SAFE, Risk.INTERRUPTS, Risk.DESTROYS)
+
+DEFAULT_MAX_REMOVALS, DEFAULT_MAX_REMOVAL_PERCENT = 5, 10
+
+
+class Refusal(NamedTuple):
+    code: str
+    message: str
+    hint: str
+
+
+def admit(situation: Situation) -> Mapping[Ref, Problem]:
+    """The problem of every difference that is refused."""
+    refused: dict[Ref, Problem] = {}
+    for difference in situation.differences:
+        problem = difference.problem or _first_refusal(difference, situation)
+        if problem is not None:
+            refused[difference.ref] = problem
+    _guard_removals(situation, refused)
+    _keep_what_is_used(situation, refused)
+    _hold(situation, refused)
+    return refused
+
+
+def _first_refusal(difference: Difference, situation: Situation) -> Problem | None:
+    for rule in RULES:
+        found = rule(difference, situation)
+        if found is not None:
+            return _problem(difference, found)
+    return None
+
+
+def _not_yet_supported(difference: Difference, situation: Situation) -> Refusal | None:
+    resource = difference.resource
+    what = KINDS[resource.ref.kind].unsupported(resource) if resource else ""
+    if not what:
+        return None
+    message = f"this version cannot do it yet: {what}"
+    return Refusal("not_yet_supported", message, "take it out, or wait for a version that can")
+
+
+def _rename_unsound(difference: Difference, situation: Situation) -> Refusal | None:
+    """A rename has no effect on any host, so it carries nothing that has one."""
+    more = [field.path for field in difference.fields if field.rule in ("replace", "restart")]
+    if difference.former is None or not more:
+        return None
+    message = f"a rename cannot be together with a change of {', '.join(more)}"
+    return Refusal("rename_unsound", message, "rename first, apply that, and then change the rest")
+
+
+def _field_refused(difference: Difference, situation: Situation) -> Refusal | None:
+    for field in difference.fields:
+        if why := refusal(difference, field, situation):
+            message = f"{field.path} may not change: {why}"
+            return Refusal("field_refused", message, "put the former value back")
+    return None
+
+
+def _protected(difference: Difference, situation: Situation) -> Refusal | None:
+    """By what was recorded: a mark that goes together with its file would protect nothing."""
+    recorded = difference.recorded
+    leaves = difference.action in (Action.RELEASE, Action.REPLACE, Action.FORGET)
+    if recorded is None or not recorded.protect or not leaves or difference.finishing:
+        return None
+    if recorded.phase in (Phase.RELEASING, Phase.RELEASED):
+        return None
+    message = f"it is protected, and this would {difference.action} it"
+    return Refusal("protected", message, "set protect: false, apply that, and only then remove it")
+
+
+RULES: tuple[Callable[[Difference, Situation], Refusal | None], ...] = (
+    _not_yet_supported,
+    _rename_unsound,
+    _field_refused,
+    _protected,
+)
+
+
+def _guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
+    """A merge that went wrong looks like many removals at once. What has begun is not counted."""
+    removals = [
+        difference
+        for difference in situation.differences
+        if difference.action is Action.RELEASE
+        and difference.ref not in refused
+        and difference.recorded is not None
+        and difference.recorded.phase is not Phase.RELEASING
+    ]
+    held = sum(1 for recorded in situation.world.recorded.values() if recorded.id)
+    limit = _removal_limit(situation, held)
+    if len(removals) <= limit:
+        return
+    message = f"{len(removals)} of {held} allocations would be released at once, more than {limit}"
+    hint = "release some of them with --only, or raise guard in the Policy"
+    for difference in removals:
+        refused[difference.ref] = _problem(difference, Refusal("removals_guard", message, hint))
+
+
+def _removal_limit(situation: Situation, held: int) -> int:
+    """The larger of the number and the share: a small fleet may lose a few, a large one some."""
+    policy = situation.desired.get("policy", "fleet")
+    guard = policy.spec.guard if policy else None
+    most = guard.max_removals if guard else DEFAULT_MAX_REMOVALS
+    percent = guard.max_removal_percent if guard else DEFAULT_MAX_REMOVAL_PERCENT
+    return max(most, held * percent // 100)
+
+
+def _keep_what_is_used(situation: Situation, refused: dict[Ref, Problem]) -> None:
+    """Nothing is forgotten that something which stays refers to; what is kept keeps others."""
+    leaving = [d for d in situation.differences if d.action is Action.FORGET]
+    if not leaving:
+        return
+    while True:
+        users = _users_of(situation, refused)
+        kept = [
+            d
+            for d in leaving
+            if d.ref not in refused and (d.ref in users or _claimed(d, situation))
+        ]
+        if not kept:
+            return
+        for difference in kept:
+            who = users.get(difference.ref)
+            message = f"{who} still refers to it" if who else "allocations still hold slots of it"
+            hint = "remove what uses it first, apply that, and then remove this"
+            refused[difference.ref] = _problem(difference, Refusal("in_use", message, hint))
+
+
+def _users_of(situation: Situation, refused: Iterable[Ref]) -> Mapping[Ref, Ref]:
+    """What resources refer to that stay as recorded. Those that git wants refer to nothing gone:
+
+    a document that did would have an error of its own, and so stay as recorded.
+    """
+    users: dict[Ref, Ref] = {}
+    for resource in recorded_of(situation.world, refused):
+        for reference in KINDS[resource.ref.kind].refs(resource):
+            users.setdefault(reference.ref, resource.ref)
+    return users
+
+
+def _claimed(difference: Difference, situation: Situation) -> bool:
+    return difference.ref.kind == "node" and difference.ref.name in situation.claimed_nodes
+
+
+def _hold(situation: Situation, refused: dict[Ref, Problem]) -> None:
+    if situation.hold_above is None:
+        return
+    allowed = RISK_LEVELS.index(situation.hold_above)
+    for difference in situation.differences:
+        risk = risk_of(difference.action)
+        if difference.ref not in refused and RISK_LEVELS.index(risk) > allowed:
+            message = f"it {risk}, and the consent given covers {situation.hold_above} changes"
+            hint = f"gpuaas apply, or --auto-approve={risk}"
+            refused[difference.ref] = _problem(
+                difference, Refusal("held_for_approval", message, hint)
+            )
+
+
+def risk_of(action: Action) -> Risk:
+    return ACTION_RISKS.get(action, Risk.SAFE)
+
+
+def _problem(difference: Difference, found: Refusal) -> Problem:
+    resource = difference.resource
+    return Problem(
+        code=found.code,
+        message=found.message,
+        hint=found.hint,
+        source=resource.source() if resource else None,
+        ref=str(difference.ref),
+    )

@@ -1,0 +1,156 @@
+"""The desk: everything that is settled once a plan's lines are written, and the allocations whose
+
+files on their hosts follow from something that has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from reconciler.kinds.access import in_force as grant_in_force
+from reconciler.kinds.contract import Binding, Context
+from reconciler.kinds.registry import KINDS
+from reconciler.model.canonical import digest
+from reconciler.model.capacity import Placement, Shape
+from reconciler.model.lifecycle import Phase
+from reconciler.model.plan import Action
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
+from reconciler.model.world import Recorded
+from reconciler.planner.diff import Difference
+from reconciler.planner.effective import as_recorded
+from reconciler.planner.identity import former_login
+from reconciler.planner.placement import in_order
+from reconciler.planner.seating import Seat, Unseated, groups_of, placement_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """An allocation in its place whose files are no longer made from what was recorded."""
+
+    binding: Binding
+    resource: Resource
+    basis: str
+
+
+class Desk:
+    """`context` knows what will be in force; `changed` are the differences that are carried out."""
+
+    def __init__(
+        self,
+        context: Context,
+        refused: Mapping[Ref, Problem],
+        changed: Mapping[Ref, Difference],
+        seats: Mapping[Ref, Seat | Unseated],
+        pending: Mapping[Ref, Pending],
+    ) -> None:
+        self.context = context
+        self.refused = refused
+        self.changed = changed
+        self.seats = seats
+        self.groups = groups_of(context.world)
+        self.pending = pending
+
+    @cached_property
+    def positions(self) -> Mapping[Ref, int]:
+        """Requests for which there is no place, first come first, counted from 1."""
+        needs = [
+            seat.need
+            for seat in self.seats.values()
+            if isinstance(seat, Unseated) and seat.unavailable and seat.need
+        ]
+        ordered = in_order(needs, self.context.world.waiting)
+        return {need.ref: at for at, need in enumerate(ordered, start=1)}
+
+    @cached_property
+    def grants(self) -> Mapping[Ref, tuple[Resource, ...]]:
+        """Grants by allocation, in the form that will be in force and in the one that was."""
+        changed = (d.recorded for ref, d in self.changed.items() if ref.kind == "grant")
+        before = [as_recorded(recorded) for recorded in changed if recorded is not None]
+        found: dict[Ref, list[Resource]] = {}
+        for grant in (*self.context.desired.of("grant"), *before):
+            ref = Ref("allocation", grant.ref.project, grant.spec.allocation)
+            found.setdefault(ref, []).append(grant)
+        return {ref: tuple(grants) for ref, grants in found.items()}
+
+
+MOVING = frozenset({Action.CREATE, Action.REPLACE, Action.RELEASE, Action.RENAME})
+"""Actions that leave nothing to be kept in step meanwhile."""
+
+
+def find_pending(context: Context, changed: Mapping[Ref, Difference]) -> Mapping[Ref, Pending]:
+    """Every allocation that stays where it is and whose files would now be made otherwise."""
+    found: dict[Ref, Pending] = {}
+    resources = context.desired.resources
+    for ref, recorded in context.world.recorded.items():
+        if not recorded.id or recorded.phase is not Phase.ACTIVE:
+            continue
+        resource, difference = resources.get(ref), changed.get(ref)
+        moving = difference and difference.action in MOVING and not difference.finishing
+        if resource is None or moving:
+            continue
+        binding = binding_of(recorded, resource)
+        basis = digest(KINDS[ref.kind].basis(binding, context))
+        if basis != recorded.basis:
+            found[ref] = Pending(binding=binding, resource=resource, basis=basis)
+    return found
+
+
+def binding_of(recorded: Recorded, resource: Resource | None) -> Binding:
+    """A recorded allocation in its place; about to leave it without a `resource`."""
+    return Binding(
+        ref=resource.ref if resource else recorded.ref,
+        id=recorded.id,
+        login=recorded.login,
+        placement=Placement(
+            node=recorded.node, slots=recorded.slots, shape=recorded.shape or Shape.GPU_SLICE
+        ),
+        resource=resource,
+        recorded=recorded,
+    )
+
+
+def leaving_bindings(
+    ref: Ref, recorded: Recorded | None, staying: str, desk: Desk
+) -> tuple[Binding, ...]:
+    """Every allocation of `ref` that is to go: all that is recorded or claimed but `staying`."""
+    world = desk.context.world
+    living = {one.login for one in world.recorded.values()}
+    leaving = []
+    if recorded is not None and recorded.id and recorded.id != staying:
+        leaving.append(binding_of(recorded, None))
+    for id, claims in desk.groups.get(ref, {}).items():
+        if id != staying and (recorded is None or id != recorded.id):
+            login = former_login(ref.name, id, world.counters.logins, living)
+            leaving.append(
+                Binding(
+                    ref=ref,
+                    id=id,
+                    login=login,
+                    placement=placement_of(claims, ()),
+                    resource=None,
+                    recorded=None,
+                )
+            )
+    return tuple(leaving)
+
+
+def causes_of(pending: Pending, desk: Desk) -> tuple[Ref, ...]:
+    """What the allocation's new files follow from: changes of this plan, and grants whose time
+
+    is over.
+    """
+    ref, spec = pending.resource.ref, pending.resource.spec
+    grants = desk.grants.get(ref, ())
+    users = {*spec.access, *(grant.spec.user for grant in grants)}
+    related = {
+        Ref("project", "", ref.project),
+        Ref("node", "", pending.binding.placement.node),
+        *(Ref("user", "", user) for user in users),
+        *(grant.ref for grant in grants),
+    }
+    over = {g.ref for g in grants if not grant_in_force(g, desk.context.now)}
+    return tuple(sorted((related & desk.changed.keys()) | over))

@@ -1,0 +1,210 @@
+"""WHAT: how desired differs from recorded, one difference a ref; where it fits is no question here.
+
+Whatever could not be read is frozen: its last recorded form stays, and nothing is taken for gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from reconciler.kinds.registry import KINDS
+from reconciler.model.desired import Desired
+from reconciler.model.lifecycle import Phase
+from reconciler.model.plan import Action, FieldChange
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
+from reconciler.model.world import Recorded, World
+from reconciler.planner.fields import compare_fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What would become of one ref. `resource` is None for what goes, `recorded` for what comes."""
+
+    ref: Ref
+    action: Action
+    resource: Resource | None = None
+    recorded: Recorded | None = None
+    fields: tuple[FieldChange, ...] = ()
+    former: Ref | None = None
+    problem: Problem | None = None
+
+    @property
+    def finishing(self) -> bool:
+        """A replace that is through but for what it leaves behind."""
+        return self.action is Action.REPLACE and not self.fields
+
+    @property
+    def file(self) -> str:
+        if self.resource is not None:
+            return self.resource.file
+        return self.recorded.file if self.recorded else ""
+
+
+WORD_ACTIONS: Mapping[str, Action] = {"replace": Action.REPLACE, "restart": Action.RESTART}
+"""Change words that are more than a change."""
+
+
+def compare(desired: Desired, world: World) -> tuple[Difference, ...]:
+    """Everything that is not as recorded, in order of its ref."""
+    renames, unsound = _renames(desired, world)
+    gone = frozenset(renames.values())
+    return tuple(
+        sorted(
+            (
+                *_present(desired, world, renames, unsound),
+                *_absent(desired, world, gone),
+                *_unrecorded(desired, world),
+                *_unfinished(desired, world),
+            ),
+            key=lambda difference: difference.ref,
+        )
+    )
+
+
+def _present(
+    desired: Desired, world: World, renames: Mapping[Ref, Ref], unsound: Mapping[Ref, Problem]
+) -> Iterator[Difference]:
+    """What git wants."""
+    recorded_by_ref, active = world.recorded, Phase.ACTIVE
+    for ref, resource in desired.resources.items():
+        recorded = recorded_by_ref.get(ref)
+        if recorded is None:
+            yield _new(resource, world, renames.get(ref), unsound.get(ref))
+        elif recorded.digest != resource.digest or recorded.phase is not active:
+            yield _changed(resource, recorded)
+
+
+def _new(
+    resource: Resource, world: World, former: Ref | None, problem: Problem | None
+) -> Difference:
+    if former is None:
+        return Difference(
+            ref=resource.ref, action=Action.CREATE, resource=resource, problem=problem
+        )
+    recorded = world.recorded[former]
+    return Difference(
+        ref=resource.ref,
+        action=Action.RENAME,
+        resource=resource,
+        recorded=recorded,
+        fields=_fields(resource, recorded),
+        former=former,
+    )
+
+
+def _changed(resource: Resource, recorded: Recorded) -> Difference:
+    if recorded.phase in (Phase.RELEASING, Phase.RELEASED):
+        # A release that has begun is finished first: by now nobody can say what is left of it.
+        return Difference(ref=resource.ref, action=Action.RELEASE, recorded=recorded)
+    fields = _fields(resource, recorded)
+    actions = {WORD_ACTIONS.get(field.rule, Action.CHANGE) for field in fields}
+    strongest = (Action.REPLACE, Action.RESTART)
+    action = next((action for action in strongest if action in actions), Action.CHANGE)
+    if recorded.phase is not Phase.ACTIVE and action is not Action.REPLACE:
+        action = Action.CREATE
+    return Difference(
+        ref=resource.ref, action=action, resource=resource, recorded=recorded, fields=fields
+    )
+
+
+def _fields(resource: Resource, recorded: Recorded) -> tuple[FieldChange, ...]:
+    rules = KINDS[resource.ref.kind].FIELD_RULES
+    return compare_fields(recorded.normal, resource.normal, rules)
+
+
+def _absent(desired: Desired, world: World, renamed: frozenset[Ref]) -> Iterator[Difference]:
+    """What is recorded and that git no longer names, or not legibly."""
+    holders = {claim.ref for claim in world.claims}
+    everything = any(problem.code == "spec_root_empty" for problem in desired.problems)
+    for ref, recorded in world.recorded.items():
+        if ref in desired.resources or ref in renamed:
+            continue
+        why = _illegible(desired, ref, recorded.file, everything)
+        if why:
+            problem = Problem(
+                code="resource_broken",
+                message=f"left as it is: {why}",
+                hint="put the file in order; until then nothing of it changes",
+                ref=str(ref),
+            )
+            action = Action.FROZEN
+            yield Difference(ref=ref, action=action, recorded=recorded, problem=problem)
+        else:
+            action = Action.RELEASE if recorded.id or ref in holders else Action.FORGET
+            yield Difference(ref=ref, action=action, recorded=recorded)
+
+
+def _illegible(desired: Desired, ref: Ref, file: str, everything: bool) -> str:
+    if everything:
+        return "the spec root is empty"
+    if ref in desired.frozen:
+        return f"its document has errors ({file})" if file else "its document has errors"
+    return f"{file} cannot be read" if file in desired.broken else ""
+
+
+def _unrecorded(desired: Desired, world: World) -> Iterator[Difference]:
+    """Claims of something that was never recorded and that git does not want (any more).
+
+    Its file is not known, so it may stand in any file that cannot be read: then it stays.
+    """
+    if desired.broken or any(p.code == "spec_root_empty" for p in desired.problems):
+        return
+    for ref in sorted({claim.ref for claim in world.claims}):
+        if ref not in world.recorded and ref not in desired.resources and ref not in desired.frozen:
+            yield Difference(ref=ref, action=Action.RELEASE)
+
+
+def _unfinished(desired: Desired, world: World) -> Iterator[Difference]:
+    """Replaces whose former allocation still holds claims, and nothing else to do about them."""
+    left = {
+        claim.ref
+        for claim in world.claims
+        if (recorded := world.recorded.get(claim.ref)) and recorded.id != claim.allocation_id
+    }
+    for ref in sorted(left):
+        resource, recorded = desired.resources.get(ref), world.recorded[ref]
+        if resource and recorded.phase is Phase.ACTIVE and recorded.digest == resource.digest:
+            yield Difference(ref=ref, action=Action.REPLACE, resource=resource, recorded=recorded)
+
+
+def _renames(desired: Desired, world: World) -> tuple[Mapping[Ref, Ref], Mapping[Ref, Problem]]:
+    """New ref → the recorded one that it takes over, and the takeovers that cannot be."""
+    taken: dict[Ref, Ref] = {}
+    held = {Ref("node", "", claim.node) for claim in world.claims}
+    held |= {Ref("project", "", claim.project) for claim in world.claims}
+    unsound: dict[Ref, Problem] = {}
+    for ref in sorted(ref for ref, one in desired.resources.items() if one.former_name):
+        resource = desired.resources[ref]
+        former = Ref(ref.kind, ref.project, resource.former_name)
+        recorded = world.recorded.get(former)
+        if ref in world.recorded or recorded is None:
+            continue
+        why = _rename_hindrance(former, recorded, desired, held)
+        if former in taken.values():
+            why = "somebody else takes over that name"
+        if why:
+            unsound[ref] = Problem(
+                code="rename_unsound",
+                message=f"{former} cannot become {ref.name}: {why}",
+                hint="take formerName out, or put the other document right",
+                source=resource.source("metadata", "formerName"),
+                ref=str(ref),
+            )
+        else:
+            taken[ref] = former
+    return taken, unsound
+
+
+def _rename_hindrance(
+    former: Ref, recorded: Recorded, desired: Desired, held: Collection[Ref]
+) -> str:
+    if former in desired.resources or former in desired.frozen:
+        return "it still has a document of its own"
+    if recorded.file in desired.broken:
+        return f"its file {recorded.file} cannot be read"
+    if former in held:
+        return "allocations hold slots under that name"
+    return "" if recorded.phase is Phase.ACTIVE else f"it is {recorded.phase}"

@@ -1,0 +1,151 @@
+"""Judging: what a step has come to, by the facts read back, and whether slots were left clean.
+
+A receipt is a host's own word. It can show that something went wrong, never that it went well;
+and what could not be read proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from reconciler.model.canonical import digest
+from reconciler.model.capacity import Claim, ClaimState
+from reconciler.model.evidence import Check, CheckResult, NodeFacts, Observation, Proof
+from reconciler.model.plan import Step
+from reconciler.model.problem import Problem
+from reconciler.model.work import Receipt, StepOutcome
+
+
+def judge(step: Step, receipt: Receipt | None, observation: Observation | None) -> StepOutcome:
+    """Done only if the host says so and then shows exactly what was expected."""
+    if receipt is None:
+        silence = _problem(step, "receipt_missing", "the host said nothing about it")
+        return StepOutcome(step=step, ok=False, changed=False, unknown=True, problem=silence)
+    problem = _told(step, receipt) or _seen(step, observation)
+    unknown = receipt.unknown or (problem is not None and problem.code in UNKNOWN_CODES)
+    return StepOutcome(
+        step=step,
+        ok=problem is None,
+        changed=receipt.changed,
+        unknown=unknown,
+        problem=problem,
+        log=receipt.log,
+    )
+
+
+UNKNOWN_CODES = frozenset({"receipt_missing", "observation_failed", "host_unreachable"})
+"""After these nobody can say what the host has done."""
+
+
+def prove(
+    claims: Iterable[Claim],
+    steps: Sequence[Step],
+    observation: Observation | None,
+    at: str,
+    devices: Mapping[str, str],
+) -> tuple[Proof, ...]:
+    """A proof for each claim that these steps of one node give up; passed only if all was seen.
+
+    `devices` maps the node's slots to the UUIDs of their GPUs.
+    """
+    facts = observation.facts if observation and not observation.problem else None
+    proofs = []
+    for claim in sorted(claims, key=lambda claim: claim.id):
+        retiring = [s for s in steps if s.item.get("id") == claim.allocation_id]
+        gone = [path for step in retiring for path, fact in step.expected.items() if fact is None]
+        nodes = {step.node for step in retiring}
+        if claim.state is ClaimState.HELD or not gone or nodes != {claim.node}:
+            continue
+        slots = (claim.slot,) if claim.slot is not None else tuple(devices) or ("any slot",)
+        checks = (
+            *_left_behind(gone, facts),
+            _descriptor(claim.allocation_id, facts),
+            *_processes(slots, devices, facts),
+        )
+        proofs.append(_proof(claim, checks, facts, at))
+    return tuple(proofs)
+
+
+def _told(step: Step, receipt: Receipt) -> Problem | None:
+    if receipt.problem is not None:
+        return receipt.problem
+    return None if receipt.ok else _problem(step, "verb_failed", "the host could not do it")
+
+
+def _seen(step: Step, observation: Observation | None) -> Problem | None:
+    if observation is None or observation.facts is None:
+        said = observation.message if observation else ""
+        return _problem(step, "observation_failed", said or "the host was not seen afterwards")
+    paths = observation.facts.paths
+    if paths is None:
+        return _problem(step, "observation_failed", "what lies on the host could not be listed")
+    wrong = [
+        f"{path} is {paths.get(path, 'absent')}, not {fact or 'absent'}"
+        for path, fact in sorted(step.expected.items())
+        if paths.get(path) != fact
+    ]
+    return _problem(step, "evidence_mismatch", "; ".join(wrong)) if wrong else None
+
+
+def _problem(step: Step, code: str, message: str) -> Problem:
+    return Problem(
+        code=code,
+        message=f"{step.verb} of {step.ref} on {step.node}: {message}",
+        hint=f"gpuaas show {step.ref}",
+        ref=str(step.ref),
+    )
+
+
+def _left_behind(gone: Sequence[str], facts: NodeFacts | None) -> Iterator[Check]:
+    """Every path that had to go, and whatever lies below it."""
+    paths = facts.paths if facts else None
+    for path in sorted(gone):
+        if paths is None:
+            yield Check(name=path, result=CheckResult.UNKNOWN, value="not seen")
+            continue
+        left = sorted(found for found in paths if found == path or found.startswith(f"{path}/"))
+        yield Check(
+            name=path,
+            result=CheckResult.FAIL if left else CheckResult.PASS,
+            value=", ".join(left) or "absent",
+        )
+
+
+def _descriptor(allocation: str, facts: NodeFacts | None) -> Check:
+    found = facts.descriptors if facts else None
+    if found is None:
+        return Check(name="descriptor", result=CheckResult.UNKNOWN, value="not seen")
+    if allocation in found:
+        return Check(name="descriptor", result=CheckResult.FAIL, value=allocation)
+    return Check(name="descriptor", result=CheckResult.PASS, value="absent")
+
+
+def _processes(
+    slots: Collection[str], devices: Mapping[str, str], facts: NodeFacts | None
+) -> Iterator[Check]:
+    """A slot on whose GPU somebody still computes is not clean."""
+    gpus = {gpu.uuid: gpu for gpu in (facts.gpus if facts else None) or ()}
+    for slot in sorted(slots):
+        gpu = gpus.get(devices.get(slot, ""))
+        name = f"processes on {slot}"
+        if gpu is None or gpu.processes is None:
+            yield Check(name=name, result=CheckResult.UNKNOWN, value="GPU not seen")
+        elif gpu.processes:
+            listed = ", ".join(str(process) for process in gpu.processes)
+            yield Check(name=name, result=CheckResult.FAIL, value=listed)
+        else:
+            yield Check(name=name, result=CheckResult.PASS, value="none")
+
+
+def _proof(claim: Claim, checks: tuple[Check, ...], facts: NodeFacts | None, at: str) -> Proof:
+    about = [claim.id, at, [[check.name, check.result, check.value] for check in checks]]
+    return Proof(
+        id=digest(about).removeprefix("sha256:")[:16],
+        allocation_id=claim.allocation_id,
+        node=claim.node,
+        slot=claim.slot,
+        at=at,
+        boot_id=facts.boot_id if facts else "",
+        checks=checks,
+        source=facts.source if facts else "host",
+    )

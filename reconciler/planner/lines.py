@@ -1,0 +1,277 @@
+"""The lines of a plan: each difference becomes one Change with its steps and claims.
+
+An allocation whose files on its host follow from something else, a key or a grant or a template,
+gets a line of its own that names the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from types import MappingProxyType
+
+from reconciler.kinds.contract import Binding
+from reconciler.kinds.registry import KINDS
+from reconciler.model.canonical import digest
+from reconciler.model.desired import Origin
+from reconciler.model.lifecycle import Phase
+from reconciler.model.plan import Action, Change, ClaimIntent, Step
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.world import Recorded
+from reconciler.planner import why
+from reconciler.planner.admission import risk_of
+from reconciler.planner.desk import Desk, Pending, binding_of, causes_of, leaving_bindings
+from reconciler.planner.diff import Difference
+from reconciler.planner.effective import as_recorded
+from reconciler.planner.seating import Seat, Unseated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A change and what it brings: `after` maps a step to those that must have ended before."""
+
+    change: Change
+    steps: tuple[Step, ...] = ()
+    claims: tuple[ClaimIntent, ...] = ()
+    after: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def write_lines(differences: tuple[Difference, ...], desk: Desk) -> Iterator[Line]:
+    """A line for every difference, and for every allocation that only its causes change."""
+    told: set[Ref] = set()
+    for difference in differences:
+        line = _line(difference, desk)
+        told.update({difference.ref} if line.change.problem is None else ())
+        yield line
+    for ref, pending in desk.pending.items():
+        if ref not in told:
+            yield _line_of_causes(pending, desk)
+
+
+def _line(difference: Difference, desk: Desk) -> Line:
+    ref = difference.ref
+    problem = desk.refused.get(ref)
+    if problem is not None:
+        return Line(change=_refused(difference, problem, desk))
+    if difference.finishing and ref in desk.pending:
+        # Taking away access waits for no cleanup: what a replace left behind comes after.
+        return _line_of_causes(desk.pending[ref], desk)
+    write = WRITERS.get(difference.action, _plain) if ref.kind == "allocation" else _plain
+    return write(difference, desk)
+
+
+def _refused(difference: Difference, problem: Problem, desk: Desk) -> Change:
+    """Nothing of it will be done; what was held or frozen says what it would have been."""
+    change = _change(difference, desk)
+    keeps_its_name = problem.code == "held_for_approval" or difference.action is Action.FROZEN
+    return replace(
+        change,
+        facts={**change.facts, **_unavailable(difference.ref, desk)},
+        action=difference.action if keeps_its_name else Action.BLOCKED,
+        problem=problem,
+        normal=None,
+        digest="",
+    )
+
+
+def _unavailable(ref: Ref, desk: Desk) -> Mapping[str, str]:
+    seat, context = desk.seats.get(ref), desk.context
+    if not isinstance(seat, Unseated) or seat.unavailable is None or seat.need is None:
+        return {}
+    position = (desk.positions[ref], len(desk.positions))
+    since = context.world.waiting.get(ref, "")
+    return why.unavailable_facts(seat.need, seat.unavailable, position, since, context.now)
+
+
+def _plain(difference: Difference, desk: Desk) -> Line:
+    return Line(change=_change(difference, desk))
+
+
+def _create(difference: Difference, desk: Desk) -> Line:
+    seat, binding = _taking(difference, desk)
+    steps = KINDS[difference.ref.kind].steps(binding, desk.context)
+    change = _seated(_change(difference, desk), seat, binding, desk)
+    return Line(change=_with(change, steps), steps=steps, claims=seat.claims)
+
+
+def _replace(difference: Difference, desk: Desk) -> Line:
+    """The new place is provided first; only then is the old one given up."""
+    change, recorded = _change(difference, desk), difference.recorded
+    taken: tuple[Step, ...] = ()
+    claims: tuple[ClaimIntent, ...] = ()
+    if difference.finishing and recorded is not None:
+        staying = recorded.id
+    else:
+        seat, binding = _taking(difference, desk)
+        staying, claims = seat.id, seat.claims
+        taken = KINDS[difference.ref.kind].steps(binding, desk.context)
+        change = _seated(change, seat, binding, desk)
+    retired = _retiring(difference, staying, desk)
+    needed = frozenset(step.id for step in taken)
+    return Line(
+        change=_with(change, (*taken, *retired)),
+        steps=(*taken, *retired),
+        claims=claims,
+        after={step.id: needed for step in retired},
+    )
+
+
+def _release(difference: Difference, desk: Desk) -> Line:
+    steps = _retiring(difference, "", desk)
+    return Line(change=_with(_change(difference, desk), steps), steps=steps)
+
+
+def _keep_in_step(difference: Difference, desk: Desk) -> Line:
+    """An allocation that stays where it is: work only where its host shows something else."""
+    change = _change(difference, desk)
+    pending = desk.pending.get(difference.ref)
+    if pending is None or pending.binding.recorded is None:
+        return Line(change=change)
+    steps = tuple(
+        step
+        for step in KINDS[difference.ref.kind].steps(pending.binding, desk.context)
+        if _differs(step, pending.binding.recorded)
+    )
+    facts = why.change_facts(pending.resource, desk.context.desired, desk.context.now)
+    change = replace(
+        _with(change, steps),
+        basis=pending.basis,
+        caused_by=causes_of(pending, desk),
+        facts={**change.facts, **facts},
+    )
+    return Line(change=change, steps=steps)
+
+
+WRITERS: Mapping[Action, Callable[[Difference, Desk], Line]] = MappingProxyType(
+    {
+        Action.CREATE: _create,
+        Action.REPLACE: _replace,
+        Action.RELEASE: _release,
+        Action.CHANGE: _keep_in_step,
+        Action.RESTART: _keep_in_step,
+    }
+)
+"""How lines with work on hosts are written; all others have none."""
+
+
+def _line_of_causes(pending: Pending, desk: Desk) -> Line:
+    difference = Difference(
+        ref=pending.resource.ref,
+        action=Action.CHANGE,
+        resource=pending.resource,
+        recorded=pending.binding.recorded,
+    )
+    return _keep_in_step(difference, desk)
+
+
+def _taking(difference: Difference, desk: Desk) -> tuple[Seat, Binding]:
+    seat = desk.seats[difference.ref]
+    if not isinstance(seat, Seat):
+        raise TypeError(f"{difference.ref} has no seat")
+    binding = Binding(
+        ref=difference.ref,
+        id=seat.id,
+        login=seat.login,
+        placement=seat.placement,
+        resource=difference.resource,
+        recorded=None,
+    )
+    return seat, binding
+
+
+def _retiring(difference: Difference, staying: str, desk: Desk) -> tuple[Step, ...]:
+    kind = KINDS[difference.ref.kind]
+    leaving = leaving_bindings(difference.ref, difference.recorded, staying, desk)
+    return tuple(step for binding in leaving for step in kind.steps(binding, desk.context))
+
+
+def _differs(step: Step, recorded: Recorded) -> bool:
+    return any(recorded.facts.get(path, "") != fact for path, fact in step.expected.items())
+
+
+def _with(change: Change, steps: tuple[Step, ...]) -> Change:
+    return replace(change, steps=tuple(step.id for step in steps))
+
+
+def _seated(change: Change, seat: Seat, binding: Binding, desk: Desk) -> Change:
+    resource, context = binding.resource, desk.context
+    if resource is None:
+        return change
+    placement = seat.placement
+    gpus = len(placement.slots)
+    price = why.price(context.desired.get("sku", resource.spec.sku), gpus, context.now)
+    return replace(
+        change,
+        summary=why.size_of(placement.slots),
+        placement=placement,
+        allocation_id=seat.id,
+        login=seat.login,
+        basis=digest(KINDS[resource.ref.kind].basis(binding, context)),
+        gpus=gpus,
+        price_per_hour=why.price_delta(price, _price_before(change.ref, desk)),
+        facts={
+            **why.create_facts(resource, seat.login, placement, context.desired, context.now),
+            **change.facts,
+        },
+    )
+
+
+def _change(difference: Difference, desk: Desk) -> Change:
+    """What every line says, whatever becomes of it."""
+    resource, recorded, context = difference.resource, difference.recorded, desk.context
+    change = Change(
+        ref=difference.ref,
+        action=difference.action,
+        risk=risk_of(difference.action),
+        summary=why.summary_of(resource, context.now) if resource else "",
+        file=difference.file,
+        line=resource.line if resource else 0,
+        origin=context.origins.get(difference.file, Origin()),
+        fields=difference.fields,
+        former=difference.former,
+        normal=resource.normal if resource else None,
+        digest=resource.digest if resource else "",
+        protect=bool(getattr(resource.spec, "protect", False)) if resource else False,
+    )
+    if recorded is not None and recorded.id:
+        return _in_place(change, recorded, desk)
+    return change
+
+
+def _in_place(change: Change, recorded: Recorded, desk: Desk) -> Change:
+    """What a recorded allocation is and holds; and what is lost, where it goes."""
+    context = desk.context
+    claims = desk.groups.get(recorded.ref, {}).get(recorded.id, ())
+    words = (
+        why.size_of(recorded.slots),
+        f"owner {recorded.normal['spec']['owner']}",
+        why.held_since(claims, context.now),
+    )
+    leaves = change.action in (Action.RELEASE, Action.REPLACE)
+    gone = _price_before(recorded.ref, desk) if change.action is Action.RELEASE else {}
+    return replace(
+        change,
+        summary=" · ".join(filter(None, words)),
+        placement=binding_of(recorded, None).placement,
+        allocation_id=recorded.id,
+        login=recorded.login,
+        gpus=len(recorded.slots),
+        price_per_hour=why.price_delta({}, gone),
+        facts=why.release_facts(recorded, context.world) if leaves else {},
+    )
+
+
+def _price_before(ref: Ref, desk: Desk) -> Mapping[str, Decimal]:
+    """What an allocation costs as it was recorded."""
+    context = desk.context
+    recorded = context.world.recorded.get(ref)
+    if recorded is None or not recorded.id or recorded.phase is not Phase.ACTIVE:
+        return {}
+    name = str(recorded.normal["spec"]["sku"])
+    sku = context.desired.get("sku", name)
+    before = context.world.recorded.get(Ref("sku", "", name))
+    if sku is None and before is not None:
+        sku = as_recorded(before)
+    return why.price(sku, len(recorded.slots), context.now)

@@ -1,0 +1,181 @@
+"""From Desired, World and a moment to the Plan: what, where, how, when. Pure: same input, same
+
+bytes, and every refusal names its rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from reconciler.kinds.access import next_change
+from reconciler.kinds.contract import Context
+from reconciler.kinds.registry import KINDS
+from reconciler.model.capacity import Candidate
+from reconciler.model.desired import Desired, Origin
+from reconciler.model.moment import format_moment, parse_moment
+from reconciler.model.plan import Action, Change, Plan, Risk, fingerprint
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
+from reconciler.model.world import World
+from reconciler.planner.admission import admit
+from reconciler.planner.capacity import in_force as suspensions_in_force
+from reconciler.planner.capacity import read_offers
+from reconciler.planner.desk import Desk, find_pending
+from reconciler.planner.diff import Difference, compare
+from reconciler.planner.effective import in_force
+from reconciler.planner.figures import figures_of
+from reconciler.planner.lines import Line, write_lines
+from reconciler.planner.ordering import in_waves
+from reconciler.planner.placement import Placer
+from reconciler.planner.rendering import Renderer
+from reconciler.planner.scope import Scope
+from reconciler.planner.seating import Seat, Seating, Unseated, seat_all
+from reconciler.planner.situation import Situation
+
+Origins = Callable[[frozenset[str]], Mapping[str, Origin]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """`only` limits the plan to refs; changes of a higher risk than `hold_above` are held."""
+
+    desired: Desired
+    world: World
+    now: datetime
+    templates: Mapping[str, str]
+    sign: Callable[[str], str]
+    origins: Origins
+    only: tuple[str, ...] = ()
+    hold_above: Risk | None = None
+
+
+def plan(request: PlanRequest) -> Plan:
+    """Everything that would be done, and everything that would not and why.
+
+    Raises ProblemError for a ref in `only` that is nowhere, or a template that is unsound.
+    """
+    scope = Scope(request.only, request.desired, request.world)
+    everything = compare(request.desired, request.world)
+    differences = scope.limit(everything)
+    situation = Situation(request.desired, request.world, differences, request.hold_above)
+    refused = admit(situation)
+    origins = request.origins(frozenset(d.file for d in differences if d.file))
+    seats = seat_all(
+        Seating(
+            desired=_effective(request, everything, differences, refused),
+            world=request.world,
+            now=request.now,
+            refused=refused,
+            origins=origins,
+            differences=differences,
+        )
+    )
+    unseated = {ref: s.problem for ref, s in seats.items() if isinstance(s, Unseated)}
+    refused = {**refused, **unseated}
+    desired = _effective(request, everything, differences, refused)
+    desk = _desk(request, _context(request, desired, origins), differences, refused, seats)
+    lines = [line for line in write_lines(differences, desk) if _within(line, scope)]
+    return _assemble(request, desk, lines)
+
+
+def explain(desired: Desired, world: World, now: datetime, ref: Ref) -> tuple[Candidate, ...]:
+    """Every node as placement would see it for `ref` now; () for what asks for no place."""
+    resource = desired.resources.get(ref)
+    need = KINDS[ref.kind].needs(resource, desired) if resource else None
+    if need is None:
+        return ()
+    blocked = {node.ref: why for node in desired.of("node") if (why := _blocked(node))}
+    return Placer(read_offers(desired, world, now, blocked), world.claims).explain(need)
+
+
+def _blocked(node: Resource) -> str:
+    what = KINDS["node"].unsupported(node)
+    return f"not yet supported: {what}" if what else ""
+
+
+def _effective(
+    request: PlanRequest,
+    everything: Sequence[Difference],
+    differences: Sequence[Difference],
+    refused: Mapping[Ref, Problem],
+) -> Desired:
+    """What will be in force: all that is not asked for or refused stays as it was recorded."""
+    done = {d.ref for d in differences if d.ref not in refused}
+    undone = {ref for d in everything if d.ref not in done for ref in (d.ref, d.former) if ref}
+    return in_force(request.desired, request.world, undone)
+
+
+def _context(request: PlanRequest, desired: Desired, origins: Mapping[str, Origin]) -> Context:
+    renderer = Renderer(request.templates)
+    return Context(
+        desired=desired,
+        world=request.world,
+        now=request.now,
+        render=renderer.render,
+        sign=request.sign,
+        origins=origins,
+        template_digests=renderer.digests(),
+    )
+
+
+def _desk(
+    request: PlanRequest,
+    context: Context,
+    differences: Sequence[Difference],
+    refused: Mapping[Ref, Problem],
+    seats: Mapping[Ref, Seat | Unseated],
+) -> Desk:
+    changed = {d.ref: d for d in differences if d.ref not in refused}
+    pending = find_pending(context, changed)
+    files = frozenset(one.resource.file for one in pending.values()) - context.origins.keys()
+    if files:
+        origins = {**context.origins, **request.origins(files)}
+        context = replace(context, origins=origins)
+    return Desk(context, refused, changed, seats, pending)
+
+
+def _within(line: Line, scope: Scope) -> bool:
+    return scope.reaches(line.change.ref, (*line.change.caused_by, line.change.former))
+
+
+def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
+    changes = tuple(sorted((line.change for line in lines), key=_rank))
+    claims = tuple(sorted((c for line in lines for c in line.claims), key=lambda c: c.id))
+    after = {step: needed for line in lines for step, needed in line.after.items()}
+    desired, world = desk.context.desired, request.world
+    figures = figures_of(desired, world, request.now, changes, claims)
+    touched = sum(change.ref in request.desired.resources for change in changes)
+    made = Plan(
+        revision=request.desired.revision,
+        desired_digest=request.desired.digest,
+        state_id=world.state_id,
+        serial=world.serial,
+        made_at=format_moment(request.now),
+        changes=changes,
+        claims=claims,
+        waves=in_waves((step for line in lines for step in line.steps), after),
+        waiting=tuple(desk.positions),
+        problems=request.desired.problems,
+        figures=replace(figures, unchanged=len(request.desired.resources) - touched),
+        only=request.only,
+        next_moment=_next_moment(desired, world, request.now),
+    )
+    return replace(made, fingerprint=fingerprint(made))
+
+
+def _rank(change: Change) -> tuple[int, Ref]:
+    return (ACTIONS.index(change.action), change.ref)
+
+
+ACTIONS = tuple(Action)
+
+
+def _next_moment(desired: Desired, world: World, now: datetime) -> str:
+    """When a key, a grant or a suspension ends by itself next."""
+    moments = [next_change(desired, now)]
+    moments += [parse_moment(one.until) for one in suspensions_in_force(world.suspensions, now)]
+    known = [moment for moment in moments if moment is not None]
+    return format_moment(min(known)) if known else ""

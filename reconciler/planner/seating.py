@@ -1,0 +1,273 @@
+"""Seats: the place, id and login of every allocation that is to come, one request after the other.
+
+Claims made earlier are taken up again, never made a second time. What finds no place gets no
+claim at all, not even a part of one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from reconciler.kinds.registry import KINDS
+from reconciler.model.capacity import Claim, ClaimState, Need, Placement, Shape, Unavailable
+from reconciler.model.desired import Desired, Origin
+from reconciler.model.plan import Action, ClaimIntent
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
+from reconciler.model.world import World
+from reconciler.planner.capacity import Offer, read_offers
+from reconciler.planner.diff import Difference
+from reconciler.planner.identity import allocation_id, login_for
+from reconciler.planner.limits import Limits, Request
+from reconciler.planner.placement import Placer, describe, in_order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """`claims` is empty where they were made before."""
+
+    placement: Placement
+    id: str
+    login: str
+    claims: tuple[ClaimIntent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unseated:
+    """Why not; `unavailable` is set where it is a matter of capacity alone."""
+
+    problem: Problem
+    unavailable: Unavailable | None = None
+    need: Need | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seating:
+    """`desired` is what will be in force; `refused` are differences that stay undone."""
+
+    desired: Desired
+    world: World
+    now: datetime
+    refused: Mapping[Ref, Problem]
+    origins: Mapping[str, Origin]
+    differences: Sequence[Difference]
+
+
+def seat_all(seating: Seating) -> Mapping[Ref, Seat | Unseated]:
+    """A seat, or the reason why there is none, for every allocation to create or to replace."""
+    coming = {
+        difference.ref: difference
+        for difference in seating.differences
+        if difference.ref not in seating.refused
+        and difference.action in (Action.CREATE, Action.REPLACE)
+        and difference.ref.kind in WITH_CAPACITY
+        and not difference.finishing
+    }
+    return _Usher(seating).seat(coming) if coming else {}
+
+
+WITH_CAPACITY = frozenset({"allocation"})
+"""Kinds that ask for places; `needs` of every other kind answers None."""
+
+
+def groups_of(world: World) -> Mapping[Ref, Mapping[str, tuple[Claim, ...]]]:
+    """Live claims by ref, then by allocation id."""
+    found: dict[Ref, dict[str, list[Claim]]] = defaultdict(lambda: defaultdict(list))
+    for claim in world.claims:
+        found[claim.ref][claim.allocation_id].append(claim)
+    return {
+        ref: {id: tuple(claims) for id, claims in sorted(by_id.items())}
+        for ref, by_id in found.items()
+    }
+
+
+def placement_of(claims: Sequence[Claim], slots: Sequence[str]) -> Placement:
+    """The place that claims hold; `slots` are all of the node's, in the order of its spec."""
+    held = {claim.slot for claim in claims}
+    named = sorted(slot for slot in held if slot is not None)
+    return Placement(
+        node=claims[0].node,
+        slots=tuple(slots) if None in held else tuple(named),
+        shape=claims[0].shape,
+    )
+
+
+class _Usher:
+    def __init__(self, seating: Seating) -> None:
+        self.seating = seating
+        self.world = seating.world
+        offers = _offers(seating)
+        self.sizes = {offer.name: len(offer.slots) for offer in offers}
+        self.slots = {offer.name: tuple(slot.name for slot in offer.slots) for offer in offers}
+        self.largest = _largest(offers)
+        self.placer = Placer(offers, self.world.claims)
+        absent = {r: p for r, p in seating.refused.items() if r not in self.world.recorded}
+        self.limits = Limits(seating.desired, self.world.claims, self.sizes, absent)
+        self.groups = groups_of(self.world)
+        self.logins = set(self.world.counters.logins)
+        self.logins.update(one.login for one in self.world.recorded.values() if one.login)
+
+    def seat(self, coming: Mapping[Ref, Difference]) -> Mapping[Ref, Seat | Unseated]:
+        seats: dict[Ref, Seat | Unseated] = {}
+        requests: dict[Ref, Request] = {}
+        for ref, difference in coming.items():
+            request = self._request(difference)
+            if isinstance(request, Request):
+                requests[ref] = request
+            else:
+                seats[ref] = request
+        waiting: list[Ref] = []
+        for need in in_order((r.need for r in requests.values()), self.world.waiting):
+            found = self._seat(requests[need.ref], coming[need.ref])
+            if found is None:
+                waiting.append(need.ref)
+            else:
+                seats[need.ref] = found
+        seats.update(self._explain(waiting, requests, coming))
+        return seats
+
+    def _request(self, difference: Difference) -> Request | Unseated:
+        resource = difference.resource
+        assert resource is not None
+        need = KINDS[resource.ref.kind].needs(resource, self.seating.desired)
+        if need is None:
+            return Unseated(problem=_unreadable(resource))
+        gpus = need.slots or max((self.largest.get(f, 0) for f in need.families), default=0)
+        origin = self.seating.origins.get(resource.file, Origin())
+        return Request(resource=resource, need=need, gpus=gpus, origin=origin)
+
+    def _seat(self, request: Request, difference: Difference) -> Seat | Unseated | None:
+        """None where there is no place: the reasons are told once all others have theirs."""
+        held = self._held_before(request, difference)
+        if held:
+            return held
+        problem = self.limits.refusal(request)
+        if problem is not None:
+            return Unseated(problem=problem)
+        placement = self.placer.place(request.need)
+        if placement is None:
+            return None
+        self.limits.take(request)
+        placement = replace(placement, why=describe(placement))
+        return self._new_seat(request.need, placement)
+
+    def _held_before(self, request: Request, difference: Difference) -> Seat | None:
+        """The claims of an earlier try at the same, if they are what it asks for now."""
+        need, recorded = request.need, difference.recorded
+        leaving = recorded.id if recorded and difference.action is Action.REPLACE else None
+        for id, claims in self.groups.get(need.ref, {}).items():
+            if id == leaving or any(claim.state is not ClaimState.HELD for claim in claims):
+                continue
+            slots = self.slots.get(claims[0].node)
+            if slots is None or claims[0].shape is not need.shape:
+                continue
+            if need.shape is Shape.GPU_SLICE and len(claims) != need.slots:
+                continue
+            known = recorded is not None and recorded.id == id
+            login = recorded.login if recorded and known else ""
+            placement = replace(placement_of(claims, slots), why="claimed before")
+            return Seat(
+                placement=placement,
+                id=id,
+                login=login or login_for(need.ref.name, id, self.logins),
+            )
+        return None
+
+    def _new_seat(self, need: Need, placement: Placement) -> Seat:
+        count = self.world.counters.incarnations.get(need.ref, 0)
+        id = allocation_id(self.world.state_id, need.ref, count + 1)
+        login = login_for(need.ref.name, id, self.logins)
+        self.logins.add(login)
+        slots: Sequence[str | None] = (
+            (None,) if placement.shape is Shape.BAREMETAL else placement.slots
+        )
+        claims = tuple(
+            ClaimIntent(
+                id=f"{id}-{slot}" if slot else id,
+                allocation_id=id,
+                ref=need.ref,
+                node=placement.node,
+                slot=slot,
+                shape=placement.shape,
+                tenant=need.tenant,
+                project=need.project,
+            )
+            for slot in slots
+        )
+        return Seat(placement=placement, id=id, login=login, claims=claims)
+
+    def _explain(
+        self,
+        waiting: Sequence[Ref],
+        requests: Mapping[Ref, Request],
+        coming: Mapping[Ref, Difference],
+    ) -> Mapping[Ref, Unseated]:
+        """Once everybody else sits: what did not fit before fits even less now."""
+        known: dict[tuple[str, str, str, str], Unavailable] = {}
+        found = {}
+        for ref in waiting:
+            request = requests[ref]
+            need = request.need
+            same = (need.sku, need.tenant, need.project, need.pin)
+            if same not in known:
+                known[same] = self.placer.refusals(need)
+            replaces = coming[ref].action is Action.REPLACE
+            problem = _no_place(request, known[same], replaces)
+            found[ref] = Unseated(
+                problem=problem, unavailable=None if replaces else known[same], need=need
+            )
+        return found
+
+
+def _offers(seating: Seating) -> tuple[Offer, ...]:
+    """Nodes in force, and those that are refused: they are told apart, not left out."""
+    desired = seating.desired
+    refused = {
+        difference.ref: difference.resource
+        for difference in seating.differences
+        if difference.ref.kind == "node"
+        and difference.ref in seating.refused
+        and difference.resource is not None
+        and difference.ref not in desired.resources
+    }
+    blocked = {ref: seating.refused[ref].message for ref in refused}
+    with_refused = replace(desired, resources={**desired.resources, **refused})
+    return read_offers(with_refused, seating.world, seating.now, blocked)
+
+
+def _largest(offers: Sequence[Offer]) -> Mapping[str, int]:
+    """The most slots of any node of a family: what a whole node may cost at worst."""
+    largest: dict[str, int] = {}
+    for offer in offers:
+        if Shape.BAREMETAL in offer.spec.shapes:
+            family = offer.spec.family
+            largest[family] = max(largest.get(family, 0), len(offer.slots))
+    return largest
+
+
+def _unreadable(resource: Resource) -> Problem:
+    return Problem(
+        code="resource_broken",
+        message="nobody can say what it needs: its SKU or its project is not in force",
+        hint="put their documents in order",
+        source=resource.source(),
+        ref=str(resource.ref),
+    )
+
+
+def _no_place(request: Request, why: Unavailable, replaces: bool) -> Problem:
+    counts = " · ".join(f"{number} {rule}" for rule, number in why.refusals.items())
+    nodes = sum(why.refusals.values())
+    message = f"{nodes} nodes: {counts}" if nodes else "there are no nodes"
+    ref = str(request.resource.ref)
+    return Problem(
+        code="release_first" if replaces else "sku_unavailable",
+        message=message,
+        hint=f"gpuaas explain {ref}",
+        source=request.resource.source(),
+        ref=ref,
+    )

@@ -1,0 +1,50 @@
+"""The situation of one plan: all that its rules may look at, each index built once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from reconciler.kinds.registry import KINDS
+from reconciler.model.desired import Desired
+from reconciler.model.plan import Risk
+from reconciler.model.ref import Ref
+from reconciler.model.world import World
+from reconciler.planner.diff import Difference
+from reconciler.planner.effective import recorded_of
+
+
+class Situation:
+    def __init__(
+        self,
+        desired: Desired,
+        world: World,
+        differences: tuple[Difference, ...],
+        hold_above: Risk | None = None,
+    ) -> None:
+        self.desired = desired
+        self.world = world
+        self.differences = differences
+        self.hold_above = hold_above
+        self.renamed = {d.former: d.ref for d in differences if d.former is not None}
+
+    @cached_property
+    def claimed(self) -> frozenset[tuple[str, str | None]]:
+        """Node and slot of every live claim; slot None is the whole node."""
+        return frozenset((claim.node, claim.slot) for claim in self.world.claims)
+
+    @cached_property
+    def claimed_nodes(self) -> frozenset[str]:
+        return frozenset(claim.node for claim in self.world.claims)
+
+    @cached_property
+    def claimed_projects(self) -> frozenset[str]:
+        return frozenset(claim.project for claim in self.world.claims)
+
+    @cached_property
+    def used(self) -> frozenset[Ref]:
+        """Everything that a recorded resource refers to."""
+        return frozenset(
+            one.ref
+            for resource in recorded_of(self.world, self.world.recorded)
+            for one in KINDS[resource.ref.kind].refs(resource)
+        )

@@ -1,0 +1,185 @@
+"""What a plan tells people: one fact a line, and what is hit, kept, lost and paid.
+
+Everything observed comes from stored observations; what was not observed is `unknown`, never 0.
+No code decides by any of these words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any
+
+from reconciler.kinds.access import OPEN_ENDED, in_force, key_lines
+from reconciler.model.capacity import Claim, Need, Placement, Unavailable
+from reconciler.model.desired import Desired
+from reconciler.model.evidence import NodeFacts
+from reconciler.model.moment import format_age, parse_moment
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
+from reconciler.model.world import Recorded, World
+
+UNKNOWN = "unknown"
+
+
+def price(sku: Resource | None, gpus: int, now: datetime) -> dict[str, Decimal]:
+    """What so many GPUs of a SKU cost an hour, by currency; nothing where no price is in force."""
+    current: dict[str, Decimal] = {}
+    for entry in sku.spec.prices if sku else ():
+        moment = parse_moment(entry.from_)
+        if moment is not None and moment <= now:
+            current = {entry.currency: Decimal(entry.per_gpu_hour) * gpus}
+    return current
+
+
+def price_delta(after: Mapping[str, Decimal], before: Mapping[str, Decimal]) -> Mapping[str, str]:
+    """The change of the hourly price as exact text; no change is no entry."""
+    deltas = {
+        currency: after.get(currency, Decimal(0)) - before.get(currency, Decimal(0))
+        for currency in sorted(after.keys() | before.keys())
+    }
+    return {currency: format(delta, "f") for currency, delta in deltas.items() if delta}
+
+
+def size_of(slots: Iterable[str]) -> str:
+    count = len(tuple(slots))
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"
+
+
+def create_facts(
+    resource: Resource, login: str, placement: Placement, desired: Desired, now: datetime
+) -> Mapping[str, str]:
+    node = desired.get("node", placement.node)
+    if node is not None and node.spec.address == "local":
+        where = f"{node.spec.root.rstrip('/')}/home/{login}"
+    else:
+        where = f"{login}@{node.spec.public_address if node else placement.node}"
+    return {
+        "login": where,
+        "access": _access(resource, desired, now),
+        "until": "open end",
+        "note": "no storage: nothing outlives the release",
+    }
+
+
+def change_facts(resource: Resource, desired: Desired, now: datetime) -> Mapping[str, str]:
+    return {"access": _access(resource, desired, now)}
+
+
+def release_facts(recorded: Recorded, world: World) -> Mapping[str, str]:
+    """Who is hit, what is kept and what is lost."""
+    seen = world.observations.get(recorded.node)
+    facts = seen.facts if seen else None
+    home, scratch = f"/home/{recorded.login}", f"/var/lib/gpuaas/scratch/{recorded.id}"
+    return {
+        "ends": f"sessions: {_count(_sessions(facts, recorded.login))}",
+        "gpu": f"processes: {_count(_processes(facts, recorded, world))}",
+        "kept": "nothing: no storage is attached",
+        "lost": f"home {_bytes(facts, home)}, scratch {_bytes(facts, scratch)}",
+        "order": "revoke > wipe > proof > free",
+    }
+
+
+def unavailable_facts(
+    need: Need, why: Unavailable, position: tuple[int, int], since: str, now: datetime
+) -> Mapping[str, str]:
+    slots = "1 slot" if need.slots == 1 else f"{need.slots} slots on one node"
+    what = slots if need.slots else "a whole node"
+    first_seen = parse_moment(since) if since else None
+    waited = format_age((now - first_seen).total_seconds()) if first_seen else "from now on"
+    rules = " · ".join(f"{number} {rule}" for rule, number in why.refusals.items())
+    facts = {
+        "wants": f"{what}, SKU {need.sku} ({', '.join(need.isolation)}, tenant {need.tenant})",
+        "nodes": f"{sum(why.refusals.values())} nodes: {rules}" if rules else "no nodes",
+        "nearest": why.nearest,
+        "waiting": f"{waited}, position {position[0]} of {position[1]}",
+        "more": f"gpuaas explain {need.ref}",
+    }
+    return {label: text for label, text in facts.items() if text}
+
+
+def held_since(claims: Iterable[Claim], now: datetime) -> str:
+    """How long somebody has held it already."""
+    moments = [moment for claim in claims if (moment := parse_moment(claim.since))]
+    return f"held {format_age((now - min(moments)).total_seconds())}" if moments else ""
+
+
+def summary_of(resource: Resource, now: datetime) -> str:
+    """One fact about a resource without work on hosts."""
+    tell = SUMMARIES.get(resource.ref.kind)
+    return tell(resource, now) if tell else ""
+
+
+def _grant(resource: Resource, now: datetime) -> str:
+    spec = resource.spec
+    may = "may log in" if in_force(resource, now) else "may no longer log in, its time is over,"
+    end = "without end" if spec.expires_at == OPEN_ENDED else f"until {spec.expires_at}"
+    keys = f" (keys: {', '.join(spec.keys)})" if spec.keys else ""
+    return f"{spec.user} {may} to {spec.allocation} {end}{keys}"
+
+
+def _user(resource: Resource, now: datetime) -> str:
+    keys = ", ".join(key.id for key in resource.spec.keys) or "none"
+    return f"{resource.spec.state}, keys: {keys}"
+
+
+def _project(resource: Resource, now: datetime) -> str:
+    spec = resource.spec
+    return f"tenant {spec.tenant}, {len(spec.members)} members, {spec.quota.gpus} GPUs at most"
+
+
+def _node(resource: Resource, now: datetime) -> str:
+    spec = resource.spec
+    return f"{len(spec.slots)} slots of {spec.family}, isolation {spec.isolation}"
+
+
+def _sku(resource: Resource, now: datetime) -> str:
+    spec = resource.spec
+    return f"{spec.slots} slots" if spec.slots else "a whole node"
+
+
+SUMMARIES: Mapping[str, Callable[[Resource, datetime], str]] = MappingProxyType(
+    {"grant": _grant, "user": _user, "project": _project, "node": _node, "sku": _sku}
+)
+
+
+def _access(resource: Resource, desired: Desired, now: datetime) -> str:
+    keys: dict[str, list[str]] = {}
+    for line in key_lines(resource, desired, now):
+        keys.setdefault(line.user, []).append(line.key_id)
+    return ", ".join(f"{user} ({', '.join(ids)})" for user, ids in keys.items()) or "nobody"
+
+
+def _sessions(facts: NodeFacts | None, login: str) -> int | None:
+    if facts is None or facts.sessions is None:
+        return None
+    return facts.sessions.get(login, 0)
+
+
+def _processes(facts: NodeFacts | None, recorded: Recorded, world: World) -> int | None:
+    node = world.recorded.get(Ref("node", "", recorded.node))
+    if facts is None or facts.gpus is None or node is None:
+        return None
+    slots: list[Mapping[str, Any]] = node.normal["spec"]["slots"]
+    uuids = {slot["gpu"]["uuid"] for slot in slots if slot["name"] in recorded.slots}
+    seen = [gpu.processes for gpu in facts.gpus if gpu.uuid in uuids]
+    known = [processes for processes in seen if processes is not None]
+    if len(known) < len(recorded.slots):
+        return None
+    return sum(len(processes) for processes in known)
+
+
+def _count(number: int | None) -> str:
+    return UNKNOWN if number is None else str(number)
+
+
+def _bytes(facts: NodeFacts | None, path: str) -> str:
+    size = facts.sizes.get(path) if facts and facts.sizes is not None else None
+    if size is None:
+        return UNKNOWN
+    for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} B"

@@ -1,0 +1,141 @@
+"""A plan carried out on paper: the World after an apply in which every host did as it was told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from reconciler import shipped
+from reconciler.model.capacity import Claim, ClaimState
+from reconciler.model.desired import Desired, Origin
+from reconciler.model.moment import format_moment
+from reconciler.model.plan import Action, Change, Order, Plan
+from reconciler.model.ref import Ref
+from reconciler.model.world import Recorded, World
+from reconciler.planner.planner import PlanRequest, plan
+from tests.planner.fleet import NOW, desired, world
+
+
+def origins(files: Iterable[str]) -> Mapping[str, Origin]:
+    return {f: Origin(commit="c0ffee", author="Ana", email="ana@corp.example") for f in files}
+
+
+def make_plan(of: Desired, seen: World | None = None, **changes: Any) -> Plan:
+    values = {
+        "desired": of,
+        "world": seen if seen is not None else world(of),
+        "now": NOW,
+        "templates": shipped.templates(),
+        "sign": lambda text: "signed",
+        "origins": origins,
+    }
+    return plan(PlanRequest(**{**values, **changes}))
+
+
+def applied(done: Plan, before: World) -> World:
+    """Everything active is recorded, every claim made, every release proved."""
+    recorded = dict(before.recorded)
+    claims = {claim.id: claim for claim in before.claims}
+    incarnations = dict(before.counters.incarnations)
+    for intent in done.claims:
+        claims[intent.id] = Claim(
+            id=intent.id,
+            allocation_id=intent.allocation_id,
+            ref=intent.ref,
+            node=intent.node,
+            slot=intent.slot,
+            shape=intent.shape,
+            state=ClaimState.HELD,
+            since=format_moment(NOW),
+            tenant=intent.tenant,
+            project=intent.project,
+        )
+    for ref in {intent.ref for intent in done.claims}:
+        incarnations[ref] = incarnations.get(ref, 0) + 1
+    steps = {step.id: step for step in done.steps}
+    for change in done.active:
+        ended = {
+            step.item["id"]
+            for step in map(steps.__getitem__, change.steps)
+            if step.order is Order.RETIRE and change.action in (Action.RELEASE, Action.REPLACE)
+        }
+        claims = {id: c for id, c in claims.items() if c.allocation_id not in ended}
+        if change.action in (Action.RELEASE, Action.FORGET):
+            recorded.pop(change.ref, None)
+            continue
+        former = recorded.pop(change.former, None) if change.former else None
+        if change.former:
+            claims = {
+                id: replace(c, ref=change.ref) if c.ref == change.former else c
+                for id, c in claims.items()
+            }
+        recorded[change.ref] = _recorded(change, former or recorded.get(change.ref), steps)
+    logins = {one.login for one in recorded.values() if one.login}
+    return replace(
+        before,
+        serial=before.serial + 1,
+        recorded=recorded,
+        claims=tuple(claims.values()),
+        counters=replace(
+            before.counters,
+            incarnations=incarnations,
+            logins=before.counters.logins | logins,
+        ),
+        waiting={ref: before.waiting.get(ref, format_moment(NOW)) for ref in done.waiting},
+    )
+
+
+def _recorded(change: Change, before: Recorded | None, steps: Mapping[str, Any]) -> Recorded:
+    facts = dict(before.facts) if before and change.action is not Action.REPLACE else {}
+    for step in map(steps.__getitem__, change.steps):
+        if change.action is not Action.REPLACE or step.order is not Order.RETIRE:
+            facts.update(step.expected)
+    place = change.placement
+    return Recorded(
+        ref=change.ref,
+        normal=change.normal or {},
+        digest=change.digest,
+        file=change.file,
+        commit=change.origin.commit,
+        protect=change.protect,
+        id=change.allocation_id,
+        login=change.login,
+        node=place.node if place else "",
+        slots=place.slots if place else (),
+        shape=place.shape if place else None,
+        basis=change.basis or (before.basis if before else ""),
+        facts=facts,
+    )
+
+
+def settled(documents: Iterable[Mapping[str, Any]], **changes: Any) -> World:
+    """The World once these documents are applied; nothing of them may be blocked."""
+    wanted = desired(documents)
+    first = world(wanted, **changes)
+    made = make_plan(wanted, first)
+    assert [c.problem for c in made.changes if c.problem] == []
+    return applied(made, first)
+
+
+def told(made: Plan) -> list[str]:
+    """The plan in short: `create allocation/vision/a gpu01/s0`, `blocked … sku_unavailable`."""
+    return [_told(change) for change in made.changes]
+
+
+def _told(change: Change) -> str:
+    words = [change.action.value, str(change.ref)]
+    if change.problem:
+        words.append(change.problem.code)
+    elif change.placement and change.action in (Action.CREATE, Action.REPLACE):
+        words.append(f"{change.placement.node}/{','.join(change.placement.slots)}")
+    return " ".join(words)
+
+
+def line(made: Plan, ref: str) -> Change:
+    (found,) = [c for c in made.changes if str(c.ref) == ref]
+    return found
+
+
+def allocation_ref(name: str, project: str = "vision") -> Ref:
+    return Ref("allocation", project, name)
