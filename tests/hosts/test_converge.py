@@ -246,6 +246,7 @@ def test_a_file_that_cannot_be_removed_is_named(provided: Path) -> None:
     finally:
         subprocess.run(["chattr", "-i", stuck], check=True)
     assert receipt["problem"]["code"] == "path_not_removed"
+    assert receipt["problem"]["message"] == f"{HOME}: stuck: Operation not permitted"
     assert not receipt["ok"] and receipt["changed"]
     assert stuck.exists()
 

@@ -83,7 +83,9 @@ def _enter(folder: int, part: str, path: str, make: bool) -> Optional[int]:
         if not make:
             return None
     except OSError as error:
-        raise Refusal("path_unsafe", f"{path}: {part} is no folder: {error.strerror}") from error
+        raise Refusal(
+            "path_unsafe", f"{path}: {part} cannot be entered: {error.strerror}"
+        ) from error
     os.mkdir(part, 0o755, dir_fd=folder)
     made = os.open(part, FOLDER, dir_fd=folder)
     os.fchmod(made, 0o755)

@@ -49,7 +49,8 @@ def remove_folder(tree: Tree, path: str) -> None:
             os.rmdir(name, dir_fd=parent)
             os.fsync(parent)
         except OSError as error:
-            raise _kept(error.filename or path, str(error.strerror)) from error
+            where = f"{error.filename}: " if error.filename else ""
+            raise _kept(path, f"{where}{error.strerror}") from error
 
 
 def _empty(folder: int, path: str, device: int, depth: int) -> None:
