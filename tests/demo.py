@@ -33,7 +33,7 @@ def main() -> int:
     show("init")
     lay_standins()
     show("validate")
-    show("plan")
+    show("plan", "--refresh")
     show("apply", "--auto-approve")
     show("status")
     show("plan", "--detailed-exitcode")
