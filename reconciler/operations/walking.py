@@ -142,8 +142,15 @@ class Walk:
         return tuple(
             proof
             for node, steps in sorted(by_node.items())
-            for proof in prove(claims, steps, seen.get(node), at)
+            for proof in prove(claims, steps, seen.get(node), at, self._devices(node))
         )
+
+    def _devices(self, node: str) -> dict[str, str]:
+        """The node's slots and the UUIDs of their GPUs: under a claim these stay as recorded."""
+        ref = Ref("node", "", node)
+        source = self.world.recorded.get(ref) or self.desired.resources.get(ref)
+        slots = source.normal["spec"]["slots"] if source else ()
+        return {slot["name"]: slot["gpu"]["uuid"] for slot in slots}
 
     def _settle(
         self, refs: Collection[Ref], proofs: Sequence[Proof]
