@@ -17,6 +17,7 @@ from reconciler.operations.planning import PlanOptions, plan_from
 from reconciler.operations.saving import read_plan
 from reconciler.operations.walking import Walk
 from reconciler.operations.wiring import Fleet, without_collector
+from reconciler.store.history import plan_used_at
 from reconciler.store.journal import Journal
 
 Ask = Callable[[Plan], bool]
@@ -103,12 +104,13 @@ def _plan_to_show(fleet: Fleet, options: ApplyOptions) -> Plan:
         return plan
     plan = read_plan(options.plan_file)
     with fleet.reading() as database:
-        if database.plan_used(plan.fingerprint):
-            raise refuse(
-                "plan_used",
-                f"the plan {plan.fingerprint[7:15]} was applied before",
-                "make a new one: gpuaas plan --save FILE",
-            )
+        used_at = plan_used_at(database, plan.fingerprint)
+    if used_at:
+        raise refuse(
+            "plan_used",
+            f"the plan {plan.fingerprint[7:15]} was applied on {used_at}",
+            "make a new one: gpuaas plan --save FILE",
+        )
     risky = [c for c in plan.active if _above(c.risk, options.approve)]
     if risky:
         raise refuse(

@@ -36,7 +36,7 @@ def state_backup(folder: Path | None, file: Path) -> None:
 def state_restore(folder: Path | None, file: Path) -> Path | None:
     """Put a checked copy in place; where the state before it was kept, None if there was none."""
     fleet = open_fleet(folder)
-    return stored.restore(fleet.database_file, file, fleet.now())
+    return stored.restore(fleet.database_file, file, actor=fleet.actor, now=fleet.now())
 
 
 def state_unlock(folder: Path | None) -> str:
