@@ -63,16 +63,22 @@ class Placer:
         )
 
     def explain(self, need: Need) -> tuple[Candidate, ...]:
-        """Every node as it stands now: those that fit, best first, then the others by name."""
+        """Every node as it stands now: those that fit, best first, then the others by name.
+
+        One that has too few free slots shows those that it has.
+        """
         fitting, refused = [], []
         for number, offer in enumerate(self.offers):
             verdict = judge(offer, self._held[number], need)
+            names, kind = self._names[number], self._layouts[number]
             if verdict.rule:
-                refused.append(Candidate(node=offer.name, rule=verdict.rule, detail=verdict.detail))
+                free = tuple(name for at, name in enumerate(names) if verdict.usable >> at & 1)
+                why, detail = verdict.rule, verdict.detail
+                refused.append(Candidate(node=offer.name, slots=free, rule=why, detail=detail))
                 continue
-            choice = self._layouts[number].choose(verdict.usable, need.slots)
-            score = self._layouts[number].profile(verdict.usable).scores[need.slots]
-            slots = tuple(self._names[number][at] for at in choice.positions)
+            choice = kind.choose(verdict.usable, need.slots)
+            score = kind.profile(verdict.usable).scores[need.slots]
+            slots = tuple(names[at] for at in choice.positions)
             fitting.append(Candidate(node=offer.name, slots=slots, score=score or ()))
         return (*sorted(fitting, key=lambda one: (one.score, one.node)), *refused)
 
