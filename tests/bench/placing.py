@@ -118,7 +118,7 @@ def claim_durably(work: Path, made: Plan) -> float:
     """Seconds to write the run's claims and open steps, one transaction a wave, synced to disk."""
     path = work / "claims" / "gpuaas.db"
     actor = Actor(name="bench")
-    Database.create(path, state_id=fleet.STATE_ID, now=fleet.NOW, actor=actor)
+    Database.create(path, state_id=fleet.STATE_ID, now=fleet.NOW)
     with Database.open(path, write=True) as database:
         journal = Journal(database, actor, lambda: fleet.NOW)
         run = journal.begin_run(made)

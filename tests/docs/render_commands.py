@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def _exit_codes() -> Iterator[str]:
 
 def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     yield f"## {context.command_path}\n"
-    yield f"{command.help or ''}\n".replace("\b\n", "")
+    yield f"{inspect.cleandoc(command.help or '')}\n"
     if names := [alias for alias, name in ALIASES.items() if name == command.name]:
         yield f"Also: {', '.join(f'`gpuaas {name}`' for name in names)}.\n"
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
@@ -66,7 +67,9 @@ def _options(context: click.Context) -> Iterator[str]:
     records = [
         record
         for parameter in context.command.get_params(context)
-        if (record := parameter.get_help_record(context)) is not None and "--help" not in record[0]
+        if isinstance(parameter, click.Option)
+        and (record := parameter.get_help_record(context)) is not None
+        and "--help" not in record[0]
     ]
     if records:
         yield "| option | meaning |"
