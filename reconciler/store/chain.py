@@ -58,6 +58,8 @@ def verify(connection: sqlite3.Connection, last: int | None = None) -> str:
         before = _digest(before, row)
         if before != digest:
             return f"event {expected} is not what was written then"
+    if expected != end:
+        return f"event {expected + 1} is missing"
     return "" if expected else "there is not one event"
 
 

@@ -80,13 +80,12 @@ def _step(number: int, text: str) -> Any:
 def statements(text: str) -> Iterator[str]:
     """The statements of a script; `executescript` would commit the transaction around it."""
     statement = ""
-    for line in text.splitlines(keepends=True):
-        statement += line
+    for piece in text.split(";")[:-1]:
+        statement += piece + ";"
+        # Not at a `;` within a trigger, a text or a comment.
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
-    if statement.strip():
-        yield statement
 
 
 def objects(connection: sqlite3.Connection) -> Mapping[tuple[str, str], str]:

@@ -59,13 +59,13 @@ WHEN OLD.state = 'freed'
 BEGIN SELECT RAISE(ABORT, 'a freed claim never changes again'); END;
 
 CREATE TRIGGER claim_is_freed_from_a_release BEFORE UPDATE ON claim
-WHEN NEW.state = 'freed' AND OLD.state NOT IN ('releasing', 'cleanup_blocked')
+WHEN NEW.state = 'freed' AND OLD.state = 'held'
 BEGIN SELECT RAISE(ABORT, 'a claim is released before it is freed'); END;
 
 -- Recorded after the claim, for the same allocation and place: an older proof, or that of a
 -- neighbour, says nothing about what this tenant left behind.
 CREATE TRIGGER claim_is_freed_by_proof BEFORE UPDATE ON claim
-WHEN NEW.state = 'freed' AND (NEW.proof IS NULL) = (NEW.override IS NULL)
+WHEN OLD.state <> 'freed' AND NEW.state = 'freed' AND (NEW.proof IS NULL) = (NEW.override IS NULL)
   OR NEW.state = 'freed' AND NEW.proof IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM proof WHERE id = NEW.proof AND passed = 1
       AND allocation_id = OLD.allocation_id AND node = OLD.node AND slot IS OLD.slot
