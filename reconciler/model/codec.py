@@ -27,10 +27,13 @@ def camel(name: str) -> str:
 
 
 SPELLING = {"gib": "GiB", "mib": "MiB"}
+_PLAIN = frozenset({str, int, bool, float, type(None)})
 
 
 def encode(value: Any) -> Any:
     """Plain JSON values; fields that are None are left out, as they stand for *not stated*."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Ref):
         return str(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

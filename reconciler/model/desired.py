@@ -46,6 +46,11 @@ class Desired:
     ignored: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
 
+    def is_broken(self, file: str) -> bool:
+        """Whether `file`, or a folder it lies in, could not be read: its content is unknown."""
+        parts = file.split("/")
+        return any("/".join(parts[:end]) in self.broken for end in range(1, len(parts) + 1))
+
     def get(self, kind: str, name: str, project: str = "") -> Resource | None:
         return self.resources.get(Ref(kind, project, name))
 

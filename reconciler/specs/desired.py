@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from reconciler.model.canonical import text_digest
+from reconciler.model.canonical import canonical, digest, text_digest
+from reconciler.model.codec import decode, encode
 from reconciler.model.desired import Desired, Revision
 from reconciler.model.document import DocumentCache
 from reconciler.model.problem import Problem, ProblemError, Severity, in_order
@@ -21,8 +23,8 @@ from reconciler.specs.library import (
     read_spec,
     revision,
 )
-from reconciler.specs.linking import Linked, link
-from reconciler.specs.loading import load
+from reconciler.specs.linking import Linked, Verdict, link
+from reconciler.specs.loading import Loaded, load, version
 from reconciler.specs.text import with_text
 
 
@@ -39,8 +41,8 @@ def load_desired(
     """
     listing = list_specs(settings) if paths is None else _listing_of(settings, paths)
     loaded = load(listing, schemas, cache)
-    linked = link(settings, loaded)
-    found = locate(settings, (*loaded.problems, *linked.problems))
+    linked = _linked(settings, loaded, schemas, cache)
+    found = (*locate(settings, loaded.problems), *linked.problems)
     if paths is not None:
         found = _below(found, [file_name(settings, path) for path in paths])
     elif not (loaded.resources or loaded.frozen or loaded.broken):
@@ -56,6 +58,26 @@ def load_desired(
         ignored=frozenset(listing.ignored),
         problems=in_order((*found, *doubts)),
     )
+
+
+def _linked(
+    settings: Settings, loaded: Loaded, schemas: Mapping[str, str], cache: DocumentCache
+) -> Linked:
+    """What linking finds depends on nothing but settings and files, so it is remembered by these.
+
+    Only for files that all could be read whole: then the digests of their content say everything.
+    """
+    sound = not (loaded.broken or loaded.frozen)
+    space = f"links {version(schemas)}"
+    key = digest([encode(settings), sorted(loaded.content.items())]) if sound else ""
+    if sound and (row := cache.get_many(space, {key}).get(key)):
+        return decode(Verdict, json.loads(row)).applied_to(loaded)
+    linked = link(settings, loaded)
+    linked = replace(linked, problems=locate(settings, linked.problems))
+    if sound:
+        verdict = Verdict(frozen=tuple(sorted(linked.frozen)), problems=linked.problems)
+        cache.put_many(space, {key: canonical(encode(verdict))})
+    return linked
 
 
 def locate(settings: Settings, problems: Iterable[Problem]) -> tuple[Problem, ...]:

@@ -30,6 +30,21 @@ class Linked:
     problems: tuple[Problem, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What linking found, without the resources: the form in which it is remembered."""
+
+    frozen: tuple[Ref, ...]
+    problems: tuple[Problem, ...]
+
+    def applied_to(self, loaded: Loaded) -> Linked:
+        """The same files linked again, without looking."""
+        frozen = frozenset(self.frozen)
+        sound = {one.ref: one for one in loaded.resources if one.ref not in frozen}
+        resources = dict(sorted(sound.items()))
+        return Linked(resources=resources, frozen=frozen, problems=self.problems)
+
+
 def link(settings: Settings, loaded: Loaded) -> Linked:
     """Everything that only shows when all documents are in hand."""
     problems: list[Problem] = []

@@ -52,7 +52,7 @@ class Loaded:
 def load(listing: Listing, schemas: Mapping[str, str], cache: DocumentCache) -> Loaded:
     """What the files of the listing say, and what could not be listed in the first place."""
     loaded = Loaded(problems=list(listing.problems), broken=set(listing.broken))
-    space = f"documents {_version(schemas)}"
+    space = f"documents {version(schemas)}"
     stamps = cache.stamps()
     known = {
         file.name: stamps[file.name][1]
@@ -177,6 +177,6 @@ def _restored(file: str, row: str) -> list[Resource]:
     return [restore(file, stored) for stored in json.loads(row)]
 
 
-def _version(schemas: Mapping[str, str]) -> str:
-    """What else a row depends on: this program and the schemas."""
+def version(schemas: Mapping[str, str]) -> str:
+    """What every remembered row depends on besides the files: this program and the schemas."""
     return text_digest(program_digest() + canonical(dict(schemas)))

@@ -46,7 +46,10 @@ def test_a_link_out_of_the_tree_is_refused_unread(fleet: Fleet, tmp_path: Path) 
     problems = fleet.problems()
     assert [p.code for p in problems] == ["file_outside_tree"] * 3
     assert SECRET not in repr(problems)
-    assert fleet.load().broken == {"specs/a.yaml", "specs/b.yaml", "specs/folder"}
+    desired = fleet.load()
+    assert desired.broken == {"specs/a.yaml", "specs/b.yaml", "specs/folder"}
+    assert desired.is_broken("specs/folder/deep/x.yaml")
+    assert not desired.is_broken("specs/folders.yaml")
 
 
 def test_looping_links_end_the_walk(fleet: Fleet) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from reconciler.model.document import FileStamp
-from reconciler.specs import loading
+from reconciler.specs import desired, loading
 from tests.specs.small_fleet import Fleet, allocation
 
 
@@ -158,3 +158,21 @@ def test_helpers_say_the_same(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> 
     cache = Memory()
     assert fleet.load(cache) == alone
     assert fleet.load(cache) == alone
+
+
+def test_what_linking_found_is_remembered(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a kind is asked again about files that are as they were – until one of them is not."""
+    cache = Memory()
+    fleet.write("x.yaml", allocation("x").replace("owner: ana", "owner: anna"))
+    first = fleet.load(cache)
+    asked: list[object] = []
+    link = desired.link
+    monkeypatch.setattr(desired, "link", lambda *given: asked.append(given) or link(*given))
+    assert fleet.load(cache) == first
+    assert "dangling_reference" in {problem.code for problem in first.problems}
+    assert asked == []
+    (fleet.folder / "gpuaas.yaml").write_text("operators: [bo]\n")
+    fleet.load(cache)
+    fleet.write("x.yaml", allocation("x"))
+    assert not [problem for problem in fleet.load(cache).problems if problem.is_error]
+    assert len(asked) == 2
