@@ -42,8 +42,8 @@ class SqliteCache:
         def read(connection: sqlite3.Connection) -> None:
             for some in _batches(keys):
                 rows = connection.execute(
-                    "SELECT key, text FROM json_each(?) CROSS JOIN text"
-                    " WHERE space = ? AND key = value",
+                    "SELECT text.key, text.text FROM json_each(?) AS wanted CROSS JOIN text"
+                    " WHERE space = ? AND text.key = wanted.value",
                     (json.dumps(some), space),
                 )
                 found.update(rows)
