@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 GPUAAS = Path(sys.executable).with_name("gpuaas")
 
 NEXT = """
-What you saw: specs became allocations, each with a login, its keys, and GPUs of one NUMA node.
+What you saw: specs became allocations, each with a login, its keys and GPUs that lie together.
 What to try next, with .venv/bin on your PATH:
 
   gpuaas explain vision/train              why it was placed where it was
@@ -29,33 +29,38 @@ What to try next, with .venv/bin on your PATH:
 """
 
 
-def main() -> int:
-    show("init")
-    lay_standins()
-    show("validate")
-    show("plan", "--refresh")
-    show("apply", "--auto-approve")
-    show("status")
-    show("plan", "--detailed-exitcode")
+COMMANDS = (
+    ("validate",),
+    ("plan", "--refresh"),
+    ("apply", "--auto-approve"),
+    ("status",),
+    ("plan", "--detailed-exitcode"),
+)
+
+
+def main(folder: Path) -> None:
+    """Walk the fleet in `folder`; done before, it only shows that there is nothing left to do."""
+    show(folder, "init")
+    lay_standins(folder)
+    for words in COMMANDS:
+        show(folder, *words)
     print(NEXT)
-    return 0
 
 
-def show(*words: str) -> None:
+def show(folder: Path, *words: str) -> None:
     """Run a command as the user would; anything but success ends the demo."""
     print(f"\n$ gpuaas {' '.join(words)}", flush=True)
-    code = subprocess.run([GPUAAS, *words], cwd=ROOT, check=False).returncode
+    code = subprocess.run([GPUAAS, *words], cwd=folder, check=False).returncode
     if code:
         sys.exit(f"\ngpuaas {words[0]} ended with {code}; nothing of the demo after it was run")
 
 
-def lay_standins() -> None:
+def lay_standins(folder: Path) -> None:
     """What a real fleet has in its racks."""
-    fleet = open_fleet(ROOT)
-    for node in fleet.desired().of("node"):
-        lay(ROOT / node.spec.root, node, shipped.templates())
-        print(f"+ laid  {node.spec.root}/  (a stand-in: {len(node.spec.slots)} GPUs on paper)")
+    for node in open_fleet(folder).desired().of("node"):
+        lay(folder / node.spec.root, node, shipped.templates())
+        print(f"+ laid {node.spec.root}/, a stand-in of {len(node.spec.slots)} GPUs")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(ROOT)
