@@ -6,9 +6,13 @@ import time
 import tracemalloc
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from reconciler.model.problem import Problem
 from reconciler.specs.documents import Parsed, read_documents
+from reconciler.specs.text import split_lines
 
 
 def read(text: str | bytes) -> Parsed:
@@ -230,3 +234,33 @@ def test_places_lead_to_keys_and_values() -> None:
     assert place("spec", "keys", "laptop", "at") == (5, 11, "spec.keys[0].at")
     assert place("spec", "nothing", "here") == (2, 1, "spec.nothing.here")
     assert place() == (1, 1, "")
+
+
+@given(
+    st.binary(max_size=60)
+    | st.text(alphabet=" \n-:[]{}&*!|>'\"#?,a1~\t%<=@\ufeff\x85", max_size=80).map(str.encode)
+)
+@settings(max_examples=400, deadline=None)
+def test_no_bytes_break_the_reader(content: bytes) -> None:
+    """F-PAR-09: whatever is in a file, there is an answer, and every problem has a place."""
+    parsed = read_documents("a.yaml", content)
+    lines = len(split_lines(content))
+    for problem in parsed.problems:
+        assert problem.source and problem.hint
+        assert 1 <= problem.source.line <= lines + 1 and problem.source.column >= 1
+    assert parsed.complete or parsed.problems
+
+
+_PLAIN = st.from_regex(r"[a-m][a-m0-9]{0,6}", fullmatch=True)
+_TREES = st.recursive(
+    _PLAIN | st.integers(-(10**14), 10**14) | st.booleans(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_PLAIN, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(_PLAIN, _TREES, min_size=1, max_size=5), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_what_another_writer_wrote_is_read_as_it_was_meant(tree: object, flow: bool) -> None:
+    text = yaml.safe_dump(tree, default_flow_style=flow)
+    assert values(text) == [tree]
