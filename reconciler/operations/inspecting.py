@@ -120,7 +120,7 @@ def show(fleet: Fleet, ref_text: str) -> Shown:
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
         recorded = world.recorded.get(ref)
-        found = events(fleet, str(ref))
+        found = history.events(database, str(ref), limit=LAST_EVENTS)
         steps = history.steps(database, str(ref))
         proofs = history.proofs(database, str(ref))
     resource = fleet.desired().resources.get(ref)
@@ -137,7 +137,7 @@ def show(fleet: Fleet, ref_text: str) -> Shown:
         facts=_facts(recorded, world),
         claims=tuple(encode(claim) for claim in world.claims if claim.ref == ref),
         proofs=proofs,
-        events=found[-LAST_EVENTS:],
+        events=found,
         file=file,
         line=resource.line if resource else 0,
         commit=origin.commit if origin else "",

@@ -13,10 +13,11 @@ from reconciler.model.plan import Plan, Risk
 from reconciler.model.problem import refuse
 from reconciler.model.world import World
 from reconciler.operations import observing
+from reconciler.operations.remembering import input_key, recall, remember
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner import planner
 from reconciler.specs.library import origins
-from reconciler.store.snapshot import read_world
+from reconciler.store.snapshot import read_stamp, read_world
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +33,16 @@ def make_plan(fleet: Fleet, options: PlanOptions) -> Plan:
     """What would change and why. Writes nothing, except that `refresh` keeps what hosts said."""
     if options.refresh:
         observing.refresh(fleet)
-    with without_collector():
-        with fleet.reading() as database:
-            world = read_world(database)
-        return plan_from(fleet, fleet.desired(), world, options)
+    whole = not options.only and options.hold_above is None
+    with without_collector(), fleet.cache() as cache, fleet.reading() as database:
+        key = input_key(fleet, read_stamp(database)) if whole else ""
+        remembered = recall(cache, key, fleet.now())
+        if remembered is not None:
+            return remembered
+        world = read_world(database)
+        plan = plan_from(fleet, fleet.desired(), world, options)
+        remember(cache, key, plan)
+        return plan
 
 
 def plan_from(fleet: Fleet, desired: Desired, world: World, options: PlanOptions) -> Plan:

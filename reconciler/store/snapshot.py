@@ -103,6 +103,16 @@ def read_serial(database: Database) -> tuple[str, int]:
         return _state_id(connection), _serial(connection)
 
 
+def read_stamp(database: Database) -> str:
+    """Text that stays only as long as everything that a plan reads stays."""
+    with database.snapshot() as connection:
+        parts = connection.execute(
+            "SELECT (SELECT state_id FROM state), (SELECT max(sequence) FROM event),"
+            " (SELECT count(*) || max(at) || min(at) FROM observation)"
+        ).fetchone()
+    return "/".join(map(str, parts))
+
+
 def read_digests(database: Database) -> Mapping[Ref, tuple[str, str]]:
     """(digest, basis) of every resource, from an index alone."""
     with database.snapshot() as connection, _without_collector():
