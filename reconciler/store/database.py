@@ -89,21 +89,18 @@ class Database:
         with wording(path):
             if not opening.anywhere:
                 check_place(path.parent, opening.mounts)
-            doubtful = write or has_log(path)
-            connection = connect(path, write=write)
-        try:
-            with wording(path):
-                _check_identity(connection, path)
-                _check_version(connection, path, opening, write=write)
-                if doubtful:
-                    _check_soundness(connection, path)
-                if write:
-                    _upgrade(connection, path, opening.schema or shipped_schema())
-                    set_modes(connection, path)
-        except BaseException:
-            connection.close()
-            raise
-        return cls(path, connection, writable=write)
+            # Closing a connection that may write would merge the log of a crash, or of another
+            # database, into the file: everything is looked at before there is one.
+            reader = connect(path, write=False)
+            try:
+                _examine(reader, path, opening, write=write)
+            except BaseException:
+                reader.close()
+                raise
+            if not write:
+                return cls(path, reader, writable=False)
+            reader.close()
+            return cls(path, _connect_to_write(path, opening), writable=True)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -187,6 +184,27 @@ def _refuse_wrong_file(path: Path) -> None:
             f"{path} is no SQLite database",
             "if it was the state: `gpuaas state restore FILE` from a backup",
         )
+
+
+def _examine(connection: sqlite3.Connection, path: Path, opening: Opening, *, write: bool) -> None:
+    _check_identity(connection, path)
+    _check_version(connection, path, opening, write=write)
+    if write or has_log(path):
+        _check_soundness(connection, path)
+
+
+def _connect_to_write(path: Path, opening: Opening) -> sqlite3.Connection:
+    connection = connect(path, write=True)
+    try:
+        # SQLite opens a protected file for reading alone, and would say so much later.
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+        _upgrade(connection, path, opening.schema or shipped_schema())
+        set_modes(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _check_identity(connection: sqlite3.Connection, path: Path) -> None:

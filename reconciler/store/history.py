@@ -1,84 +1,102 @@
-"""History, read: events, runs, steps and proofs, for people; planning never looks here."""
+"""History: what happened, for people. Nothing here is ever read by planning."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from reconciler.model.event import Event, EventType
+from reconciler.model.lifecycle import RunState
 from reconciler.store.database import Database
 
-_EVENTS = (
-    'SELECT sequence, at, type, actor, ref, "commit", before, after, reason, run, digest'
-    " FROM event WHERE sequence > :after AND (:ref = '' OR ref = :ref)"
-    " ORDER BY sequence"
-)
-_RUNS = (
-    'SELECT id, state, started, ended, actor, "commit", problem FROM run'
-    " ORDER BY number DESC LIMIT ?"
-)
-_STEPS = (
-    "SELECT run, verb, node, state, started, finished, changed, problem, message FROM step"
-    " WHERE ref = ? ORDER BY run DESC, wave DESC, id LIMIT ?"
-)
-_PROOFS = (
-    "SELECT proof.id, proof.node, proof.slot, proof.at, proof.passed, proof.source, proof.checks"
-    " FROM proof WHERE allocation_id IN (SELECT allocation_id FROM claim WHERE ref = ?)"
-    " ORDER BY proof.at DESC, proof.id LIMIT ?"
-)
-LAST = 50
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
+    """One run of one plan, as far as it came; `ended` is empty while it runs."""
+
     id: str
-    state: str
-    started: str
-    ended: str
     actor: str
     commit: str
+    fingerprint: str
+    state: RunState
+    started: str
+    progress: str
+    ended: str
     problem: str
 
 
-def events(database: Database, ref: str = "", after: int = 0) -> tuple[Event, ...]:
-    """Events after the sequence number `after`, oldest first; of one ref, or of all."""
+def events(
+    database: Database, ref: str = "", after: int = 0, limit: int | None = None
+) -> tuple[Event, ...]:
+    """Events after a sequence number, oldest first; of one ref, or all. `limit` keeps the last."""
+    query = (
+        'SELECT sequence, at, type, actor, ref, "commit", before, after, reason, run, digest'
+        " FROM event WHERE sequence > ? AND (? = '' OR ref = ?) ORDER BY sequence DESC LIMIT ?"
+    )
     with database.snapshot() as connection:
-        rows = connection.execute(_EVENTS, {"after": after, "ref": ref}).fetchall()
-    return tuple(_event(row) for row in rows)
+        rows = connection.execute(query, (after, ref, ref, -1 if limit is None else limit))
+        return tuple(_event(row) for row in reversed(rows.fetchall()))
 
 
-def runs(database: Database, last: int = LAST) -> tuple[Run, ...]:
-    """The newest runs first."""
+def runs(database: Database, limit: int = -1) -> tuple[Run, ...]:
+    """The last runs, newest first."""
+    query = (
+        'SELECT id, actor, "commit", fingerprint, state, started, progress, ended, problem'
+        " FROM run ORDER BY number DESC LIMIT ?"
+    )
     with database.snapshot() as connection:
         return tuple(
             Run(
-                id=id_,
-                state=state,
-                started=started,
-                ended=ended,
-                actor=actor,
-                commit=commit,
-                problem=problem,
+                id=row[0],
+                actor=row[1],
+                commit=row[2],
+                fingerprint=row[3],
+                state=RunState(row[4]),
+                started=row[5],
+                progress=row[6],
+                ended=row[7],
+                problem=row[8],
             )
-            for id_, state, started, ended, actor, commit, problem in connection.execute(
-                _RUNS, (last,)
-            )
+            for row in connection.execute(query, (limit,))
         )
 
 
-def steps(database: Database, ref: str, last: int = LAST) -> tuple[Mapping[str, Any], ...]:
-    """What was asked of hosts for a ref, and what came of it; the newest first."""
-    return _mappings(database, _STEPS, (ref, last))
+def steps(database: Database, ref: str) -> tuple[Row, ...]:
+    """What hosts were asked for this ref, oldest first."""
+    return _rows(
+        database,
+        "SELECT run, wave, verb, node, state, started, finished, changed, problem, message, log"
+        " FROM step WHERE ref = ? ORDER BY run, wave, id",
+        ref,
+    )
 
 
-def proofs(database: Database, ref: str, last: int = LAST) -> tuple[Mapping[str, Any], ...]:
-    """The proofs over the slots that a ref has held; the newest first."""
+def proofs(database: Database, ref: str) -> tuple[Row, ...]:
+    """Every proof over a claim of this ref, oldest first, with the claim it freed, if any."""
+    rows = _rows(
+        database,
+        "SELECT proof.id, allocation_id, node, slot, at, source, passed, checks,"
+        " coalesce((SELECT claim.id FROM claim WHERE claim.proof = proof.id), '') AS freed"
+        " FROM proof WHERE allocation_id IN (SELECT allocation_id FROM claim WHERE ref = ?)"
+        " ORDER BY event",
+        ref,
+    )
     return tuple(
-        {**row, "passed": bool(row["passed"]), "checks": json.loads(row["checks"])}
-        for row in _mappings(database, _PROOFS, (ref, last))
+        {**row, "passed": bool(row["passed"]), "checks": json.loads(row["checks"])} for row in rows
+    )
+
+
+def usage(database: Database, ref: str) -> tuple[Row, ...]:
+    """The billing records of this ref, oldest first."""
+    return _rows(
+        database,
+        "SELECT allocation_id, started, ended, tenant, project, node, shape, gpus,"
+        " price_per_gpu_hour, currency FROM usage_record WHERE ref = ? ORDER BY started",
+        ref,
     )
 
 
@@ -88,30 +106,39 @@ def plan_used_at(database: Database, fingerprint: str) -> str:
         row = connection.execute(
             "SELECT used_at FROM plan WHERE fingerprint = ?", (fingerprint,)
         ).fetchone()
-    return str(row[0]) if row else ""
+        return row[0] if row else ""
 
 
-def _mappings(
-    database: Database, query: str, arguments: Sequence[Any]
-) -> tuple[Mapping[str, Any], ...]:
+def projected(database: Database, view: str) -> tuple[Row, ...]:
+    """The rows of a projected view, `allocation`, `slot` or `node`."""
+    return _rows(database, f"SELECT * FROM {PROJECTED[view]}")
+
+
+PROJECTED: Mapping[str, str] = {
+    "allocation": "projected_allocation ORDER BY ref",
+    "slot": "projected_slot ORDER BY node, slot",
+    "node": "projected_node ORDER BY node",
+}
+
+
+def _rows(database: Database, query: str, *values: str) -> tuple[Row, ...]:
     with database.snapshot() as connection:
-        cursor = connection.cursor()
-        cursor.row_factory = sqlite3.Row
-        return tuple(dict(row) for row in cursor.execute(query, arguments))
+        cursor = connection.execute(query, values)
+        names = [column[0] for column in cursor.description]
+        return tuple(dict(zip(names, row, strict=True)) for row in cursor)
 
 
-def _event(row: Sequence[Any]) -> Event:
-    sequence, at, type_, actor, ref, commit, before, after, reason, run, digest = row
+def _event(row: Any) -> Event:
     return Event(
-        sequence=sequence,
-        at=at,
-        type=EventType(type_),
-        actor=actor,
-        ref=ref,
-        commit=commit,
-        before=None if before is None else json.loads(before),
-        after=None if after is None else json.loads(after),
-        reason=reason,
-        run=run,
-        digest=digest,
+        sequence=row[0],
+        at=row[1],
+        type=EventType(row[2]),
+        actor=row[3],
+        ref=row[4],
+        commit=row[5],
+        before=json.loads(row[6]) if row[6] is not None else None,
+        after=json.loads(row[7]) if row[7] is not None else None,
+        reason=row[8],
+        run=row[9],
+        digest=row[10],
     )
