@@ -35,10 +35,8 @@ class Limits:
         desired: Desired,
         claims: Iterable[Claim],
         sizes: Mapping[str, int],
-        absent: Mapping[Ref, Problem],
     ) -> None:
         self.desired = desired
-        self.absent = absent
         self.gpus: Counter[str] = Counter()
         self.allocations: Counter[str] = Counter()
         counted: set[str] = set()
@@ -57,28 +55,24 @@ class Limits:
         self.allocations[request.need.project] += 1
 
 
-def is_operator(origin: Origin, desired: Desired) -> bool:
-    """Whether the one who wrote it last is an operator; someone unknown is none."""
-    return any(
-        user.ref.name in desired.settings.operators
-        and (
-            (origin.email in user.spec.emails)
-            if origin.commit
-            else (origin.author in user.spec.os_logins)
-        )
-        for user in desired.of("user")
-    )
-
-
-def _needs_something_absent(request: Request, limits: Limits) -> Problem | None:
-    """What it refers to is itself refused, and so is nowhere yet."""
-    resource = request.resource
+def absence(resource: Resource, absent: Mapping[Ref, Problem]) -> Problem | None:
+    """What it refers to is itself refused, and so is nowhere yet; for the same reason."""
     for reference in KINDS[resource.ref.kind].refs(resource):
-        cause = limits.absent.get(reference.ref)
+        cause = absent.get(reference.ref)
         if cause is not None:
             message = f"it needs {reference.ref}, which is blocked: {cause.message}"
-            return _problem(request, cause.code, message, cause.hint)
+            return _problem(resource, cause.code, message, cause.hint)
     return None
+
+
+def is_operator(origin: Origin, desired: Desired) -> bool:
+    """Whether the one who wrote it last is an operator; someone unknown is none."""
+    operators = (desired.get("user", name) for name in desired.settings.operators)
+    return any(
+        origin.email in user.spec.emails if origin.commit else origin.author in user.spec.os_logins
+        for user in operators
+        if user is not None
+    )
 
 
 def _not_entitled(request: Request, limits: Limits) -> Problem | None:
@@ -88,7 +82,7 @@ def _not_entitled(request: Request, limits: Limits) -> Problem | None:
         return None
     message = f"project {request.need.project} is not entitled to SKU {request.need.sku}"
     hint = f"entitled: {', '.join(entitled) or 'nothing'}; an operator entitles"
-    return _problem(request, "not_entitled", message, hint)
+    return _problem(request.resource, "not_entitled", message, hint)
 
 
 def _sku_deprecated(request: Request, limits: Limits) -> Problem | None:
@@ -96,7 +90,7 @@ def _sku_deprecated(request: Request, limits: Limits) -> Problem | None:
     if sku is None or sku.spec.state != "deprecated":
         return None
     message = f"SKU {request.need.sku} takes no new allocations"
-    return _problem(request, "sku_deprecated", message, "take another SKU")
+    return _problem(request.resource, "sku_deprecated", message, "take another SKU")
 
 
 def _operator_only(request: Request, limits: Limits) -> Problem | None:
@@ -104,7 +98,9 @@ def _operator_only(request: Request, limits: Limits) -> Problem | None:
         return None
     who = request.origin.email or request.origin.author or "somebody unknown"
     message = f"only an operator may pin a node, and {who} wrote this"
-    return _problem(request, "operator_only", message, "take spec.node out, or ask an operator")
+    return _problem(
+        request.resource, "operator_only", message, "take spec.node out, or ask an operator"
+    )
 
 
 def _quota_exceeded(request: Request, limits: Limits) -> Problem | None:
@@ -121,12 +117,11 @@ def _quota_exceeded(request: Request, limits: Limits) -> Problem | None:
         if held + more > most:
             message = f"project {name} holds {held} {what}, {more} more would exceed its {most}"
             hint = f"release something, or raise quota in {project.file}"
-            return _problem(request, "quota_exceeded", message, hint)
+            return _problem(request.resource, "quota_exceeded", message, hint)
     return None
 
 
 LIMITS: tuple[Callable[[Request, Limits], Problem | None], ...] = (
-    _needs_something_absent,
     _not_entitled,
     _sku_deprecated,
     _operator_only,
@@ -134,8 +129,7 @@ LIMITS: tuple[Callable[[Request, Limits], Problem | None], ...] = (
 )
 
 
-def _problem(request: Request, code: str, message: str, hint: str) -> Problem:
-    resource = request.resource
+def _problem(resource: Resource, code: str, message: str, hint: str) -> Problem:
     return Problem(
         code=code, message=message, hint=hint, source=resource.source(), ref=str(resource.ref)
     )

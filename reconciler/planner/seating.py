@@ -22,7 +22,7 @@ from reconciler.model.world import World
 from reconciler.planner.capacity import Offer, read_offers
 from reconciler.planner.diff import Difference
 from reconciler.planner.identity import allocation_id, login_for
-from reconciler.planner.limits import Limits, Request
+from reconciler.planner.limits import Limits, Request, absence
 from reconciler.planner.placement import Placer, describe, in_order
 
 
@@ -105,8 +105,8 @@ class _Usher:
         self.slots = {offer.name: tuple(slot.name for slot in offer.slots) for offer in offers}
         self.largest = _largest(offers)
         self.placer = Placer(offers, self.world.claims)
-        absent = {r: p for r, p in seating.refused.items() if r not in self.world.recorded}
-        self.limits = Limits(seating.desired, self.world.claims, self.sizes, absent)
+        self.absent = {r: p for r, p in seating.refused.items() if r not in self.world.recorded}
+        self.limits = Limits(seating.desired, self.world.claims, self.sizes)
         self.groups = groups_of(self.world)
         self.logins = set(self.world.counters.logins)
         self.logins.update(one.login for one in self.world.recorded.values() if one.login)
@@ -133,6 +133,9 @@ class _Usher:
     def _request(self, difference: Difference) -> Request | Unseated:
         resource = difference.resource
         assert resource is not None
+        problem = absence(resource, self.absent)
+        if problem is not None:
+            return Unseated(problem=problem)
         need = KINDS[resource.ref.kind].needs(resource, self.seating.desired)
         if need is None:
             return Unseated(problem=_unreadable(resource))
