@@ -54,7 +54,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(cls: type[T], value: Any) -> T:
-    """Build a `cls` from plain JSON values. Defaults fill what is missing."""
+    """Build a `cls` from plain JSON values. Defaults fill what is missing, or None if it may be."""
     annotation: Any = cls
     result: T = _decoder(annotation)(value)
     return result
@@ -108,9 +108,15 @@ def _decode_ref(value: Any) -> Ref:
 def _dataclass_decoder(cls: type) -> Decoder:
     hints = typing.get_type_hints(cls)
     readers = {key: (name, _decoder(hints[name])) for name, key in _names(cls)}
+    left_out = {
+        field.name: None
+        for field in dataclasses.fields(cls)
+        if field.default is field.default_factory is dataclasses.MISSING
+        and type(None) in typing.get_args(hints[field.name])
+    }
 
     def read(value: Any) -> Any:
-        arguments = {}
+        arguments: dict[str, Any] = dict(left_out)
         for key, item in value.items():
             name, reader = readers[key]
             arguments[name] = item if reader is _same else reader(item)
