@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from reconciler.cli.command import Session
-from reconciler.cli.text import BLANK, Span, Style, line
+from reconciler.cli.text import BLANK, Span, Style, count, line
 from reconciler.cli.views import plan_text
 from reconciler.model.plan import Plan, Risk
 from reconciler.model.problem import refuse
@@ -54,5 +54,5 @@ class Consent:
         if risks[Risk.DESTROYS]:
             what = f"This destroys {risks[Risk.DESTROYS]}. Only `yes` applies this plan:"
             return screen.ask(line(Span(what, Style.BAD))) == "yes"
-        what = f"Apply these {len(plan.active)} changes? [yes/no]"
+        what = f"Apply {count(len(plan.active), 'change')}? [yes/no]"
         return screen.ask(line(what)).lower() in ("y", "yes")

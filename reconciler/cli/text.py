@@ -76,6 +76,11 @@ def cells(text: str) -> int:
     )
 
 
+def count(number: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def pad(text: str, width: int, *, right: bool = False) -> str:
     """`text` filled up with spaces to `width` columns; it is counted as it will be shown."""
     spaces = " " * max(0, width - cells(escape(text)))

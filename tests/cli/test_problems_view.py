@@ -68,5 +68,5 @@ def test_the_line_of_a_secret_is_not_shown() -> None:
 
 def test_count() -> None:
     warning = replace(PROBLEM, severity=Severity.WARNING)
-    assert view.count([PROBLEM, PROBLEM, warning]) == "2 errors, 1 warning"
-    assert view.count([]) == ""
+    assert view.counted([PROBLEM, PROBLEM, warning]) == "2 errors, 1 warning"
+    assert view.counted([]) == ""

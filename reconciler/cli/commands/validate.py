@@ -9,7 +9,7 @@ import click
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import of_problems
-from reconciler.cli.text import BLANK, Line, Span, Style, line
+from reconciler.cli.text import BLANK, Line, Span, Style, count, line
 from reconciler.cli.views import problems as problems_view
 from reconciler.operations import validating
 from reconciler.operations.validating import Validated
@@ -44,8 +44,8 @@ def _lines(found: Validated) -> Iterator[Line]:
     for name in found.ignored:
         yield line(f"ignored: {name}")
     kinds = " · ".join(f"{number} {kind}" for kind, number in found.kinds.items())
-    sound = f"{found.documents} sound documents in {found.files} files"
+    sound = f"{count(found.documents, 'sound document')} in {count(found.files, 'file')}"
     yield line(f"{sound}: {kinds}" if kinds else sound, hang=2)
-    errors = problems_view.count(found.problems)
+    errors = problems_view.counted(found.problems)
     failed = any(problem.is_error for problem in found.problems)
     yield line(Span(errors or "no problems", Style.BAD if failed else Style.GOOD))

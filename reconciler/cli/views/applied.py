@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, pad, strong
+from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, pad, strong
 from reconciler.cli.views import plan_json
 from reconciler.cli.views import problems as problems_view
 from reconciler.model.codec import encode
@@ -66,7 +66,7 @@ def _failure(outcome: StepOutcome) -> Iterator[Line]:
 
 def _verdict(found: Applied) -> tuple[str, Style]:
     wrong = sum(not outcome.ok for outcome in found.outcomes)
-    done = f"{len(found.done)} changes done, {len(found.outcomes)} steps on hosts"
+    done = f"{count(len(found.done), 'change')}, {count(len(found.outcomes), 'step')} on hosts"
     if found.interrupted:
         return f"interrupted: {done}", Style.WARN
     if wrong or found.problems:

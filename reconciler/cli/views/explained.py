@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, strong
+from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
 from reconciler.cli.views.status import where
@@ -32,7 +32,7 @@ def lines(found: Explained, *, width: int = 0) -> Iterator[Line]:
 
 
 def _wish(need: Need) -> str:
-    what = f"{need.slots} slots on one node" if need.slots else "a whole node"
+    what = f"{count(need.slots, 'slot')} on one node" if need.slots else "a whole node"
     wishes = [what, f"SKU {need.sku}", "families " + ", ".join(need.families)]
     if need.rdma:
         wishes.append("RDMA")
@@ -56,4 +56,4 @@ def _counted(found: Explained) -> str:
     refused = Counter(candidate.rule for candidate in found.candidates)
     fitting = refused.pop("", 0)
     rules = [f"{number} {rule}" for rule, number in refused.most_common()]
-    return " · ".join([f"{len(found.candidates)} nodes: {fitting} fit", *rules])
+    return " · ".join([f"{count(len(found.candidates), 'node')}: {fitting} fit", *rules])

@@ -56,8 +56,6 @@ def _unknown(plan: Plan) -> Iterator[Line]:
     """Nothing seen is not nothing there: silent nodes are told even if nothing changes."""
     silent = plan.figures.nodes - plan.figures.answered
     if silent:
-        text = f"? UNKNOWN ({silent})"
-        yield line(
-            Span(pad(text, 34), Style.WARN), "nodes without an answer: nothing is assumed", hang=2
-        )
+        title = Span(pad(f"? UNKNOWN ({silent})", 34), Style.WARN)
+        yield line(title, "no answer, so nothing is assumed; ask: gpuaas plan --refresh", hang=2)
         yield BLANK

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.cli.exit_codes import Exit, of_change
-from reconciler.cli.text import HIDDEN, conceal
+from reconciler.cli.text import HIDDEN, conceal, count
 from reconciler.cli.views.sections import LEVELS, counts
 from reconciler.model.capacity import Placement
 from reconciler.model.desired import Origin
@@ -32,7 +32,7 @@ def header(plan: Plan) -> str:
         f"specs {commit} ({about})" if about else f"specs {commit}",
         f"state #{plan.serial}",
         "never observed" if age is None else f"observed {format_age(age)} ago",
-        f"{figures.nodes} nodes: {figures.answered} answered"
+        f"{count(figures.nodes, 'node')}: {figures.answered} answered"
         + (f", {silent} unknown" if silent else ""),
     ]
     if plan.only:
@@ -64,15 +64,13 @@ def _place(placement: Placement) -> str:
 
 def details(change: Change) -> Iterator[tuple[str, str]]:
     """Label and text, in reading order: what is wrong, why, what differs, facts, cost."""
-    if change.problem is not None:
-        yield "says", change.problem.message
-        if change.problem.hint:
-            yield "next", change.problem.hint
+    said = (change.problem.message, change.problem.hint) if change.problem else ()
+    yield from ((label, text) for label, text in zip(("says", "next"), said, strict=False) if text)
     if change.former is not None:
         yield "was", str(change.former)
     if "why" not in change.facts and (why := _why(change)):
         yield "why", why
-    yield from change.facts.items()
+    yield from ((label, text) for label, text in change.facts.items() if text not in said)
     for field in change.fields:
         yield "field", field_text(field)
     if change.price_per_hour and "cost" not in change.facts:

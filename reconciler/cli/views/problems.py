@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from reconciler.cli.text import BLANK, Line, Span, Style, cells, conceal, dim, escape, line, strong
+from reconciler.cli.text import (
+    BLANK,
+    Line,
+    Span,
+    Style,
+    cells,
+    conceal,
+    count,
+    dim,
+    escape,
+    line,
+    strong,
+)
 from reconciler.model.problem import Problem, Source
 
 
@@ -41,12 +53,12 @@ def where(source: Source | None) -> str:
     return ":".join([source.file, *(str(number) for number in numbers if number)])
 
 
-def count(problems: Iterable[Problem]) -> str:
+def counted(problems: Iterable[Problem]) -> str:
     """`2 errors, 1 warning`; empty if there are none."""
     found = list(problems)
     errors = sum(problem.is_error for problem in found)
     return ", ".join(
-        f"{number} {word}{'' if number == 1 else 's'}"
+        count(number, word)
         for number, word in ((errors, "error"), (len(found) - errors, "warning"))
         if number
     )
@@ -70,4 +82,4 @@ def refusal(problems: Sequence[Problem]) -> Iterator[Line]:
     yield from lines(problems)
     if len(problems) > 1:
         yield BLANK
-        yield line(strong(count(problems)))
+        yield line(strong(counted(problems)))

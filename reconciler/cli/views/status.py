@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, pad
+from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, pad
 from reconciler.cli.views import tables
 from reconciler.model.moment import format_age
 from reconciler.operations.views import AllocationRow, SkuRow, Status
@@ -16,7 +16,7 @@ WAITING = frozenset({"providing", "releasing", "unknown"})
 
 
 def lines(found: Status, *, width: int = 0) -> Iterator[Line]:
-    yield _labelled("fleet", f"{sum(found.nodes.values())} nodes", _counted(found.nodes))
+    yield _labelled("fleet", count(sum(found.nodes.values()), "node"), _counted(found.nodes))
     yield _labelled("GPUs", f"{sum(found.gpus.values())}", _counted(found.gpus))
     if found.capacity:
         yield _labelled("free now", _free(found.capacity))
