@@ -32,7 +32,7 @@ class Consent:
         """Whether to go on. Raises ProblemError `nobody_to_ask` where no person can answer."""
         screen = self._session.screen
         tell = screen.tell if self._session.wants_document else screen.show
-        tell(plan_text.lines(plan))
+        tell(plan_text.lines(plan, advise=False))
         self.shown = True
         if self._approve is not None:
             return True

@@ -66,7 +66,7 @@ def apply(
             stack.enter_context(Progress(session.screen)),
             interrupts,
         )
-    before = () if consent.shown else plan_text.lines(found.plan)
+    before = () if consent.shown else plan_text.lines(found.plan, advise=False)
     return Reply(
         code=_code(found),
         problems=(*found.plan.problems, *found.problems),

@@ -20,16 +20,16 @@ def lines(events: Iterable[Event]) -> Iterator[Line]:
 
 def one(event: Event) -> Line:
     """`#12  2026-11-27T09:14:03Z  ana  claimed  allocation/…`, then what else is known."""
-    more = [
+    known = (
+        event.ref,
         f"in {event.commit[:7]}" if event.commit else "",
-        f"run {event.run}" if event.run else "",
+        event.run,
         json.dumps(event.reason, ensure_ascii=False) if event.reason else "",
-    ]
+    )
     return line(
         dim(pad(f"#{event.sequence}", 7)),
         f"{event.at}  {pad(event.actor, 10)}  ",
         strong(pad(event.type.value, 16)),
-        f"  {event.ref}  ",
-        dim("  ".join(part for part in more if part)),
+        "".join(f"  {part}" for part in known if part),
         hang=9,
     )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from reconciler.cli.text import escape
-from reconciler.cli.views.plan_words import details, fact, header, short, summary
+from reconciler.cli.views.plan_words import advice, details, fact, header, short, summary
 from reconciler.cli.views.problems import where
 from reconciler.cli.views.sections import Section, sections
 from reconciler.model.plan import Plan, Risk
@@ -45,7 +45,7 @@ def _lines(plan: Plan, at_least: Risk) -> Iterator[str]:
     for section in sections(plan, at_least):
         yield from _section(section)
         yield ""
-    for one in summary(plan):
+    for one in filter(None, (*summary(plan), advice(plan))):
         yield f"{code(one)}  "
 
 

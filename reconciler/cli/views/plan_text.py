@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from reconciler.cli.text import BLANK, Line, Span, Style, cells, dim, escape, line, pad, strong
 from reconciler.cli.views import problems as problems_view
-from reconciler.cli.views.plan_words import details, fact, header, summary
+from reconciler.cli.views.plan_words import advice, details, fact, header, summary
 from reconciler.cli.views.sections import Section, sections
 from reconciler.model.plan import Change, Plan, Risk
 
@@ -14,8 +14,11 @@ LABEL = 8
 LONGEST_REF = 40
 
 
-def lines(plan: Plan, at_least: Risk = Risk.SAFE) -> Iterator[Line]:
-    """The whole plan; `at_least` leaves out changes of a lower risk and says so."""
+def lines(plan: Plan, at_least: Risk = Risk.SAFE, *, advise: bool = True) -> Iterator[Line]:
+    """The whole plan; `at_least` leaves out changes of a lower risk and says so.
+
+    Without `advise` it does not say how to apply it: somebody is about to.
+    """
     yield line(dim(header(plan)), hang=2)
     yield BLANK
     if plan.problems:
@@ -29,13 +32,15 @@ def lines(plan: Plan, at_least: Risk = Risk.SAFE) -> Iterator[Line]:
     yield from _unknown(plan)
     if shown < len(plan.changes):
         yield line(dim(f"{len(plan.changes) - shown} changes of a lower risk are not shown"))
-    yield from foot(plan)
+    yield from foot(plan, advise=advise)
 
 
-def foot(plan: Plan) -> Iterator[Line]:
+def foot(plan: Plan, *, advise: bool = True) -> Iterator[Line]:
     """The summary alone."""
     for number, text in enumerate(summary(plan)):
         yield line(strong(text) if number == 0 else text, hang=2)
+    if advise and (text := advice(plan)):
+        yield line(text, hang=2)
 
 
 def _section(section: Section) -> Iterator[Line]:

@@ -79,6 +79,8 @@ def details(change: Change) -> Iterator[tuple[str, str]]:
 
 def _why(change: Change) -> str:
     place = f"{change.file}:{change.line}" if change.line else change.file
+    if place and not change.line and change.action in (Action.RELEASE, Action.FORGET):
+        place = f"removed: {place}"
     causes = "caused by " + ", ".join(map(str, change.caused_by)) if change.caused_by else ""
     return " ".join(filter(None, (place, _origin(change.origin) if place else "", causes)))
 
@@ -124,7 +126,7 @@ def _signed(rate: str) -> str:
 
 
 def summary(plan: Plan) -> Iterator[str]:
-    """The last lines: counts, risk with capacity and price, and what this plan is good for."""
+    """The sums: counts, then risk with capacity and price."""
     figures = plan.figures
     counted = [f"{number} {word}" for word, number in counts(plan).items()]
     yield " · ".join([*counted, f"{figures.unchanged} unchanged"])
@@ -133,10 +135,16 @@ def summary(plan: Plan) -> Iterator[str]:
         named = ", ".join(f"{r.value} {risks[r]}" for r in reversed(LEVELS) if risks[r])
         gpus = f"GPUs {figures.gpus_held_before} -> {figures.gpus_held_after} of {figures.gpus}"
         yield "     ".join(filter(None, (f"risk: {named}", gpus, prices(total(plan)))))
-        good = f"plan {short(plan)}, valid for state #{plan.serial} and these facts, once"
-        yield f"{good}     apply: gpuaas apply   save: --save FILE"
     elif not plan.changes:
         yield "nothing to do"
+
+
+def advice(plan: Plan) -> str:
+    """What this plan is good for, and how to go on; empty if there is nothing to go on with."""
+    if not plan.active:
+        return ""
+    good = f"plan {short(plan)}, valid for state #{plan.serial} and these facts, once"
+    return f"{good}     apply: gpuaas apply   save: --save FILE"
 
 
 def total(plan: Plan) -> dict[str, str]:

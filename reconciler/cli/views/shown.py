@@ -53,12 +53,12 @@ def _list(title: str, rows: tuple[Mapping[str, Any], ...]) -> Iterator[Line]:
 
 
 def _tree(value: Mapping[str, Any], depth: int) -> Iterator[Line]:
-    """Mappings nest; everything below them stands on one line."""
+    """Mappings nest; everything below them stands on one line. What is empty text is left out."""
     for key, item in value.items():
         if isinstance(item, Mapping) and item:
             yield line("  " * depth, dim(f"{key}:"))
             yield from _tree(item, depth + 1)
-        else:
+        elif item not in ("", None):
             yield line("  " * depth, conceal(f"{key}: {_value(item)}"), hang=2 * depth + 2)
 
 
