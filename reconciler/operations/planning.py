@@ -55,6 +55,7 @@ def plan_from(fleet: Fleet, desired: Desired, world: World, options: PlanOptions
             templates=shipped.templates(),
             sign=signer(fleet),
             origins=partial(origins, fleet.settings),
+            actor=fleet.actor.name,
             only=options.only,
             hold_above=options.hold_above,
         )

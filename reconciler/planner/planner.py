@@ -40,7 +40,10 @@ Origins = Callable[[frozenset[str]], Mapping[str, Origin]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """`only` limits the plan to refs; changes of a higher risk than `hold_above` are held."""
+    """`only` limits the plan to refs; changes of a higher risk than `hold_above` are held.
+
+    `actor` is the OS user who asks: the author of what no commit has yet.
+    """
 
     desired: Desired
     world: World
@@ -50,6 +53,7 @@ class PlanRequest:
     origins: Origins
     only: tuple[str, ...] = ()
     hold_above: Risk | None = None
+    actor: str = ""
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -62,7 +66,7 @@ def plan(request: PlanRequest) -> Plan:
     differences = scope.limit(everything)
     situation = Situation(request.desired, request.world, differences, request.hold_above)
     refused = admit(situation)
-    origins = request.origins(frozenset(d.file for d in differences if d.file))
+    origins = _origins(request, frozenset(d.file for d in differences if d.file))
     seats = seat_all(
         Seating(
             desired=_effective(request, everything, differences, refused),
@@ -94,6 +98,12 @@ def explain(desired: Desired, world: World, now: datetime, ref: Ref) -> tuple[Ca
 def _blocked(node: Resource) -> str:
     what = KINDS["node"].unsupported(node)
     return f"not yet supported: {what}" if what else ""
+
+
+def _origins(request: PlanRequest, files: frozenset[str]) -> Mapping[str, Origin]:
+    """What no commit has is by who asks now, as far as anybody can tell."""
+    nobody = Origin(author=request.actor)
+    return {file: one if one.commit else nobody for file, one in request.origins(files).items()}
 
 
 def _effective(
@@ -132,7 +142,7 @@ def _desk(
     pending = find_pending(context, changed)
     files = frozenset(one.resource.file for one in pending.values()) - context.origins.keys()
     if files:
-        origins = {**context.origins, **request.origins(files)}
+        origins = {**context.origins, **_origins(request, files)}
         context = replace(context, origins=origins)
     return Desk(context, refused, changed, seats, pending)
 
