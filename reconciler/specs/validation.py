@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
 
 from reconciler.model.problem import Problem, Source
 from reconciler.specs.documents import Located
 from reconciler.specs.wording import Flaw, Found, Path, repeated_entry, words_of
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 _OPAQUE = frozenset({"const", "enum", "default", "examples", "x-hints"})
 
@@ -32,35 +36,64 @@ class Validator:
         """Everything wrong with `value`, one flaw for each place; empty if it is valid."""
         found: dict[tuple[Path, bool], Flaw] = {}
         if not self._check.is_valid(value):
-            for error in self._check.iter_errors(value):
-                for flaw in self._words(error):
-                    found.setdefault((flaw.path, flaw.key), flaw)
+            for flaw in self._worded(value):
+                found.setdefault((flaw.path, flaw.key), flaw)
         for path, fields in self._keyed:
             for flaw in _repeated(value, (), path, fields):
                 found.setdefault((flaw.path, flaw.key), flaw)
         return tuple(found.values())
 
-    def _words(self, error: jsonschema_rs.ValidationError) -> Iterable[Flaw]:
-        keyword, detail = error.kind.name, error.kind.as_dict()
-        if keyword in ("anyOf", "oneOf") and (branches := [b for b in detail["context"] if b]):
-            likely = min(branches, key=_unlikely)
-            return [flaw for inner in likely for flaw in self._words(inner)]
-        at = error
-        if keyword == "propertyNames":
-            at = detail["error"]
-        schema: Any = self._schema
-        for part in list(at.schema_path)[:-1]:
-            schema = schema[part]
-        return words_of(
-            Found(
-                keyword=keyword,
-                path=tuple(error.instance_path),
-                value=at.instance,
-                schema=schema,
-                detail=detail,
-                message=error.message,
-            )
+    def _worded(self, value: Any) -> Iterator[Flaw]:
+        """The gate says only that something is wrong; jsonschema says what."""
+        # A tenth of a second to import, and only a value that is wrong needs it.
+        from jsonschema import Draft202012Validator
+        from jsonschema.validators import extend
+
+        nothing = True
+        strict = extend(Draft202012Validator, {"pattern": _whole_match})
+        for error in strict(self._schema).iter_errors(value):
+            for flaw in _words(error):
+                nothing = False
+                yield flaw
+        if nothing:
+            # Where the two differ, the stricter one decides.
+            for refused in self._check.iter_errors(value):
+                path = tuple(refused.instance_path)
+                yield from words_of(
+                    Found(keyword="", path=path, value=value, schema={}, message=refused.message)
+                )
+
+
+def _whole_match(
+    validator: Any, pattern: str, instance: Any, schema: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    """`pattern` without Python's leaks: no newline behind the end, no digits but 0 to 9."""
+    from jsonschema import ValidationError
+
+    if isinstance(instance, str) and not re.fullmatch(pattern, instance, re.ASCII):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _words(error: ValidationError) -> Iterable[Flaw]:
+    keyword, path = str(error.validator or "falseSchema"), tuple(error.absolute_path)
+    if keyword in ("anyOf", "oneOf") and error.context:
+        branches: dict[Any, list[ValidationError]] = {}
+        for inner in error.context:
+            branches.setdefault(inner.schema_path[0], []).append(inner)
+        likely = min(branches.values(), key=_unlikely)
+        return [flaw for inner in likely for flaw in _words(inner)]
+    if "propertyNames" in error.absolute_schema_path:
+        keyword = "propertyNames"
+    return words_of(
+        Found(
+            keyword=keyword,
+            path=path,
+            value=error.instance,
+            schema=error.schema if isinstance(error.schema, Mapping) else {},
+            wanted=error.validator_value,
+            message=error.message,
         )
+    )
 
 
 def check_document(
@@ -79,9 +112,9 @@ def _spot(source: Source | None) -> tuple[int, int]:
     return (source.line, source.column) if source else (0, 0)
 
 
-def _unlikely(branch: list[Any]) -> tuple[bool, int]:
+def _unlikely(branch: list[ValidationError]) -> tuple[bool, int]:
     """An alternative that is one fixed word is seldom what somebody tried to write."""
-    return branch[0].kind.name in ("const", "enum"), len(branch)
+    return branch[0].validator in ("const", "enum"), len(branch)
 
 
 def _whole_patterns(schema: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from reconciler.model.problem import PathPart, Problem
@@ -28,13 +28,13 @@ class Flaw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A keyword that failed: the schema it stands in, and the value it was applied to."""
+    """A keyword that failed: what it wanted, the schema it stands in, the value it was put to."""
 
     keyword: str
     path: Path
     value: Any
     schema: Mapping[str, Any]
-    detail: Mapping[str, Any] = field(default_factory=dict)
+    wanted: Any = None
     message: str = ""
 
     @property
@@ -66,7 +66,7 @@ def _unknown_fields(found: Found) -> list[Flaw]:
     flaws = []
     legal = found.schema.get("properties", {})
     hints = found.schema.get("x-hints", {})
-    for name in found.detail["unexpected"]:
+    for name in sorted(found.value.keys() - legal.keys()):
         code, message = "field_unknown", f"`{name}` is no field {_of(found.path)}"
         hint = hints.get(name) or did_you_mean(name, legal)
         if name in found.schema.get("x-reserved", ()):
@@ -78,29 +78,33 @@ def _unknown_fields(found: Found) -> list[Flaw]:
 
 
 def _missing_field(found: Found) -> list[Flaw]:
-    name = found.detail["property"]
+    return [_missing(found, name) for name in found.wanted if name not in found.value]
+
+
+def _missing(found: Found, name: str) -> Flaw:
     meaning = found.schema.get("properties", {}).get(name, {}).get("description", "")
     problem = Problem(
         code="field_missing",
         message=f"`{name}` is missing {_of(found.path, 'in')}",
         hint=f"add `{name}:` – {meaning}" if meaning else f"add `{name}:`",
     )
-    return [Flaw(path=(*found.path, name), problem=problem, key=True)]
+    return Flaw(path=(*found.path, name), problem=problem, key=True)
 
 
 def _wrong_type(found: Found) -> list[Flaw]:
-    wanted = [_TYPES.get(name, name) for name in found.detail["types"]]
+    types = [found.wanted] if isinstance(found.wanted, str) else found.wanted
+    wanted = [_TYPES.get(name, name) for name in types]
     message = f"{show(found.value)} is {_type(found.value)}, but {' or '.join(wanted)} is needed"
     hint = ""
-    if "string" in found.detail["types"] and isinstance(found.value, (int, float)):
+    if "string" in types and isinstance(found.value, (int, float)):
         hint = "put it in quotes, exactly as it is meant"
-    elif "integer" in found.detail["types"] and isinstance(found.value, str):
+    elif "integer" in types and isinstance(found.value, str):
         hint = "write digits alone: no quotes, exponent, unit or separator"
     return found.says("value_type", message, hint)
 
 
 def _wrong_choice(found: Found) -> list[Flaw]:
-    options = found.detail.get("options", [found.detail.get("expected_value")])
+    options = found.wanted if found.keyword == "enum" else [found.wanted]
     texts = [str(option) for option in options]
     named = ", ".join(texts)
     message = f"{show(found.value)} is not one of {named}"
@@ -120,8 +124,7 @@ def _wrong_word(found: Found) -> list[Flaw]:
 
 
 def _out_of_range(found: Found) -> list[Flaw]:
-    limit = found.detail.get("limit")
-    sentence = _RANGES[found.keyword].format(show(found.value), limit)
+    sentence = _RANGES[found.keyword].format(show(found.value), found.wanted)
     return found.says("value_range", sentence)
 
 
