@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
@@ -84,7 +85,9 @@ def commands(work: Path) -> None:
     tell("validate, cold", f"{seconds(cold.seconds)}, {memory(cold)}")
     prepared.forget_cache(folder)
     first = run([*prepared.PLAN, "--summary"], folder, codes=(BLOCKED,))
-    tell(f"plan of {len(sizes)} requests, cold", f"{seconds(first.seconds)}, {memory(first)}")
+    given = re.search(r"GPUs 0 -> \d+ of \d+", first.output)
+    shown = f"{seconds(first.seconds)}, {memory(first)}, {given[0] if given else 'no GPUs'}"
+    tell(f"plan of {len(sizes)} requests, cold", shown)
     (again,) = taking_turns(3, lambda: run([*prepared.PLAN, "--summary"], folder, codes=(BLOCKED,)))
     tell("the same, files unchanged", f"{seconds(again.seconds)}, {memory(again)}")
 
