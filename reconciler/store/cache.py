@@ -24,7 +24,8 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS stamp (file TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER,"
     " ctime_ns INTEGER, inode INTEGER, digest TEXT) WITHOUT ROWID",
 )
-_DAMAGE = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB"})
+_DAMAGE = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR"})
+"""SQLite's names for a broken page, no database at all, and tables that are not ours."""
 
 Work = Callable[[sqlite3.Connection], None]
 

@@ -43,8 +43,9 @@ def make_claims(record: Record, claims: Sequence[ClaimIntent]) -> None:
         ],
     )
     record.connection.executemany(
-        "INSERT INTO incarnation (ref, count) VALUES (?, 1)"
-        " ON CONFLICT (ref) DO UPDATE SET count = count + 1",
+        "INSERT INTO incarnation (ref, count)"
+        " SELECT ?1, 1 + coalesce((SELECT count FROM incarnation WHERE ref = ?1), 0) WHERE true"
+        " ON CONFLICT (ref) DO UPDATE SET count = excluded.count",
         [(ref,) for ref, _ in fresh],
     )
     record.connection.executemany("DELETE FROM waiting WHERE ref = ?", [(ref,) for ref, _ in fresh])

@@ -38,13 +38,15 @@ NO_STATE_YET = frozenset({".gitkeep", ".gitignore"})
 class Opening:
     """How to open. `newer_ok` and `older_ok` let a reader look into what another version wrote;
 
-    `anywhere` opens a copy that does not lie in a state folder. `mounts` and `schema` are what
-    the system and this version say, unless told otherwise.
+    `anywhere` opens a copy that does not lie in a state folder, `to_check` one that is about to be
+    checked in full. `mounts` and `schema` are what the system and this version say, unless told
+    otherwise.
     """
 
     newer_ok: bool = False
     older_ok: bool = False
     anywhere: bool = False
+    to_check: bool = False
     mounts: str | None = None
     schema: Schema | None = None
 
@@ -189,7 +191,7 @@ def _refuse_wrong_file(path: Path) -> None:
 def _examine(connection: sqlite3.Connection, path: Path, opening: Opening, *, write: bool) -> None:
     _check_identity(connection, path)
     _check_version(connection, path, opening, write=write)
-    if write or has_log(path):
+    if (write or has_log(path)) and not opening.to_check:
         _check_soundness(connection, path)
 
 

@@ -156,7 +156,7 @@ class Journal:
             self._database,
             actor=self._actor,
             at=format_moment(self._clock()),
-            commit=self._commit if run or self._changes else "",
+            commit=self._commit,
             run=run,
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -62,7 +63,7 @@ def check(path: Path, opening: Opening | None = None) -> tuple[Problem, ...]:
 
     Raises ProblemError only for what cannot be looked into at all.
     """
-    opening = opening or Opening()
+    opening = replace(opening or Opening(), to_check=True)
     with (
         Database.open(path, write=False, opening=opening) as database,
         database.snapshot() as connection,
@@ -117,8 +118,9 @@ def restore(path: Path, source: Path, *, actor: Actor, now: datetime) -> Path | 
 
 def check_copy(path: Path) -> tuple[Problem, ...]:
     """Like `check`, for a file that may lie anywhere, and be of an earlier version."""
+    opening = Opening(anywhere=True, older_ok=True, to_check=True)
     with (
-        Database.open(path, write=False, opening=Opening(anywhere=True, older_ok=True)) as database,
+        Database.open(path, write=False, opening=opening) as database,
         database.snapshot() as connection,
     ):
         return tuple(

@@ -52,7 +52,7 @@ def migrate(connection: sqlite3.Connection, schema: Schema) -> None:
     (inside a transaction they could not be switched off); every migration ends with a check.
     """
     # Costs a tenth of a second to import, and is needed only when the schema changes.
-    from sqlite_utils import Database, Migrations  # noqa: PLC0415
+    from sqlite_utils import Database, Migrations
 
     migrations = Migrations(MIGRATION_SET)
     for number, (name, text) in enumerate(schema.migrations.items(), start=1):
