@@ -13,7 +13,7 @@ from reconciler.kinds.access import in_force as grant_in_force
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.registry import KINDS
 from reconciler.model.canonical import digest
-from reconciler.model.capacity import Placement, Shape
+from reconciler.model.capacity import Claim, Placement, Shape
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action
 from reconciler.model.problem import Problem
@@ -51,8 +51,12 @@ class Desk:
         self.refused = refused
         self.changed = changed
         self.seats = seats
-        self.groups = groups_of(context.world)
         self.pending = pending
+
+    @cached_property
+    def groups(self) -> Mapping[Ref, Mapping[str, tuple[Claim, ...]]]:
+        """Live claims by ref, then by allocation id."""
+        return groups_of(self.context.world)
 
     @cached_property
     def positions(self) -> Mapping[Ref, int]:
@@ -139,9 +143,9 @@ def leaving_bindings(
 
 
 def causes_of(pending: Pending, desk: Desk) -> tuple[Ref, ...]:
-    """What the allocation's new files follow from: changes of this plan, and grants whose time
+    """What the allocation's new files follow from: changes of this plan, people who are gone, and
 
-    is over.
+    grants whose time is over.
     """
     ref, spec = pending.resource.ref, pending.resource.spec
     grants = desk.grants.get(ref, ())
@@ -153,4 +157,6 @@ def causes_of(pending: Pending, desk: Desk) -> tuple[Ref, ...]:
         *(grant.ref for grant in grants),
     }
     over = {g.ref for g in grants if not grant_in_force(g, desk.context.now)}
-    return tuple(sorted((related & desk.changed.keys()) | over))
+    gone = {one for one in related if one.kind == "user"} & desk.context.world.recorded.keys()
+    gone -= desk.context.desired.resources.keys()
+    return tuple(sorted((related & desk.changed.keys()) | over | gone))

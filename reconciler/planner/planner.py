@@ -112,10 +112,18 @@ def _effective(
     differences: Sequence[Difference],
     refused: Mapping[Ref, Problem],
 ) -> Desired:
-    """What will be in force: all that is not asked for or refused stays as it was recorded."""
-    done = {d.ref for d in differences if d.ref not in refused}
+    """What will be in force: all that is not asked for or refused stays as it was recorded.
+
+    But a person whom git no longer names opens nothing, though others who name him keep him on
+    the books: revocation waits for nobody's document (rule 9).
+    """
+    done = {d.ref for d in differences if d.ref not in refused or _is_gone(d)}
     undone = {ref for d in everything if d.ref not in done for ref in (d.ref, d.former) if ref}
     return in_force(request.desired, request.world, undone)
+
+
+def _is_gone(difference: Difference) -> bool:
+    return difference.ref.kind == "user" and difference.action is Action.FORGET
 
 
 def _context(request: PlanRequest, desired: Desired, origins: Mapping[str, Origin]) -> Context:

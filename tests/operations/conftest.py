@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.operations.yard import Yard, copy_of, laid
+from reconciler.model.moment import format_moment
+from reconciler.operations.wiring import utc_now
+from tests.operations.yard import Yard, copy_of, hardware_key, laid
 from tests.planner import fleet as paper
+
+IN_3_HOURS = format_moment(utc_now() + timedelta(hours=3))
+"""When Dana's grant is over, and Bo's older key."""
 
 TRAIN = paper.allocation("train", "slice-2", node="gpu01", access=["ana", "bo", "cem"])
 SOLO = paper.allocation("solo", node="gpu02", protect=True)
 BOX = paper.allocation("box", "whole", "nlp", node="gpu03", owner="bo")
+ENDS = {"bo": "none", "cem": "none", "dana": IN_3_HOURS}
 GRANTS = tuple(
-    paper.grant(f"{user}-on-solo", "solo", user, expiresAt="none") for user in ("bo", "cem", "dana")
+    paper.grant(f"{user}-on-solo", "solo", user, expiresAt=end) for user, end in ENDS.items()
 )
+BO = paper.user("bo", "laptop", "desk")
+BO["spec"]["keys"][1]["expiresAt"] = IN_3_HOURS
+CEM, DANA = (paper.user(name, "laptop", "desk") for name in ("cem", "dana"))
+DANA["spec"]["keys"][0]["publicKey"] = hardware_key("dana")
+DOCUMENTS = (TRAIN, SOLO, BOX, *GRANTS, BO, CEM, DANA)
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +36,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Yard:
     Two plans were saved from this state: of everything, and of the project nlp's box alone.
     """
     nodes = {"gpu01": 2, "gpu02": 2, "gpu03": 2}
-    yard = laid(tmp_path_factory.mktemp("before"), nodes, TRAIN, SOLO, BOX, *GRANTS)
+    yard = laid(tmp_path_factory.mktemp("before"), nodes, *DOCUMENTS)
     everything = yard.plan("--refresh", "--save", str(yard.folder / "all.plan"))
     assert everything.code == 0, everything.blocked or everything.document["problems"]
     box = yard.plan("--only", "project/nlp", "--save", str(yard.folder / "some.plan"))

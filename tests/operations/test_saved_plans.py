@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.operations.yard import Yard, copy_of
+from reconciler.model.plan import Plan
+from reconciler.model.problem import ProblemError
+from reconciler.operations.observing import refresh
+from tests.operations.conftest import BOX
+from tests.operations.yard import Yard, card, copy_of
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk
@@ -33,3 +37,84 @@ def test_a_plan_is_used_once_and_another_of_the_same_state_is_stale(yard: Yard) 
     assert (other.code, other.problems) == (1, ["plan_stale"])
     assert f"is now #{serial}" in other.messages
     assert (yard.hosts(), yard.world.serial) == (hosts, serial)
+
+
+def test_a_plan_that_somebody_touched_is_refused(before: Yard, tmp_path: Path) -> None:
+    """F-PLN-05: an edited file, one that is no plan, one that is not there."""
+    yard = copy_of(before, tmp_path)
+    file = yard.folder / "all.plan"
+    saved = json.loads(file.read_text())
+    for change in saved["plan"]["changes"]:
+        change["protect"] = False
+    edited = yard.folder / "edited.plan"
+    edited.write_text(json.dumps(saved))
+    cut = yard.folder / "cut.plan"
+    cut.write_text(file.read_text()[:-40])
+    for path in (edited, cut, yard.folder / "absent.plan"):
+        refused = yard.apply(str(path))
+        assert (refused.code, refused.problems) == (1, ["plan_damaged"]), path.name
+    assert yard.claims == {}
+
+
+def test_a_plan_of_another_state_is_refused(before: Yard, tmp_path: Path) -> None:
+    """F-PLN-05: made for state A, applied with state B."""
+    yard = copy_of(before, tmp_path)
+    (yard.folder / "state").rename(yard.folder / "lost")
+    assert yard.gpuaas("state", "init", "--new").code == 0
+    refused = yard.apply(str(yard.folder / "all.plan"))
+    assert (refused.code, refused.problems) == (1, ["plan_stale"])
+    assert "another state" in refused.messages
+    assert yard.claims == {}
+
+
+def test_a_consent_covers_a_saved_plan_or_it_is_not_applied(yard: Yard) -> None:
+    """A plan that destroys is applied whole or not at all: it is never cut to a consent."""
+    file = str(yard.folder / "box.plan")
+    yard.remove(BOX)
+    assert yard.plan("--save", file).code == 0
+    held = yard.apply(file, "--auto-approve=safe")
+    assert (held.code, held.problems) == (5, ["held_for_approval"])
+    assert "allocation/nlp/box@gpu03/*" in yard.claims
+
+
+def test_specs_changed_while_a_person_thinks(before: Yard, tmp_path: Path) -> None:
+    """F-PLN-10: what was shown is what is done, or nothing is."""
+    yard = copy_of(before, tmp_path)
+
+    def ask(plan: Plan) -> bool:
+        yard.write(paper.user("eve"))
+        return True
+
+    with pytest.raises(ProblemError) as refused:
+        yard.apply_at(ask=ask)
+    (problem,) = refused.value.problems
+    assert problem.code == "plan_stale"
+    assert "specs were changed" in problem.message
+    assert (yard.claims, yard.world.recorded, yard.rows("SELECT * FROM run")) == ({}, {}, [])
+
+
+def test_a_host_drifts_while_a_person_thinks(before: Yard, tmp_path: Path) -> None:
+    """F-PLN-10: a fact that changes a step stops the run; one that changes none does not count."""
+    yard = copy_of(before, tmp_path)
+
+    def ask(plan: Plan) -> bool:
+        table = yard.root("gpu02") / "etc/gpuaas-standin/gpus.csv"
+        table.write_text(table.read_text().replace(card("gpu02", 0), card("gpu02", 9)))
+        refresh(yard.fleet())
+        return True
+
+    with pytest.raises(ProblemError) as refused:
+        yard.apply_at(ask=ask)
+    assert [problem.code for problem in refused.value.problems] == ["plan_stale"]
+    assert yard.claims == {}
+
+
+def test_nobody_to_ask_and_a_no_are_no_consent(yard: Yard) -> None:
+    """F-CLI-02: without a terminal and without a consent nothing is done."""
+    yard.remove(BOX)
+    unasked = yard.gpuaas("apply")
+    assert (unasked.code, unasked.problems) == (5, ["nobody_to_ask"])
+    with pytest.raises(ProblemError) as declined:
+        yard.apply_at(ask=lambda plan: False)
+    assert [problem.code for problem in declined.value.problems] == ["declined"]
+    assert yard.rows("SELECT count(*) FROM run") == [(1,)]

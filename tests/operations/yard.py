@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -26,13 +27,14 @@ from reconciler.model.plan import Plan, Risk
 from reconciler.model.world import World
 from reconciler.operations.applying import Applied, ApplyOptions, apply
 from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.reading import read_desired
 from reconciler.operations.standin import DRIVER, lay
 from reconciler.operations.wiring import Fleet, open_fleet
 from reconciler.store.snapshot import read_world
 from tests.planner import fleet as paper
 
 ROOT = Path(__file__).parents[2]
-REQUESTS = ("create", "release", "replace", "change", "blocked")
+SIZES = (1, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +209,7 @@ class Yard:
             elsewhere.rename(self.root(node))
 
     def lay_nodes(self) -> None:
-        for node in self.fleet().desired().of("node"):
+        for node in read_desired(self.fleet()).of("node"):
             lay(self.folder / node.spec.root, node, shipped.templates())
 
 
@@ -243,17 +245,30 @@ def card(name: str, number: int) -> str:
     return f"GPU-00000000-0000-0000-{int(name[-2:]):04}-{number:012}"
 
 
+def hardware_key(name: str) -> str:
+    """A well formed ed25519 key of a token that nobody has."""
+    kind = b"sk-ssh-ed25519@openssh.com"
+    parts = (kind, hashlib.sha256(name.encode()).digest(), b"ssh:")
+    blob = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    return f"{kind.decode()} {base64.b64encode(blob).decode()} {name}"
+
+
 def fixed_documents() -> Iterator[Mapping[str, Any]]:
     """Everything but nodes and allocations: one tenant, two projects, five people, SKUs."""
     base = {"os": ["debian-12"], "driverBranches": [DRIVER.split(".")[0]]}
     guard = {"maxRemovals": 5, "maxRemovalPercent": 100}
     yield paper.policy(guard=guard, grant={"mayBeOpenEnded": True})
     yield paper.family(base=base)
-    yield from (paper.sku(f"slice-{size}", size) for size in (1, 2, 4, 8))
+    yield from (paper.sku(f"slice-{size}", size) for size in SIZES)
     yield paper.sku("whole", 0)
     yield from (paper.user(name, "laptop", "desk") for name in ("olga", "ana", "bo", "cem", "dana"))
-    yield paper.project("vision", "ana", "bo", "cem", "dana")
-    yield paper.project("nlp", "bo", "ana")
+    yield project("vision", "ana", "bo", "cem", "dana")
+    yield project("nlp", "bo", "ana")
+
+
+def project(name: str, *members: str) -> dict[str, Any]:
+    skus = [*(f"slice-{size}" for size in SIZES), "whole"]
+    return paper.project(name, *members, entitlements={"skus": skus})
 
 
 def killed(process: subprocess.Popen[str]) -> bool:

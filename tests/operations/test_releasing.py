@@ -1,0 +1,137 @@
+"""Releases: asked for, proved on the host, and free only after that."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.operations.conftest import BOX, GRANTS, SOLO, TRAIN
+from tests.operations.yard import Yard, card, project
+from tests.planner import fleet as paper
+
+pytestmark = pytest.mark.walk
+
+REF = "allocation/vision/train"
+NEXT = paper.allocation("next", "slice-2", node="gpu01")
+
+
+def test_a_slot_is_free_when_its_host_is_proved_clean_and_not_before(yard: Yard) -> None:
+    """F-PLN-03: only the one that was named goes, and its successor comes with the next apply."""
+    held = yard.recorded(REF)
+    yard.remove(TRAIN, BOX)
+    yard.write(NEXT)
+    yard.commit()
+
+    shown = yard.plan("--detailed-exitcode")
+    assert shown.actions[REF] == "release"
+    assert shown.change(REF)["risk"] == "destroys"
+    assert shown.change(REF)["facts"]["order"] == "revoke > wipe > proof > free"
+    asks = yard.apply("--auto-approve")
+    assert asks.code == 3, "blocked wins over held"
+    assert asks.blocked[REF] == "held_for_approval"
+    assert yard.claims[f"{REF}@gpu01/s0"] == "held"
+
+    only = ("--only", REF, "--only", "allocation/vision/next")
+    done = yard.apply(*only)
+    assert (done.code, done.blocked) == (3, {"allocation/vision/next": "sku_unavailable"})
+    assert done.document["result"]["done"] == [REF]
+
+    root = yard.root("gpu01")
+    assert os.listdir(root / "home") == os.listdir(root / "etc/gpuaas/ssh") == []
+    assert os.listdir(root / "etc/gpuaas/allocations") == []
+    assert os.listdir(root / "var/lib/gpuaas/scratch") == []
+    proofs = yard.rows(
+        "SELECT slot, passed, source FROM proof WHERE allocation_id = ? ORDER BY slot", held.id
+    )
+    assert proofs == [("s0", 1, "standin"), ("s1", 1, "standin")]
+    assert yard.claims == {
+        "allocation/vision/solo@gpu02/s0": "held",
+        "allocation/nlp/box@gpu03/*": "held",
+    }
+    assert yard.recorded(REF) is None
+    assert yard.recorded("allocation/nlp/box").phase == "active"
+
+    after = yard.plan("--only", "allocation/vision/next")
+    assert after.actions == {"allocation/vision/next": "create"}
+    assert after.change("allocation/vision/next")["placement"]["slots"] == ["s0", "s1"]
+    assert yard.plan().actions["allocation/nlp/box"] == "release"
+
+
+@contextmanager
+def immutable(path: Path) -> Iterator[None]:
+    """A file that not even root removes."""
+    path.write_text("left behind")
+    if subprocess.run(["chattr", "+i", path], check=False, capture_output=True).returncode:
+        pytest.skip("this needs root, and a file system that keeps files immutable")
+    try:
+        yield
+    finally:
+        subprocess.run(["chattr", "-i", path], check=True)
+
+
+def test_what_was_left_behind_keeps_a_slot_from_becoming_free(yard: Yard) -> None:
+    """A leftover blocks every slot, a process only the slot of its GPU, until each is gone."""
+    held, root = yard.recorded(REF), yard.root("gpu01")
+    yard.remove(TRAIN)
+    apps = root / "etc/gpuaas-standin/apps.csv"
+    quiet = apps.read_text()
+    apps.write_text(f"{quiet}{card('gpu01', 1)}, 4711, python train.py\n")
+
+    with immutable(root / "home" / held.login / "sticky"):
+        stuck = yard.apply()
+        assert stuck.code == 1
+        assert "cleanup_blocked" in stuck.problems
+        assert "sticky" in stuck.messages
+        assert not (root / "etc/gpuaas/ssh" / held.login).exists(), "keys go first of all"
+        assert yard.claims[f"{REF}@gpu01/s0"] == yard.claims[f"{REF}@gpu01/s1"]
+        assert yard.claims[f"{REF}@gpu01/s0"] == "cleanup_blocked"
+        kept = yard.recorded(REF)
+        assert (kept.phase, kept.id, kept.problem) == ("releasing", held.id, "cleanup_blocked")
+        assert yard.rows("SELECT count(*) FROM usage_record WHERE ended = ''") == [(2,)]
+        assert yard.plan().actions == {REF: "release"}
+    status = yard.gpuaas("status")
+    assert [one["kind"] for one in status.document["result"]["needsYou"]][:2] == ["proof", "proof"]
+
+    half = yard.apply()
+    assert half.code == 1
+    assert "4711" in half.messages
+    assert f"{REF}@gpu01/s0" not in yard.claims, "its GPU is idle and nothing else is left"
+    assert yard.claims[f"{REF}@gpu01/s1"] == "cleanup_blocked"
+    assert yard.recorded(REF).phase == "releasing"
+
+    apps.write_text(quiet)
+    assert yard.apply().code == 0
+    assert not [claim for claim in yard.claims if claim.startswith(REF)]
+    assert yard.recorded(REF) is None
+    assert yard.gpuaas("state", "check").code == 0
+
+
+def test_a_slip_is_held_back_by_what_the_state_remembers(yard: Yard) -> None:
+    """F-PLN-02: protection outlives its file, alone or with the whole project's folder."""
+    ref, folder = "allocation/vision/solo", yard.specs / "allocation/vision"
+    yard.remove(SOLO, *GRANTS)
+    alone = yard.apply("--auto-approve=safe")
+    assert (alone.code, alone.blocked) == (3, {ref: "protected"})
+
+    elsewhere = folder.rename(yard.folder / "elsewhere")
+    (yard.specs / "project/vision.yaml").unlink()
+    together = yard.apply("--auto-approve=safe")
+    assert together.blocked == {
+        ref: "protected",
+        REF: "held_for_approval",
+        "project/vision": "in_use",
+    }
+    assert yard.claims[f"{ref}@gpu02/s0"] == yard.claims[f"{REF}@gpu01/s0"] == "held"
+
+    elsewhere.rename(folder)
+    yard.write(project("vision", "ana", "bo", "cem", "dana"))
+    yard.write({**SOLO, "spec": {**SOLO["spec"], "protect": False}})
+    lifted = yard.apply("--auto-approve=safe")
+    assert (lifted.code, lifted.actions) == (0, {ref: "change"})
+    yard.remove(SOLO)
+    assert yard.plan().actions == {ref: "release"}
