@@ -5,7 +5,8 @@ Inside a wheel they lie below `reconciler/_shipped`; an editable install uses th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -37,3 +38,21 @@ def templates() -> Mapping[str, str]:
         for path in sorted(root.rglob("*"))
         if path.is_file()
     }
+
+
+def stamp() -> str:
+    """Text that stays as long as nobody touches the program: its code, schemas and templates."""
+    places = [folder("schemas"), folder("templates"), Path(str(files("reconciler")))]
+    return "\n".join(
+        f"{entry.path} {entry.stat().st_size} {entry.stat().st_mtime_ns}"
+        for place in places
+        for entry in _below(place)
+    )
+
+
+def _below(place: Path) -> Iterator[os.DirEntry[str]]:
+    for entry in sorted(os.scandir(place), key=lambda entry: entry.name):
+        if entry.is_dir() and entry.name != "__pycache__":
+            yield from _below(Path(entry.path))
+        elif entry.is_file():
+            yield entry

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from reconciler import shipped
+from reconciler.operations.reading import read_desired
 from reconciler.operations.standin import lay
 from reconciler.operations.wiring import open_fleet
 
@@ -57,7 +58,7 @@ def show(folder: Path, *words: str) -> None:
 
 def lay_standins(folder: Path) -> None:
     """What a real fleet has in its racks."""
-    for node in open_fleet(folder).desired().of("node"):
+    for node in read_desired(open_fleet(folder)).of("node"):
         lay(folder / node.spec.root, node, shipped.templates())
         print(f"+ laid {node.spec.root}/, a stand-in of {len(node.spec.slots)} GPUs")
 

@@ -24,6 +24,7 @@ from reconciler.model.plan import Risk
 from reconciler.model.work import Host, HostProgress, HostWork, Receipt
 from reconciler.operations import applying, observing
 from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet, open_fleet
 
 DRIVER = "570.133.20"
@@ -115,7 +116,7 @@ def in_place_of_real_hosts(hosts: FaultlessHosts) -> Iterator[None]:
 
 def settle(fleet: Fleet) -> None:
     """Apply everything; afterwards there is nothing to do."""
-    with in_place_of_real_hosts(FaultlessHosts(fleet.desired())), Interrupts() as interrupts:
+    with in_place_of_real_hosts(FaultlessHosts(read_desired(fleet))), Interrupts() as interrupts:
         applied = applying.apply(
             fleet,
             applying.ApplyOptions(approve=Risk.DESTROYS),
@@ -129,7 +130,7 @@ def settle(fleet: Fleet) -> None:
 
 def look(fleet: Fleet) -> None:
     """Only observe every node."""
-    with in_place_of_real_hosts(FaultlessHosts(fleet.desired())):
+    with in_place_of_real_hosts(FaultlessHosts(read_desired(fleet))):
         observing.refresh(fleet)
 
 

@@ -13,7 +13,9 @@ from reconciler.model.work import HostProgress, StepOutcome
 from reconciler.model.world import World
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import observe_nodes, stale_nodes
-from reconciler.operations.planning import PlanOptions, plan_from
+from reconciler.operations.options import PlanOptions
+from reconciler.operations.planning import plan_from
+from reconciler.operations.reading import read_desired
 from reconciler.operations.saving import read_plan
 from reconciler.operations.walking import Walk
 from reconciler.operations.wiring import Fleet, without_collector
@@ -134,7 +136,7 @@ def _look_and_plan(
 ) -> tuple[Desired, World, Plan]:
     """Look at nodes with old evidence or a step without an end, then plan from what is true."""
     with without_collector():
-        desired, world = fleet.desired(), journal.world()
+        desired, world = read_desired(fleet), journal.world()
         if world.open_steps:
             journal.close_open_steps()
         in_doubt = {step.node for step in world.open_steps}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from reconciler import shipped
 from reconciler.model.problem import refuse
+from reconciler.operations.reading import read_desired
 from reconciler.operations.standin import lay
 from reconciler.operations.wiring import Fleet, open_fleet
 from reconciler.store.database import Database
@@ -95,7 +96,7 @@ def _make_key(fleet: Fleet) -> list[str]:
 def _lay_standins(fleet: Fleet) -> list[str]:
     """The starter's node is a folder; its cards are a labelled stand-in."""
     made = []
-    for node in fleet.desired().of("node"):
+    for node in read_desired(fleet).of("node"):
         root = fleet.folder / node.spec.root
         lay(root, node, shipped.templates())
         made.append(root.relative_to(fleet.folder).as_posix() + "/")

@@ -16,6 +16,7 @@ from reconciler.model.lifecycle import Phase, RunState
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Recorded, World
+from reconciler.operations.reading import read_desired
 from reconciler.operations.taking_stock import (
     Stock,
     age_of,
@@ -100,7 +101,7 @@ def explain(fleet: Fleet, ref_text: str) -> Explained:
     with without_collector():
         with fleet.reading() as database:
             world = read_world(database)
-        desired = fleet.desired()
+        desired = read_desired(fleet)
     resource = desired.resources.get(ref)
     if resource is None:
         raise _not_found(ref, "the specs")
@@ -123,7 +124,7 @@ def show(fleet: Fleet, ref_text: str) -> Shown:
         found = history.events(database, str(ref), limit=LAST_EVENTS)
         steps = history.steps(database, str(ref))
         proofs = history.proofs(database, str(ref))
-    resource = fleet.desired().resources.get(ref)
+    resource = read_desired(fleet).resources.get(ref)
     if resource is None and recorded is None and not found:
         raise _not_found(ref, "specs or state")
     file = resource.file if resource else recorded.file if recorded else ""

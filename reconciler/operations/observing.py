@@ -18,12 +18,13 @@ from reconciler.model.moment import parse_moment
 from reconciler.model.ref import Ref
 from reconciler.model.work import Host
 from reconciler.model.world import World
+from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet
 
 
 def refresh(fleet: Fleet) -> tuple[Observation, ...]:
     """Observe every node now and keep the answers."""
-    desired = fleet.desired()
+    desired = read_desired(fleet)
     with fleet.writing("refresh") as journal:
         observations = observe_nodes(fleet, desired, journal.world(), node_names(desired))
         journal.observe(observations)

@@ -4,45 +4,34 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from reconciler import shipped
 from reconciler.model.desired import Desired
-from reconciler.model.plan import Plan, Risk
+from reconciler.model.plan import Plan
 from reconciler.model.problem import refuse
 from reconciler.model.world import World
 from reconciler.operations import observing
-from reconciler.operations.remembering import input_key, recall, remember
+from reconciler.operations.options import PlanOptions
+from reconciler.operations.reading import read_desired
+from reconciler.operations.remembering import input_key, remember
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner import planner
 from reconciler.specs.library import origins
-from reconciler.store.snapshot import read_stamp, read_world
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOptions:
-    """`only` are refs to limit the plan to; `hold_above` holds changes of a higher risk."""
-
-    only: tuple[str, ...] = ()
-    refresh: bool = False
-    hold_above: Risk | None = None
+from reconciler.store.snapshot import read_world
 
 
 def make_plan(fleet: Fleet, options: PlanOptions) -> Plan:
     """What would change and why. Writes nothing, except that `refresh` keeps what hosts said."""
     if options.refresh:
         observing.refresh(fleet)
-    whole = not options.only and options.hold_above is None
-    with without_collector(), fleet.cache() as cache, fleet.reading() as database:
-        key = input_key(fleet, read_stamp(database)) if whole else ""
-        remembered = recall(cache, key, fleet.now())
-        if remembered is not None:
-            return remembered
+    with without_collector(), fleet.reading() as database:
+        key = input_key(fleet, options, database)
         world = read_world(database)
-        plan = plan_from(fleet, fleet.desired(), world, options)
-        remember(cache, key, plan)
-        return plan
+        plan = plan_from(fleet, read_desired(fleet), world, options)
+    remember(fleet, key, plan)
+    return plan
 
 
 def plan_from(fleet: Fleet, desired: Desired, world: World, options: PlanOptions) -> Plan:

@@ -1,6 +1,7 @@
 """A plan that found nothing to do is remembered: planning is pure, so equal input needs no work.
 
-Kept in the cache beside the state, never in it. Only empty plans are kept; any other is made anew.
+Kept in the cache beside the state, never in it. Only empty plans of the whole fleet are kept; any
+other is made anew. This module loads none of the rooms that make plans: that is its use.
 """
 
 from __future__ import annotations
@@ -12,34 +13,51 @@ from datetime import datetime
 from reconciler import shipped
 from reconciler.model.canonical import digest
 from reconciler.model.codec import decode, encode
-from reconciler.model.document import DocumentCache
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Plan
+from reconciler.operations.options import PlanOptions
 from reconciler.operations.wiring import Fleet
 from reconciler.specs.library import tree_key
-from reconciler.specs.loading import version
+from reconciler.store.database import Database
+from reconciler.store.snapshot import read_stamp
 
 SPACE = "empty plans"
 
 
-def input_key(fleet: Fleet, stamp: str) -> str:
-    """A key over everything a plan of the whole fleet is made from; empty if nobody can tell.
+def recall_plan(fleet: Fleet, options: PlanOptions) -> Plan | None:
+    """The empty plan made from this very input, told of now; None if there is none."""
+    if options.refresh:
+        return None
+    with fleet.reading() as database:
+        key = input_key(fleet, options, database)
+    if not key:
+        return None
+    with fleet.cache() as cache:
+        row = cache.get_many(SPACE, [key]).get(key)
+    return None if row is None else _as_of(decode(Plan, json.loads(row)), fleet.now())
 
-    `stamp` stands for the state. Specs count as known only where git says that they are committed.
+
+def input_key(fleet: Fleet, options: PlanOptions, database: Database) -> str:
+    """A key over everything a plan is made from; empty if nobody can tell, or part is asked for.
+
+    Specs count as known only where git says that they are as committed.
     """
+    if options.only or options.hold_above is not None:
+        return ""
     tree = tree_key(fleet.settings)
     if not tree:
         return ""
-    program = version(shipped.schemas())
-    return digest([tree, stamp, program, encode(fleet.settings)])
+    return digest([tree, read_stamp(database), shipped.stamp(), encode(fleet.settings)])
 
 
-def recall(cache: DocumentCache, key: str, now: datetime) -> Plan | None:
-    """The empty plan made from the same input, told of now; None if time may have changed it."""
-    row = cache.get_many(SPACE, [key]).get(key) if key else None
-    if row is None:
-        return None
-    plan = decode(Plan, json.loads(row))
+def remember(fleet: Fleet, key: str, plan: Plan) -> None:
+    if key and not (plan.changes or plan.problems or plan.waiting):
+        with fleet.cache() as cache:
+            cache.put_many(SPACE, {key: json.dumps(encode(plan))})
+
+
+def _as_of(plan: Plan, now: datetime) -> Plan | None:
+    """The plan as it is made now; None if time alone may have changed it."""
     made, ends = parse_moment(plan.made_at), parse_moment(plan.next_moment)
     if made is None or now < made or (ends is not None and now >= ends):
         return None
@@ -48,8 +66,3 @@ def recall(cache: DocumentCache, key: str, now: datetime) -> Plan | None:
         age += int((now - made).total_seconds())
     figures = replace(plan.figures, observed_age=age)
     return replace(plan, made_at=format_moment(now), figures=figures)
-
-
-def remember(cache: DocumentCache, key: str, plan: Plan) -> None:
-    if key and not (plan.changes or plan.problems or plan.waiting):
-        cache.put_many(SPACE, {key: json.dumps(encode(plan))})

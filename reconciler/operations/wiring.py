@@ -12,10 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from reconciler import shipped
-from reconciler.model.desired import Desired
 from reconciler.model.event import Actor
 from reconciler.model.settings import Settings
-from reconciler.specs.desired import load_desired
 from reconciler.specs.library import find_folder, load_settings
 from reconciler.store.cache import SqliteCache
 from reconciler.store.database import Database
@@ -75,10 +73,6 @@ class Fleet:
             if lock.left_behind is not None:
                 journal.take_over_lock(str(lock.left_behind))
             yield journal
-
-    def desired(self) -> Desired:
-        with self.cache() as cache:
-            return load_desired(self.settings, shipped.schemas(), cache)
 
 
 def open_fleet(folder: Path | None = None) -> Fleet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -12,9 +13,11 @@ from reconciler.cli.exit_codes import of_plan
 from reconciler.cli.refs import check_ref
 from reconciler.cli.text import line
 from reconciler.cli.views import plan_json, plan_markdown, plan_text
-from reconciler.model.plan import Risk
-from reconciler.operations import planning, saving
-from reconciler.operations.wiring import open_fleet
+from reconciler.model.plan import Plan, Risk
+from reconciler.operations import saving
+from reconciler.operations.options import PlanOptions
+from reconciler.operations.remembering import recall_plan
+from reconciler.operations.wiring import Fleet, open_fleet
 
 
 class Given(TypedDict):
@@ -60,8 +63,8 @@ def plan(session: Session, **given: Unpack[Given]) -> Reply:
     nor hosts are changed.
     """
     fleet = open_fleet(session.folder)
-    options = planning.PlanOptions(only=given["only"], refresh=given["refresh"])
-    found = planning.make_plan(fleet, options)
+    options = PlanOptions(only=given["only"], refresh=given["refresh"])
+    found = recall_plan(fleet, options) or _make_plan(fleet, options)
     if (file := given["save"]) is not None:
         saving.save_plan(found, file)
         session.screen.tell([line(f"saved to {file}; to apply it: gpuaas apply {file}")])
@@ -73,3 +76,9 @@ def plan(session: Session, **given: Unpack[Given]) -> Reply:
         raw=plan_markdown.text(found, at_least) if session.format == "markdown" else "",
         lines=plan_text.foot(found) if given["summary"] else plan_text.lines(found, at_least),
     )
+
+
+def _make_plan(fleet: Fleet, options: PlanOptions) -> Plan:
+    """Loads the rooms that make plans only now: where nothing changed they are not needed."""
+    made: Plan = import_module("reconciler.operations.planning").make_plan(fleet, options)
+    return made
