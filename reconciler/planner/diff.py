@@ -119,10 +119,12 @@ def _absent(desired: Desired, world: World, renamed: frozenset[Ref]) -> Iterator
     """What is recorded and that git no longer names, or not legibly."""
     holders = {claim.ref for claim in world.claims}
     everything = any(problem.code == "spec_root_empty" for problem in desired.problems)
+    sound = desired.resources.values() if desired.broken else ()
+    readable = frozenset(resource.file for resource in sound)
     for ref, recorded in world.recorded.items():
         if ref in desired.resources or ref in renamed:
             continue
-        why = _illegible(desired, ref, recorded.file, everything)
+        why = _illegible(desired, recorded, readable, everything)
         if why:
             problem = Problem(
                 code="resource_broken",
@@ -137,12 +139,20 @@ def _absent(desired: Desired, world: World, renamed: frozenset[Ref]) -> Iterator
             yield Difference(ref=ref, action=action, recorded=recorded)
 
 
-def _illegible(desired: Desired, ref: Ref, file: str, everything: bool) -> str:
+def _illegible(
+    desired: Desired, recorded: Recorded, readable: frozenset[str], everything: bool
+) -> str:
+    ref, file = recorded.ref, recorded.file
     if everything:
         return "the spec root is empty"
     if ref in desired.frozen:
         return f"its document has errors ({file})" if file else "its document has errors"
-    return f"{file} cannot be read" if file in desired.broken else ""
+    if desired.is_broken(file):
+        return f"{file} cannot be read"
+    if recorded.id and desired.broken and file not in readable:
+        # Its file is gone, and what it said may stand in one that nobody can read.
+        return f"{file} is gone, and {min(desired.broken)} cannot be read"
+    return ""
 
 
 def _unrecorded(desired: Desired, world: World) -> Iterator[Difference]:
@@ -203,7 +213,7 @@ def _rename_hindrance(
 ) -> str:
     if former in desired.resources or former in desired.frozen:
         return "it still has a document of its own"
-    if recorded.file in desired.broken:
+    if desired.is_broken(recorded.file):
         return f"its file {recorded.file} cannot be read"
     if former in held:
         return "allocations hold slots under that name"
