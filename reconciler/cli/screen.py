@@ -9,7 +9,6 @@ import errno
 import io
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
@@ -126,4 +125,13 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def _columns(stream: TextIO | None) -> int:
-    return shutil.get_terminal_size().columns if _is_terminal(stream) else 0
+    """COLUMNS, else what the terminal says; 0 for anything that is no terminal."""
+    if stream is None or not _is_terminal(stream):
+        return 0
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdecimal() and int(stated):
+        return int(stated)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
