@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
+
+def _plain(value: Any) -> dict[str, Any]:
+    """Mappings of any make count as what they hold."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"not a JSON value: {value!r}")
+
+
 _ENCODER = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain
 )
 
 

@@ -7,13 +7,11 @@ asks for them: a plan of an unchanged fleet asks for few.
 from __future__ import annotations
 
 import gc
-import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from reconciler.model.canonical import digest
 from reconciler.model.capacity import Claim, ClaimState, Shape
 from reconciler.model.codec import decode
 from reconciler.model.event import SERIAL_TYPES
@@ -22,10 +20,7 @@ from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Counters, OpenStep, Recorded, Suspension, World
 from reconciler.store.database import Database
-from reconciler.store.refusals import damaged
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+from reconciler.store.rows import JsonText, RecordedRows, Rows, read_json
 
 _RESOURCES = (
     'SELECT kind, project, name, digest, basis, normal, file, "commit", applied_at, generation,'
@@ -39,38 +34,6 @@ _OPEN_STEPS = (
     " ORDER BY run, wave, id"
 )
 _LAST_OF_TYPE = "SELECT max(sequence) AS last FROM event WHERE type = ?"
-
-
-class Rows(Mapping[Key, Value], Generic[Key, Value]):
-    """Rows of one table by key, each decoded once, when it is first asked for."""
-
-    def __init__(self, rows: dict[Key, Any], read: Callable[[Key, Any], Value]) -> None:
-        self._rows = rows
-        self._read = read
-        self._values: dict[Key, Value] = {}
-
-    def __getitem__(self, key: Key) -> Value:
-        value = self._values.get(key)
-        if value is None:
-            value = self._values[key] = self._read(key, self._rows[key])
-        return value
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._rows
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-
-class RecordedRows(Rows[Ref, Recorded]):
-    """`World.recorded` as the store gives it: knows every digest without decoding a row."""
-
-    def digests(self) -> Mapping[Ref, tuple[str, str]]:
-        """(digest, basis) of every resource."""
-        return {ref: (row[3], row[4]) for ref, row in self._rows.items()}
 
 
 def read_world(database: Database) -> World:
@@ -136,33 +99,32 @@ def _serial(connection: sqlite3.Connection) -> int:
 
 
 def _recorded(database: Database, connection: sqlite3.Connection) -> RecordedRows:
-    rows = {Ref(row[0], row[1], row[2]): row for row in connection.execute(_RESOURCES)}
+    path, phases = database.path, {phase.value: phase for phase in Phase}
 
     def read(ref: Ref, row: Any) -> Recorded:
-        normal = _json(database, str(ref), row[5])
-        if digest(normal) != row[3]:
-            raise damaged(database.path, f"{ref} is not what was recorded")
         return Recorded(
             ref=ref,
             digest=row[3],
             basis=row[4],
-            normal=normal,
+            normal=JsonText(row[5], path, row[3]),
             file=row[6],
             commit=row[7],
             applied_at=row[8],
             generation=row[9],
-            phase=Phase(row[10]),
-            protect=bool(row[11]),
+            phase=phases[row[10]],
+            protect=row[11] == 1,
             id=row[12],
             login=row[13],
             node=row[14],
-            slots=tuple(_json(database, str(ref), row[15])),
+            slots=tuple(read_json(row[15], path)) if row[15] != "[]" else (),
             shape=Shape(row[16]) if row[16] else None,
-            facts=_json(database, str(ref), row[17]),
+            facts=JsonText(row[17], path),
             problem=row[18],
         )
 
-    return RecordedRows(rows, read)
+    return RecordedRows(
+        {Ref(row[0], row[1], row[2]): row for row in connection.execute(_RESOURCES)}, read
+    )
 
 
 def _observations(database: Database, connection: sqlite3.Connection) -> Rows[str, Observation]:
@@ -172,11 +134,11 @@ def _observations(database: Database, connection: sqlite3.Connection) -> Rows[st
     )
 
     def read(node: str, row: Any) -> Observation:
-        facts = _json(database, f"node/{node}", row[2]) if row[2] is not None else None
+        facts = None if row[2] is None else decode(NodeFacts, read_json(row[2], database.path))
         return Observation(
             node=node,
             at=row[1],
-            facts=decode(NodeFacts, facts) if facts is not None else None,
+            facts=facts,
             digest=row[3],
             problem=row[4],
             message=row[5],
@@ -235,13 +197,6 @@ def _ref(text: str) -> Ref:
     if ref is None:
         raise sqlite3.DatabaseError(f"{text!r} is no ref")
     return ref
-
-
-def _json(database: Database, what: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise damaged(database.path, f"{what} cannot be read ({error})") from error
 
 
 @contextmanager

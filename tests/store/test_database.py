@@ -27,7 +27,7 @@ def code_of(path: Path, *, write: bool, opening: Opening | None = None) -> str:
     """The code with which opening (or reading everything after it) is refused; '' if it is not."""
     try:
         with Database.open(path, write=write, opening=opening) as database:
-            list(read_world(database).recorded.values())
+            [dict(one.normal) for one in read_world(database).recorded.values()]
     except ProblemError as error:
         assert all(problem.hint for problem in error.problems)
         return error.problems[0].code
