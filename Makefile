@@ -34,7 +34,7 @@ static: .venv/.ready-dev
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/ansible-lint playbooks
 
 unit: .venv/.ready-dev
-	$(BIN)/pytest -m "not walk and not wheel"
+	$(BIN)/pytest -n auto --dist loadfile -m "not walk and not wheel"
 
 walk: .venv/.ready-dev
 	$(BIN)/pytest -m walk
