@@ -65,14 +65,14 @@ def apply(
 ) -> Applied:
     """Raises ProblemError before anything was done; later problems stand in the result.
 
-    `ask` is shown the plan and says whether to go on; it is not asked where there is nothing to
-    do or the consent was given before.
+    `ask` is shown the plan and says whether to go on; it knows of a consent given before, and is
+    not called where there is nothing to do.
     """
     plan = _plan_to_show(fleet, options)
     if not plan.active:
         _keep_waiting(fleet, plan)
         return Applied(plan=plan)
-    if options.approve is None and not ask(plan):
+    if not ask(plan):
         raise refuse("declined", "nothing was applied", "run it again and answer yes")
     with fleet.writing("apply") as journal:
         desired, world, fresh = _look_and_plan(fleet, journal, _options_of(plan))

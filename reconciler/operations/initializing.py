@@ -9,6 +9,7 @@ from pathlib import Path
 
 from reconciler import shipped
 from reconciler.model.problem import refuse
+from reconciler.model.ref import KIND_WORDS
 from reconciler.operations.reading import read_desired
 from reconciler.operations.standin import lay
 from reconciler.operations.wiring import Fleet, open_fleet
@@ -61,7 +62,11 @@ def _write_starter(folder: Path) -> list[str]:
         for name, text in shipped.templates().items()
         if name.startswith(STARTER)
     }
-    schemas = {f"schemas/{name}.schema.json": text for name, text in shipped.schemas().items()}
+    schemas = {
+        f"schemas/{name}.schema.json": text
+        for name, text in shipped.schemas().items()
+        if name == "settings" or name in KIND_WORDS.values()
+    }
     made = []
     for name, text in sorted((starter | schemas).items()):
         path = folder / name

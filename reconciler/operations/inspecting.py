@@ -1,22 +1,22 @@
-"""Reading commands: what is known, from the store, and what placement would say."""
+"""What the store knows: the fleet at a glance, nodes, slots, capacity and events.
+
+No spec is read and nothing is planned, so that a look stays quick however large the fleet.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 
-from reconciler.kinds.registry import KINDS
-from reconciler.model.capacity import ClaimState, Placement
-from reconciler.model.codec import encode
+from reconciler.model.capacity import ClaimState
 from reconciler.model.event import Event
 from reconciler.model.evidence import Observation
 from reconciler.model.lifecycle import Phase, RunState
-from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Recorded, World
-from reconciler.operations.reading import read_desired
 from reconciler.operations.taking_stock import (
     Stock,
     age_of,
@@ -27,18 +27,14 @@ from reconciler.operations.taking_stock import (
 )
 from reconciler.operations.views import (
     AllocationRow,
-    Explained,
     LastRun,
     NeedsYou,
     NodeRow,
-    Shown,
     SkuRow,
     SlotRow,
     Status,
 )
 from reconciler.operations.wiring import Fleet, without_collector
-from reconciler.planner import planner
-from reconciler.specs.library import origins
 from reconciler.store import history
 from reconciler.store.snapshot import read_world
 
@@ -92,84 +88,12 @@ def capacity(fleet: Fleet) -> tuple[SkuRow, ...]:
 def events(fleet: Fleet, ref_text: str = "", after: int = 0) -> tuple[Event, ...]:
     """Events after the sequence number `after`, oldest first; of one resource, or all."""
     with fleet.reading() as database:
-        return history.events(database, str(_ref(ref_text)) if ref_text else "", after)
-
-
-def explain(fleet: Fleet, ref_text: str) -> Explained:
-    """Every node as placement sees it for an allocation. Raises ProblemError `not_found`."""
-    ref = _ref(ref_text)
-    with without_collector():
-        with fleet.reading() as database:
-            world = read_world(database)
-        desired = read_desired(fleet)
-    resource = desired.resources.get(ref)
-    if resource is None:
-        raise _not_found(ref, "the specs")
-    need = KINDS[ref.kind].needs(resource, desired)
-    recorded = world.recorded.get(ref)
-    return Explained(
-        ref=str(ref),
-        need=need,
-        placement=_placement(recorded) if recorded else None,
-        candidates=planner.explain(desired, world, fleet.now(), ref) if need else (),
-    )
-
-
-def show(fleet: Fleet, ref_text: str) -> Shown:
-    """One resource in its four states. Raises ProblemError `not_found`."""
-    ref = _ref(ref_text)
-    with without_collector(), fleet.reading() as database:
-        world = read_world(database)
-        recorded = world.recorded.get(ref)
-        found = history.events(database, str(ref), limit=LAST_EVENTS)
-        steps = history.steps(database, str(ref))
-        proofs = history.proofs(database, str(ref))
-    resource = read_desired(fleet).resources.get(ref)
-    if resource is None and recorded is None and not found:
-        raise _not_found(ref, "specs or state")
-    file = resource.file if resource else recorded.file if recorded else ""
-    origin = origins(fleet.settings, {file}).get(file) if file else None
-    return Shown(
-        ref=str(ref),
-        desired=resource.normal if resource else None,
-        recorded=encode(recorded) if recorded else None,
-        observed=_observed(world, ref, recorded),
-        execution=steps,
-        facts=_facts(recorded, world),
-        claims=tuple(encode(claim) for claim in world.claims if claim.ref == ref),
-        proofs=proofs,
-        events=found,
-        file=file,
-        line=resource.line if resource else 0,
-        commit=origin.commit if origin else "",
-        author=origin.author if origin else "",
-    )
+        return history.events(database, str(ref_of(ref_text)) if ref_text else "", after)
 
 
 def _stock(fleet: Fleet) -> Stock:
     with without_collector(), fleet.reading() as database:
         return take_stock(fleet.settings, read_world(database), fleet.now())
-
-
-def _ref(text: str) -> Ref:
-    ref = parse_ref(text)
-    if ref is None:
-        raise refuse(
-            "not_found",
-            f"{text!r} is no ref",
-            "write kind/project/name, kind/name, or project/name for an allocation",
-        )
-    return ref
-
-
-def _not_found(ref: Ref, where: str) -> ProblemError:
-    return refuse("not_found", f"{ref} is not in {where}", "see what there is: gpuaas status")
-
-
-def _placement(recorded: Recorded) -> Placement | None:
-    if not recorded.node or recorded.shape is None:
-        return None
-    return Placement(node=recorded.node, slots=recorded.slots, shape=recorded.shape)
 
 
 def _allocation_rows(world: World, stock: Stock, project: str) -> Iterator[AllocationRow]:
@@ -190,7 +114,7 @@ def _allocation_rows(world: World, stock: Stock, project: str) -> Iterator[Alloc
             node=one.node,
             slots=one.slots,
             phase=one.phase,
-            health=_health(one, seen),
+            health=health_of(one, seen),
             login=one.login,
             sessions=_sessions(one, seen),
             since=since.get(one.id, ""),
@@ -200,7 +124,7 @@ def _allocation_rows(world: World, stock: Stock, project: str) -> Iterator[Alloc
         )
 
 
-def _health(one: Recorded, seen: Observation | None) -> str:
+def health_of(one: Recorded, seen: Observation | None) -> str:
     """Whether the host shows what it must; `unknown` as long as it has not said."""
     if seen is None or seen.facts is None or seen.facts.paths is None:
         return "unknown"
@@ -214,38 +138,6 @@ def _sessions(one: Recorded, seen: Observation | None) -> int | None:
     if seen is None or seen.facts is None or seen.facts.sessions is None:
         return None
     return seen.facts.sessions.get(one.login, 0)
-
-
-def _observed(world: World, ref: Ref, recorded: Recorded | None) -> Mapping[str, object] | None:
-    """What hosts said of it: a node's whole answer, or an allocation's own paths."""
-    node = ref.name if ref.kind == "node" else recorded.node if recorded else ""
-    seen = world.observations.get(node)
-    if seen is None:
-        return None
-    if ref.kind == "node":
-        observed: Mapping[str, object] = encode(seen)
-        return observed
-    paths = seen.facts.paths if seen.facts else None
-    shown = {
-        path: "unknown" if paths is None else paths.get(path, "absent")
-        for path in (recorded.facts if recorded else {})
-    }
-    return {"node": node, "at": seen.at, "problem": seen.problem, "paths": shown}
-
-
-def _facts(recorded: Recorded | None, world: World) -> Mapping[str, str]:
-    """The lines people look for first."""
-    if recorded is None or not recorded.id:
-        return {}
-    seen = world.observations.get(recorded.node)
-    source = seen.facts.source if seen and seen.facts else "unknown"
-    return {
-        "where": f"{recorded.node}/{','.join(recorded.slots)}",
-        "login": recorded.login,
-        "phase": recorded.phase,
-        "health": _health(recorded, seen),
-        "evidence": f"{source}, {seen.at}" if seen else "never observed",
-    }
 
 
 def _needs_you(world: World, last: history.Run | None, now: datetime) -> Iterator[NeedsYou]:
@@ -269,3 +161,14 @@ def _needs_you(world: World, last: history.Run | None, now: datetime) -> Iterato
             )
     if last is not None and last.state in (RunState.FAILED, RunState.INTERRUPTED):
         yield NeedsYou(kind="failed", text=f"{last.id} {last.state}", command="gpuaas events")
+
+
+def ref_of(text: str) -> Ref:
+    ref = parse_ref(text)
+    if ref is None:
+        raise refuse(
+            "not_found",
+            f"{text!r} is no ref",
+            "write kind/project/name, kind/name, or project/name for an allocation",
+        )
+    return ref

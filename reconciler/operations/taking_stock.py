@@ -10,8 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from reconciler.kinds import node as node_kind
+from reconciler.kinds import node_family as family_kind
+from reconciler.kinds import policy as policy_kind
+from reconciler.kinds import sku as sku_kind
 from reconciler.kinds.node_spec import AdminState
-from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Claim, ClaimState, Isolation, Need, Shape, SlotState
 from reconciler.model.desired import Desired
 from reconciler.model.moment import parse_moment
@@ -24,7 +27,13 @@ from reconciler.operations.views import NodeRow, SkuRow, SlotRow
 from reconciler.planner.capacity import Held, Offer, Slot, read_held, read_offers
 from reconciler.planner.feasibility import hindrance, judge
 
-STOCK_KINDS = frozenset({"node", "node_family", "sku", "policy"})
+PARSERS = {
+    "node": node_kind.parse,
+    "node_family": family_kind.parse,
+    "policy": policy_kind.parse,
+    "sku": sku_kind.parse,
+}
+"""The kinds that say what there is; the others are not loaded for a look."""
 
 CLAIMED_AS = {
     ClaimState.HELD: SlotState.HELD,
@@ -50,9 +59,7 @@ def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
         settings=settings,
         digest="",
         resources={
-            ref: as_resource(world.recorded[ref])
-            for ref in world.recorded
-            if ref.kind in STOCK_KINDS
+            ref: as_resource(world.recorded[ref]) for ref in world.recorded if ref.kind in PARSERS
         },
     )
     return Stock(
@@ -71,7 +78,7 @@ def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
 
 def as_resource(recorded: Recorded) -> Resource:
     """A recorded resource in the form that planning reads."""
-    spec = KINDS[recorded.ref.kind].parse(recorded.normal["spec"], recorded.ref.name)
+    spec = PARSERS[recorded.ref.kind](recorded.normal["spec"], recorded.ref.name)
     return Resource(
         ref=recorded.ref,
         spec=spec,

@@ -123,17 +123,30 @@ class Walk:
             if (host := self.host(node)) is not None
         ]
         options = run_options(self.fleet)
-        receipts = {r.step: r for r in run_wave(works, options, self.on_progress, self.interrupts)}
+        answers = run_wave(works, options, self._on_the_way, self.interrupts)
+        receipts = {receipt.step: receipt for receipt in answers}
         for work in works:
             self.on_progress(HostProgress(node=work.host.node, phase="observe"))
         at = self.fleet.now()
         seen = {o.node: o for o in observe([work.host for work in works], options, at=at)}
         judged = tuple(judge(s, receipts.get(s.id), seen.get(s.node)) for s in steps)
+        for work in works:
+            self._tell_end(work.host.node, judged)
         return WaveOutcome(
             steps=judged,
             observations=tuple(seen.values()),
             proofs=self._proofs(by_node, seen, format_moment(at)),
         )
+
+    def _on_the_way(self, progress: HostProgress) -> None:
+        """A host is done when it has been looked at, whatever it says of itself."""
+        if progress.phase not in ("done", "failed"):
+            self.on_progress(progress)
+
+    def _tell_end(self, node: str, judged: Sequence[StepOutcome]) -> None:
+        problem = next((o.problem for o in judged if o.step.node == node and o.problem), None)
+        phase, detail = ("failed", problem.message) if problem else ("done", "")
+        self.on_progress(HostProgress(node=node, phase=phase, detail=detail))
 
     def _proofs(
         self, by_node: dict[str, list[Step]], seen: dict[str, Observation], at: str

@@ -8,7 +8,7 @@ from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import Exit
 from reconciler.cli.refs import check_ref
 from reconciler.cli.views import explained as explained_view
-from reconciler.operations import inspecting
+from reconciler.operations import explaining
 from reconciler.operations.wiring import open_fleet
 
 
@@ -20,7 +20,7 @@ def explain(session: Session, ref: str) -> Reply:
     Nodes that fit come first, best first; of the others each names the first rule that refused
     it. Exits 3 if no node fits.
     """
-    found = inspecting.explain(open_fleet(session.folder), ref)
+    found = explaining.explain(open_fleet(session.folder), ref)
     return Reply(
         code=Exit.BLOCKED if found.problem is not None else Exit.DONE,
         problems=(found.problem,) if found.problem is not None else (),

@@ -7,7 +7,7 @@ import click
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.refs import check_ref
 from reconciler.cli.views import shown as shown_view
-from reconciler.operations import inspecting
+from reconciler.operations import explaining
 from reconciler.operations.wiring import open_fleet
 
 
@@ -19,5 +19,5 @@ def show(session: Session, ref: str) -> Reply:
     Its four states stand apart: desired (git), recorded (last applied), observed (what hosts
     say), execution (what was done about it); then claims, proofs and events.
     """
-    found = inspecting.show(open_fleet(session.folder), ref)
+    found = explaining.show(open_fleet(session.folder), ref)
     return Reply(result=found, lines=shown_view.lines(found))

@@ -1,0 +1,115 @@
+"""One resource in full: its four states side by side, and what placement says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reconciler.kinds.registry import KINDS
+from reconciler.model.capacity import Placement
+from reconciler.model.codec import encode
+from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.ref import Ref
+from reconciler.model.world import Recorded, World
+from reconciler.operations.inspecting import health_of, ref_of
+from reconciler.operations.reading import read_desired
+from reconciler.operations.views import Explained, Shown
+from reconciler.operations.wiring import Fleet, without_collector
+from reconciler.planner import planner
+from reconciler.specs.library import origins
+from reconciler.store import history
+from reconciler.store.snapshot import read_world
+
+LAST_EVENTS = 20
+
+
+def explain(fleet: Fleet, ref_text: str) -> Explained:
+    """Every node as placement sees it for an allocation. Raises ProblemError `not_found`."""
+    ref = ref_of(ref_text)
+    with without_collector():
+        with fleet.reading() as database:
+            world = read_world(database)
+        desired = read_desired(fleet)
+    resource = desired.resources.get(ref)
+    if resource is None:
+        raise _not_found(ref, "the specs")
+    need = KINDS[ref.kind].needs(resource, desired)
+    recorded = world.recorded.get(ref)
+    return Explained(
+        ref=str(ref),
+        need=need,
+        placement=_placement(recorded) if recorded else None,
+        candidates=planner.explain(desired, world, fleet.now(), ref) if need else (),
+    )
+
+
+def show(fleet: Fleet, ref_text: str) -> Shown:
+    """One resource in its four states. Raises ProblemError `not_found`."""
+    ref = ref_of(ref_text)
+    with without_collector(), fleet.reading() as database:
+        world = read_world(database)
+        recorded = world.recorded.get(ref)
+        found = history.events(database, str(ref), limit=LAST_EVENTS)
+        steps = history.steps(database, str(ref))
+        proofs = history.proofs(database, str(ref))
+    resource = read_desired(fleet).resources.get(ref)
+    if resource is None and recorded is None and not found:
+        raise _not_found(ref, "specs or state")
+    file = resource.file if resource else recorded.file if recorded else ""
+    origin = origins(fleet.settings, {file}).get(file) if file else None
+    return Shown(
+        ref=str(ref),
+        desired=resource.normal if resource else None,
+        recorded=encode(recorded) if recorded else None,
+        observed=_observed(world, ref, recorded),
+        execution=steps,
+        facts=_facts(recorded, world),
+        claims=tuple(encode(claim) for claim in world.claims if claim.ref == ref),
+        proofs=proofs,
+        events=found,
+        file=file,
+        line=resource.line if resource else 0,
+        commit=origin.commit if origin else "",
+        author=origin.author if origin else "",
+    )
+
+
+def _not_found(ref: Ref, where: str) -> ProblemError:
+    return refuse("not_found", f"{ref} is not in {where}", "see what there is: gpuaas status")
+
+
+def _placement(recorded: Recorded) -> Placement | None:
+    if not recorded.node or recorded.shape is None:
+        return None
+    return Placement(node=recorded.node, slots=recorded.slots, shape=recorded.shape)
+
+
+def _observed(world: World, ref: Ref, recorded: Recorded | None) -> Mapping[str, object] | None:
+    """What hosts said of it: a node's whole answer, or an allocation's own paths."""
+    node = ref.name if ref.kind == "node" else recorded.node if recorded else ""
+    seen = world.observations.get(node)
+    if seen is None:
+        return None
+    if ref.kind == "node":
+        observed: Mapping[str, object] = encode(seen)
+        return observed
+    paths = seen.facts.paths if seen.facts else None
+    shown = {
+        path: "unknown" if paths is None else paths.get(path, "absent")
+        for path in (recorded.facts if recorded else {})
+    }
+    return {"node": node, "at": seen.at, "problem": seen.problem, "paths": shown}
+
+
+def _facts(recorded: Recorded | None, world: World) -> Mapping[str, str]:
+    """The lines people look for first."""
+    if recorded is None or not recorded.id:
+        return {}
+    seen = world.observations.get(recorded.node)
+    source = seen.facts.source if seen and seen.facts else "unknown"
+    return {
+        "where": f"{recorded.node}/{','.join(recorded.slots)}",
+        "login": recorded.login,
+        "phase": recorded.phase,
+        "health": health_of(recorded, seen),
+        "evidence": f"{source}, {seen.at}" if seen else "never observed",
+    }
