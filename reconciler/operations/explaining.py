@@ -110,6 +110,6 @@ def _facts(recorded: Recorded | None, world: World) -> Mapping[str, str]:
         "where": f"{recorded.node}/{','.join(recorded.slots)}",
         "login": recorded.login,
         "phase": recorded.phase,
-        "health": health_of(recorded, seen),
+        "health": health_of(recorded, world),
         "evidence": f"{source}, {seen.at}" if seen else "never observed",
     }

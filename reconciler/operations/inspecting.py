@@ -114,7 +114,7 @@ def _allocation_rows(world: World, stock: Stock, project: str) -> Iterator[Alloc
             node=one.node,
             slots=one.slots,
             phase=one.phase,
-            health=health_of(one, seen),
+            health=health_of(one, world),
             login=one.login,
             sessions=_sessions(one, seen),
             since=since.get(one.id, ""),
@@ -124,14 +124,24 @@ def _allocation_rows(world: World, stock: Stock, project: str) -> Iterator[Alloc
         )
 
 
-def health_of(one: Recorded, seen: Observation | None) -> str:
-    """Whether the host shows what it must; `unknown` as long as it has not said."""
-    if seen is None or seen.facts is None or seen.facts.paths is None:
+def health_of(one: Recorded, world: World) -> str:
+    """Whether its host shows what it must, its cards too; `unknown` as long as it has not said."""
+    seen = world.observations.get(one.node)
+    facts = seen.facts if seen else None
+    if facts is None or facts.paths is None or facts.gpus is None:
         return "unknown"
-    if one.phase is not Phase.ACTIVE:
-        return "degraded"
-    held = all(seen.facts.paths.get(path) == fact for path, fact in one.facts.items())
-    return "healthy" if held else "degraded"
+    held = one.phase is Phase.ACTIVE and all(
+        facts.paths.get(path) == fact for path, fact in one.facts.items()
+    )
+    whole = _cards(one, world) <= {gpu.uuid for gpu in facts.gpus}
+    return "healthy" if held and whole else "degraded"
+
+
+def _cards(one: Recorded, world: World) -> set[str]:
+    """The GPUs of its slots, as its node was recorded: under a claim these do not change."""
+    node = world.recorded.get(Ref("node", "", one.node))
+    slots = node.normal["spec"]["slots"] if node else ()
+    return {slot["gpu"]["uuid"] for slot in slots if slot["name"] in one.slots}
 
 
 def _sessions(one: Recorded, seen: Observation | None) -> int | None:

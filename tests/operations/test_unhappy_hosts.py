@@ -168,7 +168,7 @@ def test_a_crash_in_the_middle_is_taken_up_where_it_was(before: Yard, tmp_path: 
     assert [row[:2] for row in now] == [row[:2] for row in claimed], "nobody was given a second"
     assert yard.claims.keys() == {f"{SOLO_REF}@gpu02/s0", f"{BOX_REF}@gpu03/*"}
     assert not list(yard.root("gpu01").glob("home/*"))
-    assert not list(yard.root("gpu01").glob("etc/gpuaas/*/*"))
+    assert not list(yard.root("gpu01").glob("etc/gpuaas/allocations/*"))
     unchanged = {o["changed"] for o in outcomes_of(done) if o["step"]["ref"] != TRAIN_REF}
     assert unchanged == {False}, "their hosts had done all before"
     states = yard.rows("SELECT state FROM run ORDER BY number")
