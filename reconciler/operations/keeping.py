@@ -8,7 +8,7 @@ from reconciler.model.problem import Problem, refuse
 from reconciler.operations.initializing import make_state
 from reconciler.operations.wiring import open_fleet
 from reconciler.store import keeping as stored
-from reconciler.store.lock import unlock
+from reconciler.store.lock import StateLock, unlock
 
 
 def state_init(folder: Path | None, new: bool) -> str:
@@ -36,7 +36,8 @@ def state_backup(folder: Path | None, file: Path) -> None:
 def state_restore(folder: Path | None, file: Path) -> Path | None:
     """Put a checked copy in place; where the state before it was kept, None if there was none."""
     fleet = open_fleet(folder)
-    return stored.restore(fleet.database_file, file, actor=fleet.actor, now=fleet.now())
+    with StateLock(fleet.state / "lock", actor=fleet.actor.name, command="state restore"):
+        return stored.restore(fleet.database_file, file, actor=fleet.actor, now=fleet.now())
 
 
 def state_unlock(folder: Path | None) -> str:

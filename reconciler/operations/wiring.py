@@ -16,7 +16,7 @@ from reconciler.model.event import Actor
 from reconciler.model.settings import Settings
 from reconciler.specs.library import find_folder, load_settings
 from reconciler.store.cache import SqliteCache
-from reconciler.store.database import Database
+from reconciler.store.database import Database, Opening
 from reconciler.store.journal import Journal
 from reconciler.store.lock import StateLock
 
@@ -63,8 +63,8 @@ class Fleet:
     @contextmanager
     def writing(self, command: str) -> Iterator[Journal]:
         """The journal, under the lock. Raises ProblemError `state_locked`, `state_missing`, …"""
-        with self.reading():
-            pass
+        # Before a lock file is made: a state that is missing, damaged or too new has no writer.
+        Database.open(self.database_file, write=False, opening=Opening(older_ok=True)).close()
         with (
             StateLock(self.state / "lock", actor=self.actor.name, command=command) as lock,
             Database.open(self.database_file, write=True) as database,
