@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _RFC3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
@@ -11,6 +12,7 @@ _RFC3339 = re.compile(
 )
 
 
+@lru_cache(maxsize=65536)
 def parse_moment(text: str) -> datetime | None:
     """An RFC 3339 time with a zone, in UTC; None if `text` is none."""
     if not _RFC3339.fullmatch(text):

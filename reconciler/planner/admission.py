@@ -116,6 +116,8 @@ def _guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
         and difference.recorded is not None
         and difference.recorded.phase is not Phase.RELEASING
     ]
+    if not removals:
+        return
     held = sum(1 for recorded in situation.world.recorded.values() if recorded.id)
     limit = _removal_limit(situation, held)
     if len(removals) <= limit:

@@ -119,7 +119,7 @@ def _effective(
     """
     done = {d.ref for d in differences if d.ref not in refused or _is_gone(d)}
     undone = {ref for d in everything if d.ref not in done for ref in (d.ref, d.former) if ref}
-    return in_force(request.desired, request.world, undone)
+    return in_force(request.desired, request.world, undone, refused.keys())
 
 
 def _is_gone(difference: Difference) -> bool:
