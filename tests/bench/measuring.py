@@ -52,7 +52,7 @@ def run(command: Sequence[str], folder: Path, codes: tuple[int, ...] = (0,)) -> 
         stderr=subprocess.STDOUT,
         pass_fds=(writing,),
         text=True,
-        env={**os.environ, "NO_COLOR": "1", "TERM": "dumb", "CHECKPOINT_DISABLE": "1"},
+        env=environment(),
     )
     os.close(writing)
     output, _ = process.communicate()
@@ -63,6 +63,12 @@ def run(command: Sequence[str], folder: Path, codes: tuple[int, ...] = (0,)) -> 
     return Run(
         seconds=float(words[0]), cpu=float(words[1]), peak_mib=int(words[2]) / 1024, output=output
     )
+
+
+def environment() -> dict[str, str]:
+    """As after an installation: compiled once, whatever the shell around us says to Python."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    return {**kept, "NO_COLOR": "1", "TERM": "dumb", "CHECKPOINT_DISABLE": "1"}
 
 
 def taking_turns(rounds: int, *turns: Callable[[], Run]) -> list[Run]:
