@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reconciler.operations.wiring import utc_now
-from tests.operations.conftest import BO, CEM, DANA, GRANTS
+from tests.operations.conftest import BO, CEM, DANA, GRANTS, TRAIN
 from tests.operations.yard import Yard, hardware_key, project
 from tests.planner import fleet as paper
 
@@ -126,6 +126,20 @@ def test_who_left_gets_in_nowhere_however_untidy_the_specs_are(yard: Yard) -> No
     back = yard.plan()
     assert back.code == 0
     assert back.change(TRAIN_REF)["facts"]["access"].startswith("ana (desk, laptop), bo")
+
+
+def test_a_change_that_is_held_or_refused_still_takes_away(yard: Yard) -> None:
+    """F-GRT-02, rule 9: revocation waits for no consent to, and no place for, the rest of it."""
+    yard.write(changed(TRAIN, sku="slice-1", access=["ana", "bo", "dana"]))
+    yard.commit()
+    done = yard.apply("--auto-approve=safe")
+    assert done.blocked == {TRAIN_REF: "held_for_approval"}
+    assert done.code == 5
+    assert yard.keys(TRAIN_REF) == pairs("ana", "bo"), "Cem is out, Dana is not in yet"
+    assert yard.recorded(TRAIN_REF).normal["spec"]["sku"] == "slice-2"
+    runs = yard.runs
+    again = yard.apply("--auto-approve=safe")
+    assert (again.code, again.blocked, yard.runs) == (5, done.blocked, runs)
 
 
 HOSTILE = {
