@@ -60,7 +60,8 @@ def applied(done: Plan, before: World) -> World:
             for step in map(steps.__getitem__, change.steps)
             if step.order is Order.RETIRE and change.action in (Action.RELEASE, Action.REPLACE)
         }
-        claims = {id: c for id, c in claims.items() if c.allocation_id not in ended}
+        if ended:
+            claims = {id: c for id, c in claims.items() if c.allocation_id not in ended}
         if change.action in (Action.RELEASE, Action.FORGET):
             recorded.pop(change.ref, None)
             continue
