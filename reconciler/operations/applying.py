@@ -9,6 +9,7 @@ from pathlib import Path
 from reconciler.model.desired import Desired
 from reconciler.model.plan import Action, Change, Plan, Risk
 from reconciler.model.problem import Problem, refuse
+from reconciler.model.ref import Ref
 from reconciler.model.work import HostProgress, StepOutcome
 from reconciler.model.world import World
 from reconciler.operations.interrupting import Interrupts
@@ -139,12 +140,22 @@ def _look_and_plan(
         desired, world = read_desired(fleet), journal.world()
         if world.open_steps:
             journal.close_open_steps()
+        if given_up := _given_up(desired, world):
+            journal.stop_waiting(given_up)
         in_doubt = {step.node for step in world.open_steps}
         names = in_doubt.union(stale_nodes(desired, world, fleet.now()))
         if names:
             journal.observe(observe_nodes(fleet, desired, world, names))
             world = journal.world()
         return desired, world, plan_from(fleet, desired, world, options)
+
+
+def _given_up(desired: Desired, world: World) -> tuple[Ref, ...]:
+    """Requests that wait and that nobody wants any more, as far as all files can be read."""
+    if desired.broken:
+        return ()
+    wanted = desired.resources.keys() | desired.frozen
+    return tuple(ref for ref in world.waiting if ref not in wanted)
 
 
 def _insist(shown: Plan, fresh: Plan) -> None:

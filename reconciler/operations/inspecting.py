@@ -163,7 +163,7 @@ def _needs_you(world: World, last: history.Run | None, now: datetime) -> Iterato
             command=f"gpuaas explain {ref}",
         )
     for name, seen in sorted(world.observations.items()):
-        if seen.problem:
+        if seen.problem and Ref("node", "", name) in world.recorded:
             yield NeedsYou(
                 kind="unknown",
                 text=f"node/{name} {seen.problem}: {seen.message}",

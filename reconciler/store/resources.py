@@ -64,9 +64,18 @@ def forget(record: Record, refs: Sequence[Ref]) -> None:
     record.connection.executemany(
         "DELETE FROM resource WHERE ref = ?", [(str(ref),) for ref in gone]
     )
+    _unsee(record, gone)
     record.connection.executemany(
         "UPDATE resource SET phase = 'releasing', problem = 'cleanup_blocked' WHERE ref = ?",
         [(ref,) for ref in sorted(live)],
+    )
+
+
+def _unsee(record: Record, gone: Iterable[Ref]) -> None:
+    """Another host may come by the name of a node; what this one said is no evidence of it."""
+    nodes = [ref for ref in gone if ref.kind == "node"]
+    record.connection.executemany(
+        "DELETE FROM observation WHERE node = ?", [(ref.name,) for ref in nodes]
     )
 
 
@@ -87,6 +96,7 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
     record.connection.execute(
         "UPDATE claim SET ref = ? WHERE ref = ? AND state <> 'freed'", (str(ref), str(former))
     )
+    _unsee(record, [former])
 
 
 def release(record: Record, allocations: Iterable[str]) -> None:

@@ -55,6 +55,19 @@ def test_what_fits_nowhere_is_refused_with_its_reasons(yard: Yard) -> None:
     assert [str(ref) for ref in yard.world.waiting] == [WANTED]
 
 
+def test_who_is_gone_waits_no_longer_and_is_no_evidence(yard: Yard) -> None:
+    """Rules 7 and 17: a request taken back, and a node whose name another may get."""
+    yard.write(wanted("slice-2"), node("gpu04", 1))
+    assert yard.apply().blocked == {WANTED: "sku_unavailable"}
+    assert yard.gpuaas("status").document["result"]["needsYou"][0]["kind"] == "blocked"
+    assert yard.world.observations["gpu04"].problem == "host_unreachable"
+    yard.remove(wanted(), node("gpu04", 1))
+    assert yard.apply().code == 0
+    assert yard.world.waiting == {}
+    assert "gpu04" not in yard.world.observations
+    assert yard.gpuaas("status").document["result"]["needsYou"] == []
+
+
 def test_a_node_that_is_drained_keeps_whom_it_has(yard: Yard) -> None:
     """PLC-13, PLC-15, PLC-16: draining or unavailable, it takes nobody new and loses nobody."""
     runs = yard.runs
