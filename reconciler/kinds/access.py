@@ -11,7 +11,7 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from reconciler.kinds.once import once
 from reconciler.kinds.ssh_key import SshKey, parse_public_key
@@ -89,25 +89,20 @@ def _entries(allocation: Resource, desired: Desired, now: datetime) -> Iterator[
 
 
 def _lines(entry: _Entry, desired: Desired, now: datetime) -> Iterator[KeyLine]:
-    user = desired.get("user", entry.user)
-    if user is None or user.spec.state != "active" or entry.options is None:
+    if entry.options is None:
         return
-    for key in user.spec.keys:
+    for key in _keys(desired).get(entry.user, ()):
         if entry.keys and key.id not in entry.keys:
             continue
-        if key.expires_at and not _lasts(key.expires_at, now):
+        if key.end and not _lasts(key.end, now):
             continue
-        parsed = parse_public_key(key.public_key)
-        if isinstance(parsed, SshKey):
-            # The line is rebuilt: of the text that somebody wrote, only decoded bytes go on.
-            line = f"{parsed.type} {parsed.blob} {entry.user}/{key.id}"
-            yield KeyLine(
-                user=entry.user,
-                key_id=key.id,
-                fingerprint=parsed.fingerprint,
-                line=f"{entry.options} {line}" if entry.options else line,
-                cause=entry.cause,
-            )
+        yield KeyLine(
+            user=entry.user,
+            key_id=key.id,
+            fingerprint=key.fingerprint,
+            line=f"{entry.options} {key.line}" if entry.options else key.line,
+            cause=entry.cause,
+        )
 
 
 def _options(options: Any) -> str | None:
@@ -132,6 +127,31 @@ def _lasts(end: str, now: datetime) -> bool:
 
 def _is_grant(resource: Resource) -> bool:
     return resource.ref.kind == "grant"
+
+
+class _Key(NamedTuple):
+    """A sound key of somebody active; `end` is empty where it has none."""
+
+    id: str
+    end: str
+    fingerprint: str
+    line: str
+
+
+@once
+def _keys(desired: Desired) -> Mapping[str, tuple[_Key, ...]]:
+    """Keys by user. Each line is rebuilt: of what somebody wrote, only decoded bytes go on."""
+    found: dict[str, list[_Key]] = {}
+    for user in desired.resources.values():
+        if user.ref.kind != "user" or user.spec.state != "active":
+            continue
+        for key in user.spec.keys:
+            parsed = parse_public_key(key.public_key)
+            if isinstance(parsed, SshKey):
+                line = f"{parsed.type} {parsed.blob} {user.ref.name}/{key.id}"
+                one = _Key(key.id, key.expires_at or "", parsed.fingerprint, line)
+                found.setdefault(user.ref.name, []).append(one)
+    return {user: tuple(keys) for user, keys in found.items()}
 
 
 @once

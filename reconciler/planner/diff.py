@@ -182,11 +182,14 @@ def _unfinished(desired: Desired, world: World) -> Iterator[Difference]:
 
 def _renames(desired: Desired, world: World) -> tuple[Mapping[Ref, Ref], Mapping[Ref, Problem]]:
     """New ref → the recorded one that it takes over, and the takeovers that cannot be."""
+    claiming = sorted(ref for ref, one in desired.resources.items() if one.former_name)
+    if not claiming:
+        return {}, {}
     taken: dict[Ref, Ref] = {}
     held = {Ref("node", "", claim.node) for claim in world.claims}
     held |= {Ref("project", "", claim.project) for claim in world.claims}
     unsound: dict[Ref, Problem] = {}
-    for ref in sorted(ref for ref, one in desired.resources.items() if one.former_name):
+    for ref in claiming:
         resource = desired.resources[ref]
         former = Ref(ref.kind, ref.project, resource.former_name)
         recorded = world.recorded.get(former)

@@ -24,6 +24,7 @@ from reconciler.planner.diff import Difference
 from reconciler.planner.identity import allocation_id, login_for
 from reconciler.planner.limits import Limits, Request, absence
 from reconciler.planner.placement import Placer, describe, in_order
+from reconciler.planner.refusals import counted, remedy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,14 +264,11 @@ def _unreadable(resource: Resource) -> Problem:
 
 
 def _no_place(request: Request, why: Unavailable, replaces: bool) -> Problem:
-    counts = " · ".join(f"{number} {rule}" for rule, number in why.refusals.items())
-    nodes = sum(why.refusals.values())
-    message = f"{nodes} nodes: {counts}" if nodes else "there are no nodes"
-    ref = str(request.resource.ref)
+    ref = request.resource.ref
     return Problem(
         code="release_first" if replaces else "sku_unavailable",
-        message=message,
-        hint=f"gpuaas explain {ref}",
+        message=counted(why.refusals),
+        hint=remedy(ref, why.refusals),
         source=request.resource.source(),
-        ref=ref,
+        ref=str(ref),
     )

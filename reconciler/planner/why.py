@@ -44,8 +44,7 @@ def price_delta(after: Mapping[str, Decimal], before: Mapping[str, Decimal]) -> 
 
 
 def size_of(slots: Iterable[str]) -> str:
-    count = len(tuple(slots))
-    return f"{count} GPU" if count == 1 else f"{count} GPUs"
+    return _some(len(tuple(slots)), "GPU")
 
 
 def create_facts(
@@ -85,17 +84,13 @@ def release_facts(recorded: Recorded, world: World) -> Mapping[str, str]:
 def unavailable_facts(
     need: Need, why: Unavailable, position: tuple[int, int], since: str, now: datetime
 ) -> Mapping[str, str]:
-    slots = "1 slot" if need.slots == 1 else f"{need.slots} slots on one node"
-    what = slots if need.slots else "a whole node"
+    what = _wanted(need.slots)
     first_seen = parse_moment(since) if since else None
     waited = format_age((now - first_seen).total_seconds()) if first_seen else "from now on"
-    rules = " · ".join(f"{number} {rule}" for rule, number in why.refusals.items())
     facts = {
         "wants": f"{what}, SKU {need.sku} ({', '.join(need.isolation)}, tenant {need.tenant})",
-        "nodes": f"{sum(why.refusals.values())} nodes: {rules}" if rules else "no nodes",
         "nearest": why.nearest,
         "waiting": f"{waited}, position {position[0]} of {position[1]}",
-        "more": f"gpuaas explain {need.ref}",
     }
     return {label: text for label, text in facts.items() if text}
 
@@ -127,22 +122,51 @@ def _user(resource: Resource, now: datetime) -> str:
 
 def _project(resource: Resource, now: datetime) -> str:
     spec = resource.spec
-    return f"tenant {spec.tenant}, {len(spec.members)} members, {spec.quota.gpus} GPUs at most"
+    most = f"{_some(spec.quota.gpus, 'GPU')} at most"
+    return f"tenant {spec.tenant}, {_some(len(spec.members), 'member')}, {most}"
 
 
 def _node(resource: Resource, now: datetime) -> str:
     spec = resource.spec
-    return f"{len(spec.slots)} slots of {spec.family}, isolation {spec.isolation}"
+    return f"{_some(len(spec.slots), 'slot')} of {spec.family}, isolation {spec.isolation}"
 
 
 def _sku(resource: Resource, now: datetime) -> str:
     spec = resource.spec
-    return f"{spec.slots} slots" if spec.slots else "a whole node"
+    return f"{_wanted(spec.slots)} of {', '.join(spec.families)}"
+
+
+def _family(resource: Resource, now: datetime) -> str:
+    gpu = resource.spec.gpu
+    return f"{gpu.model}, {gpu.memory_mib} MiB"
+
+
+def _policy(resource: Resource, now: datetime) -> str:
+    return f"tenants {', '.join(resource.spec.tenants)}"
 
 
 SUMMARIES: Mapping[str, Callable[[Resource, datetime], str]] = MappingProxyType(
-    {"grant": _grant, "user": _user, "project": _project, "node": _node, "sku": _sku}
+    {
+        "grant": _grant,
+        "user": _user,
+        "project": _project,
+        "node": _node,
+        "node_family": _family,
+        "policy": _policy,
+        "sku": _sku,
+    }
 )
+
+
+def _wanted(slots: int | None) -> str:
+    """A size as a SKU states it; none is a whole node."""
+    if not slots:
+        return "a whole node"
+    return f"{_some(slots, 'slot')}{' on one node' if slots > 1 else ''}"
+
+
+def _some(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _access(resource: Resource, desired: Desired, now: datetime) -> str:
