@@ -98,10 +98,14 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
-    """No place: `refusals` counts nodes by the rule that refused them first."""
+    """No place: `refusals` counts nodes by the rule that refused them first.
+
+    `outlook` says when there may be one, as far as anything known does.
+    """
 
     refusals: Mapping[str, int]
     nearest: str = ""
+    outlook: str = ""
 
 
 class SlotState(StrEnum):

@@ -1,0 +1,72 @@
+"""Refusals in words: what stands beside a number of nodes when no node fits, and what helps.
+
+Rules keep their symbols wherever a program reads them, and in `explain`; no code decides by words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from reconciler.model.ref import Ref
+
+WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "other_node": "not the pinned node",
+        "family_mismatch": "of another family",
+        "isolation_not_offered": "of another isolation",
+        "shape_not_offered": "not sold in this shape",
+        "project_suspended": "closed to a suspended project",
+        "node_not_enrolled": "not usable yet",
+        "not_approved": "not approved",
+        "node_unavailable": "out of use",
+        "node_draining": "draining",
+        "suspended": "suspended",
+        "readiness_missing": "never observed",
+        "node_unreachable": "unreachable",
+        "readiness_stale": "observed too long ago",
+        "readiness_incomplete": "with evidence missing",
+        "host_identity_changed": "another machine at its address",
+        "foreign_descriptors": "with allocations of another state",
+        "driver_outside_family": "driver outside its family",
+        "host_shared_with_other_tenant": "other tenant on host",
+        "host_shared_with_other_project": "other project on host",
+        "node_exclusive": "held whole",
+        "node_has_slices": "slices on it",
+        "node_too_small": "too few slots",
+        "slot_disabled": "slots disabled",
+        "slot_not_approved": "slots not approved",
+        "gpu_missing": "GPU not seen",
+        "numa_mismatch": "GPU on another NUMA node",
+        "nvme_missing": "disk not seen",
+        "nic_missing": "network card not seen",
+        "min_cpus": "too few CPUs a slot",
+        "min_memory": "too little memory a slot",
+        "rdma_missing": "no RDMA card",
+        "too_few_free_slots": "too few free slots",
+    }
+)
+
+UNASKED = frozenset({"readiness_missing", "readiness_stale"})
+"""Rules that a fresh answer of the host may lift at once."""
+
+
+def counted(refusals: Mapping[str, int]) -> str:
+    """`40 nodes: 31 too few free slots · 9 draining`."""
+    nodes = sum(refusals.values())
+    if not nodes:
+        return "there are no nodes"
+    rules = " · ".join(f"{number} {WORDS[rule]}" for rule, number in refusals.items())
+    return f"{nodes} node{'' if nodes == 1 else 's'}: {rules}"
+
+
+def remedy(ref: Ref, refusals: Mapping[str, int]) -> str:
+    """The next thing to do about it."""
+    if may_be_asked(refusals):
+        return f"ask the hosts: gpuaas plan --refresh; then: gpuaas explain {ref}"
+    return f"gpuaas explain {ref}"
+
+
+def may_be_asked(refusals: Mapping[str, int]) -> bool:
+    """Whether some node may fit as soon as it has answered."""
+    return not UNASKED.isdisjoint(refusals)
