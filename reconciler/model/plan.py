@@ -128,10 +128,14 @@ class Wave:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFigures:
-    """Counts for the head and the foot of the screen; ages in seconds, None = unknown."""
+    """Counts for the head and the foot of the screen; ages in seconds, None = unknown.
+
+    `silent` says of each node without an answer what is known of that.
+    """
 
     nodes: int = 0
     answered: int = 0
+    silent: Mapping[str, str] = field(default_factory=dict)
     observed_age: int | None = None
     gpus: int = 0
     gpus_held_before: int = 0

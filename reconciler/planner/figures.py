@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from reconciler.model.capacity import Claim
 from reconciler.model.desired import Desired
+from reconciler.model.evidence import Observation
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan import Action, Change, ClaimIntent, FleetFigures
 from reconciler.model.world import World
@@ -20,19 +23,37 @@ def figures_of(
 ) -> FleetFigures:
     """`desired` is what will be in force. The age is that of the oldest answer."""
     nodes = {node.ref.name: len(node.spec.slots) for node in desired.of("node")}
-    seen = [world.observations.get(name) for name in nodes]
-    answers = [one.at for one in seen if one is not None and one.facts and not one.problem]
+    seen = {name: world.observations.get(name) for name in nodes}
+    answers = [one.at for one in seen.values() if one and one.facts and not one.problem]
+    silent = {name: one for name, one in seen.items() if not one or not one.facts or one.problem}
     ages = [int((now - moment).total_seconds()) for at in answers if (moment := parse_moment(at))]
     held = sum(_gpus(claim.node, claim.slot, nodes) for claim in world.claims)
     taken = sum(_gpus(claim.node, claim.slot, nodes) for claim in claims)
     return FleetFigures(
         nodes=len(nodes),
         answered=len(answers),
+        silent=_silence(silent, world.claims),
         observed_age=max(0, *ages) if ages else None,
         gpus=sum(nodes.values()),
         gpus_held_before=held,
         gpus_held_after=held + taken - _freed(world, changes, nodes),
     )
+
+
+def _silence(
+    silent: Mapping[str, Observation | None], claims: Iterable[Claim]
+) -> Mapping[str, str]:
+    """Why nothing is known of a node now, since when, and how many allocations stay put on it."""
+    held = {(claim.node, claim.allocation_id) for claim in claims} if silent else ()
+    holders = Counter(node for node, _ in held)
+    told = {}
+    for name, seen in sorted(silent.items()):
+        said = (seen.message or seen.problem or "no answer") if seen else "never observed"
+        since = f", since {seen.unreachable_since or seen.at}" if seen else ""
+        number = holders[name]
+        keeps = f"; {number} allocation{'s keep their' if number > 1 else ' keeps its'} claims"
+        told[name] = said + since + (keeps if number else "")
+    return told
 
 
 def _freed(world: World, changes: Iterable[Change], nodes: Mapping[str, int]) -> int:

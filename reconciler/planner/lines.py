@@ -25,7 +25,7 @@ from reconciler.planner.admission import risk_of
 from reconciler.planner.desk import Desk, Pending, binding_of, causes_of, leaving_bindings
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import as_recorded
-from reconciler.planner.seating import Seat, Unseated
+from reconciler.planner.seating import WITH_CAPACITY, Seat, Unseated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +58,19 @@ def _line(difference: Difference, desk: Desk) -> Line:
     if difference.finishing and ref in desk.pending:
         # Taking away access waits for no cleanup: what a replace left behind comes after.
         return _line_of_causes(desk.pending[ref], desk)
-    write = WRITERS.get(difference.action, _plain) if ref.kind == "allocation" else _plain
+    write = WRITERS.get(difference.action, _plain) if ref.kind in WITH_CAPACITY else _plain
     return write(difference, desk)
 
 
 def _refused(difference: Difference, problem: Problem, desk: Desk) -> Change:
     """Nothing of it will be done; what was held or frozen says what it would have been."""
     change = _change(difference, desk)
+    waits, facts = _unavailable(difference.ref, desk)
     keeps_its_name = problem.code == "held_for_approval" or difference.action is Action.FROZEN
     return replace(
         change,
-        facts={**change.facts, **_unavailable(difference.ref, desk)},
+        summary=waits or change.summary,
+        facts={**change.facts, **facts},
         action=difference.action if keeps_its_name else Action.BLOCKED,
         problem=problem,
         normal=None,
@@ -76,13 +78,14 @@ def _refused(difference: Difference, problem: Problem, desk: Desk) -> Change:
     )
 
 
-def _unavailable(ref: Ref, desk: Desk) -> Mapping[str, str]:
+def _unavailable(ref: Ref, desk: Desk) -> tuple[str, Mapping[str, str]]:
+    """How it waits, and what is known about its chances; nothing for what has no need to wait."""
     seat, context = desk.seats.get(ref), desk.context
     if not isinstance(seat, Unseated) or seat.unavailable is None or seat.need is None:
-        return {}
+        return "", {}
     position = (desk.positions[ref], len(desk.positions))
-    since = context.world.waiting.get(ref, "")
-    return why.unavailable_facts(seat.need, seat.unavailable, position, since, context.now)
+    waits = why.waiting(position, context.world.waiting.get(ref, ""), context.now)
+    return waits, why.unavailable_facts(seat.need, seat.unavailable)
 
 
 def _plain(difference: Difference, desk: Desk) -> Line:
@@ -251,6 +254,7 @@ def _in_place(change: Change, recorded: Recorded, desk: Desk) -> Change:
     )
     leaves = change.action in (Action.RELEASE, Action.REPLACE)
     gone = _price_before(recorded.ref, desk) if change.action is Action.RELEASE else {}
+    grants = desk.grants.get(recorded.ref, ()) if leaves else ()
     return replace(
         change,
         summary=" · ".join(filter(None, words)),
@@ -259,7 +263,7 @@ def _in_place(change: Change, recorded: Recorded, desk: Desk) -> Change:
         login=recorded.login,
         gpus=len(recorded.slots),
         price_per_hour=why.price_delta({}, gone),
-        facts=why.release_facts(recorded, context.world) if leaves else {},
+        facts=why.release_facts(recorded, grants, context.world, context.now) if leaves else {},
     )
 
 

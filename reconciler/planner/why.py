@@ -20,6 +20,7 @@ from reconciler.model.moment import format_age, parse_moment
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
+from reconciler.planner.refusals import may_be_asked
 
 UNKNOWN = "unknown"
 
@@ -67,32 +68,41 @@ def change_facts(resource: Resource, desired: Desired, now: datetime) -> Mapping
     return {"access": _access(resource, desired, now)}
 
 
-def release_facts(recorded: Recorded, world: World) -> Mapping[str, str]:
+def release_facts(
+    recorded: Recorded, grants: Iterable[Resource], world: World, now: datetime
+) -> Mapping[str, str]:
     """Who is hit, what is kept and what is lost."""
+    guests = {grant.spec.user for grant in grants if in_force(grant, now)}
+    people = sorted({*recorded.normal["spec"]["access"], *guests})
     seen = world.observations.get(recorded.node)
     facts = seen.facts if seen else None
     home, scratch = f"/home/{recorded.login}", f"/var/lib/gpuaas/scratch/{recorded.id}"
     return {
-        "ends": f"sessions: {_count(_sessions(facts, recorded.login))}",
-        "gpu": f"processes: {_count(_processes(facts, recorded, world))}",
+        "ends": f"access of {', '.join(people)}"
+        f" · sessions {_count(_sessions(facts, recorded.login))}"
+        f" · GPU processes {_count(_processes(facts, recorded, world))}",
         "kept": "nothing: no storage is attached",
         "lost": f"home {_bytes(facts, home)}, scratch {_bytes(facts, scratch)}",
         "order": "revoke > wipe > proof > free",
     }
 
 
-def unavailable_facts(
-    need: Need, why: Unavailable, position: tuple[int, int], since: str, now: datetime
-) -> Mapping[str, str]:
-    what = _wanted(need.slots)
-    first_seen = parse_moment(since) if since else None
-    waited = format_age((now - first_seen).total_seconds()) if first_seen else "from now on"
+def unavailable_facts(need: Need, why: Unavailable) -> Mapping[str, str]:
+    """What it asks for, and what comes nearest to it in place and in time."""
+    what = f"{_wanted(need.slots)}, SKU {need.sku}"
     facts = {
-        "wants": f"{what}, SKU {need.sku} ({', '.join(need.isolation)}, tenant {need.tenant})",
+        "wants": f"{what} ({', '.join(need.isolation)}, tenant {need.tenant})",
         "nearest": why.nearest,
-        "waiting": f"{waited}, position {position[0]} of {position[1]}",
+        "fits": "" if may_be_asked(why.refusals) else why.outlook,
     }
     return {label: text for label, text in facts.items() if text}
+
+
+def waiting(position: tuple[int, int], since: str, now: datetime) -> str:
+    """How long it has waited, and how many stand in the line before it."""
+    first_seen = parse_moment(since) if since else None
+    waited = format_age((now - first_seen).total_seconds()) if first_seen else "from now on"
+    return f"waiting {waited}, position {position[0]} of {position[1]}"
 
 
 def held_since(claims: Iterable[Claim], now: datetime) -> str:
@@ -170,10 +180,12 @@ def _some(number: int, noun: str) -> str:
 
 
 def _access(resource: Resource, desired: Desired, now: datetime) -> str:
-    keys: dict[str, list[str]] = {}
+    keys: dict[str, list[str]] = {user: [] for user in resource.spec.access}
     for line in key_lines(resource, desired, now):
         keys.setdefault(line.user, []).append(line.key_id)
-    return ", ".join(f"{user} ({', '.join(ids)})" for user, ids in keys.items()) or "nobody"
+    return ", ".join(
+        f"{user} ({', '.join(ids) or 'no key in force'})" for user, ids in sorted(keys.items())
+    )
 
 
 def _sessions(facts: NodeFacts | None, login: str) -> int | None:

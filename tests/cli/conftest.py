@@ -165,6 +165,7 @@ def make(*changes: Change, **more: object) -> Plan:
         "figures": FleetFigures(
             nodes=40,
             answered=39,
+            silent={"gpu31": "no contact, since 2026-11-27T08:52:00Z; 4 allocations keep their claims"},
             observed_age=41,
             gpus=320,
             gpus_held_before=289,

@@ -12,6 +12,8 @@ from reconciler.model.plan import Change, Plan, Risk
 
 LABEL = 8
 LONGEST_REF = 40
+MOST_SILENT = 8
+"""A fleet that was never asked is silent as a whole; the rest is counted."""
 
 
 def lines(plan: Plan, at_least: Risk = Risk.SAFE, *, advise: bool = True) -> Iterator[Line]:
@@ -59,8 +61,15 @@ def _change(change: Change, wide: int) -> Iterator[Line]:
 
 def _unknown(plan: Plan) -> Iterator[Line]:
     """Nothing seen is not nothing there: silent nodes are told even if nothing changes."""
-    silent = plan.figures.nodes - plan.figures.answered
-    if silent:
-        title = Span(pad(f"? UNKNOWN ({silent})", 34), Style.WARN)
-        yield line(title, "no answer, so nothing is assumed; ask: gpuaas plan --refresh", hang=2)
-        yield BLANK
+    silent = plan.figures.silent
+    if not silent:
+        return
+    title = Span(pad(f"? UNKNOWN ({len(silent)})", 34), Style.WARN)
+    yield line(title, "nothing is assumed about them; ask: gpuaas plan --refresh", hang=2)
+    named = list(silent.items())[:MOST_SILENT]
+    wide = max(cells(escape(name)) for name, _ in named)
+    for name, said in named:
+        yield line("  ", strong(pad(f"node/{name}", wide + 5)), "  ", said, hang=6)
+    if len(silent) > MOST_SILENT:
+        yield line(dim(f"  and {len(silent) - MOST_SILENT} more: gpuaas nodes"))
+    yield BLANK

@@ -27,13 +27,13 @@ def header(plan: Plan) -> str:
     tidy = "uncommitted edits" if revision.dirty else "clean" if revision.commit else ""
     about = ", ".join(word for word in (revision.branch, tidy) if word)
     silent = figures.nodes - figures.answered
+    heard = [f"{figures.answered} answered", *([f"{silent} unknown"] if silent else ())]
     age = figures.observed_age
     parts = [
         f"specs {commit} ({about})" if about else f"specs {commit}",
         f"state #{plan.serial}",
-        "never observed" if age is None else f"observed {format_age(age)} ago",
-        f"{count(figures.nodes, 'node')}: {figures.answered} answered"
-        + (f", {silent} unknown" if silent else ""),
+        "no answer of a host yet" if age is None else f"observed {format_age(age)} ago",
+        count(figures.nodes, "node") + (f": {', '.join(heard)}" if age is not None else ""),
     ]
     if plan.only:
         parts.append("only " + ", ".join(plan.only))
@@ -80,7 +80,7 @@ def details(change: Change) -> Iterator[tuple[str, str]]:
 def _why(change: Change) -> str:
     place = f"{change.file}:{change.line}" if change.line else change.file
     if place and not change.line and change.action in (Action.RELEASE, Action.FORGET):
-        place = f"removed: {place}"
+        place = f"file removed: {place}"
     causes = "caused by " + ", ".join(map(str, change.caused_by)) if change.caused_by else ""
     return " ".join(filter(None, (place, _origin(change.origin) if place else "", causes)))
 
