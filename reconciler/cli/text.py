@@ -108,7 +108,7 @@ def _fold(pieces: Iterable[Span], width: int, hang: int) -> Iterator[Span]:
     column, gap, begun = 0, Span(""), False
     for piece in pieces:
         if piece.text.startswith(" "):
-            gap = piece
+            gap = Span(gap.text + piece.text, piece.style)
             continue
         if begun and column + len(gap.text) + cells(piece.text) > width:
             yield Span("\n" + " " * hang)

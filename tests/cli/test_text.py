@@ -37,6 +37,13 @@ def test_a_rendered_line_holds_nothing_unprintable(text: str, width: int) -> Non
         assert "\n" not in shown
 
 
+@given(st.lists(st.text("ab ", max_size=8)))
+def test_a_line_that_fits_looks_the_same_on_a_terminal(parts: list[str]) -> None:
+    """Spaces that end one span and begin the next one all count: columns stay columns."""
+    shown = line(*parts)
+    assert render(shown, width=1000) == render(shown)
+
+
 @given(st.lists(st.text("ab", min_size=1, max_size=8), min_size=1), st.integers(12, 40))
 def test_lines_break_at_spaces_only_and_lose_nothing(words: list[str], width: int) -> None:
     shown = render(line(" ".join(words), hang=2), width=width)

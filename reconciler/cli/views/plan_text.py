@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.cli.text import BLANK, Line, Span, Style, cells, dim, escape, line, pad, strong
+from reconciler.cli.text import (
+    BLANK,
+    Line,
+    Span,
+    Style,
+    cells,
+    count,
+    dim,
+    escape,
+    line,
+    pad,
+    strong,
+)
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views.plan_words import advice, details, fact, header, summary
 from reconciler.cli.views.sections import Section, sections
@@ -32,8 +44,8 @@ def lines(plan: Plan, at_least: Risk = Risk.SAFE, *, advise: bool = True) -> Ite
         yield BLANK
         shown += len(section.changes)
     yield from _unknown(plan)
-    if shown < len(plan.changes):
-        yield line(dim(f"{len(plan.changes) - shown} changes of a lower risk are not shown"))
+    if hidden := len(plan.changes) - shown:
+        yield line(dim(f"not shown: {count(hidden, 'change')} of a lower risk"))
     yield from foot(plan, advise=advise)
 
 
