@@ -25,6 +25,7 @@ from tests.planner.fleet import (
     base_fleet,
     claim,
     desired,
+    document,
     family,
     grant,
     node,
@@ -133,8 +134,7 @@ def test_a_release_takes_access_away_first_and_tells_what_is_lost() -> None:
     told_more = replace(state, observations={"gpu01": replace(seen, facts=facts)})
     change = line(make_plan(desired(base_fleet()), told_more), REF_A)
     assert change.facts["lost"] == "home 41.0 GiB, scratch 12 B"
-    assert change.facts["ends"] == "sessions: 2"
-    assert change.facts["gpu"] == "processes: 0"
+    assert change.facts["ends"] == "access of ana · sessions 2 · GPU processes 0"
 
 
 @pytest.mark.parametrize("facts", [{"sessions": None}, {"gpus": None}, {"sizes": None}])
@@ -146,7 +146,7 @@ def test_what_was_not_observed_is_unknown(facts: Mapping[str, Any]) -> None:
     change = line(
         make_plan(desired(base_fleet()), replace(state, observations={"gpu01": blind})), REF_A
     )
-    label = {"sessions": "ends", "gpus": "gpu", "sizes": "lost"}[next(iter(facts))]
+    label = {"sessions": "ends", "gpus": "ends", "sizes": "lost"}[next(iter(facts))]
     assert "unknown" in change.facts[label]
 
 
@@ -433,6 +433,20 @@ def test_quota_counts_claims_until_they_are_free() -> None:
         assert (problem.code if problem else None) == code
 
 
+def test_a_silent_node_is_named_with_what_stays_on_it() -> None:
+    """Nothing seen is not nothing there: since when, and who keeps a place on it."""
+    state = settled(FLEET)
+    seen = state.observations["gpu01"]
+    lost = replace(seen, facts=None, problem="unreachable", message="no route to host")
+    lost = replace(lost, unreachable_since="2026-11-27T08:52:00Z")
+    figures = make_plan(desired(FLEET), replace(state, observations={"gpu01": lost})).figures
+    assert figures.silent == {
+        "gpu01": "no route to host, since 2026-11-27T08:52:00Z; 1 allocation keeps its claims",
+        "gpu02": "never observed",
+    }
+    assert make_plan(desired(FLEET), state).figures.silent == {}
+
+
 # No fit, waiting, and explanations.
 
 
@@ -448,9 +462,12 @@ def test_no_fit_is_exactly_one_code_and_no_claim() -> None:
     change = line(made, "allocation/vision/b")
     assert change.problem is not None
     assert change.problem.code == "sku_unavailable"
-    assert change.problem.message == "1 nodes: 1 too_few_free_slots"
+    assert change.problem.message == "1 node: 1 too few free slots"
     assert change.facts["nearest"] == "gpu01 has 3 of 4 free"
-    assert change.facts["waiting"] == "3 h, position 1 of 2"
+    assert change.summary == "waiting 3 h, position 1 of 2"
+    assert change.facts["fits"] == "once what leaves is proved gone, in a plan after that"
+    last = line(made, "allocation/vision/a")
+    assert last.facts["fits"] == "unknown: no allocation ends by itself", "no slot is told twice"
     assert made.waiting == (allocation_ref("b"), allocation_ref("a"))
     assert made.claims == ()
     assert {step.ref for step in made.steps} == {other}
@@ -537,6 +554,16 @@ def test_a_plan_survives_its_file() -> None:
     assert decode(Plan, json.loads(json.dumps(encode(made)))) == made
 
 
+def test_what_is_blocked_carries_nothing_of_its_document() -> None:
+    """F-PLN-06: no value of a spec that is not applied stands in the plan, however it is told."""
+    members = [{"allocation": "a", "role": "head"}]
+    params = {"HF_TOKEN": "hunter2-hunter2"}
+    spec = {"manifest": "nb", "version": "1", "members": members, "params": params}
+    made = make_plan(desired([*FLEET, document("App", "nb", spec, "vision")]))
+    assert line(made, "app/vision/nb").problem.code == "not_yet_supported"
+    assert "hunter2" not in json.dumps(encode(made))
+
+
 def test_placement_looks_at_claims_and_never_at_views() -> None:
     """OBJ-15 PLC-08: a node with every slot claimed is full, whatever was recorded."""
     wanted = desired(FLEET)
@@ -559,4 +586,4 @@ def test_evidence_that_is_old_stops_new_placement_only() -> None:
     later = NOW + timedelta(minutes=11)
     made = make_plan(desired(documents), settled(FLEET), now=later)
     assert told(made) == ["blocked allocation/vision/b sku_unavailable", "change policy/fleet"]
-    assert "2 readiness_stale" in line(made, "allocation/vision/b").problem.message
+    assert "2 observed too long ago" in line(made, "allocation/vision/b").problem.message
