@@ -24,7 +24,8 @@ from reconciler.planner.diff import Difference
 from reconciler.planner.effective import as_recorded
 from reconciler.planner.identity import former_login
 from reconciler.planner.placement import in_order
-from reconciler.planner.seating import Seat, Unseated, groups_of, placement_of
+from reconciler.planner.resuming import groups_of
+from reconciler.planner.seating import Seat, Unseated, placement_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class Desk:
     @cached_property
     def groups(self) -> Mapping[Ref, Mapping[str, tuple[Claim, ...]]]:
         """Live claims by ref, then by allocation id."""
-        return groups_of(self.context.world)
+        return groups_of(self.context.world.claims)
 
     @cached_property
     def positions(self) -> Mapping[Ref, int]:

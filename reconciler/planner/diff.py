@@ -16,7 +16,9 @@ from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
+from reconciler.planner.effective import as_recorded
 from reconciler.planner.fields import compare_fields
+from reconciler.planner.resuming import can_resume, groups_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +71,40 @@ def _present(
 ) -> Iterator[Difference]:
     """What git wants."""
     recorded_by_ref, active = world.recorded, Phase.ACTIVE
+    stuck = _stuck(desired, world)
     for ref, resource in desired.resources.items():
         recorded = recorded_by_ref.get(ref)
-        if recorded is None:
+        if ref in stuck:
+            yield Difference(ref=ref, action=Action.RELEASE)
+        elif recorded is None:
             yield _new(resource, world, renames.get(ref), unsound.get(ref))
         elif recorded.digest != resource.digest or recorded.phase is not active:
             yield _changed(resource, recorded)
+
+
+def _stuck(desired: Desired, world: World) -> frozenset[Ref]:
+    """What was begun, never recorded, and is not what git wants now: it goes before that comes.
+
+    As long as its node or what it needs is not known, nobody can say so.
+    """
+    begun = groups_of(claim for claim in world.claims if claim.ref not in world.recorded)
+    stuck = set()
+    for ref, tries in begun.items():
+        resource = desired.resources.get(ref)
+        need = KINDS[ref.kind].needs(resource, desired) if resource else None
+        nodes = [_node(desired, world, claims[0].node) for claims in tries.values()]
+        if need is not None and not any(
+            node is None or can_resume(claims, need, node)
+            for claims, node in zip(tries.values(), nodes, strict=True)
+        ):
+            stuck.add(ref)
+    return frozenset(stuck)
+
+
+def _node(desired: Desired, world: World, name: str) -> Resource | None:
+    ref = Ref("node", "", name)
+    recorded = world.recorded.get(ref)
+    return desired.resources.get(ref) or (as_recorded(recorded) if recorded else None)
 
 
 def _new(

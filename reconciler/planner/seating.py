@@ -6,13 +6,12 @@ claim at all, not even a part of one.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from reconciler.kinds.registry import KINDS
-from reconciler.model.capacity import Claim, ClaimState, Need, Placement, Shape, Unavailable
+from reconciler.model.capacity import Claim, Need, Placement, Shape, Unavailable
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.plan import Action, ClaimIntent
 from reconciler.model.problem import Problem
@@ -23,8 +22,10 @@ from reconciler.planner.capacity import Offer, read_offers
 from reconciler.planner.diff import Difference
 from reconciler.planner.identity import allocation_id, login_for
 from reconciler.planner.limits import Limits, Request, absence
+from reconciler.planner.outlook import leaving_in, outlooks
 from reconciler.planner.placement import Placer, describe, in_order
 from reconciler.planner.refusals import counted, remedy
+from reconciler.planner.resuming import can_resume, groups_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +76,6 @@ WITH_CAPACITY = frozenset({"allocation"})
 """Kinds that ask for places; `needs` of every other kind answers None."""
 
 
-def groups_of(world: World) -> Mapping[Ref, Mapping[str, tuple[Claim, ...]]]:
-    """Live claims by ref, then by allocation id."""
-    found: dict[Ref, dict[str, list[Claim]]] = defaultdict(lambda: defaultdict(list))
-    for claim in world.claims:
-        found[claim.ref][claim.allocation_id].append(claim)
-    return {
-        ref: {id: tuple(claims) for id, claims in sorted(by_id.items())}
-        for ref, by_id in found.items()
-    }
-
-
 def placement_of(claims: Sequence[Claim], slots: Sequence[str]) -> Placement:
     """The place that claims hold; `slots` are all of the node's, in the order of its spec."""
     held = {claim.slot for claim in claims}
@@ -108,7 +98,7 @@ class _Usher:
         self.placer = Placer(offers, self.world.claims)
         self.absent = {r: p for r, p in seating.refused.items() if r not in self.world.recorded}
         self.limits = Limits(seating.desired, self.world.claims, self.sizes)
-        self.groups = groups_of(self.world)
+        self.groups = groups_of(self.world.claims)
         self.logins = set(self.world.counters.logins)
         self.logins.update(one.login for one in self.world.recorded.values() if one.login)
 
@@ -128,7 +118,7 @@ class _Usher:
                 waiting.append(need.ref)
             else:
                 seats[need.ref] = found
-        seats.update(self._explain(waiting, requests, coming))
+        seats.update(self._explain(waiting, requests, coming, seats))
         return seats
 
     def _request(self, difference: Difference) -> Request | Unseated:
@@ -164,16 +154,13 @@ class _Usher:
         need, recorded = request.need, difference.recorded
         leaving = recorded.id if recorded and difference.action is Action.REPLACE else None
         for id, claims in self.groups.get(need.ref, {}).items():
-            if id == leaving or any(claim.state is not ClaimState.HELD for claim in claims):
-                continue
-            slots = self.slots.get(claims[0].node)
-            if slots is None or claims[0].shape is not need.shape:
-                continue
-            if need.shape is Shape.GPU_SLICE and len(claims) != need.slots:
+            node = self.seating.desired.get("node", claims[0].node)
+            if id == leaving or node is None or not can_resume(claims, need, node):
                 continue
             known = recorded is not None and recorded.id == id
             login = recorded.login if recorded and known else ""
-            placement = replace(placement_of(claims, slots), why="claimed before")
+            placement = placement_of(claims, self.slots[node.ref.name])
+            placement = replace(placement, why="claimed before")
             return Seat(
                 placement=placement,
                 id=id,
@@ -209,9 +196,17 @@ class _Usher:
         waiting: Sequence[Ref],
         requests: Mapping[Ref, Request],
         coming: Mapping[Ref, Difference],
+        seats: Mapping[Ref, Seat | Unseated],
     ) -> Mapping[Ref, Unseated]:
         """Once everybody else sits: what did not fit before fits even less now."""
         known: dict[tuple[str, str, str, str], Unavailable] = {}
+        outlook = outlooks(
+            [requests[ref].need for ref in waiting],
+            self.placer.offers,
+            self.world.claims,
+            [intent for seat in seats.values() if isinstance(seat, Seat) for intent in seat.claims],
+            leaving_in(self.seating.differences, self.seating.refused),
+        )
         found = {}
         for ref in waiting:
             request = requests[ref]
@@ -219,11 +214,10 @@ class _Usher:
             same = (need.sku, need.tenant, need.project, need.pin)
             if same not in known:
                 known[same] = self.placer.refusals(need)
+            why = replace(known[same], outlook=outlook[ref])
             replaces = coming[ref].action is Action.REPLACE
-            problem = _no_place(request, known[same], replaces)
-            found[ref] = Unseated(
-                problem=problem, unavailable=None if replaces else known[same], need=need
-            )
+            problem = _no_place(request, why, replaces)
+            found[ref] = Unseated(problem=problem, unavailable=None if replaces else why, need=need)
         return found
 
 
