@@ -40,6 +40,7 @@ def templates() -> Mapping[str, str]:
     }
 
 
+@cache
 def stamp() -> str:
     """Text that stays as long as nobody touches the program: its code, schemas and templates."""
     places = [folder("schemas"), folder("templates"), Path(str(files("reconciler")))]

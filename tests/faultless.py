@@ -24,8 +24,9 @@ from reconciler.model.plan import Risk
 from reconciler.model.work import Host, HostProgress, HostWork, Receipt
 from reconciler.operations import applying, observing
 from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.opening import open_fleet
 from reconciler.operations.reading import read_desired
-from reconciler.operations.wiring import Fleet, open_fleet
+from reconciler.operations.wiring import Fleet
 
 DRIVER = "570.133.20"
 

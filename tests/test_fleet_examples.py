@@ -17,7 +17,7 @@ from reconciler.model.desired import Desired
 from reconciler.model.document import NoCache
 from reconciler.model.ref import Ref
 from reconciler.specs.desired import load_desired
-from reconciler.specs.library import load_settings
+from reconciler.specs.settings import load_settings
 
 ROOT = Path(__file__).parents[1]
 FLEETS = {"example": ROOT, "starter": shipped.folder("templates") / "starter"}

@@ -20,6 +20,7 @@ from reconciler.operations.reading import read_desired
 from reconciler.operations.saving import read_plan
 from reconciler.operations.walking import Walk
 from reconciler.operations.wiring import Fleet, without_collector
+from reconciler.operations.writing import writing
 from reconciler.store.history import plan_used_at
 from reconciler.store.journal import Journal
 
@@ -75,7 +76,7 @@ def apply(
         return Applied(plan=plan)
     if not ask(plan):
         raise refuse("declined", "nothing was applied", "run it again and answer yes")
-    with fleet.writing("apply") as journal:
+    with writing(fleet, "apply") as journal:
         desired, world, fresh = _look_and_plan(fleet, journal, _options_of(plan))
         _insist(plan, fresh)
         walk = Walk(
@@ -102,7 +103,7 @@ def apply(
 def _plan_to_show(fleet: Fleet, options: ApplyOptions) -> Plan:
     if options.plan_file is None:
         wanted = PlanOptions(only=options.only, hold_above=options.approve)
-        with fleet.writing("apply") as journal:
+        with writing(fleet, "apply") as journal:
             _, _, plan = _look_and_plan(fleet, journal, wanted)
         return plan
     plan = read_plan(options.plan_file)
@@ -187,7 +188,7 @@ def _first_difference(shown: Plan, fresh: Plan) -> str:
 
 def _keep_waiting(fleet: Fleet, plan: Plan) -> None:
     """A request that finds no place waits in the order in which an apply first saw it."""
-    with fleet.writing("apply") as journal:
+    with writing(fleet, "apply") as journal:
         journal.wait(plan.waiting)
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from reconciler import shipped
 from reconciler.model.problem import refuse
 from reconciler.model.ref import KIND_WORDS
+from reconciler.operations.opening import open_fleet
 from reconciler.operations.reading import read_desired
 from reconciler.operations.standin import lay
-from reconciler.operations.wiring import Fleet, open_fleet
+from reconciler.operations.wiring import Fleet
 from reconciler.store.database import Database
-from reconciler.store.snapshot import read_serial
+from reconciler.store.serial import read_serial
 
 STARTER = "starter/"
 

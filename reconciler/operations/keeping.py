@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reconciler.model.problem import Problem, refuse
 from reconciler.operations.initializing import make_state
-from reconciler.operations.wiring import open_fleet
+from reconciler.operations.opening import open_fleet
 from reconciler.store import keeping as stored
 from reconciler.store.lock import StateLock, unlock
 

@@ -20,12 +20,13 @@ from reconciler.model.work import Host
 from reconciler.model.world import World
 from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet
+from reconciler.operations.writing import writing
 
 
 def refresh(fleet: Fleet) -> tuple[Observation, ...]:
     """Observe every node now and keep the answers."""
     desired = read_desired(fleet)
-    with fleet.writing("refresh") as journal:
+    with writing(fleet, "refresh") as journal:
         observations = observe_nodes(fleet, desired, journal.world(), node_names(desired))
         journal.observe(observations)
     return observations

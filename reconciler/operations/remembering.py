@@ -19,7 +19,7 @@ from reconciler.operations.options import PlanOptions
 from reconciler.operations.wiring import Fleet
 from reconciler.specs.library import tree_key
 from reconciler.store.database import Database
-from reconciler.store.snapshot import read_stamp
+from reconciler.store.serial import read_stamp
 
 SPACE = "empty plans"
 

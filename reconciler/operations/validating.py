@@ -10,7 +10,8 @@ from pathlib import Path
 from reconciler import shipped
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.ref import KIND_WORDS
-from reconciler.operations.wiring import open_fleet, without_collector
+from reconciler.operations.opening import open_fleet
+from reconciler.operations.wiring import without_collector
 from reconciler.specs.desired import load_desired
 
 

@@ -1,26 +1,35 @@
-"""The fleet at hand: its settings, its state folder, the clock and who is acting."""
+"""The fleet at hand: its settings, its state folder, the clock and who is acting.
+
+Loaded by every command, so it loads only what every command needs.
+"""
 
 from __future__ import annotations
 
 import gc
 import getpass
+import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 
 from reconciler import shipped
+from reconciler.model.canonical import text_digest
+from reconciler.model.codec import decode, encode
 from reconciler.model.event import Actor
 from reconciler.model.settings import Settings
-from reconciler.specs.library import find_folder, load_settings
+from reconciler.specs.library import find_folder, has_own_root, read_settings
 from reconciler.store.cache import SqliteCache
-from reconciler.store.database import Database, Opening
-from reconciler.store.journal import Journal
-from reconciler.store.lock import StateLock
+from reconciler.store.database import Database
 
 Clock = Callable[[], datetime]
+
+DEFAULT_STATE, CACHE = "state", "cache.db"
+SETTINGS = "settings"
+"""The space of remembered settings in the cache."""
 
 
 def utc_now() -> datetime:
@@ -49,40 +58,13 @@ class Fleet:
 
     @contextmanager
     def cache(self) -> Iterator[SqliteCache]:
-        cache = SqliteCache(self.state / "cache.db")
-        try:
+        with closing(SqliteCache(self.state / CACHE)) as cache:
             yield cache
-        finally:
-            cache.close()
 
     @contextmanager
     def reading(self) -> Iterator[Database]:
         with Database.open(self.database_file, write=False) as database:
             yield database
-
-    @contextmanager
-    def writing(self, command: str) -> Iterator[Journal]:
-        """The journal, under the lock. Raises ProblemError `state_locked`, `state_missing`, …"""
-        # Before a lock file is made: a state that is missing, damaged or too new has no writer.
-        Database.open(self.database_file, write=False, opening=Opening(older_ok=True)).close()
-        with (
-            StateLock(self.state / "lock", actor=self.actor.name, command=command) as lock,
-            Database.open(self.database_file, write=True) as database,
-        ):
-            journal = Journal(database, self.actor, self.now)
-            if lock.left_behind is not None:
-                journal.take_over_lock(str(lock.left_behind))
-            yield journal
-
-
-def open_fleet(folder: Path | None = None) -> Fleet:
-    """The fleet of `folder`, or of the working directory or the nearest folder above it.
-
-    Raises ProblemError `settings_missing` or `settings_invalid`.
-    """
-    root = find_folder(folder or Path.cwd())
-    settings = load_settings(root, shipped.schemas()["settings"])
-    return Fleet(settings=settings, actor=Actor(name=os_login()))
 
 
 def os_login() -> str:
@@ -91,6 +73,37 @@ def os_login() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return f"uid-{os.getuid()}"
+
+
+def recall_fleet(folder: Path | None = None) -> Fleet | None:
+    """The fleet of `folder`, or of the working directory or the nearest folder above it.
+
+    None if its settings are not known by their content, and so must be read and checked first.
+    Raises ProblemError `settings_missing`.
+    """
+    root = find_folder(folder or Path.cwd())
+    key = settings_key(read_settings(root))
+    with closing(SqliteCache(root / DEFAULT_STATE / CACHE)) as cache:
+        row = cache.get_many(SETTINGS, [key]).get(key)
+    if row is None:
+        return None
+    settings = decode(Settings, {**json.loads(row), "folder": str(root)})
+    return (
+        Fleet(settings=settings, actor=Actor(name=os_login())) if has_own_root(settings) else None
+    )
+
+
+def remember_settings(fleet: Fleet, content: bytes) -> None:
+    """For `recall_fleet`, which looks where a fleet keeps its state unless it says otherwise."""
+    if fleet.state == fleet.folder / DEFAULT_STATE:
+        row = json.dumps(encode(fleet.settings))
+        with fleet.cache() as cache:
+            cache.put_many(SETTINGS, {settings_key(content): row})
+
+
+def settings_key(content: bytes) -> str:
+    """Everything that settings are made from: their text, and the program with its schemas."""
+    return text_digest(f"{shipped.stamp()}\n{sha256(content).hexdigest()}")
 
 
 @contextmanager

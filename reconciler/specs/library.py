@@ -16,16 +16,12 @@ from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
-from reconciler.model.codec import decode
 from reconciler.model.desired import Origin, Revision
 from reconciler.model.document import FileStamp
-from reconciler.model.problem import Problem, ProblemError, Source, in_order, refuse
+from reconciler.model.problem import Problem, ProblemError, Source, refuse
 from reconciler.model.settings import Settings
 from reconciler.specs import history
-from reconciler.specs.documents import read_documents
 from reconciler.specs.leftovers import is_leftover
-from reconciler.specs.text import with_text
-from reconciler.specs.validation import Validator, check_document
 
 SETTINGS_FILE = "gpuaas.yaml"
 ENDINGS = (".yaml", ".yml")
@@ -77,32 +73,15 @@ def find_folder(start: Path) -> Path:
     )
 
 
-def load_settings(folder: Path, schema: str) -> Settings:
-    """The settings of the fleet in `folder`; raises ProblemError with everything wrong in them."""
-    folder = folder.resolve()
-    content = read_file(SETTINGS_FILE, str(folder / SETTINGS_FILE))
-    parsed = read_documents(SETTINGS_FILE, content)
-    validator = Validator(schema)
-    problems = list(parsed.problems)
-    for located in parsed.documents:
-        problems.extend(check_document(located, validator, parsed.problems))
-    if len(parsed.documents) != 1 and not any(problem.is_error for problem in problems):
-        problems = [_settings_problem("it must hold exactly one document")]
-    if problems:
-        raise ProblemError(in_order(with_text(problems, content)))
-    settings = decode(Settings, {**parsed.documents[0].document.value, "folder": str(folder)})
-    if not (folder / settings.spec_root).resolve().is_relative_to(folder):
-        raise ProblemError((_settings_problem("specRoot leads out of the fleet's folder"),))
-    return settings
+def read_settings(folder: Path) -> bytes:
+    """The text of the settings; raises ProblemError if it cannot be read."""
+    return read_file(SETTINGS_FILE, str(folder / SETTINGS_FILE))
 
 
-def _settings_problem(message: str) -> Problem:
-    return Problem(
-        code="settings_invalid",
-        message=f"{SETTINGS_FILE}: {message}",
-        hint="see what may stand there: gpuaas schema settings",
-        source=Source(file=SETTINGS_FILE, line=1, column=1),
-    )
+def has_own_root(settings: Settings) -> bool:
+    """Whether the spec root lies in the fleet's folder, links resolved."""
+    folder = Path(settings.folder)
+    return (folder / settings.spec_root).resolve().is_relative_to(folder)
 
 
 def list_specs(settings: Settings) -> Listing:
@@ -303,12 +282,9 @@ def tree_key(settings: Settings) -> str:
     """A key that is equal only for equal specs and settings, if both are as committed; else ""."""
     try:
         tree = _work_tree(settings)
-        if not tree.commit or tree.changed:
-            return ""
-        subtree = _git(settings, "rev-parse", f"HEAD:./{settings.spec_root}")
     except ProblemError:
         return ""
-    return f"{tree.commit}:{subtree.strip()}"
+    return "" if tree.changed else tree.commit
 
 
 def origins(settings: Settings, files: Collection[str]) -> Mapping[str, Origin]:

@@ -14,13 +14,13 @@ from typing import Any
 
 from reconciler.model.capacity import Claim, ClaimState, Shape
 from reconciler.model.codec import decode
-from reconciler.model.event import SERIAL_TYPES
 from reconciler.model.evidence import NodeFacts, Observation
 from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Counters, OpenStep, Recorded, Suspension, World
 from reconciler.store.database import Database
 from reconciler.store.rows import JsonText, RecordedRows, Rows, read_json
+from reconciler.store.serial import serial, state_id
 
 _RESOURCES = (
     'SELECT kind, project, name, digest, basis, normal, file, "commit", applied_at, generation,'
@@ -33,15 +33,14 @@ _OPEN_STEPS = (
     " WHERE o.node = step.node AND o.facts IS NOT NULL AND o.at >= step.finished)"
     " ORDER BY run, wave, id"
 )
-_LAST_OF_TYPE = "SELECT max(sequence) AS last FROM event WHERE type = ?"
 
 
 def read_world(database: Database) -> World:
     """Everything the store knows, of one moment. Raises ProblemError if it makes no sense."""
     with database.snapshot() as connection, _without_collector():
         return World(
-            state_id=_state_id(connection),
-            serial=_serial(connection),
+            state_id=state_id(connection),
+            serial=serial(connection),
             recorded=_recorded(database, connection),
             claims=_claims(connection),
             observations=_observations(database, connection),
@@ -60,42 +59,11 @@ def read_world(database: Database) -> World:
         )
 
 
-def read_serial(database: Database) -> tuple[str, int]:
-    """(state id, serial): as long as they stay, so do recorded, claim and admin state."""
-    with database.snapshot() as connection:
-        return _state_id(connection), _serial(connection)
-
-
-def read_stamp(database: Database) -> str:
-    """Text that stays only as long as everything that a plan reads stays."""
-    with database.snapshot() as connection:
-        parts = connection.execute(
-            "SELECT (SELECT state_id FROM state), (SELECT max(sequence) FROM event),"
-            " (SELECT count(*) || max(at) || min(at) FROM observation)"
-        ).fetchone()
-    return "/".join(map(str, parts))
-
-
 def read_digests(database: Database) -> Mapping[Ref, tuple[str, str]]:
     """(digest, basis) of every resource, from an index alone."""
     with database.snapshot() as connection, _without_collector():
         rows = connection.execute("SELECT kind, project, name, digest, basis FROM resource")
         return {Ref(kind, project, name): (one, basis) for kind, project, name, one, basis in rows}
-
-
-def _state_id(connection: sqlite3.Connection) -> str:
-    row = connection.execute("SELECT state_id FROM state").fetchone()
-    if row is None:
-        raise sqlite3.DatabaseError("it has no state id")
-    state_id: str = row[0]
-    return state_id
-
-
-def _serial(connection: sqlite3.Connection) -> int:
-    types = sorted(SERIAL_TYPES)
-    query = f"SELECT max(last) FROM ({' UNION ALL '.join([_LAST_OF_TYPE] * len(types))})"
-    serial: int = connection.execute(query, types).fetchone()[0] or 0
-    return serial
 
 
 def _recorded(database: Database, connection: sqlite3.Connection) -> RecordedRows:

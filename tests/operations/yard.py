@@ -27,9 +27,10 @@ from reconciler.model.plan import Plan, Risk
 from reconciler.model.world import World
 from reconciler.operations.applying import Applied, ApplyOptions, apply
 from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.opening import open_fleet
 from reconciler.operations.reading import read_desired
 from reconciler.operations.standin import DRIVER, lay
-from reconciler.operations.wiring import Fleet, open_fleet
+from reconciler.operations.wiring import Fleet
 from reconciler.store.snapshot import read_world
 from tests.planner import fleet as paper
 

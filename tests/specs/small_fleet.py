@@ -12,7 +12,7 @@ from reconciler.model.document import DocumentCache, NoCache
 from reconciler.model.problem import Problem
 from reconciler.model.settings import Settings
 from reconciler.specs.desired import load_desired
-from reconciler.specs.library import load_settings
+from reconciler.specs.settings import load_settings
 
 PEOPLE = """\
 apiVersion: gpuaas/v1

@@ -15,6 +15,7 @@ from reconciler import shipped
 from reconciler.model.desired import Origin
 from reconciler.model.problem import ProblemError
 from reconciler.specs import library
+from reconciler.specs.settings import load_settings
 from tests.specs.small_fleet import Fleet, allocation
 
 SECRET = "root:$6$secret"
@@ -224,7 +225,7 @@ def test_no_settings_is_said_plainly(tmp_path: Path) -> None:
 def test_settings_are_checked_like_a_spec(fleet: Fleet, text: str, code: str, line: int) -> None:
     (fleet.folder / "gpuaas.yaml").write_text(text)
     with pytest.raises(ProblemError) as refused:
-        library.load_settings(fleet.folder, shipped.schemas()["settings"])
+        load_settings(fleet.folder, shipped.schemas()["settings"])
     [problem] = refused.value.problems
     assert problem.source is not None
     assert (problem.code, problem.source.line) == (code, line)

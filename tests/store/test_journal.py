@@ -20,7 +20,7 @@ from reconciler.model.work import StepOutcome, WaveOutcome
 from reconciler.store import history
 from reconciler.store.database import Database
 from reconciler.store.journal import Journal
-from reconciler.store.snapshot import read_serial
+from reconciler.store.serial import read_serial
 from tests.store.making import (
     START,
     STATE_ID,
@@ -273,7 +273,7 @@ class TestObservation:
 class TestUsage:
     def change(self, price: str, gpus: int) -> Change:
         return Change(
-            ref=A, action=Action.CREATE, gpus=gpus, price_per_hour={"EUR": price} if price else {}
+            ref=A, action=Action.CREATE, gpus=gpus, rate_per_hour={"EUR": price} if price else {}
         )
 
     def apply(self, state: State, change: Change) -> None:

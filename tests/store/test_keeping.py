@@ -15,7 +15,7 @@ from reconciler.model.problem import ProblemError
 from reconciler.store import history
 from reconciler.store.database import Database
 from reconciler.store.keeping import backup, check, restore
-from reconciler.store.snapshot import read_serial
+from reconciler.store.serial import read_serial
 from tests.store.making import START, STATE_ID, State, done, make_recorded, ref
 
 ANA = Actor(name="ana")

@@ -12,6 +12,7 @@ import click
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.consent import Consent
 from reconciler.cli.exit_codes import Exit, of_plan, of_problems, worst
+from reconciler.cli.fleet import open_fleet
 from reconciler.cli.refs import check_ref
 from reconciler.cli.views import applied as applied_view
 from reconciler.cli.views import plan_text
@@ -20,7 +21,6 @@ from reconciler.model.plan import Risk
 from reconciler.operations import applying
 from reconciler.operations.applying import Applied, ApplyOptions
 from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.wiring import open_fleet
 
 RISKS = tuple(risk.value for risk in Risk)
 

@@ -8,11 +8,12 @@ import click
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import Exit
+from reconciler.cli.fleet import open_fleet
 from reconciler.cli.refs import check_ref
 from reconciler.cli.views import events as events_view
 from reconciler.model.codec import encode
 from reconciler.operations import inspecting
-from reconciler.operations.wiring import Fleet, open_fleet
+from reconciler.operations.wiring import Fleet
 
 PAUSE = 1.0
 

@@ -6,10 +6,10 @@ import click
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import Exit
+from reconciler.cli.fleet import open_fleet
 from reconciler.cli.refs import check_ref
 from reconciler.cli.views import explained as explained_view
 from reconciler.operations import explaining
-from reconciler.operations.wiring import open_fleet
 
 
 @command("explain", "text", "json")
@@ -18,7 +18,7 @@ def explain(session: Session, ref: str) -> Reply:
     """Say for every node why it can or cannot take an allocation.
 
     Nodes that fit come first, best first; of the others each names the first rule that refused
-    it. Exits 3 if no node fits.
+    it. Everybody else has the place that the plan gives them. Exits 3 if it is blocked.
     """
     found = explaining.explain(open_fleet(session.folder), ref)
     return Reply(

@@ -10,6 +10,7 @@ import click
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import of_plan
+from reconciler.cli.fleet import open_fleet
 from reconciler.cli.refs import check_ref
 from reconciler.cli.text import line
 from reconciler.cli.views import plan_json, plan_markdown, plan_text
@@ -17,7 +18,7 @@ from reconciler.model.plan import Plan, Risk
 from reconciler.operations import saving
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.remembering import recall_plan
-from reconciler.operations.wiring import Fleet, open_fleet
+from reconciler.operations.wiring import Fleet
 
 
 class Given(TypedDict):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.fleet import open_fleet
 from reconciler.cli.refs import check_ref
 from reconciler.cli.views import shown as shown_view
 from reconciler.operations import explaining
-from reconciler.operations.wiring import open_fleet
 
 
 @command("show", "text", "json")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import fleet as fleet_view
 from reconciler.operations import inspecting
-from reconciler.operations.wiring import open_fleet
 
 
 @command("slots", "text", "json")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import status as status_view
 from reconciler.operations import inspecting
-from reconciler.operations.wiring import open_fleet
 
 
 @command("status", "text", "json")

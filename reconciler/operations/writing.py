@@ -1,0 +1,26 @@
+"""The one way to write to the state: under the lock, by the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reconciler.operations.wiring import Fleet
+from reconciler.store.database import Database, Opening
+from reconciler.store.journal import Journal
+from reconciler.store.lock import StateLock
+
+
+@contextmanager
+def writing(fleet: Fleet, command: str) -> Iterator[Journal]:
+    """The journal, under the lock. Raises ProblemError `state_locked`, `state_missing`, …"""
+    # Before a lock file is made: a state that is missing, damaged or too new has no writer.
+    Database.open(fleet.database_file, write=False, opening=Opening(older_ok=True)).close()
+    with (
+        StateLock(fleet.state / "lock", actor=fleet.actor.name, command=command) as lock,
+        Database.open(fleet.database_file, write=True) as database,
+    ):
+        journal = Journal(database, fleet.actor, fleet.now)
+        if lock.left_behind is not None:
+            journal.take_over_lock(str(lock.left_behind))
+        yield journal

@@ -1,0 +1,45 @@
+"""gpuaas.yaml to Settings: read, validated and typed like a spec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reconciler.model.codec import decode
+from reconciler.model.problem import Problem, ProblemError, Source, in_order
+from reconciler.model.settings import Settings
+from reconciler.specs.documents import read_documents
+from reconciler.specs.library import SETTINGS_FILE, has_own_root, read_settings
+from reconciler.specs.text import with_text
+from reconciler.specs.validation import Validator, check_document
+
+
+def load_settings(folder: Path, schema: str) -> Settings:
+    """The settings of the fleet in `folder`; raises ProblemError with everything wrong in them."""
+    folder = folder.resolve()
+    return parse_settings(folder, read_settings(folder), schema)
+
+
+def parse_settings(folder: Path, content: bytes, schema: str) -> Settings:
+    """The settings that `content`, the text of gpuaas.yaml in `folder`, states."""
+    parsed = read_documents(SETTINGS_FILE, content)
+    validator = Validator(schema)
+    problems = list(parsed.problems)
+    for located in parsed.documents:
+        problems.extend(check_document(located, validator, parsed.problems))
+    if len(parsed.documents) != 1 and not any(problem.is_error for problem in problems):
+        problems = [_settings_problem("it must hold exactly one document")]
+    if problems:
+        raise ProblemError(in_order(with_text(problems, content)))
+    settings = decode(Settings, {**parsed.documents[0].document.value, "folder": str(folder)})
+    if not has_own_root(settings):
+        raise ProblemError((_settings_problem("specRoot leads out of the fleet's folder"),))
+    return settings
+
+
+def _settings_problem(message: str) -> Problem:
+    return Problem(
+        code="settings_invalid",
+        message=f"{SETTINGS_FILE}: {message}",
+        hint="see what may stand there: gpuaas schema settings",
+        source=Source(file=SETTINGS_FILE, line=1, column=1),
+    )

@@ -1,0 +1,41 @@
+"""Whether anything has changed, told without reading what: serial and stamp of the state."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from reconciler.model.event import SERIAL_TYPES
+from reconciler.store.database import Database
+
+_LAST_OF_TYPE = "SELECT max(sequence) AS last FROM event WHERE type = ?"
+
+
+def read_serial(database: Database) -> tuple[str, int]:
+    """(state id, serial): as long as they stay, so do recorded, claim and admin state."""
+    with database.snapshot() as connection:
+        return state_id(connection), serial(connection)
+
+
+def read_stamp(database: Database) -> str:
+    """Text that stays only as long as everything that a plan reads stays."""
+    with database.snapshot() as connection:
+        parts = connection.execute(
+            "SELECT (SELECT state_id FROM state), (SELECT max(sequence) FROM event),"
+            " (SELECT count(*) || max(at) || min(at) FROM observation)"
+        ).fetchone()
+    return "/".join(map(str, parts))
+
+
+def state_id(connection: sqlite3.Connection) -> str:
+    row = connection.execute("SELECT state_id FROM state").fetchone()
+    if row is None:
+        raise sqlite3.DatabaseError("it has no state id")
+    found: str = row[0]
+    return found
+
+
+def serial(connection: sqlite3.Connection) -> int:
+    types = sorted(SERIAL_TYPES)
+    query = f"SELECT max(last) FROM ({' UNION ALL '.join([_LAST_OF_TYPE] * len(types))})"
+    found: int = connection.execute(query, types).fetchone()[0] or 0
+    return found
