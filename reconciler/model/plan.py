@@ -113,6 +113,9 @@ class Change:
     former: Ref | None = None
     gpus: int = 0
     price_per_hour: Mapping[str, str] = field(default_factory=dict)
+    """How much more or less is paid from then on, by currency."""
+    rate_per_hour: Mapping[str, str] = field(default_factory=dict)
+    """The whole hourly price of what is taken, by currency."""
     normal: Mapping[str, Any] | None = None
     digest: str = ""
     protect: bool = False

@@ -214,6 +214,7 @@ def _seated(change: Change, seat: Seat, binding: Binding, desk: Desk) -> Change:
         basis=digest(KINDS[resource.ref.kind].basis(binding, context)),
         gpus=gpus,
         price_per_hour=why.price_delta(price, _price_before(change.ref, desk)),
+        rate_per_hour=why.price_delta(price, {}),
         facts={
             **why.create_facts(resource, seat.login, placement, context.desired, context.now),
             **change.facts,

@@ -143,10 +143,10 @@ def begin_use(record: Record, recorded: Sequence[Recorded], changes: Mapping[Ref
 
 def _price(change: Change | None, gpus: int) -> tuple[str, str]:
     """(currency, price a GPU and hour); both empty if nobody named a price."""
-    if change is None or not change.price_per_hour or not gpus:
+    if change is None or not change.rate_per_hour or not gpus:
         return "", ""
-    currency, whole = min(change.price_per_hour.items())
-    return currency, format((abs(Decimal(whole)) / gpus).normalize(), "f")
+    currency, whole = min(change.rate_per_hour.items())
+    return currency, format((Decimal(whole) / gpus).normalize(), "f")
 
 
 def _generation(recorded: Recorded, before: Mapping[str, Any] | None) -> int:

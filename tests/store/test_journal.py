@@ -291,6 +291,13 @@ class TestUsage:
         (record,) = history.usage(state.database, str(A))
         assert record["ended"] > record["started"]
 
+    def test_is_at_the_whole_price_however_little_a_replace_changes_it(self, state: State) -> None:
+        """OBJ-02 (rule 18): what is paid more or less is no price."""
+        change = replace(self.change("8.40", 4), price_per_hour={"EUR": "-0.20"})
+        self.apply(state, change)
+        (record,) = history.usage(state.database, str(A))
+        assert record["price_per_gpu_hour"] == "2.1"
+
     def test_without_a_price_use_is_still_counted(self, state: State) -> None:
         """OBJ-02: use cannot be made up later, whatever it will cost."""
         self.apply(state, self.change("", 0))
