@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any
 
 from reconciler.kinds.approval import HOST, approved_nodes
@@ -15,6 +17,7 @@ from reconciler.model.capacity import Isolation, Shape
 from reconciler.model.codec import decode
 from reconciler.model.cpus import count_cpus
 from reconciler.model.desired import Desired
+from reconciler.model.moment import parse_moment
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Reference, Resource
@@ -108,6 +111,13 @@ def unsupported(resource: Resource) -> str:
 
 
 needs, basis, steps, expected = NO_HOST_EFFECTS
+
+
+def price_in_force(spec: SkuSpec, now: datetime) -> GpuPrice | None:
+    """The price that counts now; one that is announced does not yet."""
+    moments = ((parse_moment(price.from_), price) for price in spec.prices)
+    past = [(moment, price) for moment, price in moments if moment and moment <= now]
+    return max(past, key=itemgetter(0))[1] if past else None
 
 
 def has_capacity(spec: SkuSpec, desired: Desired) -> bool:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Placement
 from reconciler.model.codec import encode
-from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.operations.inspecting import health_of, ref_of
+from reconciler.operations.options import PlanOptions
+from reconciler.operations.planning import plan_from
 from reconciler.operations.reading import read_desired
 from reconciler.operations.views import Explained, Shown
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner import planner
+from reconciler.planner.seating import WITH_CAPACITY
 from reconciler.specs.library import origins
 from reconciler.store import history
 from reconciler.store.snapshot import read_world
@@ -23,22 +27,31 @@ LAST_EVENTS = 20
 
 
 def explain(fleet: Fleet, ref_text: str) -> Explained:
-    """Every node as placement sees it for an allocation. Raises ProblemError `not_found`."""
+    """Every node as the plan of this moment sees it for an allocation, all others in their places.
+
+    Raises ProblemError `not_found`, or `usage` for a kind that asks for no place.
+    """
     ref = ref_of(ref_text)
     with without_collector():
         with fleet.reading() as database:
             world = read_world(database)
         desired = read_desired(fleet)
-    resource = desired.resources.get(ref)
-    if resource is None:
-        raise _not_found(ref, "the specs")
-    need = KINDS[ref.kind].needs(resource, desired)
+        resource = desired.resources.get(ref)
+        if resource is None:
+            raise _not_found(ref, "the specs")
+        if ref.kind not in WITH_CAPACITY:
+            raise refuse("usage", f"{ref} asks for no place", "name an allocation")
+        plan = plan_from(fleet, desired, world, PlanOptions())
+        candidates = planner.explain(desired, world, fleet.now(), ref, plan)
+    change = next((change for change in plan.changes if change.ref == ref), None)
     recorded = world.recorded.get(ref)
+    planned = change.placement if change else None
     return Explained(
         ref=str(ref),
-        need=need,
-        placement=_placement(recorded) if recorded else None,
-        candidates=planner.explain(desired, world, fleet.now(), ref) if need else (),
+        need=KINDS[ref.kind].needs(resource, desired),
+        placement=planned or (_placement(recorded) if recorded else None),
+        candidates=candidates,
+        problem=_without_this_hint(change.problem) if change and change.problem else None,
     )
 
 
@@ -71,6 +84,12 @@ def show(fleet: Fleet, ref_text: str) -> Shown:
         commit=origin.commit if origin else "",
         author=origin.author if origin else "",
     )
+
+
+def _without_this_hint(problem: Problem) -> Problem:
+    """Nobody needs to be sent to where he is."""
+    here = problem.hint == f"gpuaas explain {problem.ref}"
+    return replace(problem, hint="") if here else problem
 
 
 def _not_found(ref: Ref, where: str) -> ProblemError:

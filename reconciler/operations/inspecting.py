@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 
+from reconciler.kinds.sku import price_in_force
 from reconciler.model.capacity import ClaimState
 from reconciler.model.event import Event
 from reconciler.model.evidence import Observation
 from reconciler.model.lifecycle import Phase, RunState
+from reconciler.model.moment import format_age
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Recorded, World
@@ -97,7 +99,7 @@ def _stock(fleet: Fleet) -> Stock:
 
 
 def _allocation_rows(world: World, stock: Stock, project: str) -> Iterator[AllocationRow]:
-    prices = {sku.ref.name: sku.spec.prices[-1] for sku in stock.skus if sku.spec.prices}
+    prices = {sku.ref.name: price_in_force(sku.spec, stock.now) for sku in stock.skus}
     since = {claim.allocation_id: claim.since for claim in world.claims}
     for ref in sorted(ref for ref in world.recorded if ref.kind == "allocation"):
         if project and ref.project != project:
@@ -157,9 +159,10 @@ def _needs_you(world: World, last: history.Run | None, now: datetime) -> Iterato
             yield NeedsYou(kind="proof", text=f"{where} {claim.problem}", command="gpuaas apply")
     for ref, since in sorted(world.waiting.items(), key=lambda item: (item[1], item[0])):
         age = age_of(since, now)
+        waited = "unknown" if age is None else format_age(age)
         yield NeedsYou(
             kind="blocked",
-            text=f"{ref} sku_unavailable, waiting {age if age is not None else '?'} s",
+            text=f"{ref} sku_unavailable, waiting {waited}",
             command=f"gpuaas explain {ref}",
         )
     for name, seen in sorted(world.observations.items()):

@@ -160,7 +160,7 @@ def _slot_row(offer: Offer, slot: Slot, claim: Claim | None) -> SlotRow:
 
 
 def _sku_row(stock: Stock, sku: Resource) -> SkuRow:
-    price = sku.spec.prices[-1] if sku.spec.prices else None
+    price = sku_kind.price_in_force(sku.spec, stock.now)
     clean = [claim for claim in stock.claims if claim.state is ClaimState.HELD]
     return SkuRow(
         sku=sku.ref.name,

@@ -29,6 +29,7 @@ from reconciler.planner.effective import in_force
 from reconciler.planner.figures import figures_of
 from reconciler.planner.lines import Line, write_lines
 from reconciler.planner.ordering import in_waves
+from reconciler.planner.outlook import claim_of
 from reconciler.planner.placement import Placer
 from reconciler.planner.rendering import Renderer
 from reconciler.planner.scope import Scope
@@ -85,14 +86,26 @@ def plan(request: PlanRequest) -> Plan:
     return _assemble(request, desk, lines)
 
 
-def explain(desired: Desired, world: World, now: datetime, ref: Ref) -> tuple[Candidate, ...]:
-    """Every node as placement would see it for `ref` now; () for what asks for no place."""
+def explain(
+    desired: Desired, world: World, now: datetime, ref: Ref, made: Plan | None = None
+) -> tuple[Candidate, ...]:
+    """Every node as placement sees it for `ref`; () for what asks for no place.
+
+    With the plan `made` of the same input all others have their places already. The place of its
+    own counts as free, unless that plan would move it away from there.
+    """
     resource = desired.resources.get(ref)
     need = KINDS[ref.kind].needs(resource, desired) if resource else None
     if need is None:
         return ()
     blocked = {node.ref: why for node in desired.of("node") if (why := _blocked(node))}
-    return Placer(read_offers(desired, world, now, blocked), world.claims).explain(need)
+    moves = made is not None and any(
+        c.ref == ref and (c.action is Action.REPLACE or c.problem) for c in made.changes
+    )
+    claims = [claim for claim in world.claims if claim.ref != ref or moves]
+    intents = [intent for intent in (made.claims if made else ()) if intent.ref != ref]
+    offers = read_offers(desired, world, now, blocked)
+    return Placer(offers, (*claims, *map(claim_of, intents))).explain(need)
 
 
 def _blocked(node: Resource) -> str:

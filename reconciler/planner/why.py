@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from reconciler.kinds.access import OPEN_ENDED, in_force, key_lines
+from reconciler.kinds.sku import price_in_force
 from reconciler.model.capacity import Claim, Need, Placement, Unavailable
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import NodeFacts
@@ -27,12 +28,8 @@ UNKNOWN = "unknown"
 
 def price(sku: Resource | None, gpus: int, now: datetime) -> dict[str, Decimal]:
     """What so many GPUs of a SKU cost an hour, by currency; nothing where no price is in force."""
-    current: dict[str, Decimal] = {}
-    for entry in sku.spec.prices if sku else ():
-        moment = parse_moment(entry.from_)
-        if moment is not None and moment <= now:
-            current = {entry.currency: Decimal(entry.per_gpu_hour) * gpus}
-    return current
+    found = price_in_force(sku.spec, now) if sku else None
+    return {found.currency: Decimal(found.per_gpu_hour) * gpus} if found else {}
 
 
 def price_delta(after: Mapping[str, Decimal], before: Mapping[str, Decimal]) -> Mapping[str, str]:

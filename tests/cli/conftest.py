@@ -125,6 +125,7 @@ FROZEN = Change(
     summary="stays as last applied",
     file="specs/projects/vision/bo.yaml",
 )
+SILENCE = "no contact, since 2026-11-27T08:52:00Z; 4 allocations keep their claims"
 PROBLEM = Problem(
     code="value_type",
     message="expected text, found a number",
@@ -165,7 +166,7 @@ def make(*changes: Change, **more: object) -> Plan:
         "figures": FleetFigures(
             nodes=40,
             answered=39,
-            silent={"gpu31": "no contact, since 2026-11-27T08:52:00Z; 4 allocations keep their claims"},
+            silent={"gpu31": SILENCE},
             observed_age=41,
             gpus=320,
             gpus_held_before=289,

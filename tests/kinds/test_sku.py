@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from reconciler.kinds import node as node_kind
+from reconciler.kinds.sku import price_in_force
 from reconciler.model.problem import Severity
 from tests.kinds.sample import Fleet
 
@@ -120,3 +122,21 @@ def test_what_this_version_cannot_do_yet() -> None:
     assert fleet.unsupported(SKU) == ""
     fleet[SKU].update(isolation=["directory", "vm"], rootAccess=True)
     assert fleet.unsupported(SKU) == "isolation vm, rootAccess"
+
+
+def test_an_announced_price_does_not_count_yet() -> None:
+    """OBJ-09: the list only grows; what counts is the last price whose time has come."""
+    fleet = Fleet()
+    times = ("2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z", "2030-01-01T00:00:00Z")
+    rates = ("2.10", "1.90", "9.99")
+    pairs = zip(times, rates, strict=True)
+    fleet[SKU]["prices"] = [{"from": f, "perGpuHour": p, "currency": "EUR"} for f, p in pairs]
+    spec = fleet.resource(SKU).spec
+
+    def rate(at: str) -> str:
+        found = price_in_force(spec, datetime.fromisoformat(at))
+        return found.per_gpu_hour if found else ""
+
+    assert rate("2025-12-31T23:59:59+00:00") == ""
+    assert rate("2026-01-01T00:00:00+00:00") == "2.10"
+    assert rate("2026-11-27T00:00:00+00:00") == "1.90"

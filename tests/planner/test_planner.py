@@ -473,6 +473,23 @@ def test_no_fit_is_exactly_one_code_and_no_claim() -> None:
     assert {step.ref for step in made.steps} == {other}
 
 
+def test_explain_sees_what_the_plan_gives_to_others_and_its_own_place_as_free() -> None:
+    """PLC-05: what the plan refuses is not said to fit, and a place is explained as it was won."""
+    wanted = desired([*base_fleet(1), allocation("a", "slice-8"), allocation("b", "slice-4")])
+    state = world(wanted)
+    made = make_plan(wanted, state)
+    refused = line(made, "allocation/vision/b")
+    assert refused.problem is not None
+    assert [c.rule for c in explain(wanted, state, NOW, refused.ref, made)] == [
+        "too_few_free_slots"
+    ]
+    stays = settled(FLEET)
+    unchanged = make_plan(desired(FLEET), stays)
+    fits = explain(desired(FLEET), stays, NOW, allocation_ref("a"), unchanged)
+    here = stays.recorded[allocation_ref("a")]
+    assert (fits[0].rule, fits[0].node, fits[0].slots) == ("", here.node, here.slots)
+
+
 def test_explain_shows_every_node_of_a_request() -> None:
     """PLC-01: without planning anything."""
     wanted = desired(FLEET)
