@@ -183,7 +183,9 @@ def _first_difference(shown: Plan, fresh: Plan) -> str:
     if changed:
         ref, action = changed[0]
         return f"{ref} ({action}) {'is new' if changed[0] in after else 'is gone'}"
-    return "hosts show other facts, which changes a step"
+    if shown.revision != fresh.revision:
+        return "the specs were committed since, and hosts are told by which commit"
+    return "time, hosts or templates have moved on, which changes a step"
 
 
 def _keep_waiting(fleet: Fleet, plan: Plan) -> None:

@@ -10,6 +10,7 @@ import pytest
 from reconciler.model.plan import Plan
 from reconciler.model.problem import ProblemError
 from reconciler.operations.observing import refresh
+from reconciler.store.lock import StateLock
 from tests.operations.conftest import BOX
 from tests.operations.yard import Yard, card, copy_of
 from tests.planner import fleet as paper
@@ -65,6 +66,33 @@ def test_a_plan_of_another_state_is_refused(before: Yard, tmp_path: Path) -> Non
     assert (refused.code, refused.problems) == (1, ["plan_stale"])
     assert "another state" in refused.messages
     assert yard.claims == {}
+
+
+def test_a_commit_after_the_plan_is_told_as_what_it_is(yard: Yard) -> None:
+    """F-PLN-05: a stale plan that can be explained. What stands on hosts names the commit."""
+    file = str(yard.folder / "late.plan")
+    yard.write(paper.allocation("late"))
+    assert yard.plan("--save", file).code == 0
+    yard.commit("ana")
+    stale = yard.apply(file)
+    assert (stale.code, stale.problems) == (1, ["plan_stale"])
+    assert "committed since" in stale.messages
+
+
+def test_while_somebody_else_writes_nobody_does(yard: Yard) -> None:
+    """F-PLN-09: a held lock is an error that names its holder; reading goes on."""
+    file = str(yard.folder / "box.plan")
+    yard.remove(BOX)
+    with StateLock(yard.folder / "state/lock", actor="somebody", command="apply"):
+        assert yard.plan("--detailed-exitcode", "--save", file).code == 2
+        for words in (
+            ("apply",),
+            ("apply", file, "--auto-approve=destroys"),
+            ("plan", "--refresh"),
+        ):
+            refused = yard.gpuaas(*words)
+            assert (refused.code, refused.problems) == (1, ["state_locked"]), words
+            assert "somebody (apply, pid" in refused.messages
 
 
 def test_a_consent_covers_a_saved_plan_or_it_is_not_applied(yard: Yard) -> None:
