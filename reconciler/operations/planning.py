@@ -15,7 +15,7 @@ from reconciler.model.world import World
 from reconciler.operations import observing
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.reading import read_desired
-from reconciler.operations.remembering import input_key, remember
+from reconciler.operations.remembering import input_key, is_empty, remember
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner import planner
 from reconciler.specs.library import origins
@@ -30,7 +30,9 @@ def make_plan(fleet: Fleet, options: PlanOptions) -> Plan:
         key = input_key(fleet, options, database)
         world = read_world(database)
         plan = plan_from(fleet, read_desired(fleet), world, options)
-    remember(fleet, key, plan)
+        # Somebody may have edited meanwhile: only what was the same before and after is known.
+        if key and is_empty(plan) and key == input_key(fleet, options, database):
+            remember(fleet, key, plan)
     return plan
 
 

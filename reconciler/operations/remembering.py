@@ -38,22 +38,24 @@ def recall_plan(fleet: Fleet, options: PlanOptions) -> Plan | None:
 
 
 def input_key(fleet: Fleet, options: PlanOptions, database: Database) -> str:
-    """A key over everything a plan is made from; empty if nobody can tell, or part is asked for.
-
-    Specs count as known only where git says that they are as committed.
-    """
+    """A key over everything a plan is made from; empty if nobody can tell, or part is asked for."""
     if options.only or options.hold_above is not None:
         return ""
-    tree = tree_key(fleet.settings)
+    with fleet.cache() as cache:
+        tree = tree_key(fleet.settings, cache)
     if not tree:
         return ""
     return digest([tree, read_stamp(database), shipped.stamp(), encode(fleet.settings)])
 
 
+def is_empty(plan: Plan) -> bool:
+    """Whether nothing is to be done, shown or waited for."""
+    return not (plan.changes or plan.problems or plan.waiting)
+
+
 def remember(fleet: Fleet, key: str, plan: Plan) -> None:
-    if key and not (plan.changes or plan.problems or plan.waiting):
-        with fleet.cache() as cache:
-            cache.put_many(SPACE, {key: json.dumps(encode(plan))})
+    with fleet.cache() as cache:
+        cache.put_many(SPACE, {key: json.dumps(encode(plan))})
 
 
 def _as_of(plan: Plan, now: datetime) -> Plan | None:

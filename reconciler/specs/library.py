@@ -14,10 +14,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 
 from reconciler.model.desired import Origin, Revision
-from reconciler.model.document import FileStamp
+from reconciler.model.document import DocumentCache, FileStamp
 from reconciler.model.problem import Problem, ProblemError, Source, refuse
 from reconciler.model.settings import Settings
 from reconciler.specs import history
@@ -278,13 +279,28 @@ def revision(settings: Settings) -> Revision:
     return _work_tree(settings).revision
 
 
-def tree_key(settings: Settings) -> str:
-    """A key that is equal only for equal specs and settings, if both are as committed; else ""."""
+def tree_key(settings: Settings, cache: DocumentCache) -> str:
+    """A key that is equal only for equal specs of one revision; "" where only reading would tell.
+
+    Git says that they are as committed, or the stamps of all files that their content is known.
+    """
     try:
-        tree = _work_tree(settings)
+        stand = revision(settings)
+        content = "as committed" if stand.commit and not stand.dirty else _known(settings, cache)
     except ProblemError:
         return ""
-    return "" if tree.changed else tree.commit
+    return f"{stand.commit} {stand.branch} {content}" if content else ""
+
+
+def _known(settings: Settings, cache: DocumentCache) -> str:
+    listing, stamps = list_specs(settings), cache.stamps()
+    lines = []
+    for file in sorted(listing.files, key=attrgetter("name")):
+        stamp, content = stamps.get(file.name, (None, ""))
+        if stamp != file.stamp:
+            return ""
+        lines.append(f"{file.name} {content}")
+    return "" if listing.broken else sha256("\n".join(lines).encode()).hexdigest()
 
 
 def origins(settings: Settings, files: Collection[str]) -> Mapping[str, Origin]:

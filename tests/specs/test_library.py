@@ -13,6 +13,7 @@ import pytest
 
 from reconciler import shipped
 from reconciler.model.desired import Origin
+from reconciler.model.document import NoCache
 from reconciler.model.problem import ProblemError
 from reconciler.specs import library
 from reconciler.specs.settings import load_settings
@@ -252,7 +253,7 @@ def committed(fleet: Fleet) -> Fleet:
 def test_without_a_repository_there_is_no_commit(fleet: Fleet) -> None:
     revision = fleet.load().revision
     assert (revision.commit, revision.branch, revision.dirty) == ("", "", False)
-    assert library.tree_key(fleet.settings) == ""
+    assert library.tree_key(fleet.settings, NoCache()) == ""
     assert library.origins(fleet.settings, ["specs/people.yaml"]) == {"specs/people.yaml": Origin()}
 
 
@@ -274,15 +275,15 @@ def test_a_repository_without_commits(fleet: Fleet) -> None:
 
 
 def test_the_tree_key_follows_specs_and_settings(committed: Fleet) -> None:
-    key = library.tree_key(committed.settings)
-    assert key and key == library.tree_key(committed.settings)
+    key = library.tree_key(committed.settings, NoCache())
+    assert key and key == library.tree_key(committed.settings, NoCache())
     (committed.folder / ".git/info/exclude").write_text("*.yml\n")
     ignored = committed.write("ignored.yml", allocation("new"))
-    assert library.tree_key(committed.settings) == "", "ignored by git, but read by us"
+    assert library.tree_key(committed.settings, NoCache()) == "", "ignored by git, but read by us"
     ignored.unlink()
-    assert library.tree_key(committed.settings) == key
+    assert library.tree_key(committed.settings, NoCache()) == key
     (committed.folder / "gpuaas.yaml").write_text("operators: [bo]\n")
-    assert library.tree_key(committed.settings) == ""
+    assert library.tree_key(committed.settings, NoCache()) == ""
 
 
 def test_origins_name_the_commit_of_each_file(committed: Fleet) -> None:
@@ -314,7 +315,7 @@ def test_a_fleet_below_the_top_of_its_repository(fleet: Fleet) -> None:
     git(fleet, "add", ".")
     git(fleet, "commit", "-qm", "first")
     assert not library.revision(inner.settings).dirty
-    assert library.tree_key(inner.settings)
+    assert library.tree_key(inner.settings, NoCache())
     assert library.origins(inner.settings, ["specs/a b.yaml"])["specs/a b.yaml"].commit
     inner.write("a b.yaml", "kind: y\n")
     assert library.revision(inner.settings).dirty
@@ -332,7 +333,7 @@ def test_a_repository_that_git_refuses_is_a_warning(
     (committed.folder / ".git" / "HEAD").write_text("damaged\n")
     [doubt] = [p for p in committed.load().problems if p.code == "no_commit"]
     assert not doubt.is_error and doubt.hint
-    assert library.tree_key(committed.settings) == ""
+    assert library.tree_key(committed.settings, NoCache()) == ""
 
 
 def test_git_runs_nothing_that_the_repository_brings(committed: Fleet, tmp_path: Path) -> None:

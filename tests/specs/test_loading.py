@@ -10,6 +10,7 @@ import pytest
 
 from reconciler.model.document import FileStamp
 from reconciler.specs import desired, loading
+from reconciler.specs.library import tree_key
 from tests.specs.small_fleet import Fleet, allocation
 
 
@@ -176,3 +177,28 @@ def test_what_linking_found_is_remembered(fleet: Fleet, monkeypatch: pytest.Monk
     fleet.write("x.yaml", allocation("x"))
     assert not [problem for problem in fleet.load(cache).problems if problem.is_error]
     assert len(asked) == 2
+
+
+def test_the_tree_key_is_told_by_stamps_where_git_cannot(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And by nothing once a file is new, changed, gone for good or no file at all."""
+    settle(monkeypatch)
+    cache = Memory()
+    assert tree_key(fleet.settings, cache) == ""
+    fleet.load(cache)
+    key = tree_key(fleet.settings, cache)
+    assert key and key == tree_key(fleet.settings, cache)
+    added = fleet.write("vision/new.yaml", allocation("new"))
+    assert tree_key(fleet.settings, cache) == ""
+    fleet.load(cache)
+    assert tree_key(fleet.settings, cache) not in ("", key)
+    added.unlink()
+    assert tree_key(fleet.settings, cache) == key
+    os.utime(fleet.folder / "specs" / "people.yaml")
+    assert tree_key(fleet.settings, cache) == ""
+    fleet.load(cache)
+    assert tree_key(fleet.settings, cache) == key, "touched and read again"
+    fleet.write("pipe.yaml", "").unlink()
+    os.mkfifo(fleet.folder / "specs" / "pipe.yaml")
+    assert tree_key(fleet.settings, cache) == ""
