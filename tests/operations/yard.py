@@ -8,7 +8,6 @@ import io
 import json
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -270,9 +269,3 @@ def fixed_documents() -> Iterator[Mapping[str, Any]]:
 def project(name: str, *members: str) -> dict[str, Any]:
     skus = [*(f"slice-{size}" for size in SIZES), "whole"]
     return paper.project(name, *members, entitlements={"skus": skus})
-
-
-def killed(process: subprocess.Popen[str]) -> bool:
-    """Whether a process ended by a SIGKILL; what it said is lost with it."""
-    process.communicate(timeout=120)
-    return process.returncode == -signal.SIGKILL
