@@ -79,7 +79,7 @@ def proofs(database: Database, ref: str) -> tuple[Row, ...]:
     """Every proof over a claim of this ref, oldest first, with the claim it freed, if any."""
     rows = _rows(
         database,
-        "SELECT proof.id, allocation_id, node, slot, at, source, passed, checks,"
+        "SELECT proof.id, allocation_id AS allocationId, node, slot, at, source, passed, checks,"
         " coalesce((SELECT claim.id FROM claim WHERE claim.proof = proof.id), '') AS freed"
         " FROM proof WHERE allocation_id IN (SELECT allocation_id FROM claim WHERE ref = ?)"
         " ORDER BY event",

@@ -229,3 +229,31 @@ def test_show_keeps_the_four_states_apart() -> None:
     assert "unknown: no host" in shown
     assert "hf_abc" not in shown
     assert "specs/a.yaml:3, not committed" in shown
+
+
+def test_show_tells_what_left_from_what_never_was() -> None:
+    """STM-05: a released resource is off the books, with each check of its proof."""
+    left = Event(sequence=9, at="2026-11-27T09:14:00Z", actor="ana", type=EventType.FORGOTTEN)
+    proof = {
+        "node": "gpu02",
+        "slot": "s7",
+        "at": "2026-11-27T09:14:00Z",
+        "source": "standin",
+        "passed": True,
+        "checks": [{"name": "/home/a-m3xd", "result": "pass", "value": "absent"}],
+        "freed": "m3xd-s7",
+    }
+    found = Shown(
+        ref="allocation/vision/a",
+        desired=None,
+        recorded=None,
+        observed=None,
+        execution=(),
+        proofs=(proof,),
+        events=(left,),
+    )
+    shown = text(shown_view.lines(found))
+    assert "DESIRED  not in the specs" in shown
+    assert "RECORDED  no longer on the books" in shown
+    assert "  gpu02/s7  passed  2026-11-27T09:14:00Z  by standin  freed m3xd-s7" in shown
+    assert "    pass    /home/a-m3xd (absent)" in shown

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.exit_codes import Exit
+from reconciler.cli.exit_codes import MEANING, Exit
 from reconciler.cli.main import ALIASES, COMMANDS, cli
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
@@ -38,10 +38,10 @@ def _global_options(context: click.Context) -> Iterator[str]:
 def _exit_codes() -> Iterator[str]:
     yield "## Exit codes\n"
     yield "Of several, the first of 1, 3, 5, 2, 4, 0 counts.\n"
-    yield "| code | name |"
+    yield "| code | meaning |"
     yield "|---|---|"
     for code in sorted(Exit):
-        yield f"| {int(code)} | {code.name.lower().replace('_', ' ')} |"
+        yield f"| {int(code)} | {MEANING[code]} |"
     yield ""
 
 

@@ -31,14 +31,20 @@ def state(ctx: click.Context) -> None:
 @command("init", "text", "json", parent=state)
 @click.option("--new", is_flag=True, help="Yes, there never was a state of this fleet.")
 def init(session: Session, new: bool) -> Reply:
-    """Make a new, empty state; refused where anything stands already."""
+    """Make a new, empty state.
+
+    Refused where anything stands already.
+    """
     state_id = keeping.state_init(session.folder, new)
     return Reply(result={"stateId": state_id}, lines=[line(f"made state {state_id}")])
 
 
 @command("check", "text", "json", parent=state)
 def check(session: Session) -> Reply:
-    """Check the database, its guards and the chain of events; changes nothing."""
+    """Check database, guards and chain of events.
+
+    Nothing is changed.
+    """
     problems = keeping.state_check(session.folder)
     sound = [line(Span("the state is sound", Style.GOOD))]
     return Reply(
@@ -52,7 +58,10 @@ def check(session: Session) -> Reply:
 @command("backup", "text", "json", parent=state)
 @click.argument("file", type=FILE)
 def backup(session: Session, file: Path) -> Reply:
-    """Write a complete copy to FILE, which must not exist; others may go on working."""
+    """Write a complete copy to FILE.
+
+    FILE must not exist; others may go on working.
+    """
     keeping.state_backup(session.folder, file)
     return Reply(result={"file": str(file)}, lines=[line(f"copied the state to {file}")])
 
@@ -60,7 +69,10 @@ def backup(session: Session, file: Path) -> Reply:
 @command("restore", "text", "json", parent=state)
 @click.argument("file", type=FILE)
 def restore(session: Session, file: Path) -> Reply:
-    """Put the copy in FILE in place of the state; what was there is kept beside it."""
+    """Put the copy in FILE in place of the state.
+
+    What was there is kept beside it.
+    """
     kept = keeping.state_restore(session.folder, file)
     told = [line(f"restored the state from {file}")]
     if kept is not None:
@@ -70,6 +82,9 @@ def restore(session: Session, file: Path) -> Reply:
 
 @command("unlock", "text", "json", parent=state)
 def unlock(session: Session) -> Reply:
-    """Forget the lock of a process that is gone; refused while it lives."""
+    """Forget the lock of a process that is gone.
+
+    Refused while the process lives.
+    """
     holder = keeping.state_unlock(session.folder)
     return Reply(result={"holder": holder}, lines=[line(f"took the lock away from {holder}")])

@@ -18,7 +18,7 @@ SCHEMA_VERSION = 1
 def document(
     command: str, code: Exit, *, problems: Iterable[Problem] = (), result: Any = None
 ) -> dict[str, Any]:
-    """The envelope of `schemas/output.schema.json`; there is no `result` if there was none."""
+    """The envelope of `schemas/problems.schema.json`; there is no `result` if there was none."""
     shown: dict[str, Any] = {
         "schemaVersion": SCHEMA_VERSION,
         "command": command,

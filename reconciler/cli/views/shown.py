@@ -8,6 +8,7 @@ from typing import Any
 
 from reconciler.cli.text import BLANK, Line, conceal, dim, line, pad, strong
 from reconciler.cli.views import events as events_view
+from reconciler.model.event import EventType
 from reconciler.operations.views import Shown
 
 LABEL = 11
@@ -22,15 +23,21 @@ def lines(found: Shown) -> Iterator[Line]:
     for label, text in found.facts.items():
         yield _fact(label, text)
     yield from _state("DESIRED", found.desired, "not in the specs")
-    yield from _state("RECORDED", found.recorded, "never applied")
+    yield from _state("RECORDED", found.recorded, _off_the_books(found))
     yield from _state("OBSERVED", found.observed, "unknown: no host has said anything about it")
     yield from _list("EXECUTION", found.execution)
     yield from _list("CLAIMS", found.claims)
-    yield from _list("PROOFS", found.proofs)
+    yield from _proofs(found.proofs)
     if found.events:
         yield BLANK
         yield line(strong("EVENTS"))
         yield from (events_view.one(event) for event in found.events[-LAST_EVENTS:])
+
+
+def _off_the_books(found: Shown) -> str:
+    known = {event.type for event in found.events}
+    left = known & {EventType.FORGOTTEN, EventType.RENAMED}
+    return "no longer on the books: see its events" if left else "never applied"
 
 
 def _fact(label: str, text: str) -> Line:
@@ -50,6 +57,24 @@ def _list(title: str, rows: tuple[Mapping[str, Any], ...]) -> Iterator[Line]:
     for row in rows:
         pairs = (f"{key} {_value(value)}" for key, value in row.items() if value not in ("", None))
         yield line("  ", "  ".join(pairs), hang=4)
+
+
+def _proofs(proofs: tuple[Mapping[str, Any], ...]) -> Iterator[Line]:
+    """A proof is as good as its checks, so each of them is shown."""
+    for number, proof in enumerate(proofs):
+        if not number:
+            yield BLANK
+            yield line(strong("PROOFS"))
+        words = [
+            f"{proof['node']}/{proof['slot'] or '*'}",
+            "passed" if proof["passed"] else "failed",
+        ]
+        words += [str(proof["at"]), f"by {proof['source']}"]
+        words += [f"freed {proof['freed']}"] if proof["freed"] else []
+        yield line("  ", "  ".join(words), hang=4)
+        for check in proof["checks"]:
+            value = f" ({check['value']})" if check.get("value") else ""
+            yield line("    ", f"{check['result']:<8}{check['name']}{value}", hang=12)
 
 
 def _tree(value: Mapping[str, Any], depth: int) -> Iterator[Line]:
