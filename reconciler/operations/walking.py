@@ -12,6 +12,7 @@ from pathlib import Path
 
 from reconciler.hosts.evidence import observe
 from reconciler.hosts.executor import run_wave
+from reconciler.model.capacity import Claim
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, CheckResult, Observation, Proof
 from reconciler.model.lifecycle import Phase, RunState
@@ -97,11 +98,8 @@ class Walk:
         if not steps:
             return
         refs = {step.ref for step in steps}
-        claims = tuple(
-            claim
-            for claim in self.plan.claims
-            if any(s.ref == claim.ref and s.order is not Order.RETIRE for s in steps)
-        )
+        claiming = {step.ref for step in steps if step.order is not Order.RETIRE}
+        claims = tuple(claim for claim in self.plan.claims if claim.ref in claiming)
         self.journal.begin_wave(run, steps, claims, tuple(sorted(_leaving(self.plan, steps))))
         outcome = self._work(steps)
         for judged in outcome.steps:
@@ -130,8 +128,7 @@ class Walk:
         at = self.fleet.now()
         seen = {o.node: o for o in observe([work.host for work in works], options, at=at)}
         judged = tuple(judge(s, receipts.get(s.id), seen.get(s.node)) for s in steps)
-        for work in works:
-            self._tell_end(work.host.node, judged)
+        self._tell_ends([work.host.node for work in works], judged)
         return WaveOutcome(
             steps=judged,
             observations=tuple(seen.values()),
@@ -143,19 +140,23 @@ class Walk:
         if progress.phase not in ("done", "failed"):
             self.on_progress(progress)
 
-    def _tell_end(self, node: str, judged: Sequence[StepOutcome]) -> None:
-        problem = next((o.problem for o in judged if o.step.node == node and o.problem), None)
-        phase, detail = ("failed", problem.message) if problem else ("done", "")
-        self.on_progress(HostProgress(node=node, phase=phase, detail=detail))
+    def _tell_ends(self, nodes: Sequence[str], judged: Sequence[StepOutcome]) -> None:
+        first = {o.step.node: o.problem for o in reversed(judged) if o.problem}
+        for node in nodes:
+            problem = first.get(node)
+            phase, detail = ("failed", problem.message) if problem else ("done", "")
+            self.on_progress(HostProgress(node=node, phase=phase, detail=detail))
 
     def _proofs(
         self, by_node: dict[str, list[Step]], seen: dict[str, Observation], at: str
     ) -> tuple[Proof, ...]:
-        claims = self.journal.world().claims
+        claims: dict[str, list[Claim]] = defaultdict(list)
+        for claim in self.journal.world().claims:
+            claims[claim.node].append(claim)
         return tuple(
             proof
             for node, steps in sorted(by_node.items())
-            for proof in prove(claims, steps, seen.get(node), at, self._devices(node))
+            for proof in prove(claims[node], steps, seen.get(node), at, self._devices(node))
         )
 
     def _devices(self, node: str) -> dict[str, str]:
