@@ -151,6 +151,15 @@ def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return node.end_lineno - node.lineno + 1
 
 
+def test_the_top_level_is_that_of_the_plan() -> None:
+    """CRD-08: specs, schemas, code, playbooks, templates, state and tests, each in its folder."""
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "."}
+    made = {"build", "dist", "__pycache__"}
+    assert folders - made == words("specs schemas reconciler playbooks templates state tests docs")
+    files = words("pyproject.toml gpuaas.yaml README.md CHANGELOG.md Makefile .ci/run")
+    assert all((ROOT / name).is_file() for name in files)
+
+
 def test_every_room_is_in_the_table() -> None:
     assert {room(path) for path in MODULES} == set(MAY_IMPORT)
 

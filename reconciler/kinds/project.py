@@ -143,7 +143,7 @@ def _check_tenant(resource: Resource, desired: Desired) -> Iterator[Problem]:
     if found := desired.resources.get(policy):
         tenants: tuple[str, ...] = found.spec.tenants
         if spec.tenant not in tenants:
-            message = f"the Policy knows no tenant {spec.tenant}"
+            message = f"the Policy knows no tenant `{spec.tenant}`"
             hint = f"known: {', '.join(tenants)}; an operator adds one ({found.file})"
             yield finding(resource, path, "tenant_unknown", message, hint)
     elif policy not in desired.frozen and not desired.broken:

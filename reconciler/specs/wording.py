@@ -186,7 +186,7 @@ _RANGES = {
     "exclusiveMaximum": "{0} is too large: it must be less than {1}",
     "minLength": "{0} is too short: {1} characters are the least",
     "maxLength": "{0} is too long: {1} characters are the most",
-    "minItems": "the list is too short: {1} entries are the least",
+    "minItems": "the list is too short: it needs at least {1}",
     "maxItems": "the list is too long: {1} entries are the most",
     "minProperties": "too few fields: {1} are the least",
     "maxProperties": "too many fields: {1} are the most",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from reconciler.model.canonical import canonical, digest
 from reconciler.model.codec import encode
@@ -39,7 +40,7 @@ def begin(record: Record, plan: Plan) -> str:
             record.at,
         ),
     )
-    record.write(
+    replace(record, run=run).write(
         Entry(
             type=EventType.RUN_STARTED,
             after={"run": run, "fingerprint": plan.fingerprint, "serial": plan.serial},

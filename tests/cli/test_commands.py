@@ -20,6 +20,7 @@ import pytest
 
 from reconciler import shipped
 from reconciler.cli.main import run
+from tests.cli.conftest import GOLDEN
 
 PROGRAM = (sys.executable, "-c", "from reconciler.cli.main import main; main()")
 HELLO = "specs/projects/first/hello.yaml"
@@ -128,6 +129,48 @@ def test_refusals_answer_in_one_document(shell: Shell, tmp_path: Path) -> None:
     fits("problems", Shell(tmp_path).document("plan", code=1))
 
 
+def test_a_plan_names_its_commits(shell: Shell) -> None:
+    """CRD-01: where the specs stand, and which commit last touched what each line is about."""
+
+    def commit(author: str) -> str:
+        who = ("-c", f"user.name={author}", "-c", f"user.email={author}@corp.example")
+        for words in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "why")):
+            subprocess.run(["git", "-C", str(shell.folder), *words], check=True)
+        head = ("git", "-C", str(shell.folder), "rev-parse", "HEAD")
+        return subprocess.check_output(head, text=True).strip()
+
+    first = commit("olga")
+    hello = shell.file("specs/projects/first/hello.yaml")
+    hello.write_text(hello.read_text(encoding="utf-8") + "# for Ana\n", encoding="utf-8")
+    assert "uncommitted edits" in shell("plan").stdout
+    second = commit("ana")
+    plan = shell.document("plan", code=0)["result"]
+    assert plan["revision"]["commit"] == second
+    assert not plan["revision"]["dirty"]
+    origins = {c["ref"]: (c["origin"]["commit"], c["origin"]["author"]) for c in plan["changes"]}
+    assert origins.pop("allocation/first/hello") == (second, "ana")
+    assert set(origins.values()) == {(first, "olga")}
+    text = shell("plan").stdout
+    assert text.startswith(f"specs {second[:7]} (")
+    assert f"hello.yaml:3 in {second[:7]} by ana (unsigned)" in text
+
+
+def test_twenty_broken_files_as_people_and_programs_see_them(shell: Shell, golden) -> None:
+    """CRD-02, F-CLI-04: file, line, path and hint of each, word for word, and one exit code."""
+    shutil.copytree(GOLDEN / "broken", shell.file("specs/broken"))
+    text = shell("validate")
+    assert text.returncode == 1
+    golden("broken.txt", text.stdout)
+    problems = shell.document("validate", code=1)["problems"]
+    files = sorted(f"specs/broken/{path.name}" for path in (GOLDEN / "broken").iterdir())
+    assert [problem["source"]["file"] for problem in problems] == files
+    for problem in problems:
+        source = problem["source"]
+        place = f"{source['file']}:{source['line']}:{source['column']}"
+        assert f"{place}: error: {problem['message']} [{problem['code']}]" in text.stdout
+        assert f"hint: {problem['hint']}" in text.stdout
+
+
 def test_a_held_lock_is_one_document(shell: Shell) -> None:
     """F-CLI-01: somebody else is applying."""
     with shell.file("state/lock").open("a") as lock:
@@ -165,7 +208,10 @@ def test_apply_without_a_terminal_changes_nothing(shell: Shell, given: str) -> N
 
 @pytest.mark.walk
 def test_apply_then_nothing_to_do(shell: Shell) -> None:
-    """F-CLI-02: with the flag nobody is asked; afterwards there is nothing left to do."""
+    """F-CLI-02: with the flag nobody is asked; afterwards there is nothing left to do.
+
+    LCH-06: what was done is found by processes that come after the one that did it.
+    """
     applied = shell("apply", "--auto-approve")
     assert applied.returncode == 0, applied.stdout + applied.stderr
     assert "applied:" in applied.stdout
@@ -175,6 +221,16 @@ def test_apply_then_nothing_to_do(shell: Shell) -> None:
     status = shell.document("status", code=0)
     fits("status", status)
     assert [row["ref"] for row in status["result"]["allocations"]] == ["allocation/first/hello"]
+    run = status["result"]["lastRun"]
+    assert run["state"] == "done"
+    shown = shell.document("show", "first/hello", code=0)["result"]
+    assert shown["recorded"]["phase"] == "active"
+    assert {(step["verb"], step["state"]) for step in shown["execution"]} == {
+        ("allocation.provide", "done"),
+        ("access.sync", "done"),
+    }
+    told = [one["type"] for one in shell.document("events", code=0)["result"] if one["run"]]
+    assert (told[0], told[-1]) == ("run_started", "run_ended")
 
 
 @pytest.mark.walk

@@ -168,7 +168,7 @@ def test_who_is_there_already_refuses_by_name(rule: str) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    """No rule comes in without a test that sees it refuse."""
+    """CRD-08: no rule comes in without a test that sees it refuse."""
     tables = (
         feasibility.REQUEST_RULES,
         feasibility.NODE_RULES,
