@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+"""As `importlib.resources` would say it, which costs every command more than what it reads."""
 
 
 def folder(name: str) -> Path:
     """The folder `schemas`, `playbooks` or `templates`; it may be read-only."""
-    package = Path(str(files("reconciler")))
-    inside = package / "_shipped" / name
-    return inside if inside.is_dir() else package.parent / name
+    inside = PACKAGE / "_shipped" / name
+    return inside if inside.is_dir() else PACKAGE.parent / name
 
 
 @cache
@@ -43,7 +44,7 @@ def templates() -> Mapping[str, str]:
 @cache
 def stamp() -> str:
     """Text that stays as long as nobody touches the program: its code, schemas and templates."""
-    places = [folder("schemas"), folder("templates"), Path(str(files("reconciler")))]
+    places = [folder("schemas"), folder("templates"), PACKAGE]
     return "\n".join(
         f"{entry.path} {entry.stat().st_size} {entry.stat().st_mtime_ns}"
         for place in places

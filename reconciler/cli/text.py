@@ -89,6 +89,8 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
 
 def render(content: Line, *, width: int = 0, color: bool = False) -> str:
     """One line of output, broken at spaces if it is wider than `width` (0 = never)."""
+    if not (width or color):
+        return "".join([escape(span.text) for span in content.spans]).rstrip(" ")
     pieces: Iterable[Span] = (
         Span(word, span.style)
         for span in content.spans

@@ -6,7 +6,7 @@ It has no files of its own: the key file belongs to the allocation, which `acces
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import ip_network
 from typing import Any
@@ -65,13 +65,14 @@ class GrantSpec:
 
 
 def parse(spec: Mapping[str, Any], name: str) -> GrantSpec:
-    grant = decode(GrantSpec, spec)
-    return replace(
-        grant,
-        expires_at=same_moment(grant.expires_at) or grant.expires_at,
-        keys=tuple(sorted(grant.keys)),
-        options=replace(grant.options, from_=tuple(sorted(grant.options.from_))),
-    )
+    end, options = spec["expiresAt"], spec.get("options", {})
+    stated = {
+        **spec,
+        "expiresAt": same_moment(end) or end,
+        "keys": sorted(spec.get("keys", ())),
+        "options": {**options, "from": sorted(options.get("from", ()))},
+    }
+    return decode(GrantSpec, stated)
 
 
 def refs(resource: Resource) -> Iterator[Reference]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any
 
 from reconciler.kinds.findings import Path, finding, same_moment, unreal_times
@@ -52,18 +52,19 @@ class UserSpec:
 
 
 def parse(spec: Mapping[str, Any], name: str) -> UserSpec:
-    user = decode(UserSpec, spec)
-    keys = (
-        replace(key, public_key=key.public_key.strip(" "), expires_at=same_moment(key.expires_at))
-        for key in sorted(user.keys, key=attrgetter("id"))
-    )
-    return replace(
-        user,
-        display_name=user.display_name or name,
-        emails=tuple(sorted(user.emails)),
-        os_logins=tuple(sorted(user.os_logins)),
-        keys=tuple(keys),
-    )
+    stated = {
+        **spec,
+        "displayName": spec.get("displayName") or name,
+        "emails": sorted(spec["emails"]),
+        "osLogins": sorted(spec.get("osLogins", ())),
+        "keys": [_key(key) for key in sorted(spec.get("keys", ()), key=itemgetter("id"))],
+    }
+    return decode(UserSpec, stated)
+
+
+def _key(key: Mapping[str, Any]) -> dict[str, Any]:
+    times = {"expiresAt": same_moment(key["expiresAt"])} if "expiresAt" in key else {}
+    return {**key, **times, "publicKey": key["publicKey"].strip(" ")}
 
 
 def refs(resource: Resource) -> tuple[Reference, ...]:

@@ -32,25 +32,8 @@ _PLAIN = frozenset({str, int, bool, float, type(None)})
 
 def encode(value: Any) -> Any:
     """Plain JSON values; fields that are None are left out, as they stand for *not stated*."""
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, Ref):
-        return str(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            key: encode(item)
-            for name, key in _names(type(value))
-            if (item := getattr(value, name)) is not None
-        }
-    if isinstance(value, Mapping):
-        return {str(key): encode(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [encode(item) for item in value]
-    if isinstance(value, (frozenset, set)):
-        return sorted(encode(item) for item in value)
-    if isinstance(value, StrEnum):
-        return value.value
-    return value
+    cls: type = type(value)
+    return value if cls in _PLAIN else _encoder(cls)(value)
 
 
 def decode(cls: type[T], value: Any) -> T:
@@ -63,6 +46,24 @@ def decode(cls: type[T], value: Any) -> T:
 @cache
 def _names(cls: type) -> tuple[tuple[str, str], ...]:
     return tuple((field.name, camel(field.name)) for field in dataclasses.fields(cls))
+
+
+@cache
+def _encoder(cls: type) -> Callable[[Any], Any]:
+    if issubclass(cls, Ref):
+        return str
+    if dataclasses.is_dataclass(cls):
+        names = _names(cls)
+        return lambda value: {
+            key: encode(item) for name, key in names if (item := getattr(value, name)) is not None
+        }
+    if issubclass(cls, Mapping):
+        return lambda value: {str(key): encode(item) for key, item in value.items()}
+    if issubclass(cls, (tuple, list)):
+        return lambda value: [encode(item) for item in value]
+    if issubclass(cls, (frozenset, set)):
+        return lambda value: sorted(encode(item) for item in value)
+    return (lambda value: value.value) if issubclass(cls, StrEnum) else _same
 
 
 @cache

@@ -162,12 +162,13 @@ def _slot_row(offer: Offer, slot: Slot, claim: Claim | None) -> SlotRow:
 def _sku_row(stock: Stock, sku: Resource) -> SkuRow:
     price = sku_kind.price_in_force(sku.spec, stock.now)
     clean = [claim for claim in stock.claims if claim.state is ClaimState.HELD]
+    free = _fitting(stock, sku, stock.claims)
     return SkuRow(
         sku=sku.ref.name,
         shape=sku.spec.shape,
         gpus=sku.spec.slots or max((len(offer.slots) for offer in stock.offers), default=0),
-        free=_fitting(stock, sku, stock.claims),
-        after_cleanup=_fitting(stock, sku, clean),
+        free=free,
+        after_cleanup=free if len(clean) == len(stock.claims) else _fitting(stock, sku, clean),
         held=stock.sold.get(sku.ref.name, 0),
         price_per_gpu_hour=price.per_gpu_hour if price else "",
         currency=price.currency if price else "",
