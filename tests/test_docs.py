@@ -12,6 +12,7 @@ from reconciler.cli.main import COMMANDS
 from reconciler.kinds.registry import KINDS
 from reconciler.model.codes import CODES
 from reconciler.planner import feasibility
+from reconciler.planner.refusals import WORDS
 from tests.docs import render_commands, render_kinds, render_verbs
 
 ROOT = Path(__file__).parents[1]
@@ -21,7 +22,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "tests").rglob
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^```(?:sh|shell|console|bash)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-KNOWN_PROGRAMS = "gpuaas make git cd pip pipx python3 ssh ssh-keygen cat mkdir apt-get sudo"
+KNOWN_PROGRAMS = "gpuaas make git cd export pip pipx python3 ssh ssh-keygen cat mkdir apt-get sudo"
 
 
 def rows(page: Path) -> dict[str, list[str]]:
@@ -60,7 +61,9 @@ def test_every_placement_rule_is_explained_in_its_order() -> None:
     own = [*feasibility.REQUEST_RULES, *feasibility.NODE_RULES, *feasibility.HELD_RULES]
     of_slots = [*feasibility.SLOT_RULES, *feasibility.PROMISE_RULES]
     last = [feasibility.NODE_TOO_SMALL, *of_slots, feasibility.TOO_FEW_FREE_SLOTS]
-    assert list(rows(REFERENCE / "placement.md")) == [*own, *last]
+    explained = rows(REFERENCE / "placement.md")
+    assert list(explained) == [*own, *last]
+    assert {rule: cells[0] for rule, cells in explained.items()} == dict(WORDS)
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -66,11 +66,12 @@ def _refused(difference: Difference, problem: Problem, desk: Desk) -> Change:
     """Nothing of it will be done; what was held or frozen says what it would have been."""
     change = _change(difference, desk)
     waits, facts = _unavailable(difference.ref, desk)
-    keeps_its_name = problem.code == "held_for_approval" or difference.action is Action.FROZEN
+    held = problem.code == "held_for_approval"
+    keeps_its_name = held or difference.action is Action.FROZEN
     return replace(
         change,
         summary=waits or change.summary,
-        facts={**change.facts, **facts},
+        facts=change.facts if held else facts,
         action=difference.action if keeps_its_name else Action.BLOCKED,
         problem=problem,
         normal=None,

@@ -42,6 +42,8 @@ def header(plan: Plan) -> str:
 
 def fact(change: Change) -> str:
     """The one fact beside the ref: the place, and what the planner says of it."""
+    if change.action is Action.FROZEN and change.problem is not None:
+        return change.problem.message
     parts = [change.summary]
     if change.placement is not None:
         arrow = "-> " if change.action in (Action.CREATE, Action.REPLACE) else ""
@@ -63,7 +65,12 @@ def _place(placement: Placement) -> str:
 
 
 def details(change: Change) -> Iterator[tuple[str, str]]:
-    """Label and text, in reading order: what is wrong, why, what differs, facts, cost."""
+    """Label and text, in reading order: what is wrong, why, what differs, facts, cost.
+
+    Of what is frozen there is no more to say than the one fact: nothing of it changes.
+    """
+    if change.action is Action.FROZEN and change.problem is not None:
+        return
     said = (change.problem.message, change.problem.hint) if change.problem else ()
     yield from ((label, text) for label, text in zip(("says", "next"), said, strict=False) if text)
     if change.former is not None:
@@ -81,8 +88,9 @@ def _why(change: Change) -> str:
     place = f"{change.file}:{change.line}" if change.line else change.file
     if place and not change.line and change.action in (Action.RELEASE, Action.FORGET):
         place = f"file removed: {place}"
+    whence = " ".join(filter(None, (place, _origin(change.origin) if place else "")))
     causes = "caused by " + ", ".join(map(str, change.caused_by)) if change.caused_by else ""
-    return " ".join(filter(None, (place, _origin(change.origin) if place else "", causes)))
+    return "; ".join(filter(None, (whence, causes)))
 
 
 def _origin(origin: Origin) -> str:
