@@ -32,7 +32,7 @@ class SshKey:
     fingerprint: str
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=1 << 18)
 def parse_public_key(text: str) -> SshKey | Problem:
     """The key in `text`, or why it is none: a Problem `key_invalid` or `key_weak` without place."""
     try:
