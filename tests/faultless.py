@@ -20,13 +20,16 @@ from reconciler.model.codec import encode
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import GpuFact, NodeFacts, Observation
 from reconciler.model.moment import format_moment
-from reconciler.model.plan import Risk
 from reconciler.model.work import Host, HostProgress, HostWork, Receipt
-from reconciler.operations import applying, observing
+from reconciler.operations import observing
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.opening import open_fleet
+from reconciler.operations.options import PlanOptions
+from reconciler.operations.planning import plan_from
 from reconciler.operations.reading import read_desired
-from reconciler.operations.wiring import Fleet
+from reconciler.operations.walking import Walk
+from reconciler.operations.wiring import Fleet, without_collector
+from reconciler.operations.writing import writing
 
 DRIVER = "570.133.20"
 
@@ -116,17 +119,29 @@ def in_place_of_real_hosts(hosts: FaultlessHosts) -> Iterator[None]:
 
 
 def settle(fleet: Fleet) -> None:
-    """Apply everything; afterwards there is nothing to do."""
-    with in_place_of_real_hosts(FaultlessHosts(read_desired(fleet))), Interrupts() as interrupts:
-        applied = applying.apply(
-            fleet,
-            applying.ApplyOptions(approve=Risk.DESTROYS),
-            lambda plan: True,
-            lambda progress: None,
-            interrupts,
+    """Do all that specs ask for, as one apply would; afterwards there is nothing to do."""
+    desired = read_desired(fleet)
+    hosts = FaultlessHosts(desired)
+    with (
+        without_collector(),
+        in_place_of_real_hosts(hosts),
+        writing(fleet, "apply") as journal,
+        Interrupts() as interrupts,
+    ):
+        journal.observe([hosts.observation(name, fleet.now()) for name in hosts.specs])
+        world = journal.world()
+        walk = Walk(
+            fleet=fleet,
+            journal=journal,
+            plan=plan_from(fleet, desired, world, PlanOptions()),
+            desired=desired,
+            world=world,
+            on_progress=lambda progress: None,
+            interrupts=interrupts,
         )
-    if applied.problems:
-        raise SystemExit(f"{len(applied.problems)} problems, as {applied.problems[0]}")
+        walk.run(saved=False)
+    if walk.problems:
+        raise SystemExit(f"{len(walk.problems)} problems, as {walk.problems[0]}")
 
 
 def look(fleet: Fleet) -> None:
