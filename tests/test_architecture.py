@@ -73,7 +73,6 @@ MODULE_SOFT, FUNCTION_SOFT, SHARE_ABOVE_SOFT = 250, 30, 0.1
 LOOSE_DATACLASSES = frozenset(
     {
         "ProblemError",  # an exception; raising one writes its traceback into it
-        "FileStamp",  # made by the hundred thousand, by position
     }
 )
 
