@@ -85,6 +85,7 @@ class ClaimIntent:
     shape: Shape
     tenant: str
     project: str
+    login: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,10 +54,14 @@ class OpenStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """`incarnations` holds how often a ref was created; ids are never reused."""
+    """`incarnations` holds how often a ref was created; ids are never reused.
+
+    `login_of` holds the login of every allocation that ever had a claim, by its id.
+    """
 
     incarnations: Mapping[Ref, int] = field(default_factory=dict)
     logins: frozenset[str] = frozenset()
+    login_of: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

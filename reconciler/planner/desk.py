@@ -129,7 +129,8 @@ def leaving_bindings(
         leaving.append(binding_of(recorded, None))
     for id, claims in desk.groups.get(ref, {}).items():
         if id != staying and (recorded is None or id != recorded.id):
-            login = former_login(ref.name, id, world.counters.logins, living)
+            known = world.counters.login_of.get(id)
+            login = known or former_login(ref.name, id, world.counters.logins, living)
             leaving.append(
                 Binding(
                     ref=ref,

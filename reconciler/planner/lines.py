@@ -19,7 +19,7 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Change, ClaimIntent, Step
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
-from reconciler.model.world import Recorded
+from reconciler.model.world import Recorded, World
 from reconciler.planner import why
 from reconciler.planner.admission import risk_of
 from reconciler.planner.desk import Desk, Pending, binding_of, causes_of, leaving_bindings
@@ -136,7 +136,7 @@ def _keep_in_step(difference: Difference, desk: Desk) -> Line:
     steps = tuple(
         step
         for step in KINDS[difference.ref.kind].steps(pending.binding, desk.context)
-        if _differs(step, pending.binding.recorded)
+        if _differs(step, pending.binding.recorded, desk.context.world)
     )
     facts = why.change_facts(pending.resource, desk.context.desired, desk.context.now)
     change = replace(
@@ -191,8 +191,17 @@ def _retiring(difference: Difference, staying: str, desk: Desk) -> tuple[Step, .
     return tuple(step for binding in leaving for step in kind.steps(binding, desk.context))
 
 
-def _differs(step: Step, recorded: Recorded) -> bool:
-    return any(recorded.facts.get(path, "") != fact for path, fact in step.expected.items())
+def _differs(step: Step, recorded: Recorded, world: World) -> bool:
+    """By what was recorded; and where that is in doubt, by what its host shows or does not say."""
+    if any(recorded.facts.get(path, "") != fact for path, fact in step.expected.items()):
+        return True
+    if recorded.basis:
+        return False
+    seen = world.observations.get(step.node)
+    paths = seen.facts.paths if seen and seen.facts else None
+    return paths is None or any(
+        paths.get(path, fact) != fact for path, fact in step.expected.items()
+    )
 
 
 def _with(change: Change, steps: tuple[Step, ...]) -> Change:

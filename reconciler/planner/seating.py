@@ -158,7 +158,7 @@ class _Usher:
             if id == leaving or node is None or not can_resume(claims, need, node):
                 continue
             known = recorded is not None and recorded.id == id
-            login = recorded.login if recorded and known else ""
+            login = recorded.login if recorded and known else self.world.counters.login_of.get(id)
             placement = placement_of(claims, self.slots[node.ref.name])
             placement = replace(placement, why="claimed before")
             return Seat(
@@ -186,6 +186,7 @@ class _Usher:
                 shape=placement.shape,
                 tenant=need.tenant,
                 project=need.project,
+                login=login,
             )
             for slot in slots
         )

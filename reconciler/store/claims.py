@@ -18,7 +18,10 @@ from reconciler.store.record import Entry, Record
 
 
 def make_claims(record: Record, claims: Sequence[ClaimIntent]) -> None:
-    """A new allocation id of a ref is its next incarnation; who has a claim waits no more."""
+    """A new allocation id of a ref is its next incarnation; who has a claim waits no more.
+
+    Its login is written down with it: whoever clears up has to know it, whatever comes between.
+    """
     fresh = _new_allocations(record, claims)
     sequences = record.write(
         *(Entry(type=EventType.CLAIMED, ref=claim.ref, after=_place(claim)) for claim in claims)
@@ -49,6 +52,16 @@ def make_claims(record: Record, claims: Sequence[ClaimIntent]) -> None:
         [(ref,) for ref, _ in fresh],
     )
     record.connection.executemany("DELETE FROM waiting WHERE ref = ?", [(ref,) for ref, _ in fresh])
+    keep_logins(record, {(one.login, one.allocation_id, str(one.ref)) for one in claims})
+
+
+def keep_logins(record: Record, accounts: Iterable[tuple[str, str, str]]) -> None:
+    """(login, allocation id, ref), each written once and never given to another."""
+    record.connection.executemany(
+        "INSERT INTO login (login, allocation_id, ref, since) SELECT ?1, ?2, ?3, ?4"
+        " WHERE NOT EXISTS (SELECT 1 FROM login WHERE login = ?1 AND allocation_id = ?2)",
+        [(*account, record.at) for account in sorted(accounts) if account[0]],
+    )
 
 
 def release_claims(

@@ -79,6 +79,7 @@ class Journal:
             claim_rows.make_claims(record, claims)
             gone = claim_rows.release_claims(record, releasing, _retired_allocations(steps))
             resources.release(record, gone)
+            resources.doubt(record, steps)
             runs.begin_steps(record, steps)
 
     def finish_wave(

@@ -91,7 +91,8 @@ def restore(path: Path, source: Path, *, actor: Actor, now: datetime) -> Path | 
     """Put a verified backup in the place of the state, under the lock.
 
     Returns the name under which the state before is kept; None if there was none. The restored
-    state says in an event that it was, so that no plan made before is valid for it.
+    state says in an event that it was, so that no plan made before is valid for it; and it knows
+    nothing of its hosts until they are asked.
     """
     if not source.exists():
         raise refuse("state_missing", f"{source} is not there", "name a file that a backup wrote")
@@ -186,6 +187,9 @@ def _say_so(connection: sqlite3.Connection, actor: Actor, source: Path, now: dat
     )
     connection.execute("BEGIN")
     chain.append(connection, [restored])
+    # What hosts said and were given before the backup says nothing about what they hold now.
+    connection.execute("DELETE FROM observation")
+    connection.execute("UPDATE resource SET basis = '' WHERE id <> '' AND phase = 'active'")
     connection.execute("COMMIT")
 
 

@@ -10,9 +10,10 @@ from typing import Any
 from reconciler.model.canonical import canonical
 from reconciler.model.event import EventType
 from reconciler.model.lifecycle import Phase
-from reconciler.model.plan import Change
+from reconciler.model.plan import Change, Step
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded
+from reconciler.store.claims import keep_logins
 from reconciler.store.record import Entry, Record
 
 COLUMNS = (
@@ -46,11 +47,7 @@ def keep(record: Record, recorded: Sequence[Recorded]) -> None:
         rows.append(row)
     record.write(*entries)
     record.connection.executemany(_UPSERT, sorted(rows))
-    record.connection.executemany(
-        "INSERT INTO login (login, allocation_id, ref, since) SELECT ?1, ?2, ?3, ?4"
-        " WHERE NOT EXISTS (SELECT 1 FROM login WHERE login = ?1 AND allocation_id = ?2)",
-        [(one.login, one.id, str(one.ref), record.at) for one in recorded if one.login],
-    )
+    keep_logins(record, {(one.login, one.id, str(one.ref)) for one in recorded})
 
 
 def forget(record: Record, refs: Sequence[Ref]) -> None:
@@ -97,6 +94,23 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
         "UPDATE claim SET ref = ? WHERE ref = ? AND state <> 'freed'", (str(ref), str(former))
     )
     _unsee(record, [former])
+
+
+def doubt(record: Record, steps: Sequence[Step]) -> None:
+    """From now on nobody knows what the host shows of these steps, until they are recorded anew.
+
+    A crash, or a step that fails, leaves it so: the next plan then does them again, even where git
+    has gone back meanwhile to what was recorded before.
+    """
+    record.connection.executemany(
+        "UPDATE resource SET basis = '', facts = json_patch(facts, ?)"
+        " WHERE ref = ? AND id = ? AND phase = 'active'",
+        [
+            (canonical(dict.fromkeys(step.expected)), str(step.ref), step.item["id"])
+            for step in steps
+            if step.item.get("id")
+        ],
+    )
 
 
 def release(record: Record, allocations: Iterable[str]) -> None:

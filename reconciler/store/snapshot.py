@@ -141,10 +141,11 @@ def _claims(connection: sqlite3.Connection) -> tuple[Claim, ...]:
 
 def _counters(connection: sqlite3.Connection) -> Counters:
     counts = connection.execute("SELECT ref, count FROM incarnation")
-    logins = connection.execute("SELECT login FROM login")
+    login_of = dict(connection.execute("SELECT allocation_id, login FROM login").fetchall())
     return Counters(
         incarnations={_ref(ref): count for ref, count in counts},
-        logins=frozenset(login for (login,) in logins),
+        logins=frozenset(login_of.values()),
+        login_of=login_of,
     )
 
 
