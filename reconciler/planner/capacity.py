@@ -5,7 +5,8 @@ Occupancy is derived from claims each time and stored nowhere as a flag.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,19 +18,25 @@ from reconciler.model.desired import Desired
 from reconciler.model.evidence import GpuFact, NodeFacts, Observation
 from reconciler.model.moment import parse_moment
 from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
 from reconciler.model.world import Suspension, World
 
 DEFAULT_EVIDENCE_MINUTES = 60
+NOWHERE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One slot of a node's spec, with what placement asks of it worked out once."""
+    """One slot of a node's spec, with what placement asks of it worked out once.
+
+    `doubles` are the other slots, of whatever node, that name the same GPU.
+    """
 
     name: str
     spec: Any
     cpus: int
     approved: bool
+    doubles: frozenset[str] = NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +59,7 @@ class Offer:
     suspended: str = ""
     suspended_projects: Mapping[str, str] = field(default_factory=dict)
     foreign: tuple[str, ...] = ()
+    unclaimed: tuple[str, ...] = ()
 
     @property
     def facts(self) -> NodeFacts | None:
@@ -108,8 +116,11 @@ def read_offers(
     limit = timedelta(minutes=minutes)
     suspended = {s.scope: s.reason or "suspended" for s in in_force(world.suspensions, now)}
     projects = {k.removeprefix("project/"): v for k, v in suspended.items() if "project/" in k}
+    claimed = {(claim.node, claim.allocation_id) for claim in world.claims}
+    nodes = tuple(desired.of("node"))
+    doubles = _doubles(nodes)
     offers = []
-    for node in desired.of("node"):
+    for node in nodes:
         approved = approved_names(node.spec)
         seen = world.observations.get(node.ref.name)
         facts = seen.facts if seen else None
@@ -117,7 +128,7 @@ def read_offers(
             Offer(
                 name=node.ref.name,
                 spec=node.spec,
-                slots=tuple(_slots(node.spec, approved)),
+                slots=tuple(_slots(node, approved, doubles)),
                 approved=HOST in approved,
                 blocked=blocked.get(node.ref, ""),
                 drivers=_drivers(desired, node.spec.family),
@@ -128,6 +139,7 @@ def read_offers(
                 suspended=suspended.get(str(node.ref)) or suspended.get("all", ""),
                 suspended_projects=projects,
                 foreign=_foreign(facts, world.state_id),
+                unclaimed=_unclaimed(facts, world.state_id, node.ref.name, claimed),
             )
         )
     return tuple(offers)
@@ -158,13 +170,27 @@ def read_held(offers: Iterable[Offer], claims: Iterable[Claim]) -> dict[str, Hel
     return held
 
 
-def _slots(spec: Any, approved: frozenset[str]) -> Iterator[Slot]:
-    for slot in spec.slots:
+def _doubles(nodes: Iterable[Resource]) -> Mapping[str, frozenset[str]]:
+    """Every `node/slot` that names it, of each GPU that more than one slot names."""
+    slots = [(slot.gpu.uuid, node, slot) for node in nodes for slot in node.spec.slots]
+    counts = Counter(uuid for uuid, _, _ in slots)
+    found: dict[str, set[str]] = {}
+    for uuid, node, slot in slots if len(counts) < len(slots) else ():
+        if counts[uuid] > 1:
+            found.setdefault(uuid, set()).add(f"{node.ref.name}/{slot.name}")
+    return {uuid: frozenset(places) for uuid, places in found.items()}
+
+
+def _slots(
+    node: Resource, approved: frozenset[str], doubles: Mapping[str, frozenset[str]]
+) -> Iterator[Slot]:
+    for slot in node.spec.slots:
         yield Slot(
             name=slot.name,
             spec=slot,
             cpus=len(parse_cpus(slot.cpus)),
             approved=slot.name in approved,
+            doubles=doubles.get(slot.gpu.uuid, NOWHERE) - {f"{node.ref.name}/{slot.name}"},
         )
 
 
@@ -181,3 +207,12 @@ def _age(seen: Observation | None, now: datetime) -> timedelta | None:
 def _foreign(facts: NodeFacts | None, state_id: str) -> tuple[str, ...]:
     found = (facts.descriptors if facts else None) or {}
     return tuple(sorted(id for id, state in found.items() if state != state_id))
+
+
+def _unclaimed(
+    facts: NodeFacts | None, state_id: str, node: str, claimed: Collection[tuple[str, str]]
+) -> tuple[str, ...]:
+    """Allocations of this state on the host without a claim: whose slots they use is not known."""
+    found = (facts.descriptors if facts else None) or {}
+    ours = (id for id, state in found.items() if state == state_id)
+    return tuple(sorted(id for id in ours if (node, id) not in claimed))

@@ -34,6 +34,7 @@ NODE_RULES: Mapping[str, tuple[Callable[[Offer], str], SlotState]] = MappingProx
         "readiness_incomplete": (objections.readiness_incomplete, SlotState.UNKNOWN),
         "host_identity_changed": (objections.identity_changed, SlotState.NOT_READY),
         "foreign_descriptors": (objections.foreign_descriptors, SlotState.NOT_READY),
+        "unclaimed_descriptors": (objections.unclaimed_descriptors, SlotState.NOT_READY),
         "driver_outside_family": (objections.driver_outside_family, SlotState.NOT_READY),
     }
 )
@@ -53,7 +54,9 @@ SLOT_RULES: Mapping[str, tuple[Callable[[Offer, Slot], str], SlotState]] = Mappi
     {
         "slot_disabled": (objections.slot_disabled, SlotState.DISABLED),
         "slot_not_approved": (objections.slot_not_approved, SlotState.NOT_APPROVED),
+        "gpu_ambiguous": (objections.gpu_ambiguous, SlotState.NOT_READY),
         "gpu_missing": (objections.gpu_missing, SlotState.NOT_READY),
+        "gpu_busy": (objections.gpu_busy, SlotState.NOT_READY),
         "numa_mismatch": (objections.numa_mismatch, SlotState.NOT_READY),
         "nvme_missing": (objections.nvme_missing, SlotState.NOT_READY),
         "nic_missing": (objections.nic_missing, SlotState.NOT_READY),

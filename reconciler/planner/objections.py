@@ -6,6 +6,8 @@ The order of the rules, and their names, stand in `feasibility`.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from reconciler.model.capacity import Need, Shape, Sharing
 from reconciler.model.moment import format_age
 from reconciler.planner.capacity import Held, Offer, Slot
@@ -68,6 +70,8 @@ def node_unreachable(offer: Offer) -> str:
 def readiness_stale(offer: Offer) -> str:
     if offer.evidence_age is None:
         return "time of the evidence unknown"
+    if offer.evidence_age < timedelta(0):
+        return "observed at a time to come: the clock was set back"
     if offer.evidence_age <= offer.evidence_limit:
         return ""
     return f"observed {format_age(offer.evidence_age.total_seconds())} ago"
@@ -90,6 +94,11 @@ def identity_changed(offer: Offer) -> str:
 
 def foreign_descriptors(offer: Offer) -> str:
     return f"holds {', '.join(offer.foreign)} of another state" if offer.foreign else ""
+
+
+def unclaimed_descriptors(offer: Offer) -> str:
+    """After a backup was restored, hosts may hold allocations made since."""
+    return f"holds {', '.join(offer.unclaimed)}, unknown to this state" if offer.unclaimed else ""
 
 
 def driver_outside_family(offer: Offer) -> str:
@@ -138,6 +147,20 @@ def slot_not_approved(offer: Offer, slot: Slot) -> str:
 
 def gpu_missing(offer: Offer, slot: Slot) -> str:
     return "" if slot.spec.gpu.uuid in offer.gpus else f"{slot.spec.gpu.uuid} not seen"
+
+
+def gpu_ambiguous(offer: Offer, slot: Slot) -> str:
+    """While a change of one node is held back, its card may stand in the spec of another."""
+    others = sorted(slot.doubles)
+    return f"{slot.spec.gpu.uuid} is in {', '.join(others)} as well" if others else ""
+
+
+def gpu_busy(offer: Offer, slot: Slot) -> str:
+    """A card is given out as clean as it has to be given back."""
+    processes = offer.gpus[slot.spec.gpu.uuid].processes
+    if processes is None:
+        return "its processes are unknown"
+    return f"processes {', '.join(map(str, processes))} on it" if processes else ""
 
 
 def numa_mismatch(offer: Offer, slot: Slot) -> str:

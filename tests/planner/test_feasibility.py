@@ -19,6 +19,7 @@ from reconciler.planner.capacity import Offer, in_force, read_held, read_offers
 from reconciler.planner.feasibility import hindrance, judge
 from tests.planner.fleet import (
     NOW,
+    STATE_ID,
     base_fleet,
     claim,
     desired,
@@ -72,6 +73,7 @@ def admin(state: AdminState) -> dict[str, Any]:
 
 
 ONE = need("a")
+TWIN = {**slot("gpu01", 1), "gpu": slot("gpu01", 0)["gpu"]}
 CASES: Mapping[str, tuple[Offer, Need]] = {
     "other_node": (the_offer(node("gpu01", 2)), need("a", pin="gpu02")),
     "family_mismatch": (the_offer(node("gpu01", 2)), need("a", families=("a100",))),
@@ -108,13 +110,19 @@ CASES: Mapping[str, tuple[Offer, Need]] = {
         the_offer(node("gpu01", 2), facts={"descriptors": {"abc": "another state"}}),
         ONE,
     ),
+    "unclaimed_descriptors": (
+        the_offer(node("gpu01", 2), facts={"descriptors": {"abc": STATE_ID}}),
+        ONE,
+    ),
     "driver_outside_family": (the_offer(node("gpu01", 2), facts=gpus(driver="580.82")), ONE),
     "slot_disabled": (
         the_offer(node("gpu01", [slot("gpu01", 0, disabled={"reason": "Xid 79"})])),
         ONE,
     ),
     "slot_not_approved": (the_offer(node("gpu01", 2, covers=["host"])), ONE),
+    "gpu_ambiguous": (the_offer(node("gpu01", [slot("gpu01", 0), TWIN])), need("a")),
     "gpu_missing": (the_offer(node("gpu01", 2), facts=GPU_LOST), ONE),
+    "gpu_busy": (the_offer(node("gpu01", 2), facts=gpus(processes=(4242,))), ONE),
     "numa_mismatch": (the_offer(node("gpu01", 2), facts=gpus(numa=7)), ONE),
     "nvme_missing": (
         the_offer(node("gpu01", [slot("gpu01", 0, nvme=NVME)]), facts={"nvmes": ()}),
@@ -194,6 +202,8 @@ def test_a_sound_node_is_refused_by_no_rule() -> None:
         ({"gpus": None}, "readiness_incomplete"),
         (gpus(driver=None), "driver_outside_family"),
         (gpus(numa=None), "numa_mismatch"),
+        (gpus(processes=None), "gpu_busy"),
+        ({"at": NOW + timedelta(hours=2)}, "readiness_stale"),
     ],
 )
 def test_what_is_unknown_refuses(facts: Mapping[str, Any], rule: str) -> None:
