@@ -47,8 +47,8 @@ def admit(situation: Situation) -> Mapping[Ref, Problem]:
         if problem is not None:
             refused[difference.ref] = problem
     _guard_removals(situation, refused)
-    _keep_what_is_used(situation, refused)
     _hold(situation, refused)
+    _keep_what_is_used(situation, refused)
     return refused
 
 
@@ -130,7 +130,7 @@ def _guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
 
 def _removal_limit(situation: Situation, held: int) -> int:
     """The larger of the number and the share: a small fleet may lose a few, a large one some."""
-    policy = situation.desired.get("policy", "fleet")
+    policy = situation.policy
     guard = policy.spec.guard if policy else None
     most = guard.max_removals if guard else DEFAULT_MAX_REMOVALS
     percent = guard.max_removal_percent if guard else DEFAULT_MAX_REMOVAL_PERCENT

@@ -6,7 +6,7 @@ Whatever could not be read is frozen: its last recorded form stays, and nothing 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
@@ -57,7 +57,7 @@ def compare(desired: Desired, world: World) -> tuple[Difference, ...]:
         sorted(
             (
                 *_present(desired, world, renames, unsound),
-                *_absent(desired, world, gone),
+                *_absent(desired, world, gone, unsound),
                 *_unrecorded(desired, world),
                 *_unfinished(desired, world),
             ),
@@ -79,7 +79,7 @@ def _present(
         elif recorded is None:
             yield _new(resource, world, renames.get(ref), unsound.get(ref))
         elif recorded.digest != resource.digest or recorded.phase is not active:
-            yield _changed(resource, recorded)
+            yield _changed(resource, recorded, unsound.get(ref))
 
 
 def _stuck(desired: Desired, world: World) -> frozenset[Ref]:
@@ -125,7 +125,7 @@ def _new(
     )
 
 
-def _changed(resource: Resource, recorded: Recorded) -> Difference:
+def _changed(resource: Resource, recorded: Recorded, problem: Problem | None) -> Difference:
     if recorded.phase in (Phase.RELEASING, Phase.RELEASED):
         # A release that has begun is finished first: by now nobody can say what is left of it.
         return Difference(ref=resource.ref, action=Action.RELEASE, recorded=recorded)
@@ -136,7 +136,12 @@ def _changed(resource: Resource, recorded: Recorded) -> Difference:
     if recorded.phase is not Phase.ACTIVE and action is not Action.REPLACE:
         action = Action.CREATE
     return Difference(
-        ref=resource.ref, action=action, resource=resource, recorded=recorded, fields=fields
+        ref=resource.ref,
+        action=action,
+        resource=resource,
+        recorded=recorded,
+        fields=fields,
+        problem=problem,
     )
 
 
@@ -145,16 +150,22 @@ def _fields(resource: Resource, recorded: Recorded) -> tuple[FieldChange, ...]:
     return compare_fields(recorded.normal, resource.normal, rules)
 
 
-def _absent(desired: Desired, world: World, renamed: frozenset[Ref]) -> Iterator[Difference]:
+LET_IN = frozenset({"user", "grant"})
+"""Kinds whose absence shuts somebody out: that waits for no file (rule 9) and destroys nothing."""
+
+
+def _absent(
+    desired: Desired, world: World, renamed: frozenset[Ref], unsound: Mapping[Ref, Problem]
+) -> Iterator[Difference]:
     """What is recorded and that git no longer names, or not legibly."""
     holders = {claim.ref for claim in world.claims}
     everything = any(problem.code == "spec_root_empty" for problem in desired.problems)
-    sound = desired.resources.values() if desired.broken else ()
-    readable = frozenset(resource.file for resource in sound)
     for ref, recorded in world.recorded.items():
         if ref in desired.resources or ref in renamed:
             continue
-        why = _illegible(desired, recorded, readable, everything)
+        action = Action.RELEASE if recorded.id or ref in holders else Action.FORGET
+        begun = recorded.phase is Phase.RELEASING
+        why = "" if begun else _illegible(desired, recorded, everything)
         if why:
             problem = Problem(
                 code="resource_broken",
@@ -162,16 +173,12 @@ def _absent(desired: Desired, world: World, renamed: frozenset[Ref]) -> Iterator
                 hint="put the file in order; until then nothing of it changes",
                 ref=str(ref),
             )
-            action = Action.FROZEN
-            yield Difference(ref=ref, action=action, recorded=recorded, problem=problem)
+            yield Difference(ref=ref, action=Action.FROZEN, recorded=recorded, problem=problem)
         else:
-            action = Action.RELEASE if recorded.id or ref in holders else Action.FORGET
-            yield Difference(ref=ref, action=action, recorded=recorded)
+            yield Difference(ref=ref, action=action, recorded=recorded, problem=unsound.get(ref))
 
 
-def _illegible(
-    desired: Desired, recorded: Recorded, readable: frozenset[str], everything: bool
-) -> str:
+def _illegible(desired: Desired, recorded: Recorded, everything: bool) -> str:
     ref, file = recorded.ref, recorded.file
     if everything:
         return "the spec root is empty"
@@ -179,10 +186,15 @@ def _illegible(
         return f"its document has errors ({file})" if file else "its document has errors"
     if desired.is_broken(file):
         return f"{file} cannot be read"
-    if recorded.id and desired.broken and file not in readable:
-        # Its file is gone, and what it said may stand in one that nobody can read.
-        return f"{file} is gone, and {min(desired.broken)} cannot be read"
+    if desired.broken and ref.kind not in LET_IN:
+        # Wherever its document stood, it may have moved into a file that nobody can read.
+        return f"its document may stand in {_some(desired.broken)}, which cannot be read"
     return ""
+
+
+def _some(files: Collection[str]) -> str:
+    first = ", ".join(sorted(files)[:3])
+    return f"{first} or {len(files) - 3} more" if len(files) > 3 else first
 
 
 def _unrecorded(desired: Desired, world: World) -> Iterator[Difference]:
@@ -223,22 +235,45 @@ def _renames(desired: Desired, world: World) -> tuple[Mapping[Ref, Ref], Mapping
         resource = desired.resources[ref]
         former = Ref(ref.kind, ref.project, resource.former_name)
         recorded = world.recorded.get(former)
-        if ref in world.recorded or recorded is None:
+        if recorded is None:
+            continue
+        if ref in world.recorded:
+            unsound.update(_collision(resource, former, desired, world))
             continue
         why = _rename_hindrance(former, recorded, desired, held)
         if former in taken.values():
             why = "somebody else takes over that name"
         if why:
-            unsound[ref] = Problem(
-                code="rename_unsound",
-                message=f"{former} cannot become {ref.name}: {why}",
-                hint="take formerName out, or put the other document right",
-                source=resource.source("metadata", "formerName"),
-                ref=str(ref),
-            )
+            unsound[ref] = _unsound(resource, former, why)
         else:
             taken[ref] = former
     return taken, unsound
+
+
+def _collision(
+    resource: Resource, former: Ref, desired: Desired, world: World
+) -> Mapping[Ref, Problem]:
+    """Of two recorded allocations none becomes the other: a swap of names, or a name in use.
+
+    Read as changes, it would give each the other's people, or destroy what was to be kept.
+    """
+    ref = resource.ref
+    own = desired.resources.get(former)
+    leaves = own is None or Ref(ref.kind, ref.project, own.former_name) in world.recorded
+    if not world.recorded[ref].id or former in desired.frozen or not leaves:
+        return {}
+    problem = _unsound(resource, former, "both are recorded")
+    return {ref: problem} if own else {ref: problem, former: replace(problem, ref=str(former))}
+
+
+def _unsound(resource: Resource, former: Ref, why: str) -> Problem:
+    return Problem(
+        code="rename_unsound",
+        message=f"{former} cannot become {resource.ref.name}: {why}",
+        hint="take formerName out, or put the other document right",
+        source=resource.source("metadata", "formerName"),
+        ref=str(resource.ref),
+    )
 
 
 def _rename_hindrance(
@@ -246,8 +281,8 @@ def _rename_hindrance(
 ) -> str:
     if former in desired.resources or former in desired.frozen:
         return "it still has a document of its own"
-    if desired.is_broken(recorded.file):
-        return f"its file {recorded.file} cannot be read"
+    if desired.broken:
+        return f"its own document may stand in {_some(desired.broken)}, which cannot be read"
     if former in held:
         return "allocations hold slots under that name"
     return "" if recorded.phase is Phase.ACTIVE else f"it is {recorded.phase}"

@@ -8,6 +8,7 @@ from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
 from reconciler.model.plan import Risk
 from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
 from reconciler.model.world import World
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import recorded_of
@@ -39,6 +40,12 @@ class Situation:
     @cached_property
     def claimed_projects(self) -> frozenset[str]:
         return frozenset(claim.project for claim in self.world.claims)
+
+    @cached_property
+    def policy(self) -> Resource | None:
+        """As git says, else as recorded: a guard does not go together with its file."""
+        ref = Ref("policy", "", "fleet")
+        return self.desired.resources.get(ref) or next(iter(recorded_of(self.world, (ref,))), None)
 
     @cached_property
     def used(self) -> frozenset[Ref]:
