@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import itemgetter
 from typing import Any
@@ -14,7 +14,7 @@ from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.kinds.ssh_key import SshKey, parse_public_key
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
-from reconciler.model.problem import Problem
+from reconciler.model.problem import Problem, Severity
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Reference, Resource
 
@@ -72,7 +72,17 @@ def refs(resource: Resource) -> tuple[Reference, ...]:
 
 
 def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
-    """Own keys are sound, and nothing that tells people apart belongs to two of them."""
+    """Own keys are sound, and nothing that tells people apart belongs to two of them.
+
+    An error would keep a suspension from working (rule 9), and who is suspended opens nothing:
+    what is wrong with him is a warning until he is active again.
+    """
+    suspended = resource.spec.state is UserState.SUSPENDED
+    for problem in _errors(resource, desired):
+        yield replace(problem, severity=Severity.WARNING) if suspended else problem
+
+
+def _errors(resource: Resource, desired: Desired) -> Iterator[Problem]:
     spec: UserSpec = resource.spec
     yield from _check_keys(resource, desired)
     for email in spec.emails:

@@ -44,12 +44,23 @@ def in_force(
     resources = {ref: one for ref, one in desired.resources.items() if ref not in held_back}
     for one in recorded_of(world, held_back):
         wanted = desired.resources.get(one.ref) if one.ref in refused else None
-        resources[one.ref] = _narrowed(one, wanted) if wanted else one
+        if wanted is None:
+            resources[one.ref] = one
+        elif not _for_another(one, wanted):
+            resources[one.ref] = _narrowed(one, wanted)
     return replace(desired, resources=resources)
 
 
 LETS_IN: Mapping[str, str] = MappingProxyType({"allocation": "access", "project": "members"})
 """Where documents list people who may log in, or without whom nobody may."""
+
+
+def _for_another(recorded: Resource, wanted: Resource) -> bool:
+    """Whether a grant is no longer for whom, or for what, it was given."""
+    before, after = recorded.normal["spec"], wanted.normal["spec"]
+    return recorded.ref.kind == "grant" and any(
+        before[field] != after[field] for field in ("user", "allocation")
+    )
 
 
 def _narrowed(recorded: Resource, wanted: Resource) -> Resource:
