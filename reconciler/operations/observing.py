@@ -55,29 +55,38 @@ def stale_nodes(desired: Desired, world: World, now: datetime) -> tuple[str, ...
     """
     policy = desired.get("policy", "fleet")
     minutes = policy.spec.evidence.max_age_minutes if policy else 60
-    oldest = now - timedelta(minutes=minutes / 2)
+    fresh = (now - timedelta(minutes=minutes / 2), now)
     return tuple(
-        name for name in node_names(desired) if not _is_fresh(world.observations.get(name), oldest)
+        name for name in node_names(desired) if not _is_fresh(world.observations.get(name), fresh)
     )
 
 
-def _is_fresh(observation: Observation | None, oldest: datetime) -> bool:
+def _is_fresh(observation: Observation | None, fresh: tuple[datetime, datetime]) -> bool:
+    """Evidence from a time to come is of no known age: the clock was set back."""
     if observation is None or observation.facts is None or observation.problem:
         return False
     at = parse_moment(observation.at)
-    return at is not None and at >= oldest
+    return at is not None and fresh[0] <= at <= fresh[1]
 
 
 def host_of(fleet: Fleet, desired: Desired, world: World, name: str) -> Host | None:
-    """How to reach a node: as git says, else as last recorded (its spec may be broken just now)."""
+    """How to reach a node: as git says, else as last recorded (its spec may be broken just now).
+
+    Where git wants another place of it, which is never a change of the same node, it is looked for
+    where it was: in any other place nothing of its allocations lies, which would pass for clean.
+    """
     ref = Ref("node", "", name)
-    resource = desired.resources.get(ref)
-    if resource is not None:
-        return _host(fleet, name, resource.spec)
-    recorded = world.recorded.get(ref)
-    if recorded is not None:
-        return _host(fleet, name, KINDS["node"].parse(recorded.normal["spec"], name))
-    return None
+    resource, recorded = desired.resources.get(ref), world.recorded.get(ref)
+    before = KINDS["node"].parse(recorded.normal["spec"], name) if recorded else None
+    if resource is None or KINDS["node"].unsupported(resource):
+        spec = before
+    else:
+        spec = before if before and _place(before) != _place(resource.spec) else resource.spec
+    return _host(fleet, name, spec) if spec is not None else None
+
+
+def _place(spec: Any) -> tuple[str, str]:
+    return spec.root, spec.isolation
 
 
 def _host(fleet: Fleet, name: str, spec: Any) -> Host:

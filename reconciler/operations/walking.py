@@ -182,11 +182,16 @@ class Walk:
                 self.failed.add(change.ref)
             if change.action is Action.RELEASE:
                 forgotten.append(change.ref)
-            elif change.ref not in self.failed or unproved:
+            elif change.ref not in self.failed or unproved or self._has_moved(change):
                 recorded.append(self._recorded(change))
             if change.ref not in self.failed:
                 self.settled[change.ref] = change
         return recorded, forgotten
+
+    def _has_moved(self, change: Change) -> bool:
+        """Whether a replace has provided its new place, whatever became of the old one."""
+        provided = [s.id for s in self._steps_of(change) if s.order is not Order.RETIRE]
+        return change.action is Action.REPLACE and all(self.outcomes[id].ok for id in provided)
 
     def _steps_of(self, change: Change) -> list[Step]:
         return [self.steps[step] for step in change.steps]
