@@ -253,6 +253,15 @@ def test_a_broken_file_of_somebody_shuts_nobody_out() -> None:
     assert "bo/new" in keys_of(made)
 
 
+def test_nothing_is_released_while_a_file_cannot_be_read() -> None:
+    """F-REC-02: the document may have moved there from a file that is still in order."""
+    documents = without(without(SHARED, "Allocation", "a"), "Grant", "g")
+    made = make_plan(desired(documents, broken=frozenset({"specs/new.yaml"})), settled(SHARED))
+    assert line(made, REF_A).problem is not None
+    assert f"frozen {REF_A} resource_broken" in told(made)
+    assert "bo/desk" not in keys_of(made)
+
+
 def test_revocation_waits_for_no_clean_document() -> None:
     """Rule 9: an allocation with a broken file still loses the keys of who left."""
     documents = with_changes(without(SHARED, "Allocation", "a"), project("vision", "ana"))
