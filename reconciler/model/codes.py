@@ -93,7 +93,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "resource_broken": "Left as it is, since its file or its own document has errors",
         "foreign_descriptors": "A host that holds allocations of another state",
         "descriptor_key_missing": "No key to sign the descriptors of hosts with",
-    "template_unsound": "A template that cannot be rendered",
+        "template_unsound": "A template that cannot be rendered",
         "uids_exhausted": "No free id is left in the configured range",
         # applying
         "plan_stale": "The world moved on since this plan was made",
