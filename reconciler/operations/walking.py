@@ -169,11 +169,18 @@ class Walk:
     def _settle(
         self, refs: Collection[Ref], proofs: Sequence[Proof]
     ) -> tuple[list[Recorded], list[Ref]]:
-        """What may be written down of the changes whose last step has ended."""
+        """What may be written down of the changes whose last step has ended.
+
+        A replace is written down as soon as its new place stands: whatever becomes of the old one,
+        or of this run, nobody may take what somebody uses by now for the rest of a failure.
+        """
         recorded: list[Recorded] = []
         forgotten: list[Ref] = []
         for change in self.plan.active:
-            if change.ref not in refs or any(step not in self.outcomes for step in change.steps):
+            if change.ref not in refs:
+                continue
+            if any(step not in self.outcomes for step in change.steps):
+                recorded += [self._recorded(change)] if self._has_moved(change) else []
                 continue
             ending = self._ending(change)
             unproved = [p for p in proofs if p.allocation_id in ending and not p.passed]
@@ -182,16 +189,18 @@ class Walk:
                 self.failed.add(change.ref)
             if change.action is Action.RELEASE:
                 forgotten.append(change.ref)
-            elif change.ref not in self.failed or unproved or self._has_moved(change):
+            elif change.ref not in self.failed or unproved:
                 recorded.append(self._recorded(change))
             if change.ref not in self.failed:
                 self.settled[change.ref] = change
         return recorded, forgotten
 
     def _has_moved(self, change: Change) -> bool:
-        """Whether a replace has provided its new place, whatever became of the old one."""
-        provided = [s.id for s in self._steps_of(change) if s.order is not Order.RETIRE]
-        return change.action is Action.REPLACE and all(self.outcomes[id].ok for id in provided)
+        """Whether a replace has provided its new place."""
+        provided = (s.id for s in self._steps_of(change) if s.order is not Order.RETIRE)
+        return change.action is Action.REPLACE and all(
+            step in self.outcomes and self.outcomes[step].ok for step in provided
+        )
 
     def _steps_of(self, change: Change) -> list[Step]:
         return [self.steps[step] for step in change.steps]
@@ -204,10 +213,10 @@ class Walk:
     def _recorded(self, change: Change) -> Recorded:
         """The resource as it is now that its change is done."""
         before = self.world.recorded.get(change.former or change.ref)
-        replaced = change.action is Action.REPLACE
-        facts = dict(before.facts) if before and not replaced else {}
+        stays = before is not None and before.id in ("", change.allocation_id)
+        facts = dict(before.facts) if before and stays else {}
         for step in self._steps_of(change):
-            if not replaced or step.order is not Order.RETIRE:
+            if change.action is not Action.REPLACE or step.order is not Order.RETIRE:
                 facts.update(step.expected)
         place = change.placement
         return Recorded(

@@ -30,13 +30,21 @@ NEW = paper.allocation("new", owner="cem")
 NEW_REF = "allocation/vision/new"
 APPS = "etc/gpuaas-standin/apps.csv"
 
+MOVED = {**TRAIN, "spec": {**TRAIN["spec"], "sku": "slice-1", "node": "gpu02"}}
+
 KILLED_AFTER_THE_HOST = """
 import os, signal, sys
 from reconciler.cli.main import run
 from reconciler.operations import walking
 
+real, waves = walking.observe, int(sys.argv[2])
+
 def die(*args, **kwargs):
-    os.kill(os.getpid(), signal.SIGKILL)
+    global waves
+    waves -= 1
+    if not waves:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*args, **kwargs)
 
 walking.observe = die
 run(["-C", sys.argv[1], "apply", "--auto-approve=destroys"])
@@ -48,9 +56,9 @@ def released(yard: Yard, document: Any) -> None:
     yard.commit()
 
 
-def killed_after_the_host(yard: Yard) -> bool:
-    """Whether an apply was killed once its hosts had done all and nothing of it was written."""
-    process = yard.python(KILLED_AFTER_THE_HOST)
+def killed_after_the_host(yard: Yard, wave: int = 1) -> bool:
+    """Whether an apply was killed once its hosts had done a wave and nothing of it was written."""
+    process = yard.python(KILLED_AFTER_THE_HOST, str(wave))
     process.communicate(timeout=120)
     return process.returncode == -signal.SIGKILL
 
@@ -102,8 +110,7 @@ def test_what_was_renamed_is_cleared_under_the_login_that_it_had(yard: Yard) -> 
 
 def test_a_begun_move_is_cleared_after_another_name(yard: Yard) -> None:
     """F-STA-01: its login stands beside its claims from the first, so a rename cannot hide it."""
-    spec = {**TRAIN["spec"], "sku": "slice-1", "node": "gpu02"}
-    yard.write({**TRAIN, "spec": spec})
+    yard.write(MOVED)
     yard.commit()
     assert killed_after_the_host(yard)
     homes = set((yard.root("gpu02") / "home").iterdir())
@@ -129,8 +136,7 @@ def test_a_move_whose_end_nobody_told_keeps_its_new_place(
         return tuple(receipt for receipt in told if receipt.verb != "allocation.release")
 
     monkeypatch.setattr(walking, "run_wave", deaf)
-    spec = {**TRAIN["spec"], "sku": "slice-1", "node": "gpu02"}
-    yard.write({**TRAIN, "spec": spec})
+    yard.write(MOVED)
     yard.commit()
     done = yard.apply()
     assert (done.code, done.problems) == (1, ["receipt_missing"])
@@ -138,6 +144,23 @@ def test_a_move_whose_end_nobody_told_keeps_its_new_place(
     assert (now.phase, now.node) == ("active", "gpu02")
     assert yard.claims[f"{TRAIN_REF}@gpu02/s1"] == "held"
     assert yard.plan("--detailed-exitcode").code == 0
+
+
+def test_a_move_killed_at_its_end_keeps_what_was_left_at_its_new_place(yard: Yard) -> None:
+    """F-STA-01, F-STO-03: only the old place is cleared; what is to stand stays on the books."""
+    yard.write(MOVED)
+    yard.commit()
+    assert killed_after_the_host(yard, wave=2)
+    now = yard.recorded(TRAIN_REF)
+    assert (now.phase, now.node) == ("active", "gpu02")
+    work = yard.root("gpu02") / "home" / now.login / "work"
+    work.write_text("of days")
+    done = yard.apply()
+    assert (done.code, done.actions) == (0, {TRAIN_REF: "replace"})
+    assert work.read_text() == "of days"
+    assert not list((yard.root("gpu01") / "home").iterdir())
+    assert yard.recorded(TRAIN_REF).facts == now.facts != {}
+    assert [ref for ref in yard.claims if ref.startswith(TRAIN_REF)] == [f"{TRAIN_REF}@gpu02/s1"]
 
 
 def test_what_a_backup_does_not_know_is_not_free(yard: Yard, tmp_path: Path) -> None:
