@@ -103,11 +103,12 @@ def _left_behind(gone: Sequence[str], facts: NodeFacts | None) -> Iterator[Check
         if paths is None:
             yield Check(name=path, result=CheckResult.UNKNOWN, value="not seen")
             continue
-        left = sorted(found for found in paths if found == path or found.startswith(f"{path}/"))
+        below = sorted(found for found in paths if found.startswith(f"{path}/"))
+        there = path in paths or bool(below)
         yield Check(
             name=path,
-            result=CheckResult.FAIL if left else CheckResult.PASS,
-            value=", ".join(left) or "absent",
+            result=CheckResult.FAIL if there else CheckResult.PASS,
+            value=", ".join(below) or ("still there" if there else "absent"),
         )
 
 
@@ -116,7 +117,7 @@ def _descriptor(allocation: str, facts: NodeFacts | None) -> Check:
     if found is None:
         return Check(name="descriptor", result=CheckResult.UNKNOWN, value="not seen")
     if allocation in found:
-        return Check(name="descriptor", result=CheckResult.FAIL, value=allocation)
+        return Check(name="descriptor", result=CheckResult.FAIL, value="still there")
     return Check(name="descriptor", result=CheckResult.PASS, value="absent")
 
 
