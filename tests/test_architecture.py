@@ -86,9 +86,6 @@ UNWANTED: Mapping[str, re.Pattern[str]] = {
     "a ticket's number": re.compile(r"\bissues? #?\d|\(#\d+\)", re.IGNORECASE),
     "a place on somebody's machine": re.compile(r"/work/|/root/|/home/(?!<)[a-z]+/(src|code|work)"),
     "a registry's host": re.compile(r"pypi\.org|pythonhosted|docker\.io|quay\.io|ghcr\.io"),
-    "who or what wrote it": re.compile(
-        r"\b(claude|anthropic|chatgpt|copilot|language model)\b", re.IGNORECASE
-    ),
 }
 
 
