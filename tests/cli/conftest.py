@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,11 @@ from reconciler.model.ref import Ref
 GOLDEN = Path(__file__).parent / "golden"
 ANA = Origin(commit="3f9c2e1aaaa", author="ana", email="ana@corp.example", signed=True)
 OLGA = Origin(commit="77aa00b1234", author="olga")
+
+
+@pytest.fixture(autouse=True)
+def no_crash_report_outlives_its_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def allocation(name: str, project: str = "vision") -> Ref:
