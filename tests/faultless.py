@@ -83,6 +83,8 @@ class FaultlessHosts:
             machine_id=spec.identity.machine_id if spec.identity else "",
             boot_id="00000000-0000-4000-8000-000000000000",
             os="debian-12",
+            memory_mib=1024 * sum(s.memory_gib for s in spec.slots)
+            + 1024 * spec.reserve.memory_gib,
             gpus=tuple(
                 GpuFact(
                     uuid=slot.gpu.uuid,

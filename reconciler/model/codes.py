@@ -15,7 +15,6 @@ CODES: Mapping[str, str] = MappingProxyType(
         "file_outside_tree": "A link leads out of the spec tree",
         "file_link_loop": "A link leads back to a folder above it",
         "file_empty": "A spec file holds no document",
-        "file_ignored": "A leftover of an editor is not read",
         "encoding_unsupported": "A spec file is not UTF-8",
         "merge_conflict_markers": "A merge was committed half done",
         # YAML
@@ -59,7 +58,6 @@ CODES: Mapping[str, str] = MappingProxyType(
         "sku_without_capacity": "A SKU that no approved slots can serve",
         "sku_unsound": "A SKU that contradicts itself",
         "slot_overlap": "Two slots that share a device or CPUs",
-        "memory_exceeded": "Slots and reserve promise more memory than there is",
         "machine_id_taken": "Two nodes with one machine id",
         "family_mismatch": "A GPU that is not of its node's family",
         "approval_stale": "An approval over something that has changed since",
@@ -120,7 +118,6 @@ CODES: Mapping[str, str] = MappingProxyType(
         "evidence_mismatch": "The host does not show what it should after the work",
         "cleanup_blocked": "No proof yet that the slots were left clean",
         "ansible_failed": "The Ansible run itself failed",
-        "no_root_on_host": "The control login may not become root",
         # state
         "state_missing": "There is no state database",
         "state_exists": "There is something where the state should be made",

@@ -1,10 +1,8 @@
-"""State machines as tables: a move that no row allows is a defect and is refused."""
+"""The words for where a resource, a run and a step stand."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 
 
 class Phase(StrEnum):
@@ -31,23 +29,3 @@ class StepState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     UNKNOWN = "unknown"
-
-
-PHASE_MOVES: Mapping[Phase, frozenset[Phase]] = MappingProxyType(
-    {
-        Phase.PROVIDING: frozenset({Phase.ACTIVE, Phase.FAILED, Phase.RELEASING}),
-        Phase.ACTIVE: frozenset({Phase.ACTIVE, Phase.FAILED, Phase.RELEASING}),
-        Phase.FAILED: frozenset({Phase.PROVIDING, Phase.ACTIVE, Phase.FAILED, Phase.RELEASING}),
-        Phase.RELEASING: frozenset({Phase.RELEASING, Phase.RELEASED}),
-        Phase.RELEASED: frozenset(),
-    }
-)
-
-STEP_MOVES: Mapping[StepState, frozenset[StepState]] = MappingProxyType(
-    {
-        StepState.OPEN: frozenset({StepState.DONE, StepState.FAILED, StepState.UNKNOWN}),
-        StepState.UNKNOWN: frozenset({StepState.DONE, StepState.FAILED}),
-        StepState.DONE: frozenset(),
-        StepState.FAILED: frozenset(),
-    }
-)

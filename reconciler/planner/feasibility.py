@@ -36,6 +36,7 @@ NODE_RULES: Mapping[str, tuple[Callable[[Offer], str], SlotState]] = MappingProx
         "foreign_descriptors": (objections.foreign_descriptors, SlotState.NOT_READY),
         "unclaimed_descriptors": (objections.unclaimed_descriptors, SlotState.NOT_READY),
         "driver_outside_family": (objections.driver_outside_family, SlotState.NOT_READY),
+        "memory_exceeded": (objections.memory_exceeded, SlotState.NOT_READY),
     }
 )
 """A node's own condition, and what its free slots are called meanwhile."""

@@ -12,6 +12,8 @@ from reconciler.model.capacity import Need, Shape, Sharing
 from reconciler.model.moment import format_age
 from reconciler.planner.capacity import Held, Offer, Slot
 
+MIB_PER_GIB = 1024
+
 
 def other_node(offer: Offer, need: Need) -> str:
     return f"pinned to {need.pin}" if need.pin and need.pin != offer.name else ""
@@ -107,6 +109,17 @@ def driver_outside_family(offer: Offer) -> str:
     versions = {gpu.driver or "unknown" for gpu in offer.gpus.values()}
     outside = sorted(v for v in versions if v.split(".")[0] not in offer.drivers)
     return f"driver {', '.join(outside)}" if outside else ""
+
+
+def memory_exceeded(offer: Offer) -> str:
+    """Slots promise their memory to tenants, and the reserve keeps the host alive (INV-05)."""
+    seen = offer.facts.memory_mib if offer.facts else None
+    if seen is None:
+        return "memory unknown"
+    promised = sum(slot.spec.memory_gib for slot in offer.slots) + offer.spec.reserve.memory_gib
+    if promised * MIB_PER_GIB <= seen:
+        return ""
+    return f"slots and reserve promise {promised} GiB of {seen // MIB_PER_GIB}"
 
 
 def shared_with_other_tenant(offer: Offer, held: Held, need: Need) -> str:

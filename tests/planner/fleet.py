@@ -182,6 +182,11 @@ def observation(node_spec: Resource, **changes: Any) -> Observation:
     facts = {
         "source": "standin",
         "boot_id": "boot-1",
+        "memory_mib": 1024
+        * (
+            sum(each.memory_gib for each in node_spec.spec.slots)
+            + node_spec.spec.reserve.memory_gib
+        ),
         "gpus": tuple(
             GpuFact(
                 uuid=each.gpu.uuid,

@@ -115,6 +115,7 @@ CASES: Mapping[str, tuple[Offer, Need]] = {
         ONE,
     ),
     "driver_outside_family": (the_offer(node("gpu01", 2), facts=gpus(driver="580.82")), ONE),
+    "memory_exceeded": (the_offer(node("gpu01", 2), facts={"memory_mib": 16 * 1024}), ONE),
     "slot_disabled": (
         the_offer(node("gpu01", [slot("gpu01", 0, disabled={"reason": "Xid 79"})])),
         ONE,
@@ -201,6 +202,7 @@ def test_a_sound_node_is_refused_by_no_rule() -> None:
     [
         ({"gpus": None}, "readiness_incomplete"),
         (gpus(driver=None), "driver_outside_family"),
+        ({"memory_mib": None}, "memory_exceeded"),
         (gpus(numa=None), "numa_mismatch"),
         (gpus(processes=None), "gpu_busy"),
         ({"at": NOW + timedelta(hours=2)}, "readiness_stale"),
