@@ -30,7 +30,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "foreign_descriptors": "with allocations of another state",
         "unclaimed_descriptors": "with allocations unknown to the state",
         "driver_outside_family": "driver outside its family",
-        "memory_exceeded": "more memory promised than there is",
+        "memory_exceeded": "with too much memory promised",
         "host_shared_with_other_tenant": "other tenant on host",
         "host_shared_with_other_project": "other project on host",
         "node_exclusive": "held whole",
