@@ -11,9 +11,10 @@ import re
 from typing import Any
 
 from .files import put_file, remove_file
+from .items import FILE
 from .paths import Places, Refusal, Tree, owned
 
-KEYS = {"id": str, "login": str, "files": list, "absent": list}
+KEYS = {"id": str, "login": str, "files": [FILE], "absent": [str]}
 
 KEY_LINE = re.compile(
     r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)|sk-ssh-ed25519@openssh\.com|"
@@ -22,7 +23,8 @@ KEY_LINE = re.compile(
 )
 
 
-def run(tree: Tree, item: dict[str, Any], places: Places) -> None:
+def run(tree: Tree, item: dict[str, Any]) -> None:
+    places = Places(item["id"], item["login"])
     for file in item["files"]:
         check_keys(file["content"])
         put_file(tree, owned(file["path"], places.keys), file["content"], file["mode"])

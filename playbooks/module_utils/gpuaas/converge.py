@@ -6,21 +6,18 @@ One item's failure is that item's alone, save that later items of the same ref a
 from __future__ import annotations
 
 import os
-import re
-from typing import Any, Mapping
+from typing import Any
 
 from . import access, provide, release
 from .files import fact_of
+from .items import check_keys
 from .observe import printable
-from .paths import Places, Refusal, Tree
+from .paths import Refusal, Tree
 
 VERBS = {"allocation.provide": provide, "access.sync": access, "allocation.release": release}
+"""Each with `KEYS`, the form of its item, and `run`, which makes it so or raises Refusal."""
 
 ENTRY = {"step": str, "verb": str, "ref": str, "item": dict}
-FOLDER_ENTRY = {"path": str, "mode": str}
-FILE_ENTRY = {"path": str, "mode": str, "content": str}
-MODE = re.compile(r"0[0-7]{3}")
-MAX_CONTENT = 1024 * 1024
 
 Receipt = dict[str, Any]
 
@@ -81,10 +78,10 @@ def do_entry(root: int, entry: Any, failed: set[str], dry: bool) -> Receipt:
         if verb is None:
             raise Refusal("verb_unknown", f"no such verb: {entry['verb']!r}")
         item = entry["item"]
-        check_item(item, verb.KEYS)
+        check_keys(item, verb.KEYS, "item")
         if entry["ref"] in failed:
             raise Refusal("verb_failed", "not tried: an earlier step of the same ref failed")
-        verb.run(tree, item, Places(item["id"], item["login"]))
+        verb.run(tree, item)
         evidence = {path: fact_of(tree, path) for path in paths_of(item)}
     except Refusal as refusal:
         problem = {"code": refusal.code, "message": printable(refusal.message)[:500]}
@@ -93,41 +90,6 @@ def do_entry(root: int, entry: Any, failed: set[str], dry: bool) -> Receipt:
         problem = {"code": "verb_failed", "message": printable(said)[:500]}
     receipt.update(changed=tree.changed, ok=problem is None, evidence=evidence, problem=problem)
     return receipt
-
-
-def check_item(item: dict[str, Any], keys: Mapping[str, type]) -> None:
-    """Exactly the keys of the verb, each of its type, down to the last file."""
-    check_keys(item, keys, "item")
-    for folder in item.get("directories", ()):
-        check_keys(folder, FOLDER_ENTRY, "directory")
-    for file in item.get("files", ()):
-        check_keys(file, FILE_ENTRY, "file")
-        if not is_text(file["content"]):
-            raise Refusal("item_invalid", f"{file['path']!r}: content is too large, or no text")
-    for part in (*item.get("directories", ()), *item.get("files", ())):
-        if not MODE.fullmatch(part["mode"]):
-            raise Refusal("item_invalid", f"{part['path']!r}: no mode: {part['mode']!r}")
-    if not all(isinstance(path, str) for path in item.get("absent", ())):
-        raise Refusal("item_invalid", "absent: a path is no text")
-
-
-def check_keys(value: Any, keys: Mapping[str, type], what: str) -> None:
-    if not isinstance(value, dict):
-        raise Refusal("item_invalid", f"{what}: no mapping")
-    for key in sorted(set(value) ^ set(keys), key=str):
-        raise Refusal(
-            "item_invalid", f"{what}: {'unknown' if key in value else 'missing'} key {key!r}"
-        )
-    for key, kind in keys.items():
-        if not isinstance(value[key], kind):
-            raise Refusal("item_invalid", f"{what}: {key} is no {kind.__name__}")
-
-
-def is_text(content: str) -> bool:
-    try:
-        return len(content.encode("utf-8")) <= MAX_CONTENT and "\0" not in content
-    except UnicodeEncodeError:
-        return False
 
 
 def paths_of(item: dict[str, Any]) -> list[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from .files import put_file, put_folder
+from .items import FILE, FOLDER
 from .paths import Places, Tree, owned
 
-KEYS = {"id": str, "login": str, "directories": list, "files": list}
+KEYS = {"id": str, "login": str, "directories": [FOLDER], "files": [FILE]}
 
 
-def run(tree: Tree, item: dict[str, Any], places: Places) -> None:
+def run(tree: Tree, item: dict[str, Any]) -> None:
+    places = Places(item["id"], item["login"])
     for folder in item["directories"]:
         put_folder(tree, owned(folder["path"], places.folders), folder["mode"])
     for file in item["files"]:

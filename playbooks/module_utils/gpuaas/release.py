@@ -13,11 +13,12 @@ from typing import Any
 from .files import fact_of, remove_file
 from .paths import FOLDER, Places, Refusal, Tree, owned, parent_of
 
-KEYS = {"id": str, "login": str, "absent": list}
+KEYS = {"id": str, "login": str, "absent": [str]}
 MAX_DEPTH = 256
 
 
-def run(tree: Tree, item: dict[str, Any], places: Places) -> None:
+def run(tree: Tree, item: dict[str, Any]) -> None:
+    places = Places(item["id"], item["login"])
     for path in item["absent"]:
         owned(path, places.folders + places.files + places.keys)
         if path in places.folders:
