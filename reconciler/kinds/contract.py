@@ -41,7 +41,11 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """One resource in its place, or about to leave it."""
+    """One resource in its place, or about to leave it.
+
+    An allocation has a `uid` of its own and the `gid` of its project exactly where its node
+    isolates by accounts; else both are 0. A node is its own place, and has neither id nor login.
+    """
 
     ref: Ref
     id: str
@@ -49,6 +53,8 @@ class Binding:
     placement: Placement
     resource: Resource | None
     recorded: Recorded | None
+    uid: int = 0
+    gid: int = 0
 
 
 class Kind(Protocol):

@@ -35,6 +35,11 @@ class NodeFacts:
 
     root to its fact (`dir 0700`, `file 0644 sha256:…`, `link …`); None = the listing failed.
     `descriptors` maps allocation ids found on the host to the state id that made them.
+    `platform` holds facts that are no paths, each named `<word> <name>`; `<word> *` says that all
+    of a word were listed, so that what is not among them is not there. A fact that could not be
+    read begins with `unknown`. `leftovers` maps each uid asked about to what is still there of it;
+    a uid that is not among them could not be looked through. `stray_keys` maps logins to keys that
+    people have put into files of their own, where they open nothing.
     """
 
     source: str
@@ -47,6 +52,9 @@ class NodeFacts:
     nvmes: tuple[str, ...] | None = None
     nics: Mapping[str, str] | None = None
     paths: Mapping[str, str] | None = None
+    platform: Mapping[str, str] | None = None
+    leftovers: Mapping[str, tuple[str, ...]] | None = None
+    stray_keys: Mapping[str, tuple[str, ...]] | None = None
     descriptors: Mapping[str, str] | None = None
     sessions: Mapping[str, int] | None = None
     sizes: Mapping[str, int] | None = None

@@ -75,7 +75,7 @@ def step_id(node: str, verb: str, ref: Ref, incarnation: str = "") -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimIntent:
-    """A claim to be made before any host is touched."""
+    """A claim to be made before any host is touched. `uid` and `gid` are 0 without an account."""
 
     id: str
     allocation_id: str
@@ -86,6 +86,8 @@ class ClaimIntent:
     tenant: str
     project: str
     login: str = ""
+    uid: int = 0
+    gid: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

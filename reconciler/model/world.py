@@ -56,12 +56,18 @@ class OpenStep:
 class Counters:
     """`incarnations` holds how often a ref was created; ids are never reused.
 
-    `login_of` holds the login of every allocation that ever had a claim, by its id.
+    `login_of` holds the login of every allocation that ever had a claim, by its id, and `uids` the
+    uid of every one that has or had an account. `gids` are those of projects that live.
+    `last_uid` and `last_gid` are the highest ever given, 0 if none was: none is given twice.
     """
 
     incarnations: Mapping[Ref, int] = field(default_factory=dict)
     logins: frozenset[str] = frozenset()
     login_of: Mapping[str, str] = field(default_factory=dict)
+    uids: Mapping[str, int] = field(default_factory=dict)
+    gids: Mapping[str, int] = field(default_factory=dict)
+    last_uid: int = 0
+    last_gid: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

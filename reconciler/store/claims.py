@@ -14,13 +14,15 @@ from reconciler.model.event import EventType
 from reconciler.model.evidence import CheckResult, Proof
 from reconciler.model.plan import ClaimIntent
 from reconciler.model.ref import Ref, parse_ref
+from reconciler.store.accounts import keep_logins, keep_numbers
 from reconciler.store.record import Entry, Record
 
 
 def make_claims(record: Record, claims: Sequence[ClaimIntent]) -> None:
     """A new allocation id of a ref is its next incarnation; who has a claim waits no more.
 
-    Its login is written down with it: whoever clears up has to know it, whatever comes between.
+    Its login and its uid are written down with it: whoever clears up has to know them, whatever
+    comes between.
     """
     fresh = _new_allocations(record, claims)
     sequences = record.write(
@@ -53,15 +55,7 @@ def make_claims(record: Record, claims: Sequence[ClaimIntent]) -> None:
     )
     record.connection.executemany("DELETE FROM waiting WHERE ref = ?", [(ref,) for ref, _ in fresh])
     keep_logins(record, {(one.login, one.allocation_id, str(one.ref)) for one in claims})
-
-
-def keep_logins(record: Record, accounts: Iterable[tuple[str, str, str]]) -> None:
-    """(login, allocation id, ref), each written once and never given to another."""
-    record.connection.executemany(
-        "INSERT INTO login (login, allocation_id, ref, since) SELECT ?1, ?2, ?3, ?4"
-        " WHERE NOT EXISTS (SELECT 1 FROM login WHERE login = ?1 AND allocation_id = ?2)",
-        [(*account, record.at) for account in sorted(accounts) if account[0]],
-    )
+    keep_numbers(record, claims)
 
 
 def release_claims(
@@ -204,11 +198,13 @@ def _new_allocations(record: Record, claims: Sequence[ClaimIntent]) -> list[tupl
     return [pair for pair in pairs if not record.connection.execute(known, (pair[1],)).fetchone()]
 
 
-def _place(claim: ClaimIntent) -> dict[str, str | None]:
+def _place(claim: ClaimIntent) -> dict[str, str | int | None]:
+    account = {"uid": claim.uid, "gid": claim.gid} if claim.uid else {}
     return {
         "claim": claim.id,
         "allocation": claim.allocation_id,
         "node": claim.node,
         "slot": claim.slot,
         "shape": claim.shape.value,
+        **account,
     }

@@ -13,7 +13,7 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Change, Step
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded
-from reconciler.store.claims import keep_logins
+from reconciler.store.accounts import end_gids, keep_logins, rename_gid
 from reconciler.store.record import Entry, Record
 
 COLUMNS = (
@@ -62,6 +62,7 @@ def forget(record: Record, refs: Sequence[Ref]) -> None:
         "DELETE FROM resource WHERE ref = ?", [(str(ref),) for ref in gone]
     )
     _unsee(record, gone)
+    end_gids(record, gone)
     record.connection.executemany(
         "UPDATE resource SET phase = 'releasing', problem = 'cleanup_blocked' WHERE ref = ?",
         [(ref,) for ref in sorted(live)],
@@ -94,6 +95,7 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
         "UPDATE claim SET ref = ? WHERE ref = ? AND state <> 'freed'", (str(ref), str(former))
     )
     _unsee(record, [former])
+    rename_gid(record, former, ref)
 
 
 def doubt(record: Record, steps: Sequence[Step]) -> None:

@@ -142,10 +142,15 @@ def _claims(connection: sqlite3.Connection) -> tuple[Claim, ...]:
 def _counters(connection: sqlite3.Connection) -> Counters:
     counts = connection.execute("SELECT ref, count FROM incarnation")
     login_of = dict(connection.execute("SELECT allocation_id, login FROM login").fetchall())
+    numbers = connection.execute("SELECT kind, owner, number, ended FROM posix_id").fetchall()
     return Counters(
         incarnations={_ref(ref): count for ref, count in counts},
         logins=frozenset(login_of.values()),
         login_of=login_of,
+        uids={owner: number for kind, owner, number, _ in numbers if kind == "uid"},
+        gids={owner: number for kind, owner, number, end in numbers if kind == "gid" and not end},
+        last_uid=max((number for kind, _, number, _ in numbers if kind == "uid"), default=0),
+        last_gid=max((number for kind, _, number, _ in numbers if kind == "gid"), default=0),
     )
 
 

@@ -58,7 +58,7 @@ def test_create_makes_a_private_state(state_path: Path) -> None:
 
 def test_modes_in_force(closed: Path) -> None:
     """F-STA-09: commits are durable and readers never wait; read back, not assumed."""
-    pragmas = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "user_version": 3}
+    pragmas = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "user_version": 4}
     with Database.open(closed, write=True) as database:
         for name, value in pragmas.items():
             assert database.connection.execute(f"PRAGMA {name}").fetchone() == (value,), name
@@ -190,8 +190,8 @@ class TestVersions:
                 Database.open(closed, write=write)
             (problem,) = caught.value.problems
             assert problem.code == "state_newer"
-            assert "schema 4" in problem.message
-            assert "schema 3" in problem.message
+            assert f"schema {shipped_schema().version + 1}" in problem.message
+            assert f"schema {shipped_schema().version} at most" in problem.message
         assert code_of(closed, write=True, opening=Opening(newer_ok=True)) == "state_newer"
         assert closed.read_bytes() == before
 
