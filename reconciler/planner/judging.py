@@ -14,6 +14,7 @@ from reconciler.model.evidence import Check, CheckResult, NodeFacts, Observation
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem
 from reconciler.model.work import Receipt, StepOutcome
+from reconciler.planner.showing import differing, is_unknown
 
 
 def judge(step: Step, receipt: Receipt | None, observation: Observation | None) -> StepOutcome:
@@ -76,14 +77,10 @@ def _seen(step: Step, observation: Observation | None) -> Problem | None:
     if observation is None or observation.facts is None:
         said = observation.message if observation else ""
         return _problem(step, "observation_failed", said or "the host was not seen afterwards")
-    paths = observation.facts.paths
-    if paths is None:
-        return _problem(step, "observation_failed", "what lies on the host could not be listed")
-    wrong = [
-        f"{path} is {paths.get(path, 'absent')}, not {fact or 'absent'}"
-        for path, fact in sorted(step.expected.items())
-        if paths.get(path) != fact
-    ]
+    found = list(differing(observation.facts, step.expected))
+    if unknown := [f"{key} is {seen}" for key, seen, _ in found if is_unknown(seen)]:
+        return _problem(step, "observation_failed", "; ".join(unknown))
+    wrong = [f"{key} is {seen or 'absent'}, not {fact or 'absent'}" for key, seen, fact in found]
     return _problem(step, "evidence_mismatch", "; ".join(wrong)) if wrong else None
 
 

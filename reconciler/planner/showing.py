@@ -1,0 +1,39 @@
+"""What a host shows of one fact: as text, as absent, or as something that nobody can say.
+
+Only what was listed in full can be seen to be absent; all else that is not there is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from reconciler.model.evidence import NodeFacts
+
+UNKNOWN = "unknown"
+"""How every answer begins that is none."""
+
+
+def shown(facts: NodeFacts | None, key: str) -> str | None:
+    """The fact of a path, or a named one; None = seen not to be there."""
+    if facts is None:
+        return f"{UNKNOWN}: the host was not seen"
+    if key.startswith("/"):
+        return f"{UNKNOWN}: not listed" if facts.paths is None else facts.paths.get(key)
+    named = facts.platform or {}
+    if key in named or f"{key.partition(' ')[0]} *" in named:
+        return named.get(key)
+    return f"{UNKNOWN}: not told"
+
+
+def is_unknown(fact: str | None) -> bool:
+    return fact is not None and fact.startswith(UNKNOWN)
+
+
+def differing(
+    facts: NodeFacts | None, wanted: Mapping[str, str | None]
+) -> Iterator[tuple[str, str | None, str | None]]:
+    """(key, shown, wanted) of everything that is not seen to be as wanted, sorted by key."""
+    for key, fact in sorted(wanted.items()):
+        seen = shown(facts, key)
+        if seen != fact:
+            yield key, seen, fact
