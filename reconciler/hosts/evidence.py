@@ -8,30 +8,41 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import shlex
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from reconciler.hosts.answers import AnswerError, read_answer
+from reconciler.hosts.carried import carried
 from reconciler.hosts.executor import RunOptions
 from reconciler.hosts.folders import short_folder
 from reconciler.hosts.receipts import plain
-from reconciler.hosts.ssh import ssh_command, write_pins
+from reconciler.hosts.ssh import (
+    REMOTE_PYTHON,
+    SUDO,
+    needs_sudo,
+    ssh_command,
+    why_no_root,
+    why_not_reached,
+    write_pins,
+)
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
 from reconciler.model.evidence import Observation
 from reconciler.model.moment import format_moment
 from reconciler.model.work import Host
 
-AT_ONCE = 8
+AT_ONCE = 16
 MAX_ANSWER = 4 * 1024 * 1024
 MAX_ERRORS = 4096
 SSH_FAILED = 255
@@ -47,28 +58,62 @@ class Ended:
     errors: bytes
 
 
-def observe(hosts: Sequence[Host], options: RunOptions, *, at: datetime) -> tuple[Observation, ...]:
-    """One observation per host, in their order; several are asked at a time."""
-    if not hosts:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What one host is asked beyond what it always tells.
+
+    `prove` are uids of which nothing may be left; `fresh` asks through a new connection.
+    """
+
+    prove: tuple[int, ...] = ()
+    topology: bool = False
+    fresh: bool = False
+
+
+def observe(
+    hosts: Sequence[Host],
+    options: RunOptions,
+    *,
+    at: datetime,
+    prove: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+    fresh: Collection[str] = (),
+) -> tuple[Observation, ...]:
+    """One observation per host, in their order; several are asked at a time.
+
+    `prove` maps nodes to the uids to look for; the nodes in `fresh` are reached anew.
+    """
+    questions = [
+        Question(prove=prove.get(host.node, ()), fresh=host.node in fresh) for host in hosts
+    ]
+    return ask(list(zip(hosts, questions, strict=True)), options, at=at)
+
+
+def ask(
+    asked: Sequence[tuple[Host, Question]], options: RunOptions, *, at: datetime
+) -> tuple[Observation, ...]:
+    """The answer of each host to its question."""
+    if not asked:
         return ()
     with (
         tempfile.TemporaryDirectory(prefix="o", dir=short_folder()) as folder,
-        ThreadPoolExecutor(max_workers=min(AT_ONCE, len(hosts))) as pool,
+        ThreadPoolExecutor(max_workers=min(AT_ONCE, len(asked))) as pool,
     ):
-        pins = write_pins(hosts, Path(folder))
-        ask = partial(_observe, pins=pins, options=options, at=format_moment(at))
-        return tuple(pool.map(ask, hosts))
+        pins = write_pins((host for host, _ in asked), Path(folder))
+        one = partial(_observe, pins=pins, options=options, at=format_moment(at))
+        return tuple(pool.map(one, *zip(*asked, strict=True)))
 
 
-def _observe(host: Host, pins: Path, options: RunOptions, at: str) -> Observation:
+def _observe(
+    host: Host, question: Question, pins: Path, options: RunOptions, at: str
+) -> Observation:
     empty = Observation(node=host.node, at=at)
     if host.address == "local" and not os.path.isdir(host.root):
         message = f"root folder {host.root} is not there"
         return replace(empty, problem="host_unreachable", message=message)
-    command, question = _question(host, pins, options)
-    ended = run_bounded(command, question, options.observe_timeout_s)
+    command, given = _program(host, question, pins, options)
+    ended = run_bounded(command, given, options.observe_timeout_s)
     if problem := _problem_of(ended, host, options):
-        return replace(empty, problem=problem[0], message=problem[1])
+        return replace(empty, problem=problem[0], message=plain(problem[1]))
     try:
         facts = read_answer(ended.output)
     except AnswerError as error:
@@ -80,27 +125,32 @@ def _observe(host: Host, pins: Path, options: RunOptions, at: str) -> Observatio
     return replace(empty, facts=facts, digest=digest(encode(facts)))
 
 
-def _question(host: Host, pins: Path, options: RunOptions) -> tuple[tuple[str, ...], bytes]:
+def _program(
+    host: Host, question: Question, pins: Path, options: RunOptions
+) -> tuple[tuple[str, ...], bytes]:
     """The program that carries the observe code, and what it is given on stdin."""
-    code = options.playbooks / "module_utils" / "gpuaas" / "observe.py"
-    request = json.dumps({"root": host.root})
+    code = carried(options.playbooks / "module_utils" / "gpuaas", "observe")
+    request = json.dumps(
+        {"root": host.root, "prove": question.prove, "topology": question.topology}
+    )
     if host.address == "local":
-        return (options.python, "-I", str(code)), request.encode()
-    command = ssh_command(host, pins, short_folder())
-    quoted = "'" + request.replace("'", "'\\''") + "'"
-    return (*command, f"/usr/bin/python3 -I - {quoted}"), code.read_bytes()
+        return (options.python, "-I", "-", request), code
+    command = ssh_command(host, pins, None if question.fresh else short_folder())
+    words = (*((SUDO, "-n", "--") if needs_sudo(host) else ()), REMOTE_PYTHON, "-I", "-", request)
+    return (*command, shlex.join(words)), code
 
 
 def _problem_of(ended: Ended, host: Host, options: RunOptions) -> tuple[str, str] | None:
-    said = plain(ended.errors.decode("utf-8", "replace")) or f"it ended with {ended.code}"
+    said = ended.errors.decode("utf-8", "replace").strip() or f"it ended with {ended.code}"
     if len(ended.output) > MAX_ANSWER:
         return "host_answer_invalid", f"more than {MAX_ANSWER >> 20} MiB of answer"
     if ended.code is None:
         return "host_timeout", f"no answer within {options.observe_timeout_s} s"
     if host.address != "local" and ended.code == SSH_FAILED:
-        return "host_unreachable", said
+        return why_not_reached(host, said)
     if ended.code != 0:
-        return "observation_failed", said
+        no_root = why_no_root(host, said)
+        return ("no_root_on_host", no_root) if no_root else ("observation_failed", said)
     return None
 
 

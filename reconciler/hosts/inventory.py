@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from reconciler.hosts.ssh import ssh_options, write_pins
+from reconciler.hosts.ssh import REMOTE_PYTHON, SUDO, needs_sudo, ssh_options, write_pins
 from reconciler.model.plan import Step
 from reconciler.model.work import Host, HostWork
 
-REMOTE_PYTHON = "/usr/bin/python3"
 PREFIX = "node-"
 """Before each node's name, since a host called `all` or `localhost` means something to Ansible."""
 
@@ -61,6 +60,8 @@ def _connection(host: Host, pins: Path, sockets: Path, python: str) -> Mapping[s
         return {"ansible_connection": "local", "ansible_python_interpreter": python}
     identity = {"ansible_ssh_private_key_file": host.identity_file} if host.identity_file else {}
     user = {"ansible_user": host.user} if host.user else {}
+    become = {"": True, "_method": "sudo", "_exe": SUDO, "_flags": "-H -n"}
+    root = {f"ansible_become{key}": value for key, value in become.items()}
     return {
         "ansible_connection": "ssh",
         "ansible_host": host.address,
@@ -69,4 +70,5 @@ def _connection(host: Host, pins: Path, sockets: Path, python: str) -> Mapping[s
         "ansible_python_interpreter": REMOTE_PYTHON,
         **identity,
         **user,
+        **(root if needs_sudo(host) else {}),
     }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reconciler.hosts.play import Answer, Played
+from reconciler.hosts.ssh import why_no_root, why_not_reached
 from reconciler.model.codes import CODES
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem
@@ -28,7 +29,8 @@ def receipts_of(work: HostWork, played: Played) -> tuple[Receipt, ...]:
         )
         return _all(work, code, message, log=played.log[-EXCERPT:])
     if answer.outcome == "unreachable":
-        return _all(work, "host_unreachable", _said(answer), log=played.log[-EXCERPT:])
+        code, message = why_not_reached(work.host, _said(answer))
+        return _all(work, code, message, log=played.log[-EXCERPT:])
     if not isinstance(answer.result.get("receipts"), list):
         return _refused(work, answer, played.log[-EXCERPT:])
     return tuple(_receipt(step, answer.result["receipts"], played.log) for step in work.steps)
@@ -39,6 +41,9 @@ def _refused(work: HostWork, answer: Answer, log: str) -> tuple[Receipt, ...]:
     code = answer.result.get("code")
     if answer.outcome == "failed" and isinstance(code, str) and code in CODES:
         return _all(work, code, _said(answer), unknown=False)
+    shell = str(answer.result.get("module_stderr", "")).strip() or _said(answer)
+    if answer.outcome == "failed" and (no_root := why_no_root(work.host, shell)):
+        return _all(work, "no_root_on_host", no_root, unknown=False)
     if answer.outcome == "failed":
         return _all(work, "ansible_failed", _said(answer), log=log)
     return _all(work, "receipt_missing", "the host answered without receipts", log=log)
@@ -90,7 +95,7 @@ def _problem(step: Step, told: Mapping[str, Any]) -> Problem:
 
 
 def _said(answer: Answer) -> str:
-    return plain(str(answer.result.get("msg", "no reason given")))
+    return str(answer.result.get("msg", "no reason given"))
 
 
 def plain(text: str) -> str:
@@ -101,7 +106,8 @@ def plain(text: str) -> str:
 def _all(
     work: HostWork, code: str, message: str, *, unknown: bool = True, log: str = ""
 ) -> tuple[Receipt, ...]:
-    return tuple(failure(step, code, message, unknown=unknown, log=log) for step in work.steps)
+    said = plain(message)
+    return tuple(failure(step, code, said, unknown=unknown, log=log) for step in work.steps)
 
 
 def failure(step: Step, code: str, message: str, *, unknown: bool = True, log: str = "") -> Receipt:

@@ -1,14 +1,26 @@
-"""SSH: how a host is reached, and by which pinned keys alone it is believed to be itself."""
+"""SSH: how a host is reached, by which pinned keys alone it is believed, and who is root there."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from reconciler.model.work import Host
 
 PERSIST_SECONDS = 600
+REMOTE_PYTHON, SUDO = "/usr/bin/python3", "/usr/bin/sudo"
+
+CHANGED = "Host key for {node} has changed"
+UNKNOWN = re.compile(r"No (\S+) host key is known for (\S+) ")
+SHOWN = re.compile(r"fingerprint for the (\S+) key sent by the remote host is\s+(SHA256:\S{43})")
+NO_SUDO = re.compile(
+    r"^sudo: |sudo: (not found|No such file)|^Sorry, user |is not in the sudoers file"
+    r"|Missing sudo password",
+    re.MULTILINE,
+)
 
 
 def write_pins(hosts: Iterable[Host], folder: Path) -> Path:
@@ -21,9 +33,17 @@ def write_pins(hosts: Iterable[Host], folder: Path) -> Path:
     return file
 
 
-def ssh_options(host: Host, pins: Path, sockets: Path) -> tuple[str, ...]:
-    """Strict about the pins and never asking; one connection kept per host and set of pins."""
+def ssh_options(host: Host, pins: Path, sockets: Path | None) -> tuple[str, ...]:
+    """Strict about the pins and never asking; one connection kept per host and set of pins.
+
+    Without a folder for sockets the connection is a new one and nobody else's.
+    """
     known = hashlib.sha256("\n".join(host.host_keys).encode()).hexdigest()[:8]
+    shared = {
+        "ControlMaster": "auto",
+        "ControlPersist": str(PERSIST_SECONDS),
+        "ControlPath": f"{sockets}/{known}-%C",
+    }
     values = {
         "BatchMode": "yes",
         "StrictHostKeyChecking": "yes",
@@ -32,16 +52,54 @@ def ssh_options(host: Host, pins: Path, sockets: Path) -> tuple[str, ...]:
         "UpdateHostKeys": "no",
         "HostKeyAlias": host.node,
         "ConnectTimeout": "10",
-        "ControlMaster": "auto",
-        "ControlPersist": str(PERSIST_SECONDS),
-        "ControlPath": f"{sockets}/{known}-%C",
+        **(shared if sockets else {"ControlMaster": "no", "ControlPath": "none"}),
     }
     return tuple(part for key, value in values.items() for part in ("-o", f"{key}={value}"))
 
 
-def ssh_command(host: Host, pins: Path, sockets: Path) -> tuple[str, ...]:
+def ssh_command(host: Host, pins: Path, sockets: Path | None) -> tuple[str, ...]:
     """Up to and with the address; the remote command follows."""
     identity = ("-i", str(Path(host.identity_file).expanduser())) if host.identity_file else ()
     user = ("-l", host.user) if host.user else ()
     options = ssh_options(host, pins, sockets)
     return ("ssh", *options, "-p", str(host.port), *identity, *user, "--", host.address)
+
+
+def needs_sudo(host: Host) -> bool:
+    """A whole host is worked on as root; a folder as whoever logs in, who owns it."""
+    return host.isolation != "directory" and host.user != "root"
+
+
+def why_not_reached(host: Host, said: str) -> tuple[str, str]:
+    """Code and message for what ssh says when it has not reached a host.
+
+    Only a word about this very host's key counts: a jump host's key is not its identity.
+    """
+    pinned = ", ".join(map(fingerprint, host.host_keys)) or "none"
+    unknown = [key for key, node in UNKNOWN.findall(said) if node == host.node]
+    if CHANGED.format(node=host.node) in said:
+        shown = " ".join(SHOWN.findall(said)[-1]) if SHOWN.search(said) else "another key"
+        return "host_identity_changed", f"host key shown: {shown}; pinned: {pinned}"
+    if unknown:
+        shown = f"only one of type {unknown[-1]}, which is not pinned"
+        return "host_identity_changed", f"host key shown: {shown}; pinned: {pinned}"
+    return "host_unreachable", said
+
+
+def fingerprint(key: str) -> str:
+    """`ED25519 SHA256:…`, as ssh itself names a key."""
+    sort, _, blob = key.partition(" ")
+    name = {"ssh-ed25519": "ED25519", "ssh-rsa": "RSA"}.get(sort, "ECDSA")
+    try:
+        raw = base64.b64decode(blob.split(" ")[0], validate=True)
+    except ValueError:
+        return f"{name} (not readable)"
+    digest = base64.b64encode(hashlib.sha256(raw).digest()).decode("ascii").rstrip("=")
+    return f"{name} SHA256:{digest}"
+
+
+def why_no_root(host: Host, said: str) -> str:
+    """What sudo says where it wants a password, forbids it or is not there; empty if nothing."""
+    if not needs_sudo(host) or NO_SUDO.search(said) is None:
+        return ""
+    return f"{host.user or 'the control login'} cannot become root by sudo -n: {said}"
