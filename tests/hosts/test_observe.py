@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpuaas import kept, probes
 from gpuaas import observe as code
 
 from reconciler import shipped
@@ -171,7 +172,7 @@ def test_a_missing_tool_is_unknown(root: Path) -> None:
 
 def test_a_tool_that_hangs_is_unknown(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-ANS-03: the probe runs out of time."""
-    monkeypatch.setattr(code, "MAX_SECONDS", 0.2)
+    monkeypatch.setattr(probes, "MAX_SECONDS", 0.2)
     (root / "usr/bin/nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
     facts = code.observe(str(root))
     assert "gpus" not in facts
@@ -255,7 +256,7 @@ def test_a_listing_that_fails_is_unknown(root: Path, place: str) -> None:
 
 
 def test_a_listing_without_end_is_unknown(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(code, "MAX_PATHS", 3)
+    monkeypatch.setattr(kept, "MAX_PATHS", 3)
     for number in range(4):
         (root / f"home/{number}").mkdir(parents=True)
     assert "paths" not in code.observe(str(root))
@@ -283,7 +284,7 @@ def test_sizes_are_counted_up_to_a_limit(root: Path, monkeypatch: pytest.MonkeyP
         for number in range(count):
             (home / str(number)).write_bytes(b"x" * 100)
         (home / "link").symlink_to("/proc")
-    monkeypatch.setattr(code, "MAX_SIZED", 10)
+    monkeypatch.setattr(kept, "MAX_SIZED", 10)
     facts = code.observe(str(root))
     assert facts["sizes"] == {"/home/a-abcd": 200}
     assert [p["probe"] for p in facts["problems"]] == ["sizes"]

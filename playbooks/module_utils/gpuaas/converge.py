@@ -11,8 +11,8 @@ from typing import Any
 from . import access, provide, release
 from .files import fact_of
 from .items import check_keys
-from .observe import printable
 from .paths import Refusal, Tree
+from .probes import printable
 
 VERBS = {"allocation.provide": provide, "access.sync": access, "allocation.release": release}
 """Each with `KEYS`, the form of its item, and `run`, which makes it so or raises Refusal."""

@@ -8,21 +8,25 @@ import stat
 from contextlib import suppress
 from typing import Optional
 
-from .observe import path_fact
 from .paths import FOLDER, Refusal, Tree, parent_of
+from .probes import owner_suffix, path_fact
+
+Owner = tuple[int, int]
+"""A uid and a gid."""
 
 
-def put_folder(tree: Tree, path: str, mode: str) -> None:
-    """A folder of this mode; what it holds is not ours."""
+def put_folder(tree: Tree, path: str, mode: str, owner: Optional[Owner] = None) -> None:
+    """A folder of this mode, and of this owner or else ours; what it holds is not ours."""
+    owner = owner or (os.geteuid(), os.getegid())
     with parent_of(tree, path, make=True) as place:
         fact = _fact(place)
-        if fact == f"dir {mode}":
+        if fact == f"dir {mode}{owner_suffix(*owner)}":
             return
         if fact is not None and not fact.startswith("dir "):
             raise Refusal("path_unsafe", f"{path} is no folder but {fact}")
         tree.changed = True
         if place is not None and not tree.dry:
-            _make_folder(*place, int(mode, 8))
+            _make_folder(*place, int(mode, 8), owner)
 
 
 def put_file(tree: Tree, path: str, content: str, mode: str) -> None:
@@ -78,11 +82,12 @@ def _fact(place: Optional[tuple[int, str]]) -> Optional[str]:
         return None
 
 
-def _make_folder(parent: int, name: str, mode: int) -> None:
+def _make_folder(parent: int, name: str, mode: int, owner: Owner) -> None:
     with suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=parent)
     folder = os.open(name, FOLDER, dir_fd=parent)
     try:
+        os.fchown(folder, *owner)
         os.fchmod(folder, mode)
         os.fsync(parent)
     finally:
@@ -104,6 +109,7 @@ def _replace(parent: int, name: str, data: bytes, mode: int) -> None:
         with open(os.open(fresh, flags, 0o600, dir_fd=parent), "wb") as file:
             file.write(data)
             file.flush()
+            os.fchown(file.fileno(), os.geteuid(), os.getegid())
             os.fchmod(file.fileno(), stat.S_IMODE(mode))
             os.fsync(file.fileno())
         os.rename(fresh, name, src_dir_fd=parent, dst_dir_fd=parent)

@@ -1,0 +1,139 @@
+"""What the platform keeps on the host: its paths, its descriptors, and how large homes are."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import time
+from functools import partial
+
+from .probes import (
+    MAX_SECONDS,
+    OPEN_FILE,
+    OPEN_FOLDER,
+    ProbeError,
+    Probes,
+    open_below,
+    path_fact,
+    printable,
+)
+
+MAX_PATHS = 20_000
+MAX_DEPTH = 16
+MAX_SIZED = 50_000
+
+OURS = re.compile(r".*gpuaas.*")
+PLACES = (
+    ("etc/gpuaas", MAX_DEPTH, None),
+    ("home", 0, None),
+    ("var/lib/gpuaas/scratch", 0, None),
+    ("var/lib/gpuaas/instances", 1, None),
+    ("usr/local/libexec/gpuaas", 1, None),
+    ("etc/systemd/system", 1, re.compile(r".*gpuaas.*|user-\d*\.slice\.d|user@\d*\.service\.d")),
+    ("etc/systemd/system/multi-user.target.wants", 0, OURS),
+    ("etc/systemd/system/local-fs.target.wants", 0, OURS),
+    ("etc/systemd/logind.conf.d", 0, OURS),
+    ("etc/ssh/sshd_config.d", 0, OURS),
+    ("etc/security/namespace.d", 0, OURS),
+    ("etc/security/limits.d", 0, OURS),
+    ("etc/security", 0, re.compile(r"namespace\.init")),
+    ("etc/dbus-1/system.d", 0, OURS),
+    ("etc/polkit-1/rules.d", 0, OURS),
+    ("etc/sysctl.d", 0, OURS),
+)
+"""Where the platform has paths: a folder, how much deeper, and which names directly in it.
+
+A path outside of these places is never told, so nothing may be expected of it.
+"""
+
+
+def read_paths(probes: Probes) -> dict[str, str]:
+    """Everything below /etc/gpuaas, and what is the platform's in folders that others share."""
+    facts: dict[str, str] = {}
+    for place, depth, ours in PLACES:
+        folder = open_below(probes.root, place)
+        if folder is not None:
+            try:
+                names = [n for n in os.listdir(folder) if ours is None or ours.fullmatch(n)]
+                list_names(folder, names, ("/" + place, depth), facts)
+            finally:
+                os.close(folder)
+    return facts
+
+
+def list_names(
+    folder: int, names: list[str], place: tuple[str, int], facts: dict[str, str]
+) -> None:
+    """Facts of these names in an open folder, and of all below them, as deep as asked."""
+    shown, depth = place
+    for name in sorted(names):
+        path = f"{shown}/{printable(name)}"
+        try:
+            facts[path] = fact = path_fact(folder, name)
+        except FileNotFoundError:
+            continue
+        if len(facts) > MAX_PATHS:
+            raise ProbeError(f"more than {MAX_PATHS} paths")
+        if depth and fact.startswith("dir "):
+            inner = os.open(name, OPEN_FOLDER, dir_fd=folder)
+            try:
+                list_names(inner, os.listdir(inner), (path, depth - 1), facts)
+            finally:
+                os.close(inner)
+
+
+def read_descriptors(probes: Probes) -> dict[str, str]:
+    """Allocation id → state id; a descriptor that cannot be read has none, and so is foreign."""
+    folder = open_below(probes.root, "etc/gpuaas/allocations")
+    if folder is None:
+        return {}
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+        return {printable(name[:-5]): read_state_id(folder, name) for name in names[:MAX_PATHS]}
+    finally:
+        os.close(folder)
+
+
+def read_state_id(folder: int, name: str) -> str:
+    try:
+        with open(os.open(name, OPEN_FILE, dir_fd=folder), "rb") as file:
+            descriptor = json.loads(file.read(1_000_000))
+    except (OSError, ValueError, RecursionError):
+        return ""
+    found = descriptor.get("stateId") if isinstance(descriptor, dict) else None
+    return printable(found) if isinstance(found, str) else ""
+
+
+def read_sizes(probes: Probes) -> dict[str, int]:
+    """Bytes of each home and scratch folder; left out where counting would take too long."""
+    budget = [MAX_SIZED]
+    sizes: dict[str, int] = {}
+    for place in ("home", "var/lib/gpuaas/scratch"):
+        folder = open_below(probes.root, place)
+        if folder is not None:
+            os.close(folder)
+            for entry in sorted(os.scandir(probes.at(place)), key=lambda entry: entry.name):
+                if entry.is_dir(follow_symlinks=False):
+                    size = probes.ask("sizes", partial(size_of, entry.path, budget))
+                    if size is not None:
+                        sizes[f"/{place}/{printable(entry.name)}"] = size
+    return sizes
+
+
+def size_of(folder: str, budget: list[int], _: Probes) -> int:
+    """Bytes of the files below, on this file system; `budget` holds how many more may be seen."""
+    total, todo, device = 0, [folder], os.lstat(folder).st_dev
+    until = time.monotonic() + MAX_SECONDS / 4
+    while todo:
+        for entry in os.scandir(todo.pop()):
+            budget[0] -= 1
+            if budget[0] < 0 or time.monotonic() > until:
+                raise ProbeError(f"{folder}: too many files to count")
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode) and status.st_dev == device:
+                todo.append(entry.path)
+            elif stat.S_ISREG(status.st_mode):
+                total += status.st_size
+    return total

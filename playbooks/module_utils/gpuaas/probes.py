@@ -1,0 +1,158 @@
+"""Probes: how a host is asked about itself, and what becomes of a question it does not answer.
+
+A probe that fails makes its fact unknown and says so; it never makes it empty.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+from typing import Any, Callable, Mapping, Optional, TypeVar
+
+MAX_FILE = 8 * 1024 * 1024
+MAX_TEXT = 1_000_000
+MAX_SECONDS = 20.0
+SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+T = TypeVar("T")
+Facts = dict[str, Any]
+
+
+class ProbeError(Exception):
+    """A probe that did not answer, in words."""
+
+
+class Probes:
+    """Runs probes below one root and keeps what went wrong with them."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.problems: list[dict[str, str]] = []
+
+    @property
+    def whole_host(self) -> bool:
+        """Whether accounts, sessions and processes are this root's own, and ours to see."""
+        return self.root == "/" and os.geteuid() == 0
+
+    def at(self, *parts: str) -> str:
+        return os.path.join(self.root, *parts)
+
+    def text(self, *parts: str) -> str:
+        with open(self.at(*parts), encoding="utf-8", errors="replace") as file:
+            return file.read(MAX_TEXT)
+
+    def note(self, probe: str, message: str) -> None:
+        self.problems.append({"probe": probe, "message": printable(message)[:300]})
+
+    def ask(self, probe: str, read: Callable[[Probes], T]) -> Optional[T]:
+        """The probe's answer, or None and a note."""
+        try:
+            return read(self)
+        except OSError as error:
+            self.note(probe, f"{error.filename}: {error.strerror}")
+        except (ProbeError, ValueError) as error:
+            self.note(probe, str(error))
+        return None
+
+    def words(self, readers: Mapping[str, Callable[[Probes], dict[str, str]]]) -> dict[str, str]:
+        """Named facts `<word> <name>`, from a reader of name → fact for each word.
+
+        Only a word that was listed has the fact `<word> *`; of any other, nothing is absent.
+        """
+        facts: dict[str, str] = {}
+        for word, read in readers.items():
+            found = self.ask(word, read)
+            if found is not None:
+                facts[f"{word} *"] = "listed"
+                facts.update((f"{word} {name}", fact) for name, fact in found.items())
+        return facts
+
+
+def call(program: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """A tool of the host, however it ends; raises ProbeError if it is not there or does not end."""
+    found = shutil.which(program, path=SAFE_PATH)
+    name = os.path.basename(program)
+    if found is None:
+        raise ProbeError(f"{name} is not there")
+    try:
+        return subprocess.run(
+            [found, *arguments],
+            input=given,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=MAX_SECONDS,
+            env={"PATH": SAFE_PATH, "LC_ALL": "C"},
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ProbeError(f"{name} did not answer within {MAX_SECONDS:g} s") from None
+
+
+def lines_of(program: str, *arguments: str, given: str = "") -> list[str]:
+    """What a tool says that succeeds; raises ProbeError with its own words if it does not."""
+    done = call(program, *arguments, given=given)
+    if done.returncode != 0:
+        raise ProbeError(failure(program, done))
+    return done.stdout.splitlines()
+
+
+def failure(program: str, done: subprocess.CompletedProcess[str]) -> str:
+    said = " ".join((done.stdout + " " + done.stderr).split())
+    return f"{os.path.basename(program)} ended with {done.returncode}: {said}"
+
+
+def path_fact(folder: int, name: str) -> str:
+    """`dir 0700`, `file 0644 sha256:…`, `link <target>`; raises FileNotFoundError.
+
+    The owner follows as ` 20000:20001` where it is not whoever looks.
+    """
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    mode = f"{stat.S_IMODE(status.st_mode):04o}"
+    owner = owner_suffix(status.st_uid, status.st_gid)
+    if stat.S_ISDIR(status.st_mode):
+        return f"dir {mode}{owner}"
+    if stat.S_ISLNK(status.st_mode):
+        return f"link {printable(os.readlink(name, dir_fd=folder))}{owner}"
+    if not stat.S_ISREG(status.st_mode):
+        return f"other {mode}{owner}"
+    if status.st_size > MAX_FILE:
+        return f"file {mode} size:{status.st_size}{owner}"
+    with open(os.open(name, OPEN_FILE, dir_fd=folder), "rb") as file:
+        return f"file {mode} sha256:{hashlib.sha256(file.read(MAX_FILE)).hexdigest()}{owner}"
+
+
+def owner_suffix(uid: int, gid: int) -> str:
+    return "" if (uid, gid) == (os.geteuid(), os.getegid()) else f" {uid}:{gid}"
+
+
+def open_below(root: str, place: str) -> Optional[int]:
+    """A folder below the root without following a link; None if it is not there."""
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for part in place.split("/"):
+        try:
+            inner = os.open(part, OPEN_FOLDER, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ProbeError(f"/{place}: {part} is no folder: {error.strerror}") from error
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+def printable(text: str) -> str:
+    """Odd bytes, control characters and backslashes as escapes, so that names are plain text."""
+    text = text.replace("\\", "\\\\")
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )

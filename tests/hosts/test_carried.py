@@ -1,0 +1,77 @@
+"""Host code carried as one script: it runs in a bare Python, as the modules would."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reconciler.hosts.carried import carried
+from tests.hosts.hosting import PLAYBOOKS
+
+CODE = PLAYBOOKS / "module_utils" / "gpuaas"
+
+
+def run(script: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """As a host runs it: isolated, from stdin, in an empty folder."""
+    return subprocess.run(
+        [sys.executable, "-I", "-", *arguments], input=script, capture_output=True, cwd="/"
+    )
+
+
+def package(folder: Path, **modules: str) -> Path:
+    for name, source in modules.items():
+        (folder / f"{name}.py").write_text(source, encoding="utf-8")
+    return folder
+
+
+def test_the_observe_code_answers_from_a_bare_python(tmp_path: Path) -> None:
+    """Nothing of it has to be on the host: neither our folders nor a package are there."""
+    done = run(carried(CODE, "observe"), json.dumps({"root": str(tmp_path)}))
+    assert done.returncode == 0, done.stderr.decode()
+    assert json.loads(done.stdout)["source"] == "host"
+
+
+def test_siblings_come_first_and_once_each(tmp_path: Path) -> None:
+    folder = package(
+        tmp_path,
+        entry="import sys\nfrom .left import L\nfrom .right import R\nprint(L + R, sys.argv[1:])",
+        left="from .below import B\nL = B + 1",
+        right="from .below import (\n    B,\n)\nR = B + 2",
+        below="print('once')\nB = 1",
+        other="raise AssertionError('nobody asked for it')",
+    )
+    done = run(carried(folder, "entry"), "a b", "{}")
+    assert done.stdout.decode().splitlines() == ["once", "5 ['a b', '{}']"]
+
+
+def test_texts_of_any_sort_arrive_as_they_are(tmp_path: Path) -> None:
+    text = "'\"\\ {} %s … \N{GRINNING FACE} \x00 \\n"
+    source = f"print(ascii({text!r}), end='')"
+    done = run(carried(package(tmp_path, entry=source), "entry"))
+    assert done.stdout.decode() == ascii(text)
+
+
+def test_a_traceback_names_module_and_line(tmp_path: Path) -> None:
+    done = run(
+        carried(package(tmp_path, entry="from .deep import go\ngo()", deep="\n\ngo = 1"), "entry")
+    )
+    assert done.returncode == 1
+    assert 'File "entry.py", line 2' in done.stderr.decode()
+
+
+@pytest.mark.parametrize("path", sorted(CODE.glob("*.py")), ids=lambda path: path.stem)
+def test_siblings_are_imported_in_the_one_form_that_is_carried(path: Path) -> None:
+    """`from .name import …` at the top; other forms would be missing on the host."""
+    if path.stem == "converge":
+        return  # which only Ansible carries
+    inner = [
+        node
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert all(node.level == 1 and node.module and node.col_offset == 0 for node in inner)
