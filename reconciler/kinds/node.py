@@ -84,8 +84,6 @@ def unsupported(resource: Resource) -> str:
     spec: NodeSpec = resource.spec
     if spec.isolation is not Isolation.DIRECTORY:
         return f"isolation {spec.isolation}"
-    if spec.address != "local":
-        return "isolation directory with an address other than local"
     if spec.admin.state in (AdminState.EVACUATING, AdminState.LOST):
         return f"admin.state {spec.admin.state}"
     return ""
@@ -98,18 +96,20 @@ def _check_isolation(resource: Resource) -> Iterator[Problem]:
     """Which fields go with which isolation: a table, as (field, is stated, wanted by)."""
     spec: NodeSpec = resource.spec
     directory, vm = spec.isolation is Isolation.DIRECTORY, spec.isolation is Isolation.VM
+    here = spec.address == "local" and directory
     table = (
-        ("identity", spec.identity is not None, not directory, directory),
-        ("root", spec.root != "/", False, not directory),
+        ("identity", spec.identity is not None, not here, here),
+        ("root", spec.root != "/", directory, not directory),
         ("vm", spec.vm is not None, vm, not vm),
         ("fabric", spec.fabric is not None, False, not vm),
     )
+    which = f"isolation {spec.isolation}" + (" on this machine" if here else "")
     for name, stated, required, forbidden in table:
         if stated and forbidden:
-            message = f"{name} has no meaning for isolation {spec.isolation}"
+            message = f"{name} has no meaning for {which}"
             yield finding(resource, ("spec", name), "field_forbidden", message, "take it out")
         if required and not stated:
-            message = f"isolation {spec.isolation} needs {name}"
+            message = f"{which} needs {name}"
             yield finding(resource, ("spec",), "field_missing", message, f"state spec.{name}")
     if spec.address == "local" and not directory:
         message = "this machine itself can only be used with isolation directory"

@@ -131,7 +131,7 @@ class NodeVm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """`identity` is None only for isolation `directory`."""
+    """`identity` is None only for isolation `directory` on this machine."""
 
     address: str
     public_address: str

@@ -15,7 +15,7 @@ from reconciler.model.problem import Problem
 class Host:
     """How a node is reached and what must be true of it before anything is done.
 
-    `root` is absolute; `machine_id` and `host_keys` are empty only for isolation `directory`.
+    `root` is absolute; `machine_id` and `host_keys` are empty only where `address` is `local`.
     """
 
     node: str

@@ -59,7 +59,7 @@ def _files(node: Resource, templates: Mapping[str, str]) -> Mapping[str, _File]:
         f"{MARK}/gpus.csv": _File(text=_cards(spec)),
         f"{MARK}/apps.csv": _File(text=f"{LABEL}\ngpu_uuid, pid, process_name\n", first_only=True),
         "etc/os-release": _File(text=templates["standin/os-release"]),
-        "etc/machine-id": _File(text=_identity(node, "machine") + "\n"),
+        "etc/machine-id": _File(text=_machine_id(node) + "\n"),
         "proc/sys/kernel/random/boot_id": _File(
             text=f"{uuid.UUID(_identity(node, 'boot'))}\n", first_only=True
         ),
@@ -137,6 +137,12 @@ def _cpus_by_numa(spec: NodeSpec) -> dict[int, frozenset[int]]:
         numa: frozenset(cpu for cpu, of in owner.items() if of == numa)
         for numa in set(owner.values())
     }
+
+
+def _machine_id(node: Resource) -> str:
+    """What the spec says of it, where it says anything."""
+    spec: NodeSpec = node.spec
+    return spec.identity.machine_id if spec.identity else _identity(node, "machine")
 
 
 def _identity(node: Resource, what: str) -> str:

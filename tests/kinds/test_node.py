@@ -13,6 +13,9 @@ from reconciler.model.problem import Severity
 from tests.kinds.sample import Fleet
 
 
+PINNED = {"machineId": "0" * 32, "hostKeys": ["ssh-ed25519 AAAA"]}
+
+
 def codes(fleet: Fleet, ref: str = "node/gpu01") -> list[str]:
     return [problem.code for problem in fleet.problems(ref)]
 
@@ -87,10 +90,27 @@ def test_fields_go_with_the_isolation(change: dict[str, Any], code: str) -> None
     assert code in errors(fleet)
 
 
-def test_identity_has_no_meaning_for_a_directory() -> None:
+def test_a_directory_is_known_by_its_identity_wherever_it_is_reached_over_ssh() -> None:
+    """INV-06: this machine needs none and may state none; any other is pinned like a host."""
     fleet = directory()
-    fleet["node/gpu01"]["identity"] = {"machineId": "0" * 32, "hostKeys": ["ssh-ed25519 AAAA"]}
+    node = fleet["node/gpu01"]
+    node["identity"] = PINNED
     assert errors(fleet) == ["field_forbidden"]
+    node.update(address="10.0.0.1", root="/srv/hosts/gpu01")
+    assert errors(fleet) == []
+    del node["identity"]
+    assert errors(fleet) == ["field_missing"]
+
+
+@pytest.mark.parametrize("address", ["local", "10.0.0.1"])
+def test_a_directory_is_never_the_whole_machine(address: str) -> None:
+    fleet = directory()
+    node = fleet["node/gpu01"]
+    del node["root"]
+    node["address"] = address
+    if address != "local":
+        node["identity"] = PINNED
+    assert errors(fleet) == ["field_missing"]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +129,8 @@ def test_a_root_stays_in_its_place(address: str, root: str, is_safe: bool) -> No
     """F-PAR-06: absolute, or below the fleet's folder on this machine; never upwards."""
     fleet = directory()
     fleet["node/gpu01"].update(address=address, root=root)
+    if address != "local":
+        fleet["node/gpu01"]["identity"] = PINNED
     assert errors(fleet) == ([] if is_safe else ["path_unsafe"])
 
 
@@ -329,4 +351,4 @@ def test_what_this_version_cannot_do_yet() -> None:
     fleet["node/gpu01"]["admin"] = {"state": "evacuating", "reason": "x"}
     assert fleet.unsupported("node/gpu01") == "admin.state evacuating"
     fleet["node/gpu01"].update(address="10.0.0.1", root="/srv", admin={})
-    assert "address" in fleet.unsupported("node/gpu01")
+    assert fleet.unsupported("node/gpu01") == ""
