@@ -1,0 +1,102 @@
+"""Preparing: the hosts that this plan makes ready for tenants, before anybody is placed on them.
+
+A host is touched once a human has approved it, and again when what it should show is no longer
+what it was made to show, or no longer what it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from reconciler.kinds.approval import HOST, approved_names
+from reconciler.kinds.contract import Binding, Context
+from reconciler.kinds.registry import KINDS
+from reconciler.model.canonical import digest
+from reconciler.model.capacity import Isolation, Placement, Shape
+from reconciler.model.plan import Step
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
+from reconciler.model.world import Recorded, World
+from reconciler.planner.showing import differing, is_unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation:
+    """One node, what it is made from, and why; `steps` are never empty."""
+
+    resource: Resource
+    recorded: Recorded | None
+    basis: str
+    why: str
+    steps: tuple[Step, ...]
+
+
+def find_preparations(
+    context: Context, reaches: Callable[[Ref], bool]
+) -> Mapping[Ref, Preparation]:
+    """Every node within reach of the plan that is to be prepared, by its ref."""
+    found: dict[Ref, Preparation] = {}
+    for node in context.desired.of("node"):
+        if _may_be_touched(node) and reaches(node.ref):
+            preparation = _preparation(node, context)
+            if preparation is not None:
+                found[node.ref] = preparation
+    return found
+
+
+def unprepared(node: Resource, world: World) -> str:
+    """Why a host is not ready for tenants as far as it was ever prepared; empty if it is."""
+    if node.spec.isolation is not Isolation.ACCOUNT:
+        return ""
+    recorded = world.recorded.get(node.ref)
+    if recorded is None or not recorded.facts:
+        return "never prepared"
+    seen = world.observations.get(node.ref.name)
+    for key, shown, _ in differing(seen.facts if seen else None, recorded.facts):
+        return f"{key} is {shown or 'absent'}"
+    return ""
+
+
+def _may_be_touched(node: Resource) -> bool:
+    return (
+        node.spec.isolation is Isolation.ACCOUNT
+        and node.spec.admin.state not in ("unavailable", "lost")
+        and not KINDS["node"].unsupported(node)
+        and HOST in approved_names(node.spec)
+    )
+
+
+def _preparation(node: Resource, context: Context) -> Preparation | None:
+    recorded = context.world.recorded.get(node.ref)
+    binding = Binding(
+        ref=node.ref,
+        id="",
+        login="",
+        placement=Placement(
+            node=node.ref.name,
+            slots=tuple(slot.name for slot in node.spec.slots),
+            shape=Shape.BAREMETAL,
+        ),
+        resource=node,
+        recorded=recorded,
+    )
+    basis = digest(KINDS["node"].basis(binding, context))
+    why = _reason(node, recorded, basis, context.world)
+    steps = KINDS["node"].steps(binding, context) if why else ()
+    if not steps:
+        return None
+    return Preparation(resource=node, recorded=recorded, basis=basis, why=why, steps=steps)
+
+
+def _reason(node: Resource, recorded: Recorded | None, basis: str, world: World) -> str:
+    """Only what a host was seen to show is a reason to touch it again; silence is none."""
+    if recorded is None or not recorded.facts:
+        return "never prepared"
+    if recorded.basis != basis:
+        return "prepared otherwise than it would be now"
+    seen = world.observations.get(node.ref.name)
+    for key, shown, _ in differing(seen.facts if seen else None, recorded.facts):
+        if not is_unknown(shown):
+            return f"{key} is {shown or 'absent'}"
+    return ""
