@@ -48,7 +48,7 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "sqlite3": ("store",),
     "sqlite_utils": ("store",),
     "ansible_runner": ("hosts",),
-    "subprocess": ("hosts", "specs/library"),
+    "subprocess": ("hosts", "specs/git"),
     "watchdog": ("operations",),
     "click": ("cli",),
     "rich": ("cli",),

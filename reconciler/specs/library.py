@@ -1,4 +1,4 @@
-"""The only reader of files and of git: what there is, what it holds, and which commit it is.
+"""The only reader of files: what there is, what it holds, and which commit it is.
 
 File names are relative to the fleet's folder. What cannot be read is broken, never missing; what
 a link shows from elsewhere is never read, so no message can repeat it.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,14 +20,13 @@ from reconciler.model.desired import Origin, Revision
 from reconciler.model.document import DocumentCache, FileStamp
 from reconciler.model.problem import Problem, ProblemError, Source, refuse
 from reconciler.model.settings import Settings
-from reconciler.specs import history
+from reconciler.specs import git, history
 from reconciler.specs.leftovers import is_leftover
 
 SETTINGS_FILE = "gpuaas.yaml"
 ENDINGS = (".yaml", ".yml")
 SIZE_LIMIT = 64 << 20
 ARGUMENT_LIMIT = 200
-GIT_SECONDS = 60
 UNSETTLED_NS = 2_000_000_000
 """A file written this recently may be written again without its times showing it."""
 
@@ -306,66 +304,23 @@ def _known(settings: Settings, cache: DocumentCache) -> str:
 def origins(settings: Settings, files: Collection[str]) -> Mapping[str, Origin]:
     """The commit that last changed each file; an empty Origin for what no commit has as it is."""
     unknown = dict.fromkeys(files, Origin())
-    if not unknown or _repository(settings) is None:
+    if not unknown or git.repository(settings) is None:
         return unknown
     try:
         tree = _work_tree(settings)
         committed = set(unknown) - tree.changed if tree.commit else set()
         places = sorted(committed) if len(committed) <= ARGUMENT_LIMIT else ["."]
-        return {**unknown, **history.origins(partial(_git, settings), committed, places)}
+        return {**unknown, **history.origins(partial(git.ask, settings), committed, places)}
     except ProblemError:
         return unknown
 
 
 def _work_tree(settings: Settings) -> history.WorkTree:
-    top = _repository(settings)
+    top = git.repository(settings)
     if top is None:
         return history.WorkTree()
     prefix = Path(settings.folder).relative_to(top).as_posix()
     places = (settings.spec_root, SETTINGS_FILE)
-    return history.work_tree(partial(_git, settings), "" if prefix == "." else f"{prefix}/", places)
-
-
-def _repository(settings: Settings) -> Path | None:
-    folder = Path(settings.folder)
-    return next((top for top in (folder, *folder.parents) if (top / ".git").exists()), None)
-
-
-def _git(settings: Settings, *arguments: str, stdin: str = "") -> str:
-    """Ask git: no hooks, no helpers, no locks, no prompt, and none of the caller's GIT_ settings.
-
-    Raises ProblemError `no_commit`: a repository that does not answer is not *no repository*.
-    """
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    try:
-        done = subprocess.run(
-            ["git", "--no-pager", "--literal-pathspecs", *_QUIET, *arguments],
-            cwd=settings.folder,
-            env={**kept, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
-            input=stdin,
-            capture_output=True,
-            encoding="utf-8",
-            errors="surrogateescape",
-            timeout=GIT_SECONDS,
-            check=True,
-        )
-        return done.stdout
-    except FileNotFoundError:
-        reason = "git is not installed"
-    except subprocess.TimeoutExpired:
-        reason = f"git did not answer within {GIT_SECONDS} s"
-    except subprocess.CalledProcessError as error:
-        reason = next(iter(error.stderr.strip().splitlines()), f"git ended with {error.returncode}")
-    raise refuse(
-        "no_commit",
-        f"there is a repository, but its commit is unknown: {reason}",
-        "make `git status` work for this user in this folder",
+    return history.work_tree(
+        partial(git.ask, settings), "" if prefix == "." else f"{prefix}/", places
     )
-
-
-_QUIET = (
-    *("-c", "core.hooksPath=/dev/null"),
-    *("-c", "core.fsmonitor=false"),
-    *("-c", "core.quotePath=false"),
-    *("-c", "log.showSignature=false"),
-)
