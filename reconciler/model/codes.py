@@ -92,6 +92,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "foreign_descriptors": "A host that holds allocations of another state",
         "descriptor_key_missing": "No key to sign the descriptors of hosts with",
         "template_unsound": "A template that cannot be rendered",
+        "gid_taken": "Two projects with one gid",
+        "host_not_prepared": "A host that could not be made ready for tenants",
         "uids_exhausted": "No free id is left in the configured range",
         # applying
         "plan_stale": "The world moved on since this plan was made",

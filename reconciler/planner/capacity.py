@@ -20,6 +20,7 @@ from reconciler.model.moment import parse_moment
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Suspension, World
+from reconciler.planner.preparing import unprepared
 
 DEFAULT_EVIDENCE_MINUTES = 60
 NOWHERE: frozenset[str] = frozenset()
@@ -43,7 +44,8 @@ class Slot:
 class Offer:
     """A node as specs, suspensions and evidence show it; who holds its slots is in `Held`.
 
-    `blocked` is why the node itself is no node yet. `evidence_age` is None without an answer.
+    `blocked` is why the node itself is no node yet, `unprepared` why tenants would not be kept
+    apart on it. `evidence_age` is None without an answer.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Offer:
     slots: tuple[Slot, ...]
     approved: bool
     blocked: str = ""
+    unprepared: str = ""
     drivers: frozenset[str] | None = None
     gpus: Mapping[str, GpuFact] = field(default_factory=dict)
     observation: Observation | None = None
@@ -108,9 +111,16 @@ def project_group(project: str) -> str:
 
 
 def read_offers(
-    desired: Desired, world: World, now: datetime, blocked: Mapping[Ref, str]
+    desired: Desired,
+    world: World,
+    now: datetime,
+    blocked: Mapping[Ref, str],
+    preparing: Collection[Ref] = (),
 ) -> tuple[Offer, ...]:
-    """Every node that git wants, by name; `blocked` says which of them cannot be used yet."""
+    """Every node that git wants, by name; `blocked` says which of them cannot be used yet.
+
+    Nodes that the plan is `preparing` are taken for prepared: nothing reaches them before that.
+    """
     policy = desired.get("policy", "fleet")
     minutes = policy.spec.evidence.max_age_minutes if policy else DEFAULT_EVIDENCE_MINUTES
     limit = timedelta(minutes=minutes)
@@ -131,6 +141,7 @@ def read_offers(
                 slots=tuple(_slots(node, approved, doubles)),
                 approved=HOST in approved,
                 blocked=blocked.get(node.ref, ""),
+                unprepared="" if node.ref in preparing else unprepared(node, world),
                 drivers=_drivers(desired, node.spec.family),
                 gpus={gpu.uuid: gpu for gpu in (facts.gpus if facts else None) or ()},
                 observation=seen,

@@ -19,11 +19,13 @@ from reconciler.model.plan import Action
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
-from reconciler.model.world import Recorded
+from reconciler.model.world import Recorded, World
+from reconciler.planner.accounts import account_of
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import as_recorded
 from reconciler.planner.identity import former_login
 from reconciler.planner.placement import in_order
+from reconciler.planner.preparing import Preparation
 from reconciler.planner.resuming import groups_of
 from reconciler.planner.seating import Seat, Unseated, placement_of
 
@@ -37,22 +39,19 @@ class Pending:
     basis: str
 
 
+@dataclass(frozen=True, kw_only=True)
 class Desk:
-    """`context` knows what will be in force; `changed` are the differences that are carried out."""
+    """`context` knows what will be in force; `changed` are the differences that are carried out.
 
-    def __init__(
-        self,
-        context: Context,
-        refused: Mapping[Ref, Problem],
-        changed: Mapping[Ref, Difference],
-        seats: Mapping[Ref, Seat | Unseated],
-        pending: Mapping[Ref, Pending],
-    ) -> None:
-        self.context = context
-        self.refused = refused
-        self.changed = changed
-        self.seats = seats
-        self.pending = pending
+    `preparations` are the nodes to be made ready first.
+    """
+
+    context: Context
+    refused: Mapping[Ref, Problem]
+    changed: Mapping[Ref, Difference]
+    seats: Mapping[Ref, Seat | Unseated]
+    pending: Mapping[Ref, Pending]
+    preparations: Mapping[Ref, Preparation]
 
     @cached_property
     def groups(self) -> Mapping[Ref, Mapping[str, tuple[Claim, ...]]]:
@@ -97,15 +96,16 @@ def find_pending(context: Context, changed: Mapping[Ref, Difference]) -> Mapping
         moving = difference and difference.action in MOVING and not difference.finishing
         if resource is None or moving:
             continue
-        binding = binding_of(recorded, resource)
+        binding = binding_of(recorded, resource, context.world)
         basis = digest(KINDS[ref.kind].basis(binding, context))
         if basis != recorded.basis:
             found[ref] = Pending(binding=binding, resource=resource, basis=basis)
     return found
 
 
-def binding_of(recorded: Recorded, resource: Resource | None) -> Binding:
+def binding_of(recorded: Recorded, resource: Resource | None, world: World) -> Binding:
     """A recorded allocation in its place; about to leave it without a `resource`."""
+    uid, gid = account_of(recorded.id, recorded.ref.project, world.counters)
     return Binding(
         ref=resource.ref if resource else recorded.ref,
         id=recorded.id,
@@ -115,6 +115,8 @@ def binding_of(recorded: Recorded, resource: Resource | None) -> Binding:
         ),
         resource=resource,
         recorded=recorded,
+        uid=uid,
+        gid=gid,
     )
 
 
@@ -126,11 +128,12 @@ def leaving_bindings(
     living = {one.login for one in world.recorded.values()}
     leaving = []
     if recorded is not None and recorded.id and recorded.id != staying:
-        leaving.append(binding_of(recorded, None))
+        leaving.append(binding_of(recorded, None, world))
     for id, claims in desk.groups.get(ref, {}).items():
         if id != staying and (recorded is None or id != recorded.id):
             known = world.counters.login_of.get(id)
             login = known or former_login(ref.name, id, world.counters.logins, living)
+            uid, gid = account_of(id, ref.project, world.counters)
             leaving.append(
                 Binding(
                     ref=ref,
@@ -139,6 +142,8 @@ def leaving_bindings(
                     placement=placement_of(claims, ()),
                     resource=None,
                     recorded=None,
+                    uid=uid,
+                    gid=gid,
                 )
             )
     return tuple(leaving)

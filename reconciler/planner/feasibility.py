@@ -33,6 +33,7 @@ NODE_RULES: Mapping[str, tuple[Callable[[Offer], str], SlotState]] = MappingProx
         "readiness_stale": (objections.readiness_stale, SlotState.UNKNOWN),
         "readiness_incomplete": (objections.readiness_incomplete, SlotState.UNKNOWN),
         "host_identity_changed": (objections.identity_changed, SlotState.NOT_READY),
+        "node_not_prepared": (objections.node_not_prepared, SlotState.NOT_READY),
         "foreign_descriptors": (objections.foreign_descriptors, SlotState.NOT_READY),
         "unclaimed_descriptors": (objections.unclaimed_descriptors, SlotState.NOT_READY),
         "driver_outside_family": (objections.driver_outside_family, SlotState.NOT_READY),

@@ -25,7 +25,9 @@ from reconciler.planner.admission import risk_of
 from reconciler.planner.desk import Desk, Pending, binding_of, causes_of, leaving_bindings
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import as_recorded
+from reconciler.planner.preparing import Preparation
 from reconciler.planner.seating import WITH_CAPACITY, Seat, Unseated
+from reconciler.planner.showing import differing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,9 @@ def write_lines(differences: tuple[Difference, ...], desk: Desk) -> Iterator[Lin
     for ref, pending in desk.pending.items():
         if ref not in told:
             yield _line_of_causes(pending, desk)
+    for ref, preparation in desk.preparations.items():
+        if ref not in told:
+            yield _prepare(_difference_of(preparation), desk)
 
 
 def _line(difference: Difference, desk: Desk) -> Line:
@@ -58,6 +63,8 @@ def _line(difference: Difference, desk: Desk) -> Line:
     if difference.finishing and ref in desk.pending:
         # Taking away access waits for no cleanup: what a replace left behind comes after.
         return _line_of_causes(desk.pending[ref], desk)
+    if ref in desk.preparations:
+        return _prepare(difference, desk)
     write = WRITERS.get(difference.action, _plain) if ref.kind in WITH_CAPACITY else _plain
     return write(difference, desk)
 
@@ -91,6 +98,24 @@ def _unavailable(ref: Ref, desk: Desk) -> tuple[str, Mapping[str, str]]:
 
 def _plain(difference: Difference, desk: Desk) -> Line:
     return Line(change=_change(difference, desk))
+
+
+def _prepare(difference: Difference, desk: Desk) -> Line:
+    """A host is made ready for tenants, whatever else changes about it."""
+    preparation, world = desk.preparations[difference.ref], desk.context.world
+    change = _with(_change(difference, desk), preparation.steps)
+    facts = why.prepare_facts(preparation.why, difference.ref.name, world)
+    change = replace(change, basis=preparation.basis, facts={**change.facts, **facts})
+    return Line(change=change, steps=preparation.steps)
+
+
+def _difference_of(preparation: Preparation) -> Difference:
+    return Difference(
+        ref=preparation.resource.ref,
+        action=Action.CHANGE,
+        resource=preparation.resource,
+        recorded=preparation.recorded,
+    )
 
 
 def _create(difference: Difference, desk: Desk) -> Line:
@@ -181,6 +206,8 @@ def _taking(difference: Difference, desk: Desk) -> tuple[Seat, Binding]:
         placement=seat.placement,
         resource=difference.resource,
         recorded=None,
+        uid=seat.uid,
+        gid=seat.gid,
     )
     return seat, binding
 
@@ -198,10 +225,7 @@ def _differs(step: Step, recorded: Recorded, world: World) -> bool:
     if recorded.basis:
         return False
     seen = world.observations.get(step.node)
-    paths = seen.facts.paths if seen and seen.facts else None
-    return paths is None or any(
-        paths.get(path, fact) != fact for path, fact in step.expected.items()
-    )
+    return any(differing(seen.facts if seen else None, step.expected))
 
 
 def _with(change: Change, steps: tuple[Step, ...]) -> Change:
@@ -269,7 +293,7 @@ def _in_place(change: Change, recorded: Recorded, desk: Desk) -> Change:
     return replace(
         change,
         summary=" · ".join(filter(None, words)),
-        placement=binding_of(recorded, None).placement,
+        placement=binding_of(recorded, None, context.world).placement,
         allocation_id=recorded.id,
         login=recorded.login,
         gpus=len(recorded.slots),

@@ -122,6 +122,10 @@ def memory_exceeded(offer: Offer) -> str:
     return f"slots and reserve promise {promised} GiB of {seen // MIB_PER_GIB}"
 
 
+def node_not_prepared(offer: Offer) -> str:
+    return offer.unprepared
+
+
 def shared_with_other_tenant(offer: Offer, held: Held, need: Need) -> str:
     if offer.spec.sharing != Sharing.TENANT:
         return ""

@@ -5,13 +5,29 @@ across hosts a wave waits for the longest chain of what it needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
 from reconciler.model.plan import Order, Step, Wave
 from reconciler.model.ref import Ref
 
 ORDERS = tuple(Order)
+PREPARE = "node.prepare"
+"""The verb that readies a host for tenants, and may break its door."""
+
+
+def after_preparing(steps: Collection[Step]) -> Mapping[str, frozenset[str]]:
+    """One host is prepared first and then the others; what is provided on a host waits for its own.
+
+    What takes something away waits for no preparation.
+    """
+    prepares = sorted((step for step in steps if step.verb == PREPARE), key=lambda one: one.node)
+    of_node = {step.node: step.id for step in prepares}
+    waits = {step.id: frozenset({prepares[0].id}) for step in prepares[1:]}
+    for step in steps:
+        if step.verb != PREPARE and step.order is not Order.RETIRE and step.node in of_node:
+            waits[step.id] = frozenset({of_node[step.node]})
+    return waits
 
 
 def in_waves(steps: Iterable[Step], after: Mapping[str, frozenset[str]]) -> tuple[Wave, ...]:

@@ -5,7 +5,7 @@ bytes, and every refusal names its rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Candidate
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.moment import format_moment, parse_moment
-from reconciler.model.plan import Action, Change, Plan, Risk, fingerprint
+from reconciler.model.plan import Action, Change, Plan, Risk, Step, fingerprint
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
@@ -28,12 +28,13 @@ from reconciler.planner.diff import Difference, compare
 from reconciler.planner.effective import in_force
 from reconciler.planner.figures import figures_of
 from reconciler.planner.lines import Line, write_lines
-from reconciler.planner.ordering import in_waves
+from reconciler.planner.ordering import after_preparing, in_waves
 from reconciler.planner.outlook import claim_of
 from reconciler.planner.placement import Placer
+from reconciler.planner.preparing import find_preparations
 from reconciler.planner.rendering import Renderer
 from reconciler.planner.scope import Scope
-from reconciler.planner.seating import Seat, Seating, Unseated, seat_all
+from reconciler.planner.seating import Seating, Unseated, seat_all
 from reconciler.planner.situation import Situation
 
 Origins = Callable[[frozenset[str]], Mapping[str, Origin]]
@@ -68,20 +69,35 @@ def plan(request: PlanRequest) -> Plan:
     situation = Situation(request.desired, request.world, differences, request.hold_above)
     refused = admit(situation)
     origins = _origins(request, frozenset(d.file for d in differences if d.file))
+    effective = _effective(request, everything, differences, refused)
+    context = _context(request, effective, origins)
+    preparations = find_preparations(context, lambda ref: scope.reaches(ref, ()))
     seats = seat_all(
         Seating(
-            desired=_effective(request, everything, differences, refused),
+            desired=effective,
             world=request.world,
             now=request.now,
             refused=refused,
             origins=origins,
             differences=differences,
+            preparing=preparations.keys(),
         )
     )
     unseated = {ref: s.problem for ref, s in seats.items() if isinstance(s, Unseated)}
     refused = {**refused, **unseated}
     desired = _effective(request, everything, differences, refused)
-    desk = _desk(request, _context(request, desired, origins), differences, refused, seats)
+    context = replace(context, desired=desired)
+    changed = {d.ref: d for d in differences if d.ref not in refused}
+    pending = find_pending(context, changed)
+    context = _with_origins(request, context, (one.resource.file for one in pending.values()))
+    desk = Desk(
+        context=context,
+        refused=refused,
+        changed=changed,
+        seats=seats,
+        pending=pending,
+        preparations=preparations,
+    )
     lines = [line for line in write_lines(differences, desk) if _within(line, scope)]
     return _assemble(request, desk, lines)
 
@@ -104,7 +120,8 @@ def explain(
     )
     claims = [claim for claim in world.claims if claim.ref != ref or moves]
     intents = [intent for intent in (made.claims if made else ()) if intent.ref != ref]
-    offers = read_offers(desired, world, now, blocked)
+    preparing = {c.ref for c in (made.changes if made else ()) if c.ref.kind == "node" and c.steps}
+    offers = read_offers(desired, world, now, blocked, preparing)
     return Placer(offers, (*claims, *map(claim_of, intents))).explain(need)
 
 
@@ -152,20 +169,12 @@ def _context(request: PlanRequest, desired: Desired, origins: Mapping[str, Origi
     )
 
 
-def _desk(
-    request: PlanRequest,
-    context: Context,
-    differences: Sequence[Difference],
-    refused: Mapping[Ref, Problem],
-    seats: Mapping[Ref, Seat | Unseated],
-) -> Desk:
-    changed = {d.ref: d for d in differences if d.ref not in refused}
-    pending = find_pending(context, changed)
-    files = frozenset(one.resource.file for one in pending.values()) - context.origins.keys()
-    if files:
-        origins = {**context.origins, **_origins(request, files)}
-        context = replace(context, origins=origins)
-    return Desk(context, refused, changed, seats, pending)
+def _with_origins(request: PlanRequest, context: Context, files: Iterable[str]) -> Context:
+    """The same, knowing also who changed `files` last."""
+    unknown = frozenset(files) - context.origins.keys()
+    if not unknown:
+        return context
+    return replace(context, origins={**context.origins, **_origins(request, unknown)})
 
 
 def _within(line: Line, scope: Scope) -> bool:
@@ -175,7 +184,7 @@ def _within(line: Line, scope: Scope) -> bool:
 def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
     changes = tuple(sorted((line.change for line in lines), key=_rank))
     claims = tuple(sorted((c for line in lines for c in line.claims), key=lambda c: c.id))
-    after = {step: needed for line in lines for step, needed in line.after.items()}
+    steps = [step for line in lines for step in line.steps]
     desired, world = desk.context.desired, request.world
     figures = figures_of(desired, world, request.now, changes, claims)
     touched = sum(change.ref in request.desired.resources for change in changes)
@@ -187,7 +196,7 @@ def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
         made_at=format_moment(request.now),
         changes=changes,
         claims=claims,
-        waves=in_waves((step for line in lines for step in line.steps), after),
+        waves=in_waves(steps, _after(lines, steps)),
         waiting=tuple(desk.positions),
         problems=request.desired.problems,
         figures=replace(figures, unchanged=len(request.desired.resources) - touched),
@@ -195,6 +204,15 @@ def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
         next_moment=_next_moment(desired, world, request.now),
     )
     return replace(made, fingerprint=fingerprint(made))
+
+
+def _after(lines: Sequence[Line], steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
+    """What each step waits for: for its line's sake, and for its host's."""
+    waits = dict(after_preparing(steps))
+    for line in lines:
+        for step, needed in line.after.items():
+            waits[step] = waits.get(step, frozenset()) | needed
+    return waits
 
 
 def _rank(change: Change) -> tuple[int, Ref]:

@@ -27,6 +27,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "readiness_stale": "observed too long ago",
         "readiness_incomplete": "with evidence missing",
         "host_identity_changed": "another machine at its address",
+        "node_not_prepared": "not prepared for tenants",
         "foreign_descriptors": "with allocations of another state",
         "unclaimed_descriptors": "with allocations unknown to the state",
         "driver_outside_family": "driver outside its family",

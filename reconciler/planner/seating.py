@@ -6,7 +6,7 @@ claim at all, not even a part of one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -14,10 +14,11 @@ from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Claim, Need, Placement, Shape, Unavailable
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.plan import Action, ClaimIntent
-from reconciler.model.problem import Problem
+from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
+from reconciler.planner.accounts import Accounts
 from reconciler.planner.capacity import Offer, read_offers
 from reconciler.planner.diff import Difference
 from reconciler.planner.identity import allocation_id, login_for
@@ -35,6 +36,8 @@ class Seat:
     placement: Placement
     id: str
     login: str
+    uid: int = 0
+    gid: int = 0
     claims: tuple[ClaimIntent, ...] = ()
 
 
@@ -49,7 +52,10 @@ class Unseated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seating:
-    """`desired` is what will be in force; `refused` are differences that stay undone."""
+    """`desired` is what will be in force; `refused` are differences that stay undone.
+
+    `preparing` are nodes that this plan makes ready first.
+    """
 
     desired: Desired
     world: World
@@ -57,6 +63,7 @@ class Seating:
     refused: Mapping[Ref, Problem]
     origins: Mapping[str, Origin]
     differences: Sequence[Difference]
+    preparing: Collection[Ref] = ()
 
 
 def seat_all(seating: Seating) -> Mapping[Ref, Seat | Unseated]:
@@ -101,6 +108,7 @@ class _Usher:
         self.groups = groups_of(self.world.claims)
         self.logins = set(self.world.counters.logins)
         self.logins.update(one.login for one in self.world.recorded.values() if one.login)
+        self.accounts = Accounts(seating.desired, self.world.counters)
 
     def seat(self, coming: Mapping[Ref, Difference]) -> Mapping[Ref, Seat | Unseated]:
         seats: dict[Ref, Seat | Unseated] = {}
@@ -147,7 +155,11 @@ class _Usher:
             return None
         self.limits.take(request)
         placement = replace(placement, why=describe(placement))
-        return self._new_seat(request.need, placement)
+        try:
+            return self._new_seat(request.need, placement)
+        except ProblemError as error:
+            # Used up: of logins, uids or gids. The others may have theirs still.
+            return Unseated(problem=replace(error.problems[0], ref=str(request.resource.ref)))
 
     def _held_before(self, request: Request, difference: Difference) -> Seat | None:
         """The claims of an earlier try at the same, if they are what it asks for now."""
@@ -161,10 +173,13 @@ class _Usher:
             login = recorded.login if recorded and known else self.world.counters.login_of.get(id)
             placement = placement_of(claims, self.slots[node.ref.name])
             placement = replace(placement, why="claimed before")
+            uid, gid = self.accounts.of(id, need.project, node.spec.isolation)
             return Seat(
                 placement=placement,
                 id=id,
                 login=login or login_for(need.ref.name, id, self.logins),
+                uid=uid,
+                gid=gid,
             )
         return None
 
@@ -172,6 +187,8 @@ class _Usher:
         count = self.world.counters.incarnations.get(need.ref, 0)
         id = allocation_id(self.world.state_id, need.ref, count + 1)
         login = login_for(need.ref.name, id, self.logins)
+        node = self.seating.desired.resources[Ref("node", "", placement.node)]
+        uid, gid = self.accounts.of(id, need.project, node.spec.isolation)
         self.logins.add(login)
         slots: Sequence[str | None] = (
             (None,) if placement.shape is Shape.BAREMETAL else placement.slots
@@ -187,10 +204,12 @@ class _Usher:
                 tenant=need.tenant,
                 project=need.project,
                 login=login,
+                uid=uid,
+                gid=gid,
             )
             for slot in slots
         )
-        return Seat(placement=placement, id=id, login=login, claims=claims)
+        return Seat(placement=placement, id=id, login=login, uid=uid, gid=gid, claims=claims)
 
     def _explain(
         self,
@@ -235,7 +254,7 @@ def _offers(seating: Seating) -> tuple[Offer, ...]:
     }
     blocked = {ref: seating.refused[ref].message for ref in refused}
     with_refused = replace(desired, resources={**desired.resources, **refused})
-    return read_offers(with_refused, seating.world, seating.now, blocked)
+    return read_offers(with_refused, seating.world, seating.now, blocked, seating.preparing)
 
 
 def _largest(offers: Sequence[Offer]) -> Mapping[str, int]:

@@ -61,6 +61,18 @@ def create_facts(
     }
 
 
+def prepare_facts(reason: str, node: str, world: World) -> Mapping[str, str]:
+    """What making a host ready means for who is on it, and how it is made safe."""
+    living = len({claim.allocation_id for claim in world.claims if claim.node == node})
+    return {
+        "prepare": f"{reason}: sshd, PAM, slices, D-Bus and limits of tenants",
+        "safety": "checked before it lives; kept only if a second connection works, else put back",
+        "hits": f"{_some(living, 'allocation')} there: sessions and work go on"
+        if living
+        else "nobody: no allocation is there; logins other than root and ours lose GPU devices",
+    }
+
+
 def change_facts(resource: Resource, desired: Desired, now: datetime) -> Mapping[str, str]:
     return {"access": _access(resource, desired, now)}
 

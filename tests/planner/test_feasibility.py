@@ -73,6 +73,7 @@ def admin(state: AdminState) -> dict[str, Any]:
 
 
 ONE = need("a")
+IDENTITY = {"machineId": "a" * 32, "hostKeys": ["ssh-ed25519 AAAA"]}
 TWIN = {**slot("gpu01", 1), "gpu": slot("gpu01", 0)["gpu"]}
 CASES: Mapping[str, tuple[Offer, Need]] = {
     "other_node": (the_offer(node("gpu01", 2)), need("a", pin="gpu02")),
@@ -100,9 +101,16 @@ CASES: Mapping[str, tuple[Offer, Need]] = {
                 "gpu01",
                 2,
                 isolation="account",
-                identity={"machineId": "a" * 32, "hostKeys": ["ssh-ed25519 AAAA"]},
+                identity=IDENTITY,
             ),
             facts={"machine_id": "b" * 32},
+        ),
+        need("a", isolation=("account",)),
+    ),
+    "node_not_prepared": (
+        the_offer(
+            node("gpu01", 2, isolation="account", identity=IDENTITY),
+            facts={"machine_id": "a" * 32},
         ),
         need("a", isolation=("account",)),
     ),

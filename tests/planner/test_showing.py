@@ -35,4 +35,6 @@ def test_shown(facts: NodeFacts | None, key: str, fact: str | None) -> None:
 
 
 def test_what_must_not_be_there_is_not_believed_gone_on_silence() -> None:
-    assert [key for key, *_ in differing(FACTS, {"account b": None, "slice b": None})] == ["slice b"]
+    assert [key for key, *_ in differing(FACTS, {"account b": None, "slice b": None})] == [
+        "slice b"
+    ]
