@@ -1,0 +1,124 @@
+"""The image all hosts share: Debian trixie with systemd, sshd, sudo, cron and at.
+
+The packages come from the machine's own package sources and are kept as a tarball by the hash of
+their list; what `image/` and this recipe lay over them is cheap, and kept as a tree by its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tests.lab import place, server
+
+SUITE = "trixie"
+PACKAGES = (
+    *("systemd", "systemd-sysv", "dbus", "libpam-systemd", "polkitd"),
+    *("openssh-server", "sudo", "cron", "at", "python3", "acl", "procps"),
+    *("ca-certificates", "iproute2", "iputils-ping", "kmod", "nftables"),
+)
+
+OVERLAY = Path(__file__).with_name("image")
+UNWANTED = (
+    *("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer"),
+    *("systemd-networkd-wait-online.service", "systemd-firstboot.service", "ldconfig.service"),
+    *("systemd-pstore.service", "getty.target", "getty-static.service"),
+    *("sys-kernel-debug.mount", "sys-kernel-tracing.mount", "dev-hugepages.mount"),
+)
+WANTED = {
+    "systemd-networkd.service": "/usr/lib/systemd/system/systemd-networkd.service",
+    "lab-hostkeys.service": "../lab-hostkeys.service",
+}
+
+
+def image() -> Path:
+    """The tree of the image; the first call of a machine takes about a minute."""
+    base = _digest(SUITE, *PACKAGES)
+    tree = place.folder() / "images" / f"{base}-{_digest(base, *_layers())}"
+    with place.alone("image"):
+        if not tree.exists():
+            unfinished = tree.with_suffix(".new")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+            unpack = ("tar", "--numeric-owner", "--xattrs", "--xattrs-include=*")
+            place.order(*unpack, "-C", unfinished, "-xf", _packages(base))
+            _lay_over(unfinished)
+            unfinished.rename(tree)
+    return tree
+
+
+def _packages(base: str) -> Path:
+    """The tarball of Debian itself."""
+    tarball = place.folder() / "images" / f"{base}.tar"
+    if not tarball.exists():
+        unfinished = tarball.with_suffix(".new.tar")
+        include = f"--include={','.join(PACKAGES)}"
+        place.order("mmdebstrap", "--quiet", "--variant=minbase", include, SUITE, unfinished)
+        unfinished.rename(tarball)
+    return tarball
+
+
+def _lay_over(tree: Path) -> None:
+    for file, text in _files().items():
+        write(tree / file, text, 0o755 if "/bin/" in file else 0o644)
+    for name, target in server.links_of_every_host().items():
+        link(tree / name, target)
+    units = tree / "etc/systemd/system"
+    for unit in UNWANTED:
+        link(units / unit, "/dev/null")
+    for unit, target in WANTED.items():
+        link(units / "multi-user.target.wants" / unit, target)
+    link(units / "default.target", "/usr/lib/systemd/system/multi-user.target")
+    _let_us_in(tree)
+    # No name server is asked, and each host makes an identity of its own when it first starts.
+    for empty in ("etc/resolv.conf", "etc/machine-id"):
+        (tree / empty).write_bytes(b"")
+    for own in ("var/lib/dbus/machine-id", *(tree / "etc/ssh").glob("ssh_host_*")):
+        (tree / own).unlink(missing_ok=True)
+
+
+def _files() -> Mapping[str, str]:
+    files = {
+        path.relative_to(OVERLAY).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(OVERLAY.rglob("*"))
+        if path.is_file()
+    }
+    return {**files, **server.every_host()}
+
+
+def _layers() -> Iterator[str]:
+    """All that decides what lies over the packages."""
+    for pair in (*_files().items(), *server.links_of_every_host().items()):
+        yield from pair
+    yield place.public(place.key())
+    yield Path(__file__).read_text(encoding="utf-8")
+
+
+def _let_us_in(tree: Path) -> None:
+    """The control login, and root for what a test does behind the platform's back."""
+    key = place.public(place.key()) + "\n"
+    place.order("chroot", tree, "useradd", "--create-home", "--shell", "/bin/bash", "gpuaas")
+    for home in ("root", "home/gpuaas"):
+        write(tree / home / ".ssh/authorized_keys", key)
+        (tree / home / ".ssh").chmod(0o700)
+    place.order("chroot", tree, "chown", "-R", "gpuaas:gpuaas", "/home/gpuaas/.ssh")
+    (tree / "etc/sudoers.d/lab-control").chmod(0o440)
+
+
+def write(path: Path, text: str, mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(mode)
+
+
+def link(path: Path, target: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+
+
+def _digest(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:12]

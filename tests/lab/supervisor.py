@@ -1,0 +1,126 @@
+"""The machine a lab host runs in: power, reset button, and a power cord that can be pulled.
+
+A process of its own for each host, in a mount namespace of its own where the cgroups are pure v2
+whatever the machine has. SIGTERM presses the power button, SIGUSR1 pulls the cord, and so does
+the end of the process that borrowed the host. The disk survives both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+REBOOT = 133
+"""What systemd-nspawn ends with when its host wants to start again."""
+
+CGROUPS = Path("/sys/fs/cgroup")
+MOUNT = ("mount", "-t")
+
+
+class Machine:
+    """`order` holds name, disk, image, namespace and bridge, and may name an owner."""
+
+    def __init__(self, order: Mapping[str, str]) -> None:
+        self.order = order
+        self.disk = Path(order["disk"])
+        self.cgroup = CGROUPS / order["cgroup"] / order["name"]
+        self.running: subprocess.Popen[bytes] | None = None
+        self.off = False
+
+    def run(self) -> None:
+        """Until the host is powered off; a reboot starts it again."""
+        self.prepare()
+        signal.signal(signal.SIGTERM, lambda *_: self.press_power_button())
+        signal.signal(signal.SIGUSR1, lambda *_: self.pull_the_cord())
+        if owner := self.order.get("owner"):
+            threading.Thread(target=pull_when_gone, args=(int(owner),), daemon=True).start()
+        code = REBOOT
+        while code == REBOOT and not self.off:
+            self.clear_cgroup()
+            self.running = subprocess.Popen(self.command(), preexec_fn=self.enter_cgroup)
+            code = self.running.wait()
+            print(f"supervisor: the host ended with {code}", flush=True)
+        self.clear_cgroup()
+
+    def prepare(self) -> None:
+        subprocess.run(["umount", "-R", str(CGROUPS)], check=True)
+        subprocess.run([*MOUNT, "cgroup2", "cgroup2", str(CGROUPS)], check=True)
+        layers = f"lowerdir={self.order['image']},upperdir={self.disk}/up,workdir={self.disk}/work"
+        subprocess.run([*MOUNT, "overlay", "-o", layers, "overlay", self.disk / "root"], check=True)
+
+    def command(self) -> list[str]:
+        return [
+            "nsenter",
+            f"--net={self.order['namespace']}",
+            "systemd-nspawn",
+            "--quiet",
+            "--boot",
+            "--keep-unit",
+            "--register=no",
+            f"--directory={self.disk}/root",
+            f"--machine={self.order['name']}",
+            f"--network-bridge={self.order['bridge']}",
+            "--console=pipe",
+            "--link-journal=no",
+            "--resolv-conf=off",
+            "--timezone=off",
+            "--capability=all",
+            "--system-call-filter=@keyring bpf @mount",
+        ]
+
+    def enter_cgroup(self) -> None:
+        (self.cgroup / "cgroup.procs").write_text(str(os.getpid()))
+        # With `yes`, networkd would wait for udev for ever.
+        os.environ["SYSTEMD_NSPAWN_API_VFS_WRITABLE"] = "network"
+        os.environ["SYSTEMD_NSPAWN_UNIFIED_HIERARCHY"] = "1"
+
+    def press_power_button(self) -> None:
+        self.off = True
+        if self.running is not None:
+            self.running.terminate()
+
+    def pull_the_cord(self) -> None:
+        self.off = True
+        self.kill()
+
+    def kill(self) -> None:
+        killer = self.cgroup / "cgroup.kill"
+        if killer.exists():
+            killer.write_text("1")
+
+    def clear_cgroup(self) -> None:
+        """Empty and there; what another life of this host left is killed."""
+        self.kill()
+        folders = sorted(self.cgroup.glob("**/"), key=lambda path: len(path.parts), reverse=True)
+        for folder in folders:
+            for _ in range(50):
+                try:
+                    folder.rmdir()
+                    break
+                except FileNotFoundError:
+                    break
+                except OSError:
+                    time.sleep(0.02)
+        self.cgroup.mkdir(parents=True, exist_ok=True)
+
+
+def pull_when_gone(owner: int) -> None:
+    """A host that was borrowed does not outlive its borrower."""
+    try:
+        watched = os.pidfd_open(owner)
+        select.select([watched], [], [])
+    except ProcessLookupError:
+        pass
+    os.kill(os.getpid(), signal.SIGUSR1)
+
+
+if __name__ == "__main__":
+    Machine(json.loads(sys.argv[1])).run()
