@@ -238,13 +238,21 @@ def read_file(name: str, path: str) -> bytes:
 
 def read_spec(settings: Settings, name: str) -> bytes:
     """A file by the name that problems have for it, never from elsewhere; raises ProblemError."""
+    return read_file(name, spec_path(settings, name))
+
+
+def spec_path(settings: Settings, name: str) -> str:
+    """Where a file lies, links resolved; raises ProblemError for one that leads out of its place.
+
+    The place of a spec is the spec root; that of any other file is its folder.
+    """
     below_root = name.startswith(f"{settings.spec_root.rstrip('/')}/")
     place = settings.spec_root if below_root else os.path.dirname(name)
     root = os.path.realpath(os.path.join(settings.folder, place))
     path = os.path.realpath(os.path.join(settings.folder, name))
     if not path.startswith(f"{root}/"):
         raise refuse("file_outside_tree", f"{name} leads out of its place", "put the file there")
-    return read_file(name, path)
+    return path
 
 
 def _read_all(handle: int, size: int) -> bytes:

@@ -29,6 +29,12 @@ def split_lines(content: bytes) -> list[str]:
     return _BREAK.split(without_mark(content).decode("utf-8", "replace"))
 
 
+def offset_of(text: str, line: int) -> int:
+    """Where a line starts, in characters; lines are counted from 1, as YAML counts them."""
+    ends = [0, *(found.end() for found in _BREAK.finditer(text))]
+    return ends[line - 1]
+
+
 def check_text(file: str, content: bytes) -> Problem | None:
     """Why the content cannot be taken for text that somebody has finished writing."""
     return _check_encoding(file, content) or _check_markers(file, content)

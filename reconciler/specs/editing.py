@@ -1,0 +1,149 @@
+"""Editing: the only writer of specs. A file says afterwards what was asked for and nothing else,
+
+or it is not touched: what would be written is read again by our own loader first. A file is put
+in place whole, with the mode it had, and never through a link that leads out of the spec tree.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from reconciler.model.canonical import canonical
+from reconciler.model.problem import ProblemError, Source, refuse
+from reconciler.model.settings import Settings
+from reconciler.specs.documents import Parsed, read_documents
+from reconciler.specs.emitting import flow
+from reconciler.specs.library import ENDINGS, file_name, read_file, read_spec, spec_path
+from reconciler.specs.splicing import SpliceError, with_entry
+from reconciler.specs.text import offset_of, with_text, without_mark
+
+
+def add_entry(
+    settings: Settings, name: str, document: int, path: Sequence[str], entry: Mapping[str, Any]
+) -> Source:
+    """Put `entry` at the end of the list at `path` of one document of a file; where it is now.
+
+    Raises ProblemError `edit_unsound` where that cannot be done without changing more.
+    """
+    before = read_spec(settings, name)
+    after = entry_added(name, before, document, path, entry)
+    _replace(name, spec_path(settings, name), before, after)
+    located = next(
+        one for one in read_documents(name, after).documents if one.document.index == document
+    )
+    return located.source((*path, len(_at(located.document.value, path)) - 1))
+
+
+def entry_added(
+    name: str, content: bytes, document: int, path: Sequence[str], entry: Mapping[str, Any]
+) -> bytes:
+    """The content of a file with the entry added. Raises ProblemError."""
+    parsed = _read_soundly(name, content)
+    values = {one.document.index: one.document.value for one in parsed.documents}
+    expected = copy.deepcopy(values)
+    _at(expected[document], path).append(entry)
+    line = next(one.document.line for one in parsed.documents if one.document.index == document)
+    text = without_mark(content).decode("utf-8")
+    start = offset_of(text, line)
+    try:
+        text = text[:start] + with_entry(text[start:], path, entry)
+    except SpliceError as error:
+        raise _unsound(name, line, str(error), path, entry) from error
+    mark = content[: len(content) - len(without_mark(content))]
+    found = read_documents(name, mark + text.encode("utf-8"))
+    said = {one.document.index: one.document.value for one in found.documents}
+    if found.problems or canonical(_keyed(said)) != canonical(_keyed(expected)):
+        why = "its anchors or its layout would make more of it than was asked for"
+        raise _unsound(name, line, why, path, entry)
+    return mark + text.encode("utf-8")
+
+
+def create(settings: Settings, path: Path, content: str) -> str:
+    """Write a new spec file; its name. Raises ProblemError; nothing is ever written over."""
+    name = file_name(settings, path)
+    below_root = name.startswith(f"{settings.spec_root.rstrip('/')}/")
+    if not below_root or not name.endswith(ENDINGS):
+        raise refuse(
+            "file_outside_tree",
+            f"{name} would be no spec of this fleet",
+            f"name a .yaml file below {settings.spec_root}/, or send the output elsewhere by `>`",
+        )
+    try:
+        Path(settings.folder, name).parent.mkdir(parents=True, exist_ok=True)
+        with open(spec_path(settings, name), "x", encoding="utf-8") as file:
+            file.write(content)
+    except FileExistsError as error:
+        raise refuse("file_exists", f"{name} is there already", "name another file") from error
+    except OSError as error:
+        raise _unwritable(name, error) from error
+    return name
+
+
+def _read_soundly(name: str, content: bytes) -> Parsed:
+    parsed = read_documents(name, content)
+    if parsed.problems:
+        raise ProblemError(with_text(parsed.problems, content))
+    return parsed
+
+
+def _at(value: Any, path: Sequence[str]) -> list[Any]:
+    """The list at `path`, made where there is none."""
+    for word in path[:-1]:
+        value = value.setdefault(word, {})
+    found: list[Any] = value.setdefault(path[-1], [])
+    return found
+
+
+def _keyed(values: Mapping[int, Any]) -> dict[str, Any]:
+    return {str(index): value for index, value in values.items()}
+
+
+def _unsound(
+    name: str, line: int, why: str, path: Sequence[str], entry: Mapping[str, Any]
+) -> ProblemError:
+    return refuse(
+        "edit_unsound",
+        f"it cannot be edited by a program: {why}",
+        f"add by hand to {'.'.join(path)}: {flow(entry)}",
+        source=Source(file=name, line=line, column=1),
+    )
+
+
+def _replace(name: str, path: str, before: bytes, after: bytes) -> None:
+    """Put the new content in place at once, unless somebody else has written meanwhile."""
+    try:
+        found = os.stat(path)
+        handle, fresh = tempfile.mkstemp(prefix=".", suffix=".gpuaas", dir=os.path.dirname(path))
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(after)
+                file.flush()
+                # Like git, a file may change hands where it lies in a folder that others share.
+                with suppress(PermissionError):
+                    os.fchown(file.fileno(), found.st_uid, found.st_gid)
+                os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode))
+                os.fsync(file.fileno())
+            if read_file(name, path) != before:
+                hint = "run the command again"
+                raise refuse("file_changed", f"{name} was changed by somebody else", hint)
+            os.replace(fresh, path)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(fresh)
+    except OSError as error:
+        raise _unwritable(name, error) from error
+
+
+def _unwritable(name: str, error: OSError) -> ProblemError:
+    return refuse(
+        "file_unreadable",
+        f"{name} cannot be written: {error.strerror}",
+        "make it writable for you; nothing was changed",
+    )
