@@ -95,6 +95,15 @@ CODES: Mapping[str, str] = MappingProxyType(
         "gid_taken": "Two projects with one gid",
         "host_not_prepared": "A host that could not be made ready for tenants",
         "uids_exhausted": "No free id is left in the configured range",
+        # editing specs, enrolling hosts
+        "edit_unsound": "A spec that no program can edit without changing more",
+        "file_changed": "A spec file that somebody else changed meanwhile",
+        "file_exists": "A file that would be written over",
+        "commit_failed": "A file that git did not commit",
+        "host_key_unseen": "A host key that nobody has confirmed",
+        "family_unclear": "No node family, or several, for the cards of a host",
+        "person_unknown": "Nobody in the specs is the person who asks",
+        "already_approved": "Nothing is left to approve",
         # applying
         "plan_stale": "The world moved on since this plan was made",
         "plan_used": "This plan was applied before",
