@@ -61,6 +61,8 @@ class _Fitting:
                 _text(key, where): self.fit(args[1], item, f"{where}.{key[:60]}")
                 for key, item in _of(dict, value, where).items()
             }
+        if shape is bool:
+            return _of(bool, value, where)
         return _text(value, where) if shape is str else _count(value, where)
 
     def _record(self, shape: Any, value: Any, where: str) -> dict[str, Any]:

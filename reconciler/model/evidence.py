@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from reconciler.model.topology import Topology
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuFact:
@@ -39,7 +41,8 @@ class NodeFacts:
     of a word were listed, so that what is not among them is not there. A fact that could not be
     read begins with `unknown`. `leftovers` maps each uid asked about to what is still there of it;
     a uid that is not among them could not be looked through. `stray_keys` maps logins to keys that
-    people have put into files of their own, where they open nothing.
+    people have put into files of their own, where they open nothing. `topology` is told only when
+    a host is discovered.
     """
 
     source: str
@@ -58,6 +61,7 @@ class NodeFacts:
     descriptors: Mapping[str, str] | None = None
     sessions: Mapping[str, int] | None = None
     sizes: Mapping[str, int] | None = None
+    topology: Topology | None = None
     problems: tuple[ProbeProblem, ...] = ()
     probe_version: int = 1
 

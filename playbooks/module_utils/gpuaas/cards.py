@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Optional
 
+from .machine import read_numa
 from .probes import Facts, ProbeError, Probes, call, failure
 
 SMI_FIELDS = "index,uuid,pci.bus_id,name,memory.total,memory.used,driver_version"
@@ -17,7 +18,7 @@ LOST_CARD = re.compile(r"GPU ?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[
 def read_gpus(probes: Probes) -> list[Facts]:
     """Cards by UUID, never by index; a lost card is noted and is not among them."""
     cards = []
-    for line in nvidia_smi(probes, f"--query-gpu={SMI_FIELDS}"):
+    for line in nvidia_smi(probes, f"--query-gpu={SMI_FIELDS}", SMI_FORMAT):
         if UUID.search(line) is None and (LOST_CARD.search(line) or "[" in line):
             probes.note("gpus", f"a card does not answer: {line}")
         else:
@@ -45,7 +46,7 @@ def read_card(probes: Probes, line: str) -> Facts:
         "memoryMiB": number(memory),
         "memoryUsedMiB": number(used),
         "driver": None if driver.startswith("[") else driver,
-        "numa": probes.ask("numa", lambda p: read_numa(p, pci_address(bus))),
+        "numa": probes.ask("numa", lambda p: read_numa(p.hardware, pci_address(bus))),
     }
     return {key: value for key, value in card.items() if value is not None}
 
@@ -53,7 +54,7 @@ def read_card(probes: Probes, line: str) -> Facts:
 def read_processes(probes: Probes, uuids: set[str]) -> dict[str, list[int]]:
     """Compute processes by card; one that cannot be put to a card makes all of them unknown."""
     found: dict[str, list[int]] = {uuid: [] for uuid in uuids}
-    for line in nvidia_smi(probes, "--query-compute-apps=gpu_uuid,pid"):
+    for line in nvidia_smi(probes, "--query-compute-apps=gpu_uuid,pid", SMI_FORMAT):
         uuid, _, pid = (part.strip() for part in line.partition(","))
         if uuid not in found or not pid.isdigit():
             raise ProbeError(f"a process on something that is no known card: {line}")
@@ -61,10 +62,10 @@ def read_processes(probes: Probes, uuids: set[str]) -> dict[str, list[int]]:
     return {uuid: sorted(pids) for uuid, pids in found.items()}
 
 
-def nvidia_smi(probes: Probes, query: str) -> list[str]:
+def nvidia_smi(probes: Probes, *question: str) -> list[str]:
     """The lines of an answer; anything but success is no answer."""
     program = "nvidia-smi" if probes.root == "/" else probes.at("usr/bin/nvidia-smi")
-    done = call(program, query, SMI_FORMAT)
+    done = call(program, *question)
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     if done.returncode != 0 and not any(LOST_CARD.search(line) for line in lines):
         raise ProbeError(failure(program, done))
@@ -84,9 +85,3 @@ def pci_address(text: str) -> str:
 def number(text: str) -> Optional[int]:
     """`[N/A]`, `[Unknown Error]` and the like are unknown."""
     return int(text) if text.isascii() and text.isdigit() else None
-
-
-def read_numa(probes: Probes, address: str) -> Optional[int]:
-    """The kernel's -1 says that it does not know."""
-    node = int(probes.text("sys/bus/pci/devices", address, "numa_node"))
-    return node if node >= 0 else None

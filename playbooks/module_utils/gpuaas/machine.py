@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Optional
 
 from .probes import ProbeError, Probes, printable
 
 NODES = "sys/devices/system/node"
+PCI_DEVICES = "sys/bus/pci/devices"
 
 
 def read_boot_id(probes: Probes) -> str:
@@ -24,12 +26,22 @@ def read_os(probes: Probes) -> str:
     return "-".join(values[key] for key in ("ID", "VERSION_ID") if values.get(key))
 
 
+def numa_nodes(probes: Probes) -> list[int]:
+    names = os.listdir(probes.at(NODES))
+    return sorted(int(name[4:]) for name in names if re.fullmatch(r"node\d+", name))
+
+
+def read_numa(probes: Probes, address: str) -> Optional[int]:
+    """The NUMA node of a PCI device; where the kernel says -1, the only one there is, if so."""
+    node = int(probes.text(PCI_DEVICES, address, "numa_node"))
+    if node >= 0:
+        return node
+    nodes = numa_nodes(probes)
+    return nodes[0] if len(nodes) == 1 else None
+
+
 def read_cpus(probes: Probes) -> str:
-    nodes = [name for name in os.listdir(probes.at(NODES)) if re.fullmatch(r"node\d+", name)]
-    lists = [
-        probes.text(NODES, node, "cpulist").strip()
-        for node in sorted(nodes, key=lambda name: int(name[4:]))
-    ]
+    lists = [probes.text(NODES, f"node{n}", "cpulist").strip() for n in numa_nodes(probes)]
     if not any(lists):
         raise ProbeError("sysfs names no CPU")
     return ",".join(part for part in lists if part)
@@ -51,7 +63,7 @@ def read_nvmes(probes: Probes) -> list[str]:
 
 def read_nics(probes: Probes) -> dict[str, str]:
     """PCI address → name; the RDMA device's name where there is one."""
-    devices = probes.at("sys/bus/pci/devices")
+    devices = probes.at(PCI_DEVICES)
     nics = {}
     for address in sorted(os.listdir(devices)):
         for kind in ("infiniband", "net"):

@@ -12,33 +12,36 @@ from .kept import read_descriptors, read_paths, read_sizes
 from .leftovers import read_leftovers
 from .machine import read_boot_id, read_cpus, read_memory, read_nics, read_nvmes, read_os
 from .platform import read_platform
-from .probes import Facts, Probes
+from .probes import STANDIN, Facts, Probes
 from .tenants import read_sessions, read_stray_keys, read_tenants
+from .topology import read_topology
 
 PROBE_VERSION = 2
 
 
-def observe(root: str, prove: Sequence[int] = ()) -> Facts:
+def observe(root: str, prove: Sequence[int] = (), topology: bool = False) -> Facts:
     """Everything asked of a host, as NodeFacts in JSON; facts that are unknown are left out.
 
-    `prove` names the uids whose leftovers are looked for.
+    `prove` names the uids whose leftovers are looked for; with `topology` it says as well what
+    slots could be made of.
     """
     probes = Probes(root)
-    gpus = probes.ask("gpus", read_gpus)
+    hardware, gpus = probes.hardware, probes.ask("gpus", read_gpus)
     facts = {
         "source": source(probes, gpus),
         "machineId": probes.ask("machineId", lambda p: p.text("etc/machine-id").strip()),
         "bootId": probes.ask("bootId", read_boot_id),
         "os": probes.ask("os", read_os),
-        "cpus": probes.ask("cpus", read_cpus),
-        "memoryMiB": probes.ask("memory", read_memory),
+        "cpus": hardware.ask("cpus", read_cpus),
+        "memoryMiB": hardware.ask("memory", read_memory),
         "gpus": gpus,
-        "nvmes": probes.ask("nvmes", read_nvmes),
-        "nics": probes.ask("nics", read_nics),
+        "nvmes": hardware.ask("nvmes", read_nvmes),
+        "nics": hardware.ask("nics", read_nics),
         "paths": probes.ask("paths", read_paths),
         "descriptors": probes.ask("descriptors", read_descriptors),
         "sizes": probes.ask("sizes", read_sizes),
         **(of_a_whole_host(probes, prove) if probes.whole_host else {}),
+        "topology": read_topology(probes) if topology else None,
         "problems": probes.problems,
         "probeVersion": PROBE_VERSION,
     }
@@ -57,7 +60,7 @@ def of_a_whole_host(probes: Probes, prove: Sequence[int]) -> Facts:
 
 def source(probes: Probes, gpus: Optional[list[Facts]]) -> str:
     """`standin` for a stand-in topology, which must never pass for a real host."""
-    marked = os.path.lexists(probes.at("etc/gpuaas-standin"))
+    marked = os.path.lexists(probes.at(STANDIN))
     drivers = [card.get("driver") or "" for card in gpus or ()]
     return "standin" if marked or any(d.endswith("-standin") for d in drivers) else "host"
 
@@ -69,7 +72,8 @@ def main() -> None:
         sys.exit(f"root folder {root} is not there")
     if not all(isinstance(uid, int) and uid > 0 for uid in prove):
         sys.exit("prove: no uids of tenants")
-    sys.stdout.write(json.dumps(observe(root, prove), separators=(",", ":")) + "\n")
+    answer = observe(root, prove, topology=request.get("topology") is True)
+    sys.stdout.write(json.dumps(answer, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

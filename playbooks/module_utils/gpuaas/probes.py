@@ -15,6 +15,7 @@ from typing import Any, Callable, Mapping, Optional, TypeVar
 MAX_FILE = 8 * 1024 * 1024
 MAX_TEXT = 1_000_000
 MAX_SECONDS = 20.0
+STANDIN = "etc/gpuaas-standin"
 SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -31,14 +32,20 @@ class ProbeError(Exception):
 class Probes:
     """Runs probes below one root and keeps what went wrong with them."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, problems: Optional[list[dict[str, str]]] = None) -> None:
         self.root = root
-        self.problems: list[dict[str, str]] = []
+        self.problems = [] if problems is None else problems
 
     @property
     def whole_host(self) -> bool:
         """Whether accounts, sessions and processes are this root's own, and ours to see."""
         return self.root == "/" and os.geteuid() == 0
+
+    @property
+    def hardware(self) -> Probes:
+        """Where the machine's devices are read: in a test lab, a labelled tree of its own."""
+        tree = self.at(STANDIN, "root")
+        return Probes(tree, self.problems) if os.path.isdir(tree) else self
 
     def at(self, *parts: str) -> str:
         return os.path.join(self.root, *parts)

@@ -1,0 +1,239 @@
+"""slice.topology_discover: what slots could be made of, for people to read and approve.
+
+Devices are named by what stays with them: UUIDs, PCI addresses, by-id names. What each of them
+hangs on tells which are near to one another.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import xml.etree.ElementTree as ET
+from typing import Optional
+
+from .cards import LOST_CARD, nvidia_smi, pci_address
+from .machine import NODES, PCI_DEVICES, numa_nodes, read_nics, read_numa
+from .probes import Facts, ProbeError, Probes, printable
+
+CPUS = "sys/devices/system/cpu"
+NVIDIA, DISPLAY = "0x10de", ("0x0300", "0x0302")
+ON_BUS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+HOST_KEY = re.compile(r"ssh_host_[a-z0-9]+_key\.pub")
+FILLERS = re.compile(
+    r"(0*|none|to be filled by o\.?e\.?m\.?|(not|default|system)\b.*)", re.IGNORECASE
+)
+"""What makers leave in the place of a serial number."""
+
+
+def read_topology(probes: Probes) -> Facts:
+    """The facts of model.topology.Topology; what could not be read is left out, and noted."""
+    hardware = probes.hardware
+    found = {
+        "serial": hardware.ask("serial", read_serial),
+        "kernel": probes.ask("kernel", lambda p: p.text("proc/sys/kernel/osrelease").strip()),
+        "hostKeys": probes.ask("hostKeys", read_host_keys),
+        "numaNodes": hardware.ask("numaNodes", read_numa_nodes),
+        "cards": probes.ask("cards", read_cards),
+        "drives": probes.ask("drives", read_drives),
+        "nics": probes.ask("adapters", read_adapters),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def known(facts: Facts) -> Facts:
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def read_serial(hardware: Probes) -> Optional[str]:
+    """Of the machine; a virtual one, or one whose maker left it out, has none."""
+    try:
+        serial = hardware.text("sys/class/dmi/id/product_serial").strip()
+    except FileNotFoundError:
+        return None
+    return None if FILLERS.fullmatch(serial) else printable(serial)
+
+
+def read_host_keys(probes: Probes) -> list[str]:
+    """Type and key of each public key that sshd has, without its comment."""
+    names = sorted(filter(HOST_KEY.fullmatch, os.listdir(probes.at("etc/ssh"))))
+    lines = [probes.text("etc/ssh", name).split() for name in names]
+    return [printable(" ".join(words[:2])) for words in lines if len(words) >= 2]
+
+
+def read_numa_nodes(hardware: Probes) -> list[Facts]:
+    """Whole cores and memory; raises ProbeError where the threads of a core are not known."""
+    return [
+        {"number": node, "cores": cores_of(hardware, node), "memoryMiB": memory_of(hardware, node)}
+        for node in numa_nodes(hardware)
+    ]
+
+
+def cores_of(hardware: Probes, node: int) -> list[str]:
+    """Each core as its threads, `0,112`, in order of the first one."""
+    cpus = cpu_numbers(hardware.text(NODES, f"node{node}", "cpulist"))
+    cores = {
+        tuple(cpu_numbers(hardware.text(CPUS, f"cpu{cpu}", "topology/thread_siblings_list")))
+        for cpu in cpus
+    }
+    if sorted(cpu for core in cores for cpu in core) != cpus:
+        raise ProbeError(f"NUMA node {node} holds parts of cores")
+    return [",".join(map(str, core)) for core in sorted(cores)]
+
+
+def cpu_numbers(text: str) -> list[int]:
+    """`0-2,8` as numbers; raises ValueError for anything else."""
+    numbers: list[int] = []
+    for part in text.strip().split(",") if text.strip() else ():
+        first, _, last = part.partition("-")
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return sorted(numbers)
+
+
+def memory_of(hardware: Probes, node: int) -> int:
+    text = hardware.text(NODES, f"node{node}", "meminfo")
+    match = re.search(r"MemTotal:\s+(\d+) kB$", text, re.MULTILINE)
+    if match is None:
+        raise ProbeError(f"meminfo of NUMA node {node} has no MemTotal")
+    return int(match.group(1)) // 1024
+
+
+# Cards.
+
+
+def read_cards(probes: Probes) -> list[Facts]:
+    """Every card on the bus, also one that its driver does not answer for."""
+    hardware = probes.hardware
+    told = probes.ask("cards", read_details) or {}
+    cards = []
+    for address in sorted(os.listdir(hardware.at(PCI_DEVICES))):
+        vendor = hardware.text(PCI_DEVICES, address, "vendor").strip()
+        if vendor == NVIDIA and hardware.text(PCI_DEVICES, address, "class")[:6] in DISPLAY:
+            cards.append({**place_of(hardware, address), **told.get(address, {})})
+    return cards
+
+
+def read_details(probes: Probes) -> dict[str, Facts]:
+    """By PCI address, what only the long answer of nvidia-smi tells."""
+    lines = [line for line in nvidia_smi(probes, "-q", "-x") if not LOST_CARD.search(line)]
+    try:
+        log = ET.fromstring("\n".join(lines))
+    except ET.ParseError as error:
+        raise ProbeError(f"nvidia-smi -q -x answers what it should not: {error}") from None
+    return {pci_address(gpu.get("id", "")): details_of(gpu) for gpu in log.iter("gpu")}
+
+
+def details_of(gpu: ET.Element) -> Facts:
+    minor = said(gpu, "minor_number")
+    return known(
+        {
+            "uuid": said(gpu, "uuid"),
+            "serial": said(gpu, "serial"),
+            "mig": said(gpu, "mig_mode/current_mig"),
+            "minor": int(minor) if minor and minor.isdigit() else None,
+        }
+    )
+
+
+def said(gpu: ET.Element, path: str) -> Optional[str]:
+    """The driver's word, `N/A` with it; `[Unknown Error]` and its like are none."""
+    text = gpu.findtext(path, "").strip()
+    return printable(text) if text and not text.startswith("[") else None
+
+
+# What lies beside the cards.
+
+
+def place_of(hardware: Probes, address: str) -> Facts:
+    """Where a device is: the bridges that lead to it, and its NUMA node."""
+    return known(
+        {
+            "pciAddress": address,
+            "pciPath": ON_BUS.findall(os.path.realpath(hardware.at(PCI_DEVICES, address))),
+            "numa": read_numa(hardware, address),
+        }
+    )
+
+
+def read_drives(probes: Probes) -> list[Facts]:
+    """Whole NVMe drives, by the by-id name that says least about their maker."""
+    hardware, by_id = probes.hardware, "dev/disk/by-id"
+    names: dict[str, list[str]] = {}
+    for name in os.listdir(hardware.at(by_id)):
+        if name.startswith("nvme-") and not re.search(r"-part\d+$", name):
+            block = os.path.basename(os.readlink(hardware.at(by_id, name)))
+            names.setdefault(block, []).append(name)
+    return [
+        {"id": printable(min(known_as, key=by_number)), **drive_facts(probes, block)}
+        for block, known_as in sorted(names.items())
+    ]
+
+
+def by_number(name: str) -> tuple[bool, str]:
+    return not name.startswith("nvme-eui."), name
+
+
+def drive_facts(probes: Probes, block: str) -> Facts:
+    hardware, folder = probes.hardware, f"sys/block/{block}"
+    on_bus = ON_BUS.findall(controller_of(hardware, os.path.realpath(hardware.at(folder))))
+    return {
+        **(place_of(hardware, on_bus[-1]) if on_bus else {}),
+        "sizeGiB": int(hardware.text(folder, "size")) * 512 >> 30,
+        "holds": held_by(probes, folder, block),
+    }
+
+
+def controller_of(hardware: Probes, block: str) -> str:
+    """With multipathing a drive hangs below its subsystem, which names its controllers."""
+    subsystem = os.path.dirname(block)
+    if "/nvme-subsystem/" not in block:
+        return block
+    names = [name for name in os.listdir(subsystem) if re.fullmatch(r"nvme\d+", name)]
+    return os.path.realpath(os.path.join(subsystem, names[0])) if len(names) == 1 else ""
+
+
+def held_by(probes: Probes, folder: str, block: str) -> str:
+    """Why a drive is not free, in a few words; empty if nothing speaks against it."""
+    hardware = probes.hardware
+    inside = os.listdir(hardware.at(folder))
+    if any(name.startswith(f"{block}p") for name in inside):
+        return "partitions"
+    if "holders" in inside and (holders := os.listdir(hardware.at(folder, "holders"))):
+        return printable(f"part of {min(holders)}")
+    mounts = [line.split(" ") for line in probes.text("proc/self/mounts").splitlines()]
+    if places := [words[1] for words in mounts if words[0] == f"/dev/{block}"]:
+        return printable(f"mounted at {places[0]}")
+    return file_system_on(hardware, folder)
+
+
+def file_system_on(hardware: Probes, folder: str) -> str:
+    """As udev found it; where it keeps no records, nobody knows of any."""
+    try:
+        records = hardware.text("run/udev/data", "b" + hardware.text(folder, "dev").strip())
+    except FileNotFoundError:
+        return ""
+    match = re.search(r"^E:ID_(?:FS|PART_TABLE)_TYPE=(\S+)$", records, re.MULTILINE)
+    return printable(match.group(1)) if match else ""
+
+
+def read_adapters(probes: Probes) -> list[Facts]:
+    """Network cards; `holds` says what the host itself does with one."""
+    hardware = probes.hardware
+    uplinks = default_routes(probes)
+    adapters = []
+    for address, name in read_nics(hardware).items():
+        device = hardware.at(PCI_DEVICES, address)
+        net = os.path.join(device, "net")
+        ports = sorted(os.listdir(net)) if os.path.isdir(net) else []
+        joined = [p for p in ports if os.path.lexists(os.path.join(net, p, "master"))]
+        rdma = os.path.isdir(os.path.join(device, "infiniband"))
+        held = "part of a bond or bridge" if joined else ""
+        if uplinks & set(ports):
+            held = "the host's way out"
+        adapters.append({**place_of(hardware, address), "name": name, "rdma": rdma, "holds": held})
+    return adapters
+
+
+def default_routes(probes: Probes) -> set[str]:
+    """Interfaces that carry a default route of IPv4."""
+    rows = [line.split() for line in probes.text("proc/net/route").splitlines()[1:]]
+    return {row[0] for row in rows if len(row) > 7 and row[1] == row[7] == "00000000"}
