@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from reconciler.kinds.registry import KINDS
+from reconciler.model.capacity import Isolation
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Risk
 from reconciler.model.problem import Problem
@@ -17,6 +18,7 @@ from reconciler.model.ref import Ref
 from reconciler.planner.conditions import refusal
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import recorded_of
+from reconciler.planner.showing import is_unknown, shown
 from reconciler.planner.situation import Situation
 
 ACTION_RISKS: Mapping[Action, Risk] = MappingProxyType(
@@ -27,6 +29,8 @@ ACTION_RISKS: Mapping[Action, Risk] = MappingProxyType(
     }
 )
 """Every other action is safe."""
+
+CGROUP, CGROUP_V2 = "cgroup fs", "cgroup2"
 
 RISK_LEVELS = (Risk.SAFE, Risk.INTERRUPTS, Risk.DESTROYS)
 
@@ -98,9 +102,38 @@ def _protected(difference: Difference, situation: Situation) -> Refusal | None:
     return Refusal("protected", message, "set protect: false, apply that, and only then remove it")
 
 
+def _unfit_host(difference: Difference, situation: Situation) -> Refusal | None:
+    """A host that was never made ready, and that shows already why it cannot be."""
+    ref, resource, recorded = difference.ref, difference.resource, difference.recorded
+    if ref.kind != "node" or resource is None or (recorded is not None and recorded.facts):
+        return None
+    seen = situation.world.observations.get(ref.name)
+    if seen is None or resource.spec.isolation is not Isolation.ACCOUNT:
+        return None
+    if seen.problem:
+        hint = HOST_HINTS.get(seen.problem, "see what it says: gpuaas node show " + ref.name)
+        return Refusal(seen.problem, seen.message or "no answer", hint)
+    kind = shown(seen.facts, CGROUP)
+    if is_unknown(kind) or kind == CGROUP_V2:
+        return None
+    message = f"/sys/fs/cgroup is {kind or 'not there'}: devices cannot be kept apart without v2"
+    return Refusal("cgroup_v2_required", message, HOST_HINTS["cgroup_v2_required"])
+
+
+HOST_HINTS: Mapping[str, str] = MappingProxyType(
+    {
+        "host_unreachable": "see that it answers to ssh, then: gpuaas apply",
+        "host_identity_changed": "look at its console; a new machine is approved anew",
+        "no_root_on_host": "give the control login its sudo: gpuaas node bootstrap --print",
+        "cgroup_v2_required": "boot it with systemd.unified_cgroup_hierarchy=1",
+    }
+)
+
+
 RULES: tuple[Callable[[Difference, Situation], Refusal | None], ...] = (
     _not_yet_supported,
     _rename_unsound,
+    _unfit_host,
     _field_refused,
     _protected,
 )

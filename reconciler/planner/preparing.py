@@ -37,12 +37,14 @@ def find_preparations(
 ) -> Mapping[Ref, Preparation]:
     """Every node within reach of the plan that is to be prepared, by its ref."""
     found: dict[Ref, Preparation] = {}
-    for node in context.desired.of("node"):
-        if _may_be_touched(node) and reaches(node.ref):
+    for ref, node in context.desired.resources.items():
+        if ref.kind != "node" or _never_touched(node, context.world.recorded.get(ref)):
+            continue
+        if _may_be_touched(node) and reaches(ref):
             preparation = _preparation(node, context)
             if preparation is not None:
-                found[node.ref] = preparation
-    return found
+                found[ref] = preparation
+    return dict(sorted(found.items()))
 
 
 def unprepared(node: Resource, world: World) -> str:
@@ -56,6 +58,14 @@ def unprepared(node: Resource, world: World) -> str:
     for key, shown, _ in differing(seen.facts if seen else None, recorded.facts):
         return f"{key} is {shown or 'absent'}"
     return ""
+
+
+def _never_touched(node: Resource, recorded: Recorded | None) -> bool:
+    """Unchanged since it was recorded without being prepared: then it is not to be, either.
+
+    Asked first, as it looks into no spec: a fleet may have very many such nodes.
+    """
+    return recorded is not None and recorded.digest == node.digest and not recorded.basis
 
 
 def _may_be_touched(node: Resource) -> bool:
@@ -90,13 +100,16 @@ def _preparation(node: Resource, context: Context) -> Preparation | None:
 
 
 def _reason(node: Resource, recorded: Recorded | None, basis: str, world: World) -> str:
-    """Only what a host was seen to show is a reason to touch it again; silence is none."""
+    """Only a host that answers is touched, and again only for what it was seen to show."""
+    seen = world.observations.get(node.ref.name)
+    facts = seen.facts if seen and not seen.problem else None
+    if facts is None:
+        return ""
     if recorded is None or not recorded.facts:
         return "never prepared"
     if recorded.basis != basis:
         return "prepared otherwise than it would be now"
-    seen = world.observations.get(node.ref.name)
-    for key, shown, _ in differing(seen.facts if seen else None, recorded.facts):
+    for key, shown, _ in differing(facts, recorded.facts):
         if not is_unknown(shown):
             return f"{key} is {shown or 'absent'}"
     return ""
