@@ -10,8 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,7 @@ from tests.hosts.hosting import (
     step,
     tree,
 )
+from tests.hosts.sshd import needs_root, sshd
 
 pytestmark = pytest.mark.walk
 
@@ -52,6 +55,9 @@ SIX_KEYS = "".join(
     public_key(f"{name}/{key}") + "\n" for name in ("ana", "ben", "cleo") for key in ("a", "b")
 )
 LONE = "{{ {% raw %} {{"
+LONG_NAME = "n" * 63
+LONG_ADDRESS = "177.0.0.1".zfill(63)
+"""127.0.0.1 as C reads numbers, and as long as a host name may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +74,8 @@ class Life:
     runs: Path
 
 
-def facts_of(root: Path, chosen: RunOptions) -> NodeFacts:
-    (seen,) = observe([host(root)], chosen, at=datetime.now(UTC))
+def facts_of(one: Host, chosen: RunOptions) -> NodeFacts:
+    (seen,) = observe([one], chosen, at=datetime.now(UTC))
     assert seen.facts is not None, seen.message
     return seen.facts
 
@@ -80,30 +86,50 @@ def hostile() -> Iterator[pytest.MonkeyPatch]:
         yield patch
 
 
-@pytest.fixture(scope="module")
-def life(tmp_path_factory: pytest.TempPathFactory, hostile: pytest.MonkeyPatch) -> Life:
+@contextmanager
+def place(how: str, base: Path, root: Path) -> Iterator[Host]:
+    """The folder as a host of this machine, or as one behind sshd with names as long as can be."""
+    if how == "local":
+        yield host(root)
+        return
+    with sshd(base / "sshd") as server:
+        yield server.host(root, LONG_NAME, address=LONG_ADDRESS)
+
+
+@pytest.fixture(scope="module", params=["local", pytest.param("ssh", marks=needs_root)])
+def life(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    hostile: pytest.MonkeyPatch,
+) -> Iterator[Life]:
     """Three runs in a state folder with a long path, in an environment out to spoil them."""
     base = tmp_path_factory.mktemp("life")
-    spoil(base, hostile)
+    with place(request.param, base, base / "root {{ 7 * 7 }} '{%") as one:
+        spoil(base, hostile)
+        yield live(one, base)
+
+
+def live(one: Host, base: Path) -> Life:
     chosen = options(base / ("s" * 90))
-    root, marker = base / "root", base / "marker"
+    root, marker = Path(one.root), base / "marker"
     foreign = root / "etc/gpuaas/ssh/other-b-wxyz"
     foreign.parent.mkdir(parents=True)
     foreign.write_text("theirs, and no end")
     order = f"{{{{ lookup('pipe', 'touch {marker}') }}}}"
     content = json.dumps({"name": order, "lone": LONE, "large": "x" * 800_000})
-    provide = step("allocation.provide", provide_item(content, f"NAME={order}{LONE}\n"))
-    access = step("access.sync", keys_item(f"# {order} {LONE}\n{SIX_KEYS}"))
+    ask = partial(step, node=one.node)
+    provide = ask("allocation.provide", provide_item(content, f"NAME={order}{LONE}\n"))
+    access = ask("access.sync", keys_item(f"# {order} {LONE}\n{SIX_KEYS}"))
     waves = {
         "first": (provide, access),
         "second": (provide, access),
-        "release": (step("access.sync", NO_KEYS), step("allocation.release", RELEASE)),
+        "release": (ask("access.sync", NO_KEYS), ask("allocation.release", RELEASE)),
     }
     receipts, facts, trees, progress = {}, {}, {}, list[HostProgress]()
     for name, steps in waves.items():
-        works = [HostWork(host=host(root), steps=steps)]
+        works = [HostWork(host=one, steps=steps)]
         receipts[name] = run_wave(works, chosen, progress.append, Wish())
-        facts[name] = facts_of(root, chosen)
+        facts[name] = facts_of(one, chosen)
         trees[name] = tree(root)
         if name == "first":
             (root / HOME.lstrip("/") / "work").write_text("the tenant's")
