@@ -48,8 +48,8 @@ def run(request: Mapping[str, Any]) -> int:
     def on_event(event: Mapping[str, Any]) -> bool:
         """False: no event is kept in a file."""
         data = event.get("event_data", {})
-        if text := ANSI.sub("", str(event.get("stdout", ""))).strip():
-            tell(answers, {"event": "log", "text": text[:4000]})
+        if text := words(str(event.get("stdout", "")), data.get("res")):
+            tell(answers, {"event": "log", "text": text})
         if event.get("event") in TOLD:
             told = {key: data.get(key) for key in ("host", "res")}
             tell(answers, {"event": event["event"], **told})
@@ -69,6 +69,17 @@ def run(request: Mapping[str, Any]) -> int:
     )
     tell(answers, {"event": "end", "status": runner.status})
     return 0 if runner.rc in ENDED_BY_ITSELF else 1
+
+
+def words(shown: str, result: Any) -> str:
+    """What Ansible shows of an event; of a result only the reason and the error output.
+
+    Whatever else a host printed may be the very work that it was given.
+    """
+    if isinstance(result, Mapping):
+        told = (str(result.get(key, "")) for key in ("msg", "module_stderr"))
+        shown = "\n".join((shown.partition(" => ")[0], *told))
+    return ANSI.sub("", shown).strip()[:4000]
 
 
 def tell(answers: TextIO, line: Mapping[str, Any]) -> None:
