@@ -303,7 +303,7 @@ def _scarce(topology: Topology) -> list[str]:
             "RDMA adapters": len(_free_nics(node, topology)),
         }
         notes += [
-            f"NUMA node {node.number}: {count} free {what} for {cards} cards, none given out"
+            f"NUMA node {node.number}: {cards} cards, free {what}: {count}; none is given out"
             for what, count in free.items()
             if 0 < count < cards
         ]
