@@ -35,6 +35,16 @@ _LIST = (
         refuses=("a root folder that is not there",),
     ),
     Verb(
+        name="slice.topology_discover",
+        summary="Says as well what slots could be made of; the same question, asked of new hosts.",
+        item={},
+        evidence=(
+            "NodeFacts with its topology: host keys, serial, whole cores and memory by NUMA node,"
+            " every card on the bus, drives and adapters with what they hang on and who uses them"
+        ),
+        refuses=("a root folder that is not there",),
+    ),
+    Verb(
         name="allocation.provide",
         summary="Makes the folders and files of an allocation stand as asked.",
         item={
