@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = "gpuaas"
-_SIBLING = re.compile(r"^from \.(\w+) import ", re.MULTILINE)
+_IMPORT = re.compile(r"^from \.(\w*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 _LOADER = """\
 import sys, types
@@ -46,7 +46,8 @@ def _in_import_order(folder: Path, name: str, seen: list[str]) -> Iterator[tuple
     """`name` and what it imports, each once and after its own imports."""
     seen.append(name)
     source = (folder / f"{name}.py").read_text(encoding="utf-8")
-    for sibling in _SIBLING.findall(source):
-        if sibling not in seen:
-            yield from _in_import_order(folder, sibling, seen)
+    for module, names in _IMPORT.findall(source):
+        for sibling in [module] if module else re.findall(r"\w+", names):
+            if sibling not in seen:
+                yield from _in_import_order(folder, sibling, seen)
     yield name, source

@@ -39,9 +39,9 @@ def test_the_observe_code_answers_from_a_bare_python(tmp_path: Path) -> None:
 def test_siblings_come_first_and_once_each(tmp_path: Path) -> None:
     folder = package(
         tmp_path,
-        entry="import sys\nfrom .left import L\nfrom .right import R\nprint(L + R, sys.argv[1:])",
+        entry="import sys\nfrom . import left, right\nprint(left.L + right.R, sys.argv[1:])",
         left="from .below import B\nL = B + 1",
-        right="from .below import (\n    B,\n)\nR = B + 2",
+        right="from . import (\n    below,\n)\nfrom .below import (\n    B,\n)\nR = B + 2",
         below="print('once')\nB = 1",
         other="raise AssertionError('nobody asked for it')",
     )
@@ -65,13 +65,9 @@ def test_a_traceback_names_module_and_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(CODE.glob("*.py")), ids=lambda path: path.stem)
-def test_siblings_are_imported_in_the_one_form_that_is_carried(path: Path) -> None:
-    """`from .name import …` at the top; other forms would be missing on the host."""
-    if path.stem == "converge":
-        return  # which only Ansible carries
-    inner = [
-        node
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.level
-    ]
-    assert all(node.level == 1 and node.module and node.col_offset == 0 for node in inner)
+def test_siblings_are_imported_in_the_forms_that_are_carried(path: Path) -> None:
+    """`from .name import …` or `from . import name`, at the top and under their own names."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            assert node.level == 1 and node.col_offset == 0
+            assert node.module or not any(alias.asname for alias in node.names)

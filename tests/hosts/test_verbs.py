@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+from pathlib import Path
 
 import pytest
 from gpuaas import converge
@@ -52,8 +53,8 @@ def test_the_configuration_is_strict() -> None:
     assert config["inventory"]["any_unparsed_is_failed"] == "True"
 
 
-def test_the_observe_code_stands_alone() -> None:
-    """One file that a pipe, an SSH connection or a play can carry."""
-    source = (PLAYBOOKS / "module_utils/gpuaas/observe.py").read_text()
-    nodes = list(ast.walk(ast.parse(source, feature_version=(3, 9))))
-    assert not [n for n in nodes if isinstance(n, ast.ImportFrom) and n.level]
+@pytest.mark.parametrize(
+    "path", sorted((PLAYBOOKS / "module_utils/gpuaas").glob("*.py")), ids=lambda path: path.stem
+)
+def test_hosts_need_no_newer_python_than_theirs(path: Path) -> None:
+    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
