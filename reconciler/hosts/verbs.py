@@ -25,6 +25,7 @@ class Verb:
 
 
 ID, LOGIN = "the allocation's id, ten letters", "its login"
+UID = "its uid; 0 where it has no account"
 
 _LIST = (
     Verb(
@@ -45,50 +46,82 @@ _LIST = (
         refuses=("a root folder that is not there",),
     ),
     Verb(
+        name="node.prepare",
+        summary="Makes the walls stand that tenants of a host live behind; sshd and PAM among them.",
+        item={
+            "login": "the login by which the host is worked on; its slice stays open to every device",
+            "undoAfter": "seconds after which the host puts all back unless somebody has kept it",
+            "directories": "list of path and mode",
+            "files": "list of path, mode and content; each replaced whole",
+            "blocks": "list of path, content and place: marked lines at the `start` or `end` of a"
+            " file of the distribution",
+            "openSlice": "content of the file that opens a slice",
+            "units": "names of the units that are enabled",
+        },
+        evidence="path → fact of every folder and file named; blocks, sshd's effective settings and"
+        " the device rules of slices as named facts",
+        refuses=(
+            "a host without systemd, or whose cgroups are not version 2 alone",
+            "an sshd configuration that sshd refuses already: nothing is touched",
+            "a path that is no place of a node",
+            "files that sshd, PAM or the bus could not read: nothing is touched",
+            "to leave half of it: what cannot be taken up is put back, `prepare_rolled_back`",
+        ),
+    ),
+    Verb(
         name="allocation.provide",
-        summary="Makes the folders and files of an allocation stand as asked.",
+        summary="Makes the folders, the files and the confined account of an allocation.",
         item={
             "id": ID,
             "login": LOGIN,
-            "directories": "list of path and mode; what they hold is not touched",
+            "directories": "list of path, mode, uid and gid; what they hold is not touched",
             "files": "list of path, mode and content; each replaced whole",
+            "account": "uid, gid, group, gecos and shmBytes; null where it has no account",
         },
         evidence="path → fact of every folder and file named",
         refuses=(
             "a path that is no place of this allocation",
             "a link or a file where a folder should stand, a folder where a file should",
             "a way that leads through a link",
+            "a login, uid, group or home that is somebody else's: `account_conflict`",
         ),
     ),
     Verb(
         name="access.sync",
-        summary="Makes the key file of a login hold exactly these keys, or makes it gone.",
+        summary="Makes a key file hold exactly these keys, and ends sessions opened with others.",
         item={
             "id": ID,
             "login": LOGIN,
             "files": "list of path, mode and content: the whole key file",
             "absent": "list of paths: the key file, when nobody may log in",
+            "uid": UID,
         },
         evidence="path → fact of the key file",
         refuses=(
             "any path but the login's own key file",
-            "lines that are no plain public key: options, other types, a type unlike its blob",
+            "lines that are no public key: other types, a type unlike its blob",
+            "options but from= and those that take forwarding away",
             "a last line without its end",
+            "a way that others may write to, on which sshd would read nothing: `login_refused`",
         ),
     ),
     Verb(
         name="allocation.release",
-        summary="Removes everything that was made for an allocation, in the order named.",
+        summary="Ends and removes everything that was made for an allocation, its account last.",
         item={
             "id": ID,
             "login": LOGIN,
             "absent": "list of paths, files and folders of this allocation",
+            "uid": UID,
+            "gid": "the gid of its project, likewise; the group goes with its last account",
         },
         evidence="path → fact of every path named, null where nothing is left",
         refuses=(
             "a path that is no place of this allocation",
             "a link or a file where a folder was made, a folder where a file was made",
             "a folder at or below which something is mounted: nothing of it is removed",
+            "an account that is not this allocation's: `account_conflict`",
+            "to go on while a process of its uid keeps coming back: `processes_left`",
         ),
     ),
 )

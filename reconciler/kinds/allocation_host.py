@@ -1,14 +1,21 @@
-"""Allocation on its host: the folders and files it owns there, and the work that makes them so."""
+"""Allocation on its host: the folders and files it owns there, and the work that makes them so.
+
+What it has besides, where a node isolates by accounts, is `allocation_account`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from reconciler.kinds import allocation_account as accounts
 from reconciler.kinds.access import OPEN_ENDED, key_lines
+from reconciler.kinds.allocation_account import Account, Folder
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.canonical import canonical, text_digest
+from reconciler.model.codec import encode
 from reconciler.model.plan import Order, Step, step_id
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
@@ -19,7 +26,7 @@ ENVIRONMENT = "allocation/env.j2"
 KEYS = "allocation/keys.j2"
 
 DESCRIPTOR_VERSION = 1
-FOLDER_MODE, FILE_MODE = "0700", "0644"
+FILE_MODE = "0644"
 
 _PLAIN = re.compile(r"[A-Za-z0-9._:,/-]+")
 """What a shell, systemd and a reader of container env files all take for the same text."""
@@ -32,11 +39,13 @@ def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
     """
     if binding.resource is None:
         return {}
-    values = _values(binding, binding.resource, context)
+    seated = _seat(binding, binding.resource, context)
+    templates = (DESCRIPTOR, ENVIRONMENT, KEYS, *(accounts.TEMPLATES if seated.account else ()))
     return {
-        **{key: value for key, value in values.items() if key not in ("ref", "name")},
+        **{key: value for key, value in seated.values.items() if key not in ("ref", "name")},
+        **({"account": encode(seated.account)} if seated.account else {}),
         "keys": _key_lines(binding.resource, context),
-        "templates": [context.template_digests[name] for name in (DESCRIPTOR, ENVIRONMENT, KEYS)],
+        "templates": [context.template_digests[name] for name in templates],
     }
 
 
@@ -51,55 +60,86 @@ def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
     return _providing(binding, binding.resource, context)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seated:
+    """An allocation in its place. `values` are what the templates are given; labels are no part
+
+    of it, since they are free text of users.
+    """
+
+    binding: Binding
+    resource: Resource
+    values: Mapping[str, Any]
+    account: Account | None
+
+
 def _providing(binding: Binding, resource: Resource, context: Context) -> tuple[Step, ...]:
-    values = _values(binding, resource, context)
-    provided = {
-        _descriptor_path(binding): _descriptor(binding, resource, values, context),
-        _environment_path(binding): _environment(values, context),
-    }
+    seated = _seat(binding, resource, context)
     lines = _key_lines(resource, context)
-    keys = {_keys_path(binding): context.render(KEYS, {**values, "lines": lines})}
-    folders = _folders(binding)
+    keys = {_keys_path(binding): context.render(KEYS, {**seated.values, "lines": lines})}
     return (
-        _step(
-            binding,
-            "allocation.provide",
-            Order.PROVIDE,
-            {
-                "directories": [{"path": path, "mode": FOLDER_MODE} for path in folders],
-                "files": _items(provided),
-            },
-            {**dict.fromkeys(folders, f"dir {FOLDER_MODE}"), **_facts(provided)},
-        ),
+        _provide(seated, context),
         _step(
             binding,
             "access.sync",
             # Where keys lie already some may be taken away, and that waits for nobody's provide.
             Order.PROVIDE if binding.recorded is None else Order.RETIRE,
-            {"files": _items(keys), "absent": []},
+            {"files": _items(keys), "absent": [], "uid": binding.uid},
             _facts(keys),
         ),
     )
 
 
+def _provide(seated: _Seated, context: Context) -> Step:
+    binding, account = seated.binding, seated.account
+    environment = _environment(seated.values, context)
+    # The descriptor goes first: whatever else stands on the host, it says whose it is.
+    files = {
+        _descriptor_path(binding): _descriptor(seated, context),
+        _environment_path(binding): environment,
+    }
+    folders = [Folder(path=path, uid=binding.uid, gid=binding.gid) for path in _homes(binding)]
+    named: Mapping[str, str] = {}
+    if account is not None:
+        files |= accounts.files(account, environment, seated.values, context.render)
+        folders.append(accounts.session_folder(account))
+        named = accounts.facts(account)
+    return _step(
+        binding,
+        "allocation.provide",
+        Order.PROVIDE,
+        {
+            "directories": [encode(folder) for folder in folders],
+            "files": _items(files),
+            "account": accounts.item(account, binding.id) if account else None,
+        },
+        {**{folder.path: folder.fact for folder in folders}, **_facts(files), **named},
+    )
+
+
 def _retiring(binding: Binding) -> tuple[Step, ...]:
     keys = [_keys_path(binding)]
-    rest = [_environment_path(binding), *_folders(binding), _descriptor_path(binding)]
+    rest = [
+        _environment_path(binding),
+        *_homes(binding),
+        *accounts.left_paths(binding),
+        # As long as anything is left, the host says whose it is.
+        _descriptor_path(binding),
+    ]
     return (
         _step(
             binding,
             "access.sync",
             Order.RETIRE,
-            {"files": [], "absent": keys},
+            {"files": [], "absent": keys, "uid": binding.uid},
             dict.fromkeys(keys),
         ),
         _step(
             binding,
             "allocation.release",
             Order.RETIRE,
-            # The descriptor goes last: as long as anything is left, the host says whose it is.
-            {"absent": rest},
-            dict.fromkeys(rest),
+            {"absent": rest, "uid": binding.uid, "gid": binding.gid},
+            dict.fromkeys([*map(_shown, rest), *accounts.left_facts(binding)]),
         ),
     )
 
@@ -123,7 +163,8 @@ def _step(
     )
 
 
-def _folders(binding: Binding) -> tuple[str, str]:
+def _homes(binding: Binding) -> tuple[str, str]:
+    """What is the tenant's own, and dies with the allocation."""
     return f"/home/{binding.login}", f"/var/lib/gpuaas/scratch/{binding.id}"
 
 
@@ -139,33 +180,42 @@ def _keys_path(binding: Binding) -> str:
     return f"/etc/gpuaas/ssh/{binding.login}"
 
 
-def _values(binding: Binding, resource: Resource, context: Context) -> dict[str, Any]:
-    """What the templates are given. Labels are no part of it: they are free text of users."""
-    return {
+def _seat(binding: Binding, resource: Resource, context: Context) -> _Seated:
+    slots = _slots(binding, context)
+    values = {
         "stateId": context.world.state_id,
         "ref": str(resource.ref),
         "id": binding.id,
         "login": binding.login,
+        "uid": binding.uid,
+        "gid": binding.gid,
         "project": resource.ref.project,
         "name": resource.ref.name,
         "owner": resource.spec.owner,
         "sku": resource.spec.sku,
         "node": binding.placement.node,
         "shape": binding.placement.shape.value,
-        "slots": list(_slots(binding, context)),
+        "slots": [
+            {
+                "name": slot["name"],
+                "uuid": slot["gpu"]["uuid"],
+                "pciAddress": slot["gpu"]["pciAddress"],
+            }
+            for slot in slots
+        ],
     }
+    account = accounts.account_of(binding, slots)
+    return _Seated(binding=binding, resource=resource, values=values, account=account)
 
 
-def _descriptor(
-    binding: Binding, resource: Resource, values: Mapping[str, Any], context: Context
-) -> str:
-    recorded = binding.recorded
+def _descriptor(seated: _Seated, context: Context) -> str:
+    resource, recorded = seated.resource, seated.binding.recorded
     if recorded is not None and recorded.digest == resource.digest:
         commit = recorded.commit
     else:
         origin = context.origins.get(resource.file)
         commit = origin.commit if origin else ""
-    signed = {"version": DESCRIPTOR_VERSION, **values, "commit": commit}
+    signed = {"version": DESCRIPTOR_VERSION, **seated.values, "commit": commit}
     return context.render(DESCRIPTOR, {**signed, "hmac": context.sign(canonical(signed))})
 
 
@@ -191,17 +241,17 @@ def _key_lines(resource: Resource, context: Context) -> list[str]:
     return [one.line for one in key_lines(resource, context.desired, context.now)]
 
 
-def _slots(binding: Binding, context: Context) -> Iterator[dict[str, str]]:
-    """Its slots with their devices, in the order of the placement.
+def _slots(binding: Binding, context: Context) -> tuple[Mapping[str, Any], ...]:
+    """Its slots in normal form, in the order of the placement.
 
     A node that may not change under a claim stands in the record as it is; the spec may already
     be past that, or gone.
     """
     ref = Ref("node", "", binding.placement.node)
-    known: dict[str, Any] = {}
+    known: dict[str, Mapping[str, Any]] = {}
     for source in (context.desired.resources.get(ref), context.world.recorded.get(ref)):
         if source is not None:
-            known.update({slot["name"]: slot["gpu"] for slot in source.normal["spec"]["slots"]})
+            known.update({slot["name"]: slot for slot in source.normal["spec"]["slots"]})
     for name in binding.placement.slots:
         if name not in known:
             raise refuse(
@@ -209,7 +259,7 @@ def _slots(binding: Binding, context: Context) -> Iterator[dict[str, str]]:
                 f"{binding.ref} is on {ref.name}/{name}, which neither spec nor state know",
                 f"put the slot back into the spec of node {ref.name}",
             )
-        yield {"name": name, "uuid": known[name]["uuid"], "pciAddress": known[name]["pciAddress"]}
+    return tuple(known[name] for name in binding.placement.slots)
 
 
 def _items(files: Mapping[str, str]) -> list[dict[str, str]]:
@@ -219,4 +269,11 @@ def _items(files: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _facts(files: Mapping[str, str]) -> dict[str, str | None]:
-    return {path: f"file {FILE_MODE} {text_digest(content)}" for path, content in files.items()}
+    return {
+        _shown(path): f"file {FILE_MODE} {text_digest(content)}" for path, content in files.items()
+    }
+
+
+def _shown(path: str) -> str:
+    """As hosts tell it: a backslash, as in names of units, is doubled there."""
+    return path.replace("\\", "\\\\")

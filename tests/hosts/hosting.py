@@ -45,9 +45,14 @@ def step(verb: str, item: Mapping[str, Any], *, node: str = "gpu01", ref: Ref = 
     )
 
 
+def folder(path: str, mode: str = "0700", uid: int = 0, gid: int = 0) -> dict[str, Any]:
+    return {"path": path, "mode": mode, "uid": uid, "gid": gid}
+
+
 def provide_item(descriptor: str = "{}\n", environment: str = "A=1\n") -> dict[str, Any]:
     return {
-        "directories": [{"path": HOME, "mode": "0700"}, {"path": SCRATCH, "mode": "0700"}],
+        "account": None,
+        "directories": [folder(HOME), folder(SCRATCH)],
         "files": [
             {"path": DESCRIPTOR, "mode": "0644", "content": descriptor},
             {"path": ENVIRONMENT, "mode": "0644", "content": environment},
@@ -56,11 +61,15 @@ def provide_item(descriptor: str = "{}\n", environment: str = "A=1\n") -> dict[s
 
 
 def keys_item(content: str) -> dict[str, Any]:
-    return {"files": [{"path": KEYS, "mode": "0644", "content": content}], "absent": []}
+    return {"files": [{"path": KEYS, "mode": "0644", "content": content}], "absent": [], "uid": 0}
 
 
-NO_KEYS: dict[str, Any] = {"files": [], "absent": [KEYS]}
-RELEASE: dict[str, Any] = {"absent": [ENVIRONMENT, HOME, SCRATCH, DESCRIPTOR]}
+NO_KEYS: dict[str, Any] = {"files": [], "absent": [KEYS], "uid": 0}
+RELEASE: dict[str, Any] = {
+    "absent": [ENVIRONMENT, HOME, SCRATCH, DESCRIPTOR],
+    "uid": 0,
+    "gid": 0,
+}
 
 
 def ignore(_: HostProgress) -> None:

@@ -23,12 +23,15 @@ from tests.hosts.hosting import (
     LOGIN,
     NO_KEYS,
     RELEASE,
+    folder,
     keys_item,
     provide_item,
     tree,
 )
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+
+NOTHING = {**provide_item(), "directories": [], "files": []}
 
 
 def work(verb: str, item: dict[str, Any], ref: str = "allocation/vision/train-a") -> dict[str, Any]:
@@ -169,9 +172,9 @@ def test_only_places_of_the_allocation_are_touched(provided: Path, path: str) ->
     """F-PAR-06: the host's own path builder refuses what is no place of this allocation."""
     before = tree(provided)
     items = {
-        "allocation.release": {"absent": [path]},
-        "access.sync": {"files": [], "absent": [path]},
-        "allocation.provide": {"directories": [{"path": path, "mode": "0700"}], "files": []},
+        "allocation.release": {**RELEASE, "absent": [path]},
+        "access.sync": {**NO_KEYS, "absent": [path]},
+        "allocation.provide": {**provide_item(), "directories": [folder(path)]},
     }
     for verb, item in items.items():
         assert one(provided, verb, item)["problem"]["code"] == "path_unsafe", verb
@@ -310,6 +313,7 @@ def test_six_keys_of_three_people_and_files_of_others(provided: Path) -> None:
     assert foreign.read_text() == "ssh-ed25519 BBBB theirs"
 
 
+NARROW = "no-agent-forwarding,no-port-forwarding,no-X11-forwarding"
 SK = "sk-ssh-ed25519@openssh.com AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29tAAAA ana/token\n"
 
 
@@ -321,8 +325,13 @@ SK = "sk-ssh-ed25519@openssh.com AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29tAAAA an
         (public_key("ana/laptop") + "\n", True),
         (SK, True),
         (public_key("ana/laptop"), False),
+        ('from="10.0.0.0/8,::1/128" ' + public_key("ana") + "\n", True),
+        (NARROW + " " + public_key("ana") + "\n", True),
+        (f'from="10.0.0.1/32",{NARROW} ' + public_key("ana") + "\n", True),
         ('command="sh" ' + public_key("ana") + "\n", False),
-        ('from="10.0.0.1" ' + public_key("ana") + "\n", False),
+        (f'{NARROW},command="sh" ' + public_key("ana") + "\n", False),
+        ('from="*" ' + public_key("ana") + "\n", False),
+        ("no-pty " + public_key("ana") + "\n", False),
         ("junk " + public_key("ana") + "\n", False),
         (public_key("a").replace("ssh-ed25519", "ssh-dss") + "\n", False),
         (public_key("a").replace("ssh-ed25519", "ssh-rsa") + "\n", False),
@@ -333,8 +342,11 @@ SK = "sk-ssh-ed25519@openssh.com AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29tAAAA an
         ("# hidden\rssh-ed25519\n", False),
     ],
 )
-def test_a_key_file_holds_plain_keys_alone(tmp_path: Path, content: str, sound: bool) -> None:
-    """F-GRT-01, F-GRT-06, F-GRT-08: options, odd types and unended lines are refused once more."""
+def test_a_key_file_holds_keys_alone(tmp_path: Path, content: str, sound: bool) -> None:
+    """F-GRT-01, F-GRT-06, F-GRT-08: odd types and unended lines are refused once more, and all
+
+    options but those by which a grant can be narrowed.
+    """
     receipt = one(tmp_path, "access.sync", keys_item(content))
     assert receipt["ok"] is sound
     assert sound or receipt["problem"]["code"] == "item_invalid"
@@ -352,7 +364,7 @@ def test_one_failure_is_that_items_alone(tmp_path: Path) -> None:
         tmp_path,
         work("allocation.provide", provide_item()),
         work("access.sync", keys_item("")),
-        work("allocation.provide", {**other, "directories": [], "files": files}, "allocation/v/b"),
+        work("allocation.provide", {**NOTHING, **other, "files": files}, "allocation/v/b"),
     )
     assert [receipt["ok"] for receipt in receipts] == [False, False, True]
     assert "not tried" in receipts[1]["problem"]["message"]
@@ -393,14 +405,16 @@ ODD: list[tuple[Any, str]] = [
     ({**work("shell", {}), "verb": "shell"}, "verb_unknown"),
     (work("allocation.provide", {**provide_item(), "command": "id"}), "item_invalid"),
     (work("allocation.release", {}), "item_invalid"),
-    (work("allocation.release", {"absent": [None]}), "item_invalid"),
-    (work("allocation.release", {"absent": HOME}), "item_invalid"),
+    (work("allocation.release", {**RELEASE, "absent": [None]}), "item_invalid"),
+    (work("allocation.release", {**RELEASE, "absent": HOME}), "item_invalid"),
+    (work("allocation.release", {**RELEASE, "uid": 0.5}), "item_invalid"),
+    (work("allocation.release", {**RELEASE, "uid": 33}), "item_invalid"),
     ({**work("allocation.release", RELEASE), "become": True}, "item_invalid"),
     (work("access.sync", {**keys_item(""), "files": [{"path": KEYS}]}), "item_invalid"),
     (work("access.sync", {**keys_item("x\0")}), "item_invalid"),
     (work("access.sync", {**keys_item("\udcff\n")}), "item_invalid"),
     (
-        work("allocation.provide", {"directories": [{"path": HOME, "mode": "7777"}], "files": []}),
+        work("allocation.provide", {**provide_item(), "directories": [folder(HOME, "7777")]}),
         "item_invalid",
     ),
 ]

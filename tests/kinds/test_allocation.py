@@ -245,9 +245,10 @@ def test_a_create_provides_first_and_then_lets_people_in() -> None:
     assert (provide.verb, provide.order) == ("allocation.provide", Order.PROVIDE)
     assert (sync.verb, sync.order) == ("access.sync", Order.PROVIDE)
     assert provide.item["directories"] == [
-        {"path": HOME, "mode": "0700"},
-        {"path": SCRATCH, "mode": "0700"},
+        {"path": HOME, "mode": "0700", "uid": 0, "gid": 0},
+        {"path": SCRATCH, "mode": "0700", "uid": 0, "gid": 0},
     ]
+    assert provide.item["account"] is None
     assert [file["path"] for file in provide.item["files"]] == [DESCRIPTOR, ENVIRONMENT]
     assert [file["path"] for file in sync.item["files"]] == [KEYS]
     assert {(step.item["id"], step.item["login"], step.node) for step in (provide, sync)} == {

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Optional
 
 from .paths import FOLDER, Refusal, Tree, parent_of
-from .probes import owner_suffix, path_fact
+from .probes import OPEN_FILE, owner_suffix, path_fact
 
 Owner = tuple[int, int]
 """A uid and a gid."""
@@ -17,7 +17,7 @@ Owner = tuple[int, int]
 
 def put_folder(tree: Tree, path: str, mode: str, owner: Optional[Owner] = None) -> None:
     """A folder of this mode, and of this owner or else ours; what it holds is not ours."""
-    owner = owner or (os.geteuid(), os.getegid())
+    owner = owner or _ours()
     with parent_of(tree, path, make=True) as place:
         fact = _fact(place)
         if fact == f"dir {mode}{owner_suffix(*owner)}":
@@ -27,6 +27,42 @@ def put_folder(tree: Tree, path: str, mode: str, owner: Optional[Owner] = None) 
         tree.changed = True
         if place is not None and not tree.dry:
             _make_folder(*place, int(mode, 8), owner)
+
+
+def read_bytes(tree: Tree, path: str) -> Optional[bytes]:
+    """What is in a regular file; None if it is not there."""
+    with parent_of(tree, path, make=False) as place:
+        fact = _fact(place)
+        if place is None or fact is None:
+            return None
+        if not fact.startswith("file "):
+            raise Refusal("path_unsafe", f"{path} is no file but {fact}")
+        with open(os.open(place[1], OPEN_FILE, dir_fd=place[0]), "rb") as file:
+            return file.read()
+
+
+def names_of(tree: Tree, path: str, uid: int) -> list[str]:
+    """What stands directly in a folder and belongs to a uid."""
+    with parent_of(tree, f"{path}/", make=False) as place:
+        if place is None:
+            return []
+        return [
+            name
+            for name in os.listdir(place[0])
+            if os.stat(name, dir_fd=place[0], follow_symlinks=False).st_uid == uid
+        ]
+
+
+def put_bytes(tree: Tree, path: str, data: bytes) -> None:
+    """Other content for a file that others have made: its mode and owner stay."""
+    with parent_of(tree, path, make=False) as place:
+        tree.changed = True
+        if place is not None and not tree.dry:
+            mode, owner = 0o644, _ours()
+            with suppress(FileNotFoundError):
+                status = os.stat(place[1], dir_fd=place[0], follow_symlinks=False)
+                mode, owner = stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid)
+            replace(place, data, mode, owner)
 
 
 def put_file(tree: Tree, path: str, content: str, mode: str) -> None:
@@ -39,7 +75,7 @@ def put_file(tree: Tree, path: str, content: str, mode: str) -> None:
         if fact is not None and not fact.startswith(("file ", "link ")):
             raise Refusal("path_unsafe", f"{path} is no file but {fact}")
         if place is not None and not tree.dry:
-            _replace(*place, data, int(mode, 8))
+            replace(place, data, int(mode, 8), _ours())
         tree.changed = True
 
 
@@ -73,6 +109,10 @@ def fact_of(tree: Tree, path: str) -> Optional[str]:
         return _fact(place)
 
 
+def _ours() -> Owner:
+    return os.geteuid(), os.getegid()
+
+
 def _fact(place: Optional[tuple[int, str]]) -> Optional[str]:
     if place is None:
         return None
@@ -99,8 +139,9 @@ def _fresh(name: str) -> str:
     return f".{name}.gpuaas-new"
 
 
-def _replace(parent: int, name: str, data: bytes, mode: int) -> None:
+def replace(place: tuple[int, str], data: bytes, mode: int, owner: Owner) -> None:
     """On a full disk the old file stays."""
+    parent, name = place
     fresh = _fresh(name)
     with suppress(FileNotFoundError):
         os.unlink(fresh, dir_fd=parent)
@@ -109,7 +150,7 @@ def _replace(parent: int, name: str, data: bytes, mode: int) -> None:
         with open(os.open(fresh, flags, 0o600, dir_fd=parent), "wb") as file:
             file.write(data)
             file.flush()
-            os.fchown(file.fileno(), os.geteuid(), os.getegid())
+            os.fchown(file.fileno(), *owner)
             os.fchmod(file.fileno(), stat.S_IMODE(mode))
             os.fsync(file.fileno())
         os.rename(fresh, name, src_dir_fd=parent, dst_dir_fd=parent)

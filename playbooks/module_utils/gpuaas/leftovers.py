@@ -1,14 +1,144 @@
-"""Leftovers: what of a uid is still on the host after its allocation is gone."""
+"""Leftovers: what of a uid is still on the host after its allocation is gone.
+
+Everything is looked through, or the uid is left out of the answer: half a look proves nothing.
+"""
 
 from __future__ import annotations
 
-from typing import Iterable
+import os
+import time
+from contextlib import suppress
+from functools import partial
+from typing import Iterable, Iterator
 
-from .probes import Probes
+from .ipc import system_v
+from .mounts import Mount, mounts
+from .probes import ProbeError, Probes, printable
+from .processes import running
+from .sessions import told_sessions
+
+MAX_WALK_SECONDS = 45.0
+MAX_NAMED = 50
+
+LOCAL_WITHOUT_DISK = frozenset(
+    {"tmpfs", "ramfs", "overlay", "zfs", "devtmpfs", "hugetlbfs", "mqueue"}
+)
+NEVER_WRITTEN = frozenset({"squashfs", "erofs", "iso9660", "cramfs"})
+SPOOLS = {"/var/spool/cron/crontabs/": "crontab", "/var/spool/cron/at": "at job"}
+SOCKETS = ("tcp", "tcp6", "udp", "udp6")
 
 
 def read_leftovers(probes: Probes, uids: Iterable[int]) -> dict[str, list[str]]:
     """uid → what is left of it; a uid that could not be checked in full is left out."""
-    for uid in uids:
-        probes.note("leftovers", f"uid {uid} is not looked for")
-    return {}
+    asked = sorted(set(uids))
+    if not asked:
+        return {}
+    files = probes.ask("leftovers", lambda p: files_of(p, asked))
+    found: dict[str, list[str]] = {}
+    for uid in asked:
+        live = probes.ask("leftovers", partial(living, uid))
+        if live is not None and files is not None:
+            found[str(uid)] = shortened([*live, *files[uid]])
+    return found
+
+
+def living(uid: int, probes: Probes) -> list[str]:
+    """What runs, is logged in, or is held by the kernel. Raises where any of it cannot be told."""
+    return [*ran_by(probes, uid), *held_for(probes, uid)]
+
+
+def ran_by(probes: Probes, uid: int) -> Iterator[str]:
+    for pid, name in sorted(running(probes.root, uid).items()):
+        yield f"process {pid} {name}"
+    for session, told in told_sessions(probes.root):
+        if told.get("UID") == str(uid):
+            yield f"session {printable(session)}"
+
+
+def held_for(probes: Probes, uid: int) -> Iterator[str]:
+    for kind, id, _ in system_v(probes.root, uid):
+        yield f"{kind} {id}"
+    for protocol in SOCKETS:
+        with suppress(FileNotFoundError):
+            for line in probes.text("proc/net", protocol).splitlines()[1:]:
+                fields = line.split()
+                if fields[7] == str(uid):
+                    yield f"socket {protocol} {fields[1]}"
+    for mount in mounts():
+        if f"user_id={uid}" in mount.options:
+            yield f"mount {printable(mount.point)}"
+
+
+def files_of(probes: Probes, uids: list[int]) -> dict[int, list[str]]:
+    """Files by uid on every local file system, each entered at its own place, never across."""
+    if os.path.isdir(probes.at("proc/sys/fs/mqueue")) and not any(
+        mount.kind == "mqueue" for mount in mounts()
+    ):
+        raise ProbeError("message queues cannot be listed: no mqueue is mounted")
+    found: dict[int, list[str]] = {uid: [] for uid in uids}
+    until = time.monotonic() + MAX_WALK_SECONDS
+    points = {mount.point for mount in mounts()}
+    for mount in places(probes):
+        walk(mount, points, found, until)
+    return found
+
+
+def places(probes: Probes) -> Iterator[Mount]:
+    """Local mounts; of a file system that is mounted twice, not what is seen at the first."""
+    with open(probes.at("proc/filesystems")) as table:
+        lines = [line.split() for line in table]
+    pseudo = {fields[1] for fields in lines if fields[0] == "nodev"} - LOCAL_WITHOUT_DISK
+    seen: list[Mount] = []
+    visible = {mount.point: mount for mount in mounts()}
+    for mount in sorted(visible.values(), key=lambda mount: (len(mount.root), mount.point)):
+        if mount.kind in pseudo | NEVER_WRITTEN or mount.kind.startswith("fuse."):
+            continue
+        if not any(shows(other, mount, visible) for other in seen):
+            seen.append(mount)
+            yield mount
+
+
+def shows(other: Mount, mount: Mount, visible: dict[str, Mount]) -> bool:
+    """Whether all of `mount` is seen at `other` too, with nothing mounted over it there."""
+    if other.device != mount.device or not below(mount.root, other.root):
+        return False
+    place = join(other.point, mount.root[len(other.root.rstrip("/")) :])
+    covers = [point for point in visible if point != other.point and below(point, other.point)]
+    return not any(below(place, point) or below(point, place) for point in covers)
+
+
+def below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def join(point: str, rest: str) -> str:
+    return (point.rstrip("/") + rest).rstrip("/") or "/"
+
+
+def walk(mount: Mount, points: set[str], found: dict[int, list[str]], until: float) -> None:
+    """Raises ProbeError when time is up: what was not looked at is not clean."""
+    todo = [mount.point]
+    while todo:
+        folder = todo.pop()
+        if time.monotonic() > until:
+            raise ProbeError(f"{mount.point}: more files than can be looked at in time")
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    uid = entry.stat(follow_symlinks=False).st_uid
+                    if uid in found:
+                        found[uid].append(named(mount, entry.path))
+                    if entry.is_dir(follow_symlinks=False) and entry.path not in points:
+                        todo.append(entry.path)
+
+
+def named(mount: Mount, path: str) -> str:
+    if mount.kind == "mqueue":
+        return f"mqueue {printable(path[len(mount.point) :])}"
+    word = next((word for place, word in SPOOLS.items() if path.startswith(place)), "file")
+    return f"{word} {printable(path)}"
+
+
+def shortened(found: list[str]) -> list[str]:
+    more = len(found) - MAX_NAMED
+    return found if more <= 0 else [*found[:MAX_NAMED], f"and {more} more"]

@@ -12,6 +12,10 @@ from typing import Iterator, Optional
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 ALLOCATION_ID = re.compile(r"[a-z2-7]{10}")
+UIDS = range(1000, 60000)
+"""Those a tenant may have: below are services, above systemd's own and subordinate ids."""
+
+UNITS, INSTANCES = "/etc/systemd/system", "/var/lib/gpuaas/instances"
 LOGIN = re.compile(r"[a-z][a-z0-9-]{0,26}-[a-z2-7]{4}")
 
 
@@ -32,21 +36,55 @@ class Tree:
         self.dry = dry
         self.changed = False
 
+    @property
+    def whole_host(self) -> bool:
+        """Whether the host's own systemd, accounts and processes are those of this root."""
+        return os.path.samestat(os.fstat(self.root), os.stat("/"))
+
+    @property
+    def path(self) -> str:
+        return os.readlink(f"/proc/self/fd/{self.root}")
+
 
 class Places:
-    """The only paths that belong to an allocation, by the verb that keeps them."""
+    """The only paths that belong to an allocation, by the verb that keeps them.
 
-    def __init__(self, allocation: str, login: str) -> None:
+    `uid` is 0 where it has no account.
+    """
+
+    def __init__(self, allocation: str, login: str, uid: int = 0) -> None:
         if not ALLOCATION_ID.fullmatch(allocation):
             raise Refusal("item_invalid", f"no allocation id: {allocation!r}")
         if not LOGIN.fullmatch(login):
             raise Refusal("item_invalid", f"no login: {login!r}")
-        self.folders = (f"/home/{login}", f"/var/lib/gpuaas/scratch/{allocation}")
-        self.files = (
+        self.folders: tuple[str, ...] = (f"/home/{login}", f"/var/lib/gpuaas/scratch/{allocation}")
+        self.files: tuple[str, ...] = (
             f"/etc/gpuaas/allocations/{allocation}.json",
             f"/etc/gpuaas/runtime/allocations/{allocation}.env",
         )
         self.keys = (f"/etc/gpuaas/ssh/{login}",)
+        if uid:
+            self._add_account(login, uid)
+
+    def _add_account(self, login: str, uid: int) -> None:
+        if uid not in UIDS:
+            raise Refusal("item_invalid", f"no uid of a tenant: {uid}")
+        instances = [
+            f"{INSTANCES}/{place}/{login}" for place in ("shm", "tmp", "var-tmp", "session")
+        ]
+        units = [f"{UNITS}/user-{uid}.slice.d", f"{UNITS}/user@{uid}.service.d"]
+        self.folders += (*instances, *units, f"/run/systemd/system/user-{uid}.slice.d")
+        self.files += (
+            *(f"{unit}/60-gpuaas.conf" for unit in units),
+            f"{UNITS}/{mount_unit(login)}",
+            f"/etc/gpuaas/devices/{uid}.json",
+            f"{INSTANCES}/session/{login}/env",
+        )
+
+
+def mount_unit(login: str) -> str:
+    """The unit that mounts what the login sees as /dev/shm; systemd writes a dash as `\\x2d`."""
+    return "var-lib-gpuaas-instances-shm-{}.mount".format(login.replace("-", "\\x2d"))
 
 
 def owned(path: str, places: tuple[str, ...]) -> str:

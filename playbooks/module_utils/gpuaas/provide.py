@@ -1,19 +1,42 @@
-"""allocation.provide: the folders and files of an allocation stand as asked."""
+"""allocation.provide: the folders and files of an allocation stand as asked, and its account.
+
+The account comes last: from its first moment on it is confined.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from . import account, denied
 from .files import put_file, put_folder
-from .items import FILE, FOLDER
+from .home import put_home
+from .items import FILE, FOLDER, Maybe
 from .paths import Places, Tree, owned
+from .slices import confine
 
-KEYS = {"id": str, "login": str, "directories": [FOLDER], "files": [FILE]}
+KEYS = {
+    "id": str,
+    "login": str,
+    "directories": [{**FOLDER, "uid": int, "gid": int}],
+    "files": [FILE],
+    "account": Maybe(account.KEYS),
+}
 
 
 def run(tree: Tree, item: dict[str, Any]) -> None:
-    places = Places(item["id"], item["login"])
-    for folder in item["directories"]:
-        put_folder(tree, owned(folder["path"], places.folders), folder["mode"])
+    wanted = account.wanted_of(item) if item["account"] else None
+    places = Places(item["id"], item["login"], wanted.uid if wanted else 0)
+    if wanted:
+        account.check_free(tree, wanted)
     for file in item["files"]:
         put_file(tree, owned(file["path"], places.files), file["content"], file["mode"])
+    for folder in item["directories"]:
+        path, owner = owned(folder["path"], places.folders), (folder["uid"], folder["gid"])
+        if wanted and path == wanted.home:
+            put_home(tree, path, folder["mode"], owner)
+        else:
+            put_folder(tree, path, folder["mode"], owner if folder["uid"] else None)
+    if wanted:
+        denied.deny(tree, wanted.login)
+        confine(tree, wanted.login, wanted.uid, item["account"]["shmBytes"])
+        account.put_account(tree, wanted)

@@ -1,94 +1,76 @@
 """allocation.release: everything that was made for an allocation is gone, and nothing else is.
 
-Never through a link, never across or over a mount; what cannot be removed is said and stays.
+What runs ends first, then what lies about goes, and last the word whose it was. Files of its uid
+outside of its places are for the proof to find, never for us to remove.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import stat
 from typing import Any
 
-from .files import fact_of, remove_file
-from .paths import FOLDER, Places, Refusal, Tree, owned, parent_of
+from . import denied, ipc
+from .account import remove_account
+from .files import names_of, remove_file
+from .paths import Places, Tree, owned
+from .probes import call
+from .processes import end_all
+from .programs import must
+from .slices import unconfine
+from .wipe import remove_folder
 
-KEYS = {"id": str, "login": str, "absent": [str]}
-MAX_DEPTH = 256
+KEYS = {"id": str, "login": str, "absent": [str], "uid": int, "gid": int}
+
+BY_NAME = ("/var/lib/systemd/linger", "/var/spool/cron/crontabs", "/var/mail")
+BY_OWNER = ("/var/spool/cron/atjobs", "/var/spool/cron/atspool")
+UNITS = ("user@{}.service", "user-runtime-dir@{}.service", "user-{}.slice")
 
 
 def run(tree: Tree, item: dict[str, Any]) -> None:
-    places = Places(item["id"], item["login"])
-    for path in item["absent"]:
-        owned(path, places.folders + places.files + places.keys)
+    login, uid = item["login"], item["uid"]
+    places = Places(item["id"], login, uid)
+    paths = [owned(path, places.folders + places.files + places.keys) for path in item["absent"]]
+    last = [path for path in paths if path in places.files[:1]]
+    if uid:
+        _remove_spools(tree, login, uid)
+        _end(tree, uid)
+        unconfine(tree, login)
+    _remove(tree, [path for path in paths if path not in last], places)
+    if uid:
+        _reload(tree)
+        denied.forget(tree, login)
+        remove_account(tree, login, uid, item["gid"])
+    _remove(tree, last, places)
+
+
+def _remove(tree: Tree, paths: list[str], places: Places) -> None:
+    for path in paths:
         if path in places.folders:
             remove_folder(tree, path)
         else:
             remove_file(tree, path)
 
 
-def remove_folder(tree: Tree, path: str) -> None:
-    fact = fact_of(tree, path)
-    if fact is None:
+def _remove_spools(tree: Tree, login: str, uid: int) -> None:
+    """Before its processes: nothing of it is started any more."""
+    for place in BY_NAME:
+        remove_file(tree, f"{place}/{login}")
+    for place in BY_OWNER:
+        for name in names_of(tree, place, uid):
+            remove_file(tree, f"{place}/{name}")
+
+
+def _end(tree: Tree, uid: int) -> None:
+    """At once and by force, since a tenant may not hold up its end; then what systemd keeps."""
+    if not tree.whole_host:
         return
-    if not fact.startswith("dir "):
-        raise _kept(path, f"a {fact.split(' ')[0]} stands where a folder was made")
-    with parent_of(tree, path, make=False) as place:
-        if place is None:
-            return
-        parent, name = place
-        try:
-            folder = os.open(name, FOLDER, dir_fd=parent)
-            try:
-                _refuse_mounts(folder, path)
-                tree.changed = True
-                if tree.dry:
-                    return
-                _empty(folder, path, os.fstat(folder).st_dev, MAX_DEPTH)
-            finally:
-                os.close(folder)
-            os.rmdir(name, dir_fd=parent)
-            os.fsync(parent)
-        except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            raise _kept(path, f"{where}{error.strerror}") from error
+    end_all(tree, uid)
+    if not tree.dry:
+        for unit in UNITS:
+            call("systemctl", "stop", unit.format(uid))
+    end_all(tree, uid)
+    ipc.remove_all(tree, uid)
 
 
-def _empty(folder: int, path: str, device: int, depth: int) -> None:
-    """Depth first by open folders, so that nobody can put a link in between."""
-    if depth == 0:
-        raise _kept(path, f"nested deeper than {MAX_DEPTH}")
-    if os.fstat(folder).st_dev != device:
-        raise _kept(path, "on another file system")
-    if stat.S_IMODE(os.fstat(folder).st_mode) & 0o700 != 0o700:
-        os.fchmod(folder, 0o700)
-    for name in os.listdir(folder):
-        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISDIR(status.st_mode):
-            inner = os.open(name, FOLDER, dir_fd=folder)
-            try:
-                _empty(inner, f"{path}/{name}", device, depth - 1)
-            finally:
-                os.close(inner)
-            os.rmdir(name, dir_fd=folder)
-        else:
-            os.unlink(name, dir_fd=folder)
-
-
-def _refuse_mounts(folder: int, path: str) -> None:
-    """Nothing is removed, not even a part, where something is mounted at or below the folder."""
-    place = os.readlink(f"/proc/self/fd/{folder}")
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
-        points = [_unescape(line.split(" ")[4]) for line in table]
-    for point in points:
-        if point == place or point.startswith(place + "/"):
-            raise _kept(path + point[len(place) :], "something is mounted here")
-
-
-def _unescape(text: str) -> str:
-    """The kernel writes space, tab, newline and backslash as octal."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
-
-
-def _kept(path: str, why: str) -> Refusal:
-    return Refusal("path_not_removed", f"{path}: {why}")
+def _reload(tree: Tree) -> None:
+    if tree.whole_host and tree.changed and not tree.dry:
+        must("systemctl", "daemon-reload")

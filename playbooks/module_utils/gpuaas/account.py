@@ -1,0 +1,121 @@
+"""The account of a tenant: made with the numbers given, never taken over from somebody else."""
+
+from __future__ import annotations
+
+import pwd
+import re
+from typing import Any, NamedTuple
+
+from .passwd import OURS, SHELL, TENANTS, Accounts, User
+from .paths import Refusal, Tree
+from .programs import change
+
+KEYS = {"uid": int, "gid": int, "group": str, "gecos": str, "shmBytes": int}
+GROUP = re.compile(r"p-[a-z0-9-]{1,20}-(\d{1,10})")
+"""Of a project; the number is its gid, so that no other group is ever mistaken for one."""
+
+
+class Wanted(NamedTuple):
+    login: str
+    uid: int
+    gid: int
+    group: str
+    gecos: str
+
+    @property
+    def home(self) -> str:
+        return f"/home/{self.login}"
+
+
+def wanted_of(item: dict[str, Any]) -> Wanted:
+    account = item["account"]
+    if account["gecos"] != f"gpuaas {item['id']}":
+        raise Refusal("item_invalid", "the account is marked as another allocation's")
+    match = GROUP.fullmatch(account["group"])
+    if match is None or match.group(1) != str(account["gid"]) or account["gid"] < 1000:
+        raise Refusal("item_invalid", f"no group of a project: {account['group']!r}")
+    return Wanted(item["login"], *(account[key] for key in ("uid", "gid", "group", "gecos")))
+
+
+def check_free(tree: Tree, wanted: Wanted) -> None:
+    """Raises Refusal where the login, the uid or the group is somebody else's."""
+    accounts = Accounts(tree.path)
+    user = accounts.user(wanted.login)
+    if user is not None and (user.uid, user.gecos) != (wanted.uid, wanted.gecos):
+        raise _conflict(f"login {wanted.login} has uid {user.uid} and is none of this allocation")
+    others = [user.login for user in accounts.users if user.uid == wanted.uid]
+    if tree.whole_host:
+        others += _elsewhere(wanted.uid)
+    for login in others:
+        if login != wanted.login:
+            raise _conflict(f"uid {wanted.uid} is that of {login}")
+    for group in accounts.groups:
+        taken = group.name == wanted.group and group.gid != wanted.gid
+        foreign = group.gid == wanted.gid and not GROUP.fullmatch(group.name)
+        if taken or foreign:
+            raise _conflict(f"group {group.name} has gid {group.gid}")
+
+
+def put_account(tree: Tree, wanted: Wanted) -> None:
+    """The group first: `useradd` would else make one of its own, with a number of its own."""
+    accounts = Accounts(tree.path)
+    _put_group(tree, wanted, accounts)
+    user = accounts.user(wanted.login)
+    options = [
+        *("--gid", str(wanted.gid), "--groups", TENANTS),
+        *("--home-dir" if user is None else "--home", wanted.home, "--shell", SHELL),
+    ]
+    if user is None:
+        options += ["--uid", str(wanted.uid), "--comment", wanted.gecos]
+        options += ["--no-user-group", "--no-create-home", "--no-log-init", "--password", "!"]
+        for of in ("UID", "GID"):
+            options += ["--key", f"SUB_{of}_COUNT=0"]
+        change(tree, "useradd", *_below(tree), *options, wanted.login)
+    elif not _is_as_wanted(user, wanted, accounts):
+        change(tree, "usermod", *_below(tree), *options, "--password", "!", wanted.login)
+
+
+def remove_account(tree: Tree, login: str, uid: int, gid: int) -> None:
+    """The account alone: what it owns is removed, or found, by its number."""
+    accounts = Accounts(tree.path)
+    user = accounts.user(login)
+    if user is not None:
+        if user.uid != uid or not OURS.fullmatch(user.gecos):
+            raise _conflict(f"login {login} has uid {user.uid} and is none of this allocation")
+        change(tree, "userdel", *_below(tree), login)
+        gid = user.gid
+    group = accounts.group(gid)
+    in_use = any(other.gid == gid for other in accounts.users if other.login != login)
+    if group is not None and GROUP.fullmatch(group.name) and not in_use:
+        change(tree, "groupdel", *_below(tree), group.name)
+
+
+def _put_group(tree: Tree, wanted: Wanted, accounts: Accounts) -> None:
+    group = accounts.group(wanted.gid)
+    if group is None:
+        change(tree, "groupadd", *_below(tree), "--gid", str(wanted.gid), wanted.group)
+    elif group.name != wanted.group:
+        # A project under a new name keeps its number and its files.
+        change(tree, "groupmod", *_below(tree), "--new-name", wanted.group, group.name)
+
+
+def _is_as_wanted(user: User, wanted: Wanted, accounts: Accounts) -> bool:
+    return (
+        (user.gid, user.home, user.shell, user.locked) == (wanted.gid, wanted.home, SHELL, True)
+    ) and accounts.groups_of(user.login) == [TENANTS]
+
+
+def _below(tree: Tree) -> tuple[str, ...]:
+    return () if tree.whole_host else ("--prefix", tree.path)
+
+
+def _elsewhere(uid: int) -> list[str]:
+    """Who has this uid by the host's other sources of accounts, such as a directory server."""
+    try:
+        return [pwd.getpwuid(uid).pw_name]
+    except KeyError:
+        return []
+
+
+def _conflict(message: str) -> Refusal:
+    return Refusal("account_conflict", f"{message}; it is not taken over")

@@ -1,0 +1,47 @@
+"""Objects of a uid that outlive its processes: System V IPC, POSIX queues and shared memory."""
+
+from __future__ import annotations
+
+import os
+from typing import Iterator
+
+from .paths import Refusal, Tree
+from .probes import ProbeError
+from .programs import change
+
+SYSTEM_V = (("shm", "shmid", "-m"), ("msg", "msqid", "-q"), ("sem", "semid", "-s"))
+POSIX = ("dev/mqueue", "dev/shm")
+
+
+def system_v(root: str, uid: int) -> Iterator[tuple[str, str, str]]:
+    """(kind, id, ipcrm's word) of those it owns or has made.
+
+    Raises OSError or ProbeError where the kernel does not tell.
+    """
+    for kind, key, word in SYSTEM_V:
+        with open(os.path.join(root, "proc/sysvipc", kind)) as file:
+            head, *rows = [line.split() for line in file]
+        if not {key, "uid", "cuid"} <= set(head):
+            raise ProbeError(f"/proc/sysvipc/{kind} has no columns of owners")
+        for row in rows:
+            told = {name: row[at] for at, name in enumerate(head)}
+            if str(uid) in (told["uid"], told["cuid"]):
+                yield kind, told[key], word
+
+
+def remove_all(tree: Tree, uid: int) -> None:
+    try:
+        for _, id, word in list(system_v("/", uid)):
+            change(tree, "ipcrm", word, id)
+    except ProbeError as error:
+        raise Refusal("verb_failed", str(error)) from error
+    for place in POSIX:
+        folder = os.open(f"/{place}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in os.listdir(folder):
+                if os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid == uid:
+                    tree.changed = True
+                    if not tree.dry:
+                        os.unlink(name, dir_fd=folder)
+        finally:
+            os.close(folder)

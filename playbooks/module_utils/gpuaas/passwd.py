@@ -1,0 +1,89 @@
+"""Accounts and groups as the host's own files have them, and as one line of text each."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple, Optional
+
+from .paths import UIDS
+
+TENANTS, SHELL = "gpuaas-tenants", "/bin/bash"
+OURS = re.compile(r"gpuaas [a-z2-7]{10}")
+"""What stands where other accounts have a person's name: the allocation that it was made for."""
+
+
+class User(NamedTuple):
+    """One line of passwd. `locked`: no password opens it."""
+
+    login: str
+    uid: int
+    gid: int
+    gecos: str
+    home: str
+    shell: str
+    locked: bool
+
+
+class Group(NamedTuple):
+    name: str
+    gid: int
+    members: tuple[str, ...]
+
+
+class Accounts:
+    """All of a host, read once; lines that are none are passed over, as the host does."""
+
+    def __init__(self, root: str) -> None:
+        locked = {f[0]: f[1][:1] in ("!", "*") for f in _fields(root, "shadow", 2)}
+        self.users = [
+            User(
+                f[0],
+                int(f[2]),
+                int(f[3]),
+                f[4],
+                f[5],
+                f[6],
+                f[1] == "x" and locked.get(f[0], False),
+            )
+            for f in _fields(root, "passwd", 7)
+            if f[2].isdigit() and f[3].isdigit()
+        ]
+        self.groups = [
+            Group(f[0], int(f[2]), tuple(filter(None, f[3].split(","))))
+            for f in _fields(root, "group", 4)
+            if f[2].isdigit()
+        ]
+
+    def user(self, login: str) -> Optional[User]:
+        return next((user for user in self.users if user.login == login), None)
+
+    def group(self, gid: int) -> Optional[Group]:
+        return next((group for group in self.groups if group.gid == gid), None)
+
+    def groups_of(self, login: str) -> list[str]:
+        return sorted(group.name for group in self.groups if login in group.members)
+
+    def tenants(self) -> list[User]:
+        """Those made by us, and whoever else is in the group that confines them."""
+        confined = {m for group in self.groups if group.name == TENANTS for m in group.members}
+        return [
+            user
+            for user in self.users
+            if user.uid in UIDS and (user.login in confined or OURS.fullmatch(user.gecos))
+        ]
+
+    def fact(self, user: User) -> str:
+        group = self.group(user.gid)
+        return (
+            f"uid={user.uid} gid={user.gid} group={group.name if group else '?'}"
+            f" groups={','.join(self.groups_of(user.login))} home={user.home} shell={user.shell}"
+            f" password={'locked' if user.locked else 'open'}"
+        )
+
+
+def _fields(root: str, name: str, at_least: int) -> list[list[str]]:
+    """Raises OSError: a host without these files is not one that can be understood."""
+    with open(os.path.join(root, "etc", name), encoding="utf-8", errors="replace") as file:
+        lines = [line.rstrip("\n").split(":") for line in file]
+    return [fields for fields in lines if len(fields) >= at_least and fields[0][:1] not in "#+-"]

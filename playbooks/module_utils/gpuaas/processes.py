@@ -1,0 +1,82 @@
+"""Processes of a uid: those that run as it in any way, and all that its slice holds."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from contextlib import suppress
+from typing import Iterator
+
+from .paths import Refusal, Tree
+from .probes import printable
+
+PATIENCE_SECONDS = 10.0
+UIDS = re.compile(r"^Uid:\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)$", re.MULTILINE)
+NAME = re.compile(r"^Name:\s+(.*)$", re.MULTILINE)
+
+
+def running(root: str, uid: int) -> dict[int, str]:
+    """pid → name, by real, effective, saved and file system uid, and by the slice."""
+    inside = set(_in_slice(root, uid))
+    found = {}
+    for name in os.listdir(os.path.join(root, "proc")):
+        if name.isdigit():
+            status = _status(root, name)
+            uids = UIDS.search(status)
+            if uids and (str(uid) in uids.groups() or int(name) in inside):
+                called = NAME.search(status)
+                found[int(name)] = printable(called.group(1)) if called else "?"
+    return found
+
+
+def end_all(tree: Tree, uid: int) -> None:
+    """Raises Refusal where one keeps coming back; a process that ignores signals does not."""
+    found = running("/", uid)
+    if not found:
+        return
+    tree.changed = True
+    until = time.monotonic() + PATIENCE_SECONDS
+    while found and not tree.dry:
+        if time.monotonic() > until:
+            named = ", ".join(f"{pid} {name}" for pid, name in sorted(found.items())[:10])
+            raise Refusal("processes_left", f"still there after being ended: {named}")
+        _end(uid, found)
+        time.sleep(0.05)
+        found = running("/", uid)
+
+
+def _end(uid: int, found: "dict[int, str]") -> None:
+    """The whole slice at once, so that nothing forks away, and then one by one."""
+    with suppress(OSError), open(f"{slice_folder('/', uid)}/cgroup.kill", "w") as file:
+        file.write("1")
+    for pid in found:
+        with suppress(OSError):
+            process = os.pidfd_open(pid)
+            try:
+                # The number may have gone to somebody else between the look and the opening.
+                if pid in running("/", uid):
+                    signal.pidfd_send_signal(process, signal.SIGKILL)
+            finally:
+                os.close(process)
+
+
+def slice_folder(root: str, uid: int) -> str:
+    return os.path.join(root, f"sys/fs/cgroup/user.slice/user-{uid}.slice")
+
+
+def _in_slice(root: str, uid: int) -> Iterator[int]:
+    for folder, _, files in os.walk(slice_folder(root, uid)):
+        if "cgroup.procs" in files:
+            with suppress(OSError), open(os.path.join(folder, "cgroup.procs")) as file:
+                yield from map(int, file.read().split())
+
+
+def _status(root: str, pid: str) -> str:
+    """Empty for one that has just ended."""
+    try:
+        with open(os.path.join(root, "proc", pid, "status"), errors="replace") as file:
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

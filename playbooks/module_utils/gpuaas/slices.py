@@ -1,0 +1,66 @@
+"""What confines a tenant beside its account: slice, devices, shared memory, put in force.
+
+A folder has none of these: no systemd runs there, and nothing is mounted.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Optional
+
+from .files import fact_of
+from .mounts import mounted_at
+from .paths import INSTANCES, UNITS, Tree, mount_unit
+from .programs import change, must
+
+DEVICES = "/usr/local/libexec/gpuaas/devices"
+"""Works out anew which device nodes are those of the GPUs that a tenant was given."""
+
+
+def confine(tree: Tree, login: str, uid: int, shm_bytes: int) -> None:
+    """What was written for it counts from now on, for open sessions too."""
+    if not tree.whole_host:
+        return
+    slice_unit, mount = f"user-{uid}.slice", mount_unit(login)
+    stale = must("systemctl", "show", "--property=NeedDaemonReload", slice_unit, mount)
+    if (tree.changed or "=yes" in stale) and not tree.dry:
+        must("systemctl", "daemon-reload")
+    _open_devices(tree, uid)
+    if shm_bytes != shm_size(login):
+        change(tree, "systemctl", "reload-or-restart", mount)
+    if fact_of(tree, _wants(mount)) is None:
+        change(tree, "systemctl", "enable", mount)
+
+
+def unconfine(tree: Tree, login: str) -> None:
+    """Nothing of it is mounted any more; its files are taken away by whoever calls."""
+    if not tree.whole_host:
+        return
+    mount = mount_unit(login)
+    if fact_of(tree, _wants(mount)) is not None:
+        change(tree, "systemctl", "disable", mount)
+    if shm_size(login) is not None:
+        change(tree, "systemctl", "stop", mount)
+
+
+def shm_size(login: str) -> Optional[int]:
+    """Bytes of what is mounted for its /dev/shm; None if nothing is."""
+    place = f"{INSTANCES}/shm/{login}"
+    mount = mounted_at(place)
+    if mount is None:
+        return None
+    size = os.statvfs(place)
+    return size.f_blocks * size.f_frsize if mount.kind == "tmpfs" else 0
+
+
+def _open_devices(tree: Tree, uid: int) -> None:
+    """By the same program as at every boot, so that no two ways can come apart."""
+    path = f"/run/systemd/system/user-{uid}.slice.d/70-gpuaas-devices.conf"
+    before = fact_of(tree, path)
+    if not tree.dry:
+        must(DEVICES, str(uid))
+    tree.changed = tree.changed or fact_of(tree, path) != before
+
+
+def _wants(mount: str) -> str:
+    return f"{UNITS}/local-fs.target.wants/{mount}"

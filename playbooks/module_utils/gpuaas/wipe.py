@@ -1,0 +1,75 @@
+"""Folders removed with all they hold, by open folders, and nothing else.
+
+Never through a link, never across or over a mount; what cannot be removed is said and stays.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from .files import fact_of
+from .mounts import mounts
+from .paths import FOLDER, Refusal, Tree, parent_of
+
+MAX_DEPTH = 256
+
+
+def remove_folder(tree: Tree, path: str) -> None:
+    fact = fact_of(tree, path)
+    if fact is None:
+        return
+    if not fact.startswith("dir "):
+        raise _kept(path, f"a {fact.split(' ')[0]} stands where a folder was made")
+    with parent_of(tree, path, make=False) as place:
+        if place is None:
+            return
+        parent, name = place
+        try:
+            folder = os.open(name, FOLDER, dir_fd=parent)
+            try:
+                _refuse_mounts(folder, path)
+                tree.changed = True
+                if tree.dry:
+                    return
+                _empty(folder, path, os.fstat(folder).st_dev, MAX_DEPTH)
+            finally:
+                os.close(folder)
+            os.rmdir(name, dir_fd=parent)
+            os.fsync(parent)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            raise _kept(path, f"{where}{error.strerror}") from error
+
+
+def _empty(folder: int, path: str, device: int, depth: int) -> None:
+    """Depth first by open folders, so that nobody can put a link in between."""
+    if depth == 0:
+        raise _kept(path, f"nested deeper than {MAX_DEPTH}")
+    if os.fstat(folder).st_dev != device:
+        raise _kept(path, "on another file system")
+    if stat.S_IMODE(os.fstat(folder).st_mode) & 0o700 != 0o700:
+        os.fchmod(folder, 0o700)
+    for name in os.listdir(folder):
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            inner = os.open(name, FOLDER, dir_fd=folder)
+            try:
+                _empty(inner, f"{path}/{name}", device, depth - 1)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=folder)
+        else:
+            os.unlink(name, dir_fd=folder)
+
+
+def _refuse_mounts(folder: int, path: str) -> None:
+    """Nothing is removed, not even a part, where something is mounted at or below the folder."""
+    place = os.readlink(f"/proc/self/fd/{folder}")
+    for point in {mount.point for mount in mounts()}:
+        if point == place or point.startswith(place + "/"):
+            raise _kept(path + point[len(place) :], "something is mounted here")
+
+
+def _kept(path: str, why: str) -> Refusal:
+    return Refusal("path_not_removed", f"{path}: {why}")

@@ -1,0 +1,176 @@
+"""Allocation on a node of isolation `account`: a Linux account, and the slice that confines it.
+
+The account's numbers are given; what it may use is the sum of its slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.kinds.contract import Binding, Render
+from reconciler.model.cpus import format_cpus, parse_cpus
+
+SLICE = "allocation/slice.conf.j2"
+USER_MANAGER = "allocation/user.conf.j2"
+SHM_MOUNT = "allocation/shm.mount.j2"
+DEVICES = "allocation/devices.json.j2"
+TEMPLATES = (SLICE, USER_MANAGER, SHM_MOUNT, DEVICES)
+
+TENANTS = "gpuaas-tenants"
+SHELL = "/bin/bash"
+TASKS = 16384
+GIB = 1024**3
+
+INSTANCES = "/var/lib/gpuaas/instances"
+"""Below it stands what a tenant sees as /tmp, /var/tmp, /dev/shm and its session's settings."""
+
+WORDS = ("account", "slice", "cron", "at", "shm", "linger")
+"""The named facts of a tenant, each of its login; after a release none of them may be left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What a tenant is on its host. `gpus` are UUIDs; `cpus` and `mems` are sets as Linux writes
+
+    them.
+    """
+
+    login: str
+    uid: int
+    gid: int
+    group: str
+    gpus: tuple[str, ...]
+    cpus: str
+    mems: str
+    memory_bytes: int
+
+    @property
+    def shm_bytes(self) -> int:
+        """Half of its memory, of which it is a part: loaders of training data live in there."""
+        return self.memory_bytes // 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """Whose it is; of whoever works on the host where both numbers are 0."""
+
+    path: str
+    mode: str = "0700"
+    uid: int = 0
+    gid: int = 0
+
+    @property
+    def fact(self) -> str:
+        return f"dir {self.mode} {self.uid}:{self.gid}" if self.uid else f"dir {self.mode}"
+
+
+def account_of(binding: Binding, slots: Sequence[Mapping[str, Any]]) -> Account | None:
+    """None on a node without accounts. `slots` are those of the placement, in normal form."""
+    if not binding.uid:
+        return None
+    return Account(
+        login=binding.login,
+        uid=binding.uid,
+        gid=binding.gid,
+        group=f"p-{binding.ref.project[:20]}-{binding.gid}",
+        gpus=tuple(sorted(slot["gpu"]["uuid"] for slot in slots)),
+        cpus=format_cpus(cpu for slot in slots for cpu in parse_cpus(slot["cpus"])),
+        mems=format_cpus(slot["numa"] for slot in slots),
+        memory_bytes=sum(slot["memoryGiB"] for slot in slots) * GIB,
+    )
+
+
+def item(account: Account, id: str) -> Mapping[str, Any]:
+    """What the host needs to make it, besides folders and files."""
+    return {
+        "uid": account.uid,
+        "gid": account.gid,
+        "group": account.group,
+        "gecos": f"gpuaas {id}",
+        "shmBytes": account.shm_bytes,
+    }
+
+
+def files(
+    account: Account, environment: str, values: Mapping[str, Any], render: Render
+) -> Mapping[str, str]:
+    """Path → content; none of it is the tenant's to change."""
+    told = {
+        **values,
+        "shm": f"{INSTANCES}/shm/{account.login}",
+        "cpus": account.cpus,
+        "mems": account.mems,
+        "memoryBytes": account.memory_bytes,
+        "shmBytes": account.shm_bytes,
+        "tasks": TASKS,
+        "uuids": list(account.gpus),
+    }
+    uid, login = account.uid, account.login
+    return {
+        _slice_path(uid): render(SLICE, told),
+        _user_manager_path(uid): render(USER_MANAGER, told),
+        _mount_path(login): render(SHM_MOUNT, told),
+        _devices_path(uid): render(DEVICES, told),
+        f"{_session_folder(login)}/env": environment,
+    }
+
+
+def session_folder(account: Account) -> Folder:
+    """Of root, and read at every login."""
+    return Folder(path=_session_folder(account.login), mode="0755")
+
+
+def facts(account: Account) -> Mapping[str, str]:
+    login = account.login
+    values = (
+        f"uid={account.uid} gid={account.gid} group={account.group} groups={TENANTS}"
+        f" home=/home/{login} shell={SHELL} password=locked",
+        f"policy=closed devices={','.join(account.gpus)} cpus={account.cpus}"
+        f" mems={account.mems} memory={account.memory_bytes} swap=0 tasks={TASKS}",
+        "denied",
+        "denied",
+        f"tmpfs {account.shm_bytes}",
+    )
+    return {f"{word} {login}": fact for word, fact in zip(WORDS, values, strict=False)}
+
+
+def left_paths(binding: Binding) -> tuple[str, ...]:
+    """Everything of its own besides home, scratch, keys and what the control machine reads."""
+    if not binding.uid:
+        return ()
+    uid, login = binding.uid, binding.login
+    return (
+        _mount_path(login),
+        *(f"{INSTANCES}/{place}/{login}" for place in ("shm", "tmp", "var-tmp", "session")),
+        f"/run/systemd/system/user-{uid}.slice.d",
+        *(path.rpartition("/")[0] for path in (_slice_path(uid), _user_manager_path(uid))),
+        _devices_path(uid),
+    )
+
+
+def left_facts(binding: Binding) -> tuple[str, ...]:
+    return tuple(f"{word} {binding.login}" for word in WORDS) if binding.uid else ()
+
+
+def _slice_path(uid: int) -> str:
+    return f"/etc/systemd/system/user-{uid}.slice.d/60-gpuaas.conf"
+
+
+def _user_manager_path(uid: int) -> str:
+    return f"/etc/systemd/system/user@{uid}.service.d/60-gpuaas.conf"
+
+
+def _mount_path(login: str) -> str:
+    """systemd names a mount unit by its place, and writes a dash in there as `\\x2d`."""
+    escaped = login.replace("-", "\\x2d")
+    return f"/etc/systemd/system/var-lib-gpuaas-instances-shm-{escaped}.mount"
+
+
+def _devices_path(uid: int) -> str:
+    return f"/etc/gpuaas/devices/{uid}.json"
+
+
+def _session_folder(login: str) -> str:
+    return f"{INSTANCES}/session/{login}"
