@@ -7,9 +7,10 @@ from typing import Any
 
 from reconciler.kinds.approval import HOST, approval_digest, approved_names, is_current
 from reconciler.kinds.findings import finding, unreal_times, unsafe_path, warning
+from reconciler.kinds.node_host import basis, expected, steps
 from reconciler.kinds.node_spec import AdminState, NodeSpec, read_node
 from reconciler.kinds.overlaps import at_slot, check_overlaps
-from reconciler.kinds.plain import NO_HOST_EFFECTS
+from reconciler.kinds.plain import needs
 from reconciler.model.capacity import Isolation
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
@@ -87,9 +88,6 @@ def unsupported(resource: Resource) -> str:
     if spec.admin.state in (AdminState.EVACUATING, AdminState.LOST):
         return f"admin.state {spec.admin.state}"
     return ""
-
-
-needs, basis, steps, expected = NO_HOST_EFFECTS
 
 
 def _check_isolation(resource: Resource) -> Iterator[Problem]:

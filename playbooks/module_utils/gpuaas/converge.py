@@ -8,13 +8,18 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from . import access, provide, release
+from . import access, prepare, provide, release
 from .files import fact_of
 from .items import check_keys
 from .paths import Refusal, Tree
 from .probes import printable
 
-VERBS = {"allocation.provide": provide, "access.sync": access, "allocation.release": release}
+VERBS = {
+    "node.prepare": prepare,
+    "allocation.provide": provide,
+    "access.sync": access,
+    "allocation.release": release,
+}
 """Each with `KEYS`, the form of its item, and `run`, which makes it so or raises Refusal."""
 
 ENTRY = {"step": str, "verb": str, "ref": str, "item": dict}

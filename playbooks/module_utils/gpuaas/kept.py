@@ -38,10 +38,10 @@ PLACES = (
     ("etc/ssh/sshd_config.d", 0, OURS),
     ("etc/security/namespace.d", 0, OURS),
     ("etc/security/limits.d", 0, OURS),
-    ("etc/security", 0, re.compile(r"namespace\.init")),
     ("etc/dbus-1/system.d", 0, OURS),
     ("etc/polkit-1/rules.d", 0, OURS),
     ("etc/sysctl.d", 0, OURS),
+    ("etc/sysusers.d", 0, OURS),
 )
 """Where the platform has paths: a folder, how much deeper, and which names directly in it.
 

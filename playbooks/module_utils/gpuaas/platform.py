@@ -1,9 +1,215 @@
-"""The platform's own settings on a host, as named facts: what is in force, not what was written."""
+"""The platform's own settings on a host, as named facts: what is in force, not what was written.
+
+A wall is read back where its owner says what holds: sshd of its own effective settings, systemd
+of its slices, the kernel of its switches.
+"""
 
 from __future__ import annotations
 
-from .probes import Probes
+import grp
+import hashlib
+import os
+import stat
+
+from .pam import block_of
+from .probes import Probes, lines_of, path_fact, printable
+
+TENANTS, PROBE = "gpuaas-tenants", "gpuaas-probe"
+NOBODYS_UID = 19999
+"""No tenant's and nobody's: what holds in its slice is what holds where nothing was said."""
+
+SYSCTLS = (
+    "kernel.dmesg_restrict",
+    "kernel.kptr_restrict",
+    "kernel.perf_event_paranoid",
+    "kernel.yama.ptrace_scope",
+)
+SSHD_SETTINGS = (
+    "authenticationmethods",
+    "authorizedkeyscommand",
+    "authorizedkeysfile",
+    "authorizedprincipalscommand",
+    "authorizedprincipalsfile",
+    "gssapiauthentication",
+    "hostbasedauthentication",
+    "kbdinteractiveauthentication",
+    "kerberosauthentication",
+    "passwordauthentication",
+    "permittunnel",
+    "permituserenvironment",
+    "permituserrc",
+    "pubkeyauthentication",
+    "strictmodes",
+    "trustedusercakeys",
+    "usepam",
+)
+STACKS = ("sshd", "systemd-user")
+DOORS = {"at": "usr/sbin/atd", "cron": "usr/sbin/cron"}
+MAILERS = ("usr/sbin/exim4", "usr/sbin/postfix", "usr/sbin/sendmail")
+
+PROGRAMS = (
+    *("usr/bin", "usr/sbin", "usr/local/bin", "usr/local/sbin", "usr/libexec"),
+    *("usr/lib/openssh", "usr/lib/dbus-1.0", "usr/lib/polkit-1"),
+)
+DISTRIBUTIONS_OWN = frozenset(
+    (
+        *("at", "bsd-write", "chage", "chfn", "chsh", "crontab", "dbus-daemon-launch-helper"),
+        *("dotlockfile", "expiry", "fusermount", "fusermount3", "gpasswd", "mount", "mount.cifs"),
+        *("mount.nfs", "newgidmap", "newgrp", "newuidmap", "ntfs-3g", "nvidia-modprobe"),
+        *("pam_extrausers_chkpwd", "passwd", "pkexec", "plocate", "polkit-agent-helper-1", "pppd"),
+        *("ssh-agent", "ssh-keysign", "su", "sudo", "umount", "unix_chkpwd", "wall", "write"),
+    )
+)
+"""Programs that distributions give more rights than their callers have."""
 
 
 def read_platform(probes: Probes) -> dict[str, str]:
-    return probes.words({})
+    return probes.words(
+        {
+            "block": read_blocks,
+            "cgroup": read_cgroup,
+            "controllers": read_controllers,
+            "devices": read_devices,
+            "door": read_doors,
+            "folder": read_folders,
+            "group": read_group,
+            "mail": read_mail,
+            "setuid": read_setuid,
+            "sshd": read_sshd,
+            "sysctl": read_sysctls,
+        }
+    )
+
+
+def read_blocks(probes: Probes) -> dict[str, str]:
+    """Digest of our lines in each PAM stack that has some."""
+    blocks = {f"/etc/pam.d/{stack}": block_in(probes, stack) for stack in STACKS}
+    return {path: digest(block) for path, block in blocks.items() if block}
+
+
+def block_in(probes: Probes, stack: str) -> str:
+    try:
+        return block_of(probes.text("etc/pam.d", stack))
+    except FileNotFoundError:
+        return ""
+
+
+def digest(text: str) -> str:
+    return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def read_cgroup(probes: Probes) -> dict[str, str]:
+    """By the file system's own type; a process's own cgroup file does not tell."""
+    (kind,) = lines_of("stat", "-f", "-c", "%T", probes.at("sys/fs/cgroup"))
+    return {"fs": "cgroup2" if kind == "cgroup2fs" else kind}
+
+
+def read_controllers(probes: Probes) -> dict[str, str]:
+    """What the kernel can bound; `none` in a container that was given none."""
+    names = probes.text("sys/fs/cgroup/cgroup.controllers").split()
+    return {"root": " ".join(sorted(names)) or "none"}
+
+
+def read_devices(probes: Probes) -> dict[str, str]:
+    """What whoever logs in may open, and what the platform itself may."""
+    control = os.environ.get("SUDO_UID") or str(os.getuid())
+    uids = {"default": str(NOBODYS_UID), "control": control}
+    return {name: rules_of(f"user-{uid}.slice") for name, uid in uids.items()}
+
+
+def rules_of(unit: str) -> str:
+    """`closed: /dev/tty rw, …`, in the order of the names; `auto` is everything."""
+    lines = lines_of("systemctl", "show", unit, "--property=DevicePolicy,DeviceAllow")
+    pairs = [line.partition("=") for line in lines]
+    (policy,) = [value for key, _, value in pairs if key == "DevicePolicy"]
+    allowed = sorted(value for key, _, value in pairs if key == "DeviceAllow" and value)
+    return printable(f"{policy}: {', '.join(allowed)}" if allowed else policy)
+
+
+def read_doors(probes: Probes) -> dict[str, str]:
+    """Ways to start something outside of one's slice: shut, or not there at all."""
+    open_ones = [
+        door
+        for door, program in DOORS.items()
+        if os.path.lexists(probes.at(program))
+        and f"notingroup {TENANTS}" not in block_in(probes, os.path.basename(program))
+    ]
+    return {door: "open" if door in open_ones else "shut" for door in DOORS}
+
+
+def read_folders(probes: Probes) -> dict[str, str]:
+    root = os.open(probes.root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return {"/home": path_fact(root, "home")}
+    finally:
+        os.close(root)
+
+
+def read_group(probes: Probes) -> dict[str, str]:
+    try:
+        return {TENANTS: "present"} if grp.getgrnam(TENANTS) else {}
+    except KeyError:
+        return {}
+
+
+def read_mail(probes: Probes) -> dict[str, str]:
+    """A mailer runs what a person's own .forward says, outside of any slice."""
+    there = [name for name in MAILERS if os.path.exists(probes.at(name))]
+    return {"pipes": f"possible: /{', /'.join(there)}" if there else "none"}
+
+
+def read_setuid(probes: Probes) -> dict[str, str]:
+    """Programs with more rights than their callers, beyond those every distribution has.
+
+    Looked for where programs stand, not on the whole disk.
+    """
+    found = []
+    for place in PROGRAMS:
+        try:
+            entries = list(os.scandir(probes.at(place)))
+        except FileNotFoundError:
+            continue
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            raised = stat.S_ISREG(status.st_mode) and status.st_mode & (stat.S_ISUID | stat.S_ISGID)
+            if raised and entry.name not in DISTRIBUTIONS_OWN:
+                found.append(f"/{place}/{printable(entry.name)}")
+    return {"extra": ", ".join(sorted(found)) or "none"}
+
+
+def read_sshd(probes: Probes) -> dict[str, str]:
+    """What holds for a tenant, as sshd itself works it out for an account that is one."""
+    told: dict[str, list[str]] = {}
+    for line in lines_of("sshd", "-T", "-C", f"user={PROBE},host=localhost,addr=127.0.0.1"):
+        name, _, value = line.partition(" ")
+        told.setdefault(name, []).append(value)
+    settings = {name: " ".join(told.get(name, ["no"])) for name in SSHD_SETTINGS}
+    settings["admitted"] = "yes" if is_admitted(told) else "no"
+    return {"tenants": printable(" ".join(f"{name}={settings[name]}" for name in sorted(settings)))}
+
+
+def is_admitted(told: dict[str, list[str]]) -> bool:
+    """Whether lists of who may log in at all leave a tenant in; lists of names cannot know him."""
+    names = {
+        name: {word for value in told.get(name, []) for word in value.split()} for name in LISTS
+    }
+    return (
+        (not names["allowusers"] or "*" in names["allowusers"])
+        and (not names["allowgroups"] or bool(names["allowgroups"] & {TENANTS, "*"}))
+        and not names["denygroups"] & {TENANTS, "*"}
+        and "*" not in names["denyusers"]
+    )
+
+
+LISTS = ("allowgroups", "allowusers", "denygroups", "denyusers")
+
+
+def read_sysctls(probes: Probes) -> dict[str, str]:
+    """A switch that this kernel has not is not there."""
+    found = {}
+    for name in SYSCTLS:
+        try:
+            found[name] = probes.text("proc/sys", *name.split(".")).strip()
+        except FileNotFoundError:
+            continue
+    return found

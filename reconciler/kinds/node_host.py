@@ -1,0 +1,198 @@
+"""Node on its host: the walls that every tenant of it stands behind, and what hardens them.
+
+A wall that does not show makes the host unfit for tenants. What hardens is written and read back
+too, but where a kernel does not take it the host is only reported as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reconciler.kinds.contract import Binding, Context
+from reconciler.kinds.node_spec import NodeSpec
+from reconciler.model.canonical import text_digest
+from reconciler.model.capacity import Isolation
+from reconciler.model.evidence import Check, CheckResult, NodeFacts
+from reconciler.model.plan import Order, Step, step_id
+
+UNDO_AFTER = 120
+"""Seconds after which a host puts all back by itself."""
+
+PROGRAM_MODE, FILE_MODE = "0755", "0644"
+_INSTANCES = "/var/lib/gpuaas/instances"
+
+FOLDERS: Mapping[str, str] = {
+    "/etc/gpuaas/devices": "0755",
+    "/etc/gpuaas/session": "0755",
+    "/home": "0711",
+    # Closed to all but root, or pam_namespace does not use them.
+    **{f"{_INSTANCES}/{name}": "0000" for name in ("session", "shm", "tmp", "var-tmp")},
+}
+FILES: Mapping[str, tuple[str, str]] = {
+    "/etc/dbus-1/system.d/gpuaas.conf": ("node/dbus.conf", FILE_MODE),
+    "/etc/polkit-1/rules.d/00-gpuaas.rules": ("node/polkit.rules", FILE_MODE),
+    "/etc/security/limits.d/60-gpuaas.conf": ("node/limits.conf", FILE_MODE),
+    "/etc/security/namespace.d/gpuaas-private-proc": ("node/private-proc.sh", PROGRAM_MODE),
+    "/etc/security/namespace.d/gpuaas.conf": ("node/namespace.conf", FILE_MODE),
+    "/etc/ssh/sshd_config.d/10-gpuaas.conf": ("node/sshd.conf", FILE_MODE),
+    "/etc/sysctl.d/60-gpuaas.conf": ("node/sysctl.conf", FILE_MODE),
+    "/etc/systemd/logind.conf.d/60-gpuaas.conf": ("node/logind.conf", FILE_MODE),
+    "/etc/systemd/system/gpuaas-devices.service": ("node/devices.service", FILE_MODE),
+    "/etc/systemd/system/gpuaas-settle.service": ("node/settle.service", FILE_MODE),
+    "/etc/systemd/system/user-.slice.d/50-gpuaas.conf": ("node/slice-closed.conf", FILE_MODE),
+    "/etc/sysusers.d/gpuaas.conf": ("node/sysusers.conf", FILE_MODE),
+    "/usr/local/libexec/gpuaas/devices": ("node/devices.py", PROGRAM_MODE),
+    "/usr/local/libexec/gpuaas/session-opened": ("node/session-opened.sh", PROGRAM_MODE),
+}
+"""Path → template and mode."""
+
+BLOCKS: Mapping[str, tuple[str, str]] = {
+    # Whoever must not pass is stopped before anything else of the stack can let them in.
+    "/etc/pam.d/atd": ("node/pam-jobs", "start"),
+    "/etc/pam.d/cron": ("node/pam-jobs", "start"),
+    # What a session is given comes after it has become one.
+    "/etc/pam.d/sshd": ("node/pam-sshd", "end"),
+    "/etc/pam.d/systemd-user": ("node/pam-systemd-user", "end"),
+}
+"""Lines of ours in the distribution's file: template and place."""
+
+OPEN_SLICE = "node/slice-open.conf"
+UNITS = ("gpuaas-devices.service", "gpuaas-settle.service")
+TEMPLATES = (*(name for name, _ in (*FILES.values(), *BLOCKS.values())), OPEN_SLICE)
+
+SSHD = (
+    "admitted=yes authenticationmethods=publickey authorizedkeyscommand=none"
+    " authorizedkeysfile=/etc/gpuaas/ssh/%u authorizedprincipalscommand=none"
+    " authorizedprincipalsfile=none gssapiauthentication=no hostbasedauthentication=no"
+    " kbdinteractiveauthentication=no kerberosauthentication=no passwordauthentication=no"
+    " permittunnel=no permituserenvironment=no permituserrc=no pubkeyauthentication=yes"
+    " strictmodes=yes trustedusercakeys=none usepam=yes"
+)
+"""What must hold for a tenant, wherever in sshd's files it is said."""
+
+IN_FORCE: Mapping[str, str] = {
+    "cgroup fs": "cgroup2",
+    "devices control": "auto",
+    "devices default": (
+        "closed: /dev/fuse rw, /dev/net/tun rw, /dev/ptmx rw, /dev/tty rw, char-pts rw"
+    ),
+    "door at": "shut",
+    "door cron": "shut",
+    "folder /home": "dir 0711",
+    "group gpuaas-tenants": "present",
+    "sshd tenants": SSHD,
+}
+CONTROLLERS = frozenset({"cpu", "cpuset", "io", "memory", "pids"})
+HARDENING: Mapping[str, str] = {
+    "mail pipes": "none",
+    "setuid extra": "none",
+    "sysctl kernel.dmesg_restrict": "1",
+    "sysctl kernel.kptr_restrict": "2",
+    "sysctl kernel.perf_event_paranoid": "3",
+    "sysctl kernel.yama.ptrace_scope": "1",
+}
+
+
+def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
+    """The same on every host but for who works on it."""
+    spec = _account_node(binding)
+    if spec is None:
+        return {}
+    digests = {name: context.template_digests[name] for name in TEMPLATES}
+    return {"login": spec.ssh.user, "templates": digests}
+
+
+def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
+    """A node that leaves the specs stays as it is: what closes it to tenants harms nobody."""
+    spec = _account_node(binding)
+    if spec is None:
+        return ()
+    files = {path: (context.render(name, {}), mode) for path, (name, mode) in FILES.items()}
+    blocks = {path: (context.render(name, {}), place) for path, (name, place) in BLOCKS.items()}
+    opened = context.render(OPEN_SLICE, {})
+    node = binding.placement.node
+    return (
+        Step(
+            id=step_id(node, "node.prepare", binding.ref),
+            verb="node.prepare",
+            node=node,
+            ref=binding.ref,
+            order=Order.PROVIDE,
+            item={
+                "login": spec.ssh.user,
+                "undoAfter": UNDO_AFTER,
+                "directories": [{"path": path, "mode": mode} for path, mode in FOLDERS.items()],
+                "files": [
+                    {"path": path, "mode": mode, "content": content}
+                    for path, (content, mode) in files.items()
+                ],
+                "blocks": [
+                    {"path": path, "content": content, "place": place}
+                    for path, (content, place) in blocks.items()
+                ],
+                "openSlice": opened,
+                "units": list(UNITS),
+            },
+            expected={
+                **_expected_paths(files, opened),
+                **{
+                    f"block {path}": text_digest(content)
+                    for path, (content, place) in blocks.items()
+                    if place == "end"
+                },
+                **IN_FORCE,
+            },
+        ),
+    )
+
+
+def expected(binding: Binding, context: Context) -> Mapping[str, str | None]:
+    return {key: fact for step in steps(binding, context) for key, fact in step.expected.items()}
+
+
+def hardening(facts: NodeFacts) -> tuple[Check, ...]:
+    """What would hold tenants tighter still: where it does not, it is reported as not enforced."""
+    named = facts.platform or {}
+    return (*_switches(named), _controllers(named.get("controllers root", "unknown")))
+
+
+def _switches(named: Mapping[str, str]) -> Iterator[Check]:
+    for name, wanted in HARDENING.items():
+        listed = f"{name.partition(' ')[0]} *" in named
+        found = named.get(name, "not there" if listed else "unknown")
+        if found.startswith("unknown"):
+            yield Check(name=name, result=CheckResult.UNKNOWN, value=found)
+        elif found == wanted:
+            yield Check(name=name, result=CheckResult.PASS, value=found)
+        else:
+            yield Check(name=name, result=CheckResult.FAIL, value=f"{found}, not {wanted}")
+
+
+def _controllers(found: str) -> Check:
+    """Without a controller the limits of a slice are accepted, and bind nobody."""
+    name = "controllers root"
+    if found.startswith("unknown"):
+        return Check(name=name, result=CheckResult.UNKNOWN, value=found)
+    if missing := sorted(CONTROLLERS - set(found.split())):
+        return Check(name=name, result=CheckResult.FAIL, value=f"without {', '.join(missing)}")
+    return Check(name=name, result=CheckResult.PASS, value=found)
+
+
+def _account_node(binding: Binding) -> NodeSpec | None:
+    """Its spec, if its tenants are kept apart by accounts."""
+    spec: NodeSpec | None = binding.resource.spec if binding.resource else None
+    return spec if spec is not None and spec.isolation is Isolation.ACCOUNT else None
+
+
+def _expected_paths(files: Mapping[str, tuple[str, str]], opened: str) -> Mapping[str, str]:
+    """`/home` lies beside the platform's paths and is read by name; links say what is enabled."""
+    written = {**files, "/etc/systemd/system/user-0.slice.d/60-gpuaas-open.conf": (opened, "0644")}
+    wants = "/etc/systemd/system/multi-user.target.wants"
+    return {
+        **{path: f"dir {mode}" for path, mode in FOLDERS.items() if path != "/home"},
+        **{
+            path: f"file {mode} {text_digest(content)}" for path, (content, mode) in written.items()
+        },
+        **{f"{wants}/{unit}": f"link /etc/systemd/system/{unit}" for unit in UNITS},
+    }

@@ -1,0 +1,106 @@
+#!/usr/bin/python3 -I
+"""Opens to each tenant its own GPUs and nobody else's; managed by gpuaas.
+
+Tenants are given UUIDs, but the kernel filters by minor numbers, which may be others after a
+reboot: they are worked out anew before anybody can log in. If that fails there is no GPU.
+
+Without arguments for all tenants, else for these uids alone.
+"""
+
+import fcntl
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as Xml
+from pathlib import Path
+
+GIVEN = Path("/etc/gpuaas/devices")
+UNITS = Path("/run/systemd/system")
+LOCK = "/run/gpuaas-devices.lock"
+SHARED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+SECONDS = 60
+
+
+def main() -> None:
+    if not all(uid.isdigit() for uid in sys.argv[1:]):
+        sys.exit("uids of tenants, or nothing")
+    with open(LOCK, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        given = read_given()
+        uids = set(sys.argv[1:]) or set(given) | written()
+        minors, why = read_minors() if uids & set(given) else ({}, "")
+        rules = {uid: rules_of(given.get(uid, []), given, minors) for uid in uids}
+        changed = [put(uid, text) for uid, text in sorted(rules.items())]
+        if any(changed):
+            subprocess.run(["/usr/bin/systemctl", "daemon-reload"], check=True, timeout=SECONDS)
+    without = [uid for uid in sorted(uids & set(given)) if not rules[uid]]
+    if without:
+        sys.stderr.write(f"no GPU for {', '.join(without)}: {why or 'not all are there'}\n")
+    sys.exit(1 if why else 0)
+
+
+def read_given() -> dict[str, list[str]]:
+    """Uid → UUIDs, as they were given."""
+    return {
+        path.stem: [str(uuid) for uuid in json.loads(path.read_text())["uuids"]]
+        for path in GIVEN.glob("*.json")
+        if path.stem.isdigit()
+    }
+
+
+def written() -> set[str]:
+    paths = UNITS.glob("user-*.slice.d/70-gpuaas-devices.conf")
+    return {path.parent.name[len("user-") : -len(".slice.d")] for path in paths}
+
+
+def read_minors() -> tuple[dict[str, int], str]:
+    """UUID → minor of every card that answers, or why none does; a dead one is not among them."""
+    try:
+        told = subprocess.run(
+            ["/usr/bin/nvidia-smi", "-q", "-x"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            check=False,
+            timeout=SECONDS,
+        ).stdout.decode("utf-8", "replace")
+        log = re.search("<nvidia_smi_log>.*</nvidia_smi_log>", told, re.DOTALL)
+        cards = Xml.fromstring(log.group() if log else told).findall("gpu")
+    except (OSError, subprocess.SubprocessError, Xml.ParseError) as error:
+        return {}, f"nvidia-smi: {error}"
+    pairs = [(card.findtext("uuid", ""), card.findtext("minor_number", "")) for card in cards]
+    minors = {uuid: int(minor) for uuid, minor in pairs if re.fullmatch(r"\d{1,4}", minor)}
+    if len(set(minors.values())) != len(minors):
+        return {}, "nvidia-smi does not tell the cards apart"
+    return minors, ""
+
+
+def rules_of(uuids: list[str], given: dict[str, list[str]], minors: dict[str, int]) -> str:
+    """Nothing at all where a card is not known, has no device node, or is somebody else's too."""
+    others = [uuid for one in given.values() for uuid in one]
+    nodes = [f"/dev/nvidia{minors[uuid]}" for uuid in uuids if uuid in minors]
+    sound = all(others.count(uuid) == 1 for uuid in uuids) and all(map(os.path.exists, nodes))
+    if not sound or not nodes or len(nodes) != len(uuids):
+        return ""
+    return "[Slice]\n" + "".join(f"DeviceAllow={node} rw\n" for node in (*SHARED, *sorted(nodes)))
+
+
+def put(uid: str, text: str) -> bool:
+    """Whether anything had to be written or removed."""
+    path = UNITS / f"user-{uid}.slice.d" / "70-gpuaas-devices.conf"
+    before = path.read_text() if path.exists() else ""
+    if before == text:
+        return False
+    if not text:
+        path.unlink()
+        return True
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.replace(path)
+    return True
+
+
+if __name__ == "__main__":
+    main()
