@@ -15,7 +15,7 @@ from tests.lab import place, server
 
 SUITE = "trixie"
 PACKAGES = (
-    *("systemd", "systemd-sysv", "dbus", "libpam-systemd", "polkitd"),
+    *("systemd", "systemd-sysv", "dbus", "dbus-user-session", "libpam-systemd", "polkitd"),
     *("openssh-server", "sudo", "cron", "at", "python3", "acl", "procps"),
     *("ca-certificates", "iproute2", "iputils-ping", "kmod", "nftables"),
 )
