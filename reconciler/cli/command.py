@@ -101,3 +101,18 @@ def command(
         return made
 
     return decorate
+
+
+def group(name: str) -> Callable[[Callable[[], None]], click.Group]:
+    """The decorator of a noun, whose function is its help; alone it shows that."""
+
+    def decorate(function: Callable[[], None]) -> click.Group:
+        @click.pass_context
+        def alone(ctx: click.Context) -> None:
+            if ctx.invoked_subcommand is None:
+                click.echo(ctx.get_help())
+                ctx.exit(Exit.USAGE)
+
+        return click.group(name, invoke_without_command=True, help=function.__doc__)(alone)
+
+    return decorate

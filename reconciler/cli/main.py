@@ -28,12 +28,15 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "plan": "Show what would change, where and why.",
         "apply": "Do exactly what a plan shows, after a yes.",
         "status": "Show the fleet and its allocations.",
+        "ssh": "Log in to an allocation with your own keys.",
+        "ssh-config": "Print what lets your own ssh reach allocations by name.",
         "show": "Show everything known about one resource.",
         "explain": "Say for every node why it can or cannot take an allocation.",
         "events": "Show who changed what, when and by which commit.",
-        "nodes": "List nodes: what they are and when they last answered.",
-        "slots": "List slots: who holds them, or why they are not free.",
+        "node": "Nodes: list, show, bootstrap, discover, approve.",
+        "slot": "Slots: list who holds them, or why they are not free.",
         "capacity": "Show what is free for each SKU.",
+        "grant": "See who is let in where, and why.",
         "state": "Make, check, back up and restore the state.",
         "version": "Show the versions of the program and its formats.",
         "completion": "Print the completion script of a shell.",
@@ -41,7 +44,10 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 )
 """Each stands in `commands/` as a module and function of its name; help keeps this order."""
 
-ALIASES: Mapping[str, str] = MappingProxyType({"node": "nodes", "slot": "slots", "event": "events"})
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {"nodes": "node list", "slots": "slot list", "event": "events", "grants": "grant list"}
+)
+"""Other words for a command, or for a noun and its verb."""
 
 
 class NoSuchCommand(click.UsageError):
@@ -59,19 +65,22 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        name = ALIASES.get(cmd_name, cmd_name)
+        name, *verbs = ALIASES.get(cmd_name, cmd_name).split()
         if name not in COMMANDS:
             return None
-        found: click.Command = getattr(import_module(f"reconciler.cli.commands.{name}"), name)
+        word = name.replace("-", "_")
+        found: click.Command = getattr(import_module(f"reconciler.cli.commands.{word}"), word)
+        for verb in verbs:
+            found = found.commands[verb]  # type: ignore[attr-defined]
         return found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = ALIASES.get(args[0], args[0])
+        name, *rest = ALIASES.get(args[0], args[0]).split()
         if name not in COMMANDS and not name.startswith("-"):
             raise NoSuchCommand(name, ctx)
-        return super().resolve_command(ctx, [name, *args[1:]])
+        return super().resolve_command(ctx, [name, *rest, *args[1:]])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -65,6 +65,16 @@ def fingerprint(data: bytes) -> str:
     return "SHA256:" + base64.b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
 
 
+def listed(key: SshKey, comment: str) -> str:
+    """The line that `ssh-keygen -l` shows of it: bits, fingerprint, comment, sort."""
+    sort, bits = _LISTED[key.type]
+    if not bits:
+        blob = _Blob(base64.b64decode(key.blob))
+        *_, modulus = blob.string(), blob.number(), blob.number()
+        bits = modulus.bit_length()
+    return f"{bits} {key.fingerprint} {comment} ({sort})"
+
+
 def _no(reason: str, hint: str = "", code: str = "key_invalid") -> ProblemError:
     return refuse(code, reason, hint)
 
@@ -184,4 +194,16 @@ _READERS: Mapping[str, Reader] = MappingProxyType(
         "ssh-rsa": _rsa,
     }
 )
+_LISTED: Mapping[str, tuple[str, int]] = MappingProxyType(
+    {
+        "ssh-ed25519": ("ED25519", 256),
+        "sk-ssh-ed25519@openssh.com": ("ED25519-SK", 256),
+        "ecdsa-sha2-nistp256": ("ECDSA", 256),
+        "ecdsa-sha2-nistp384": ("ECDSA", 384),
+        "ecdsa-sha2-nistp521": ("ECDSA", 521),
+        "sk-ecdsa-sha2-nistp256@openssh.com": ("ECDSA-SK", 256),
+        "ssh-rsa": ("RSA", 0),
+    }
+)
+"""What `ssh-keygen -l` calls a type, and its bits; 0 where each key has its own."""
 _ACCEPTED = "accepted: " + ", ".join(_READERS)

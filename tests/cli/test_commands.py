@@ -106,8 +106,8 @@ def test_every_reading_command_answers_in_one_document(shell: Shell) -> None:
     """F-CLI-01"""
     fits("plan", shell.document("plan", code=0))
     fits("status", shell.document("status", code=0))
-    for command in ("validate", "nodes", "slots", "capacity", "events", "version"):
-        answered(shell.document(command, code=0))
+    for command in ("validate", "node list", "slot list", "capacity", "events", "version"):
+        answered(shell.document(*command.split(), code=0))
     answered(shell.document("state", "check", code=0))
     answered(shell.document("show", "allocation/first/hello", code=0))
     answered(shell.document("explain", "first/hello", code=0))

@@ -48,7 +48,8 @@ def _exit_codes() -> Iterator[str]:
 def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     yield f"## {context.command_path}\n"
     yield f"{inspect.cleandoc(command.help or '')}\n"
-    if names := [alias for alias, name in ALIASES.items() if name == command.name]:
+    path = context.command_path.removeprefix("gpuaas ")
+    if names := [alias for alias, words in ALIASES.items() if words == path]:
         yield f"Also: {', '.join(f'`gpuaas {name}`' for name in names)}.\n"
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     yield f"```text\n{usage}\n```\n"

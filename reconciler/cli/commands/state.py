@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.command import Reply, Session, command
-from reconciler.cli.exit_codes import Exit, of_problems
+from reconciler.cli.command import Reply, Session, command, group
+from reconciler.cli.exit_codes import of_problems
 from reconciler.cli.text import Span, Style, line
 from reconciler.cli.views import problems as problems_view
 from reconciler.operations import keeping
@@ -15,17 +15,13 @@ from reconciler.operations import keeping
 FILE = click.Path(path_type=Path)
 
 
-@click.group("state", invoke_without_command=True)
-@click.pass_context
-def state(ctx: click.Context) -> None:
+@group("state")
+def state() -> None:
     """Make, check, back up and restore the state.
 
     The state is what gpuaas has applied and who holds which slot. It is not made up again from
     specs or hosts: back it up.
     """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
-        ctx.exit(Exit.USAGE)
 
 
 @command("init", "text", "json", parent=state)

@@ -1,15 +1,23 @@
-"""`gpuaas slots`."""
+"""`gpuaas slot`."""
 
 from __future__ import annotations
 
-from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import fleet as fleet_view
 from reconciler.operations import inspecting
 
 
-@command("slots", "text", "json")
-def slots(session: Session) -> Reply:
+@group("slot")
+def slot() -> None:
+    """Slots: the parts of nodes that are given out.
+
+    They are written in the file of their node, and approved with it.
+    """
+
+
+@command("list", "text", "json", parent=slot)
+def list_slots(session: Session) -> Reply:
     """List slots: who holds them, or why they are not free.
 
     A slot is free again only after a proof that it was left clean.

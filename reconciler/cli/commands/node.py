@@ -1,0 +1,162 @@
+"""`gpuaas node`: from a bare host to one that may be given out, and what is known of it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from reconciler.cli.command import Reply, Session, command, group
+from reconciler.cli.fleet import open_fleet
+from reconciler.cli.refs import complete_node
+from reconciler.cli.text import Line, line
+from reconciler.cli.views import approved as approved_view
+from reconciler.cli.views import fleet as fleet_view
+from reconciler.cli.views import node as node_view
+from reconciler.operations import inspecting
+
+if TYPE_CHECKING:
+    from reconciler.operations.enrolling import Confirm
+
+FILE = click.Path(path_type=Path)
+
+
+@group("node")
+def node() -> None:
+    """Nodes: list, show, bootstrap, discover, approve.
+
+    A new host goes through all five: bootstrap lets gpuaas log in, discover proposes its spec,
+    approve gives its slots free to be placed on, and the next apply prepares it.
+    """
+
+
+@command("list", "text", "json", parent=node)
+def list_nodes(session: Session) -> Reply:
+    """List nodes: what they are and when they last answered.
+
+    POSTURE is what may be placed there now; ADMIN is what its spec says, SOURCE whether a real
+    host answered or a labelled stand-in.
+    """
+    rows = inspecting.nodes(open_fleet(session.folder))
+    return Reply(result=rows, lines=fleet_view.nodes(rows, width=session.screen.width))
+
+
+@command("show", "text", "json", parent=node)
+@click.argument("name", metavar="NODE", shell_complete=complete_node)
+def show(session: Session, name: str) -> Reply:
+    """Show one node: its approvals, every check of its readiness, its slots.
+
+    Read from specs and state; `gpuaas plan --refresh` asks the host first. A check that has no
+    answer is unknown, and nothing is placed on a guess.
+    """
+    found = import_module("reconciler.operations.surveying").survey(
+        open_fleet(session.folder), name.removeprefix("node/")
+    )
+    return Reply(result=found, lines=node_view.lines(found, width=session.screen.width))
+
+
+@command("bootstrap", parent=node)
+@click.option("--print", "printed", is_flag=True, help="Print them; nothing else is offered.")
+@click.option("--login", default="", help="The control login; gpuaas unless gpuaas.yaml says so.")
+@click.option("--key", type=FILE, metavar="FILE", help="Its public key, else that of gpuaas.yaml.")
+def bootstrap(session: Session, printed: bool, login: str, key: Path | None) -> Reply:
+    """Print the lines that let gpuaas log in to a bare host.
+
+    Paste them into a root shell of a Debian or Ubuntu host, as often as you like. They end with
+    the host's key and the command to go on with.
+    """
+    if not printed:
+        raise click.UsageError("say --print: the lines are for you to paste, nothing runs them")
+    lines = import_module("reconciler.operations.bootstrapping").bootstrap(
+        open_fleet(session.folder), login, key
+    )
+    return Reply(raw=lines)
+
+
+class Given(TypedDict):
+    host_keys: tuple[str, ...]
+    accept_shown: bool
+    name: str
+    family: str
+    port: int
+    user: str
+    write: Path | None
+
+
+@command("discover", "yaml", "json", parent=node)
+@click.argument("address")
+@click.option(
+    "--host-key",
+    "host_keys",
+    metavar="KEY",
+    multiple=True,
+    help="A public key of the host, or its SHA256 fingerprint; may be repeated.",
+)
+@click.option("--accept-shown", is_flag=True, help="Believe whatever key is shown, unseen.")
+@click.option("--name", default="", help="Name of the node; else the first word of ADDRESS.")
+@click.option("--family", default="", help="Its NodeFamily; else the one of its cards.")
+@click.option("--port", type=click.IntRange(1, 65535), default=22, show_default=True, help="SSH.")
+@click.option("--user", default="", help="The control login, if it is not that of gpuaas.yaml.")
+@click.option("--write", type=FILE, metavar="FILE", help="Write a new spec file instead.")
+def discover(session: Session, address: str, **given: Unpack[Given]) -> Reply:
+    """Ask a host what it is made of, and print a Node with candidate slots.
+
+    Nothing is changed, and nothing placed there before somebody approves it. A host key that
+    neither you nor the specs know is shown and refused; at a terminal you are asked about it.
+    """
+    enrolling = import_module("reconciler.operations.enrolling")
+    fleet = open_fleet(session.folder)
+    known = {option: value for option, value in given.items() if option != "write"}
+    target = enrolling.Target(address=address, **known)
+    found = enrolling.discover(fleet, target, _confirm(session, address))
+    session.screen.tell(line(f"note: {note}", hang=6) for note in found.notes)
+    if given["write"] is None:
+        return Reply(result=found, raw=found.yaml)
+    file = enrolling.write(fleet, found, given["write"])
+    return Reply(result=found, lines=approved_view.written(found.name, file))
+
+
+@command("approve", "text", "json", parent=node)
+@click.argument("name", metavar="NODE", shell_complete=complete_node)
+@click.option(
+    "--slot", "slots", metavar="SLOT", multiple=True, help="Only this slot; may be repeated."
+)
+@click.option("--host-only", is_flag=True, help="Only the host itself, none of its slots.")
+@click.option("--commit", is_flag=True, help="Commit the file, and nothing else.")
+def approve(
+    session: Session, name: str, slots: tuple[str, ...], host_only: bool, commit: bool
+) -> Reply:
+    """Give your word, as an operator, that a node is what its spec says.
+
+    It is written into the node's file, over the host and every slot that has no approval in
+    force, and falls when one of them changes. On the host nothing happens by it.
+    """
+    if slots and host_only:
+        raise click.UsageError("--slot names slots, --host-only none of them")
+    approving = import_module("reconciler.operations.approving")
+    wish = approving.Wish(
+        node=name.removeprefix("node/"), slots=slots, host_only=host_only, commit=commit
+    )
+    found = approving.approve(open_fleet(session.folder), wish)
+    return Reply(problems=found.problems, result=found, lines=approved_view.lines(found))
+
+
+def _confirm(session: Session, address: str) -> Confirm:
+    """Asks a person at a terminal; where there is none, nobody has confirmed anything."""
+
+    def confirm(keys: tuple[str, ...]) -> bool:
+        screen = session.screen
+        if not screen.can_ask:
+            return False
+        screen.tell(_shown(address, keys))
+        return screen.ask(line("Does the host's own console show the same? [yes/no]")) == "yes"
+
+    return confirm
+
+
+def _shown(address: str, keys: tuple[str, ...]) -> list[Line]:
+    head = line(f"{address} shows keys that nobody here has seen before:")
+    check = line("compare, on its console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub")
+    return [head, *(line(f"  {key}") for key in keys), check]
