@@ -7,6 +7,7 @@ and a test may change what its sessions see of the machine.
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 from reconciler.model.work import Host
+from tests.hosts.hosting import PLAYBOOKS
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a local sshd needs root")
 
@@ -123,6 +125,32 @@ def sshd(
         for process in running:
             process.kill()
             process.wait()
+
+
+CUT = """
+def cut():
+    import signal
+    pid = os.getppid()
+    while pid > 1:
+        with open(f"/proc/{pid}/stat") as file:
+            name, _, rest = file.read().partition(" (")[2].rpartition(") ")
+        if name == "sshd":
+            os.kill(pid, signal.SIGKILL)
+        pid = int(rest.split()[1])
+
+"""
+
+
+def cutting(folder: Path, root: str) -> Path:
+    """Playbooks whose module does its work, and then cuts the link of hosts with such a root."""
+    playbooks = Path(shutil.copytree(PLAYBOOKS, folder))
+    module = playbooks / "library/gpuaas_converge.py"
+    end = "    module.exit_json("
+    text = module.read_text().replace("def main()", f"import os\n{CUT}\ndef main()", 1)
+    assert end in text
+    end_or_cut = f'    if args["root"].endswith({root!r}):\n        cut()\n{end}'
+    module.write_text(text.replace(end, end_or_cut))
+    return playbooks
 
 
 def listen(config: Path, log: Path, before: str) -> subprocess.Popen[bytes]:

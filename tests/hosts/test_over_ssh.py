@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,7 +18,6 @@ from reconciler.model.problem import Problem
 from reconciler.model.work import Host, HostWork, Receipt
 from tests.hosts.hosting import (
     DESCRIPTOR,
-    PLAYBOOKS,
     Wish,
     ignore,
     options,
@@ -27,7 +25,7 @@ from tests.hosts.hosting import (
     step,
     tree,
 )
-from tests.hosts.sshd import MACHINE_ID, Sshd, make_key, needs_root, public_half, sshd
+from tests.hosts.sshd import MACHINE_ID, Sshd, cutting, make_key, needs_root, public_half, sshd
 
 pytestmark = [pytest.mark.walk, needs_root]
 
@@ -158,33 +156,11 @@ def test_who_becomes_root_works(tmp_path: Path) -> None:
     assert all("/usr/bin/sudo " in command and " -n " in command for command in asked)
 
 
-CUT = """
-def cut():
-    import os, signal
-    pid = os.getppid()
-    while pid > 1:
-        with open(f"/proc/{pid}/stat") as file:
-            name, _, rest = file.read().partition(" (")[2].rpartition(") ")
-        if name == "sshd":
-            os.kill(pid, signal.SIGKILL)
-        pid = int(rest.split()[1])
-
-"""
-
-
 def test_a_link_that_drops_is_not_fine_and_stops_nobody(server: Sshd, tmp_path: Path) -> None:
     """F-ANS-02: of three hosts one refuses connections, and one drops the link when all is done.
 
     Nobody knows what that one did, although it did it; the third is done and believed.
     """
-    playbooks = Path(shutil.copytree(PLAYBOOKS, tmp_path / "playbooks"))
-    module = playbooks / "library/gpuaas_converge.py"
-    text = module.read_text().replace("def main()", CUT + "\ndef main()", 1)
-    end = "    module.exit_json("
-    assert end in text
-    module.write_text(
-        text.replace(end, f'    if args["root"].endswith("cut"):\n        cut()\n{end}')
-    )
     good = server.host(tmp_path / "good", "gpu01")
     lost = server.host(tmp_path / "cut", "gpu02", address="127.0.0.2")
     away = server.host(tmp_path / "away", "gpu03", port=1)
@@ -194,7 +170,7 @@ def test_a_link_that_drops_is_not_fine_and_stops_nobody(server: Sshd, tmp_path: 
         )
         for one in (away, lost, good)
     ]
-    chosen = options(tmp_path, playbooks=playbooks)
+    chosen = options(tmp_path, playbooks=cutting(tmp_path / "playbooks", "/cut"))
     of_away, of_lost, of_good = run_wave(works, chosen, ignore, Wish())
     assert of_good.ok
     assert (tmp_path / "good" / DESCRIPTOR.lstrip("/")).read_text() == "gpu01"
