@@ -25,6 +25,10 @@ header='
     return "Unable to determine the device handle for GPU" substr(value("pci.bus_id"), 5) \
       ": Unknown Error"
   }
+'
+
+# And ends with this: a lost card is an error, whatever the others have answered.
+footer='
   END { if (gone) exit gone }
 '
 
@@ -50,7 +54,7 @@ answer() {
       }
       print line
     }
-  ' "$tables/$1"
+  '"$footer" "$tables/$1"
 }
 
 list() {
@@ -58,7 +62,7 @@ list() {
     !seen++ { next }
     lost = dead() { print lost; next }
     { print "GPU " value("index") ": " value("name") " (UUID: " value("uuid") ")" }
-  ' "$tables/gpus.csv"
+  '"$footer" "$tables/gpus.csv"
 }
 
 # The part of `-q -x` that says which device node a card has, and how it is shared.
@@ -96,7 +100,7 @@ describe() {
       printf "%s", cards
       print "</nvidia_smi_log>"
     }
-  ' "$tables/gpus.csv"
+  '"$footer" "$tables/gpus.csv"
 }
 
 # A driver that does not answer at all: its exit code in the first line, then its words.
