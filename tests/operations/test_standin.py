@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from reconciler import shipped
+from reconciler.hosts.carried import carried
 from reconciler.model.problem import ProblemError
 from reconciler.model.resource import Resource
 from reconciler.operations.standin import lay
@@ -19,7 +20,7 @@ from tests.planner import fleet
 
 QUERY = "--query-gpu=index,uuid,pci.bus_id,name,memory.total,memory.used,driver_version"
 CARD = "GPU-00000000-dead-beef-0000-00000000000{}"
-OBSERVE = shipped.folder("playbooks") / "module_utils/gpuaas/observe.py"
+OBSERVE = carried(shipped.folder("playbooks") / "module_utils/gpuaas", "observe")
 
 
 @pytest.fixture
@@ -59,11 +60,10 @@ def ask(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def observe(root: Path) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, OBSERVE],
-        input=json.dumps({"root": str(root)}),
+        [sys.executable, "-I", "-", json.dumps({"root": str(root)})],
+        input=OBSERVE,
         check=True,
         capture_output=True,
-        text=True,
     )
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts
