@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Iterator, Optional
 
 from . import denied
+from .machine import cards_on_bus
 from .passwd import Accounts, User
 from .paths import LOGIN
 from .probes import OPEN_FILE, ProbeError, Probes, lines_of, open_below, printable
@@ -62,9 +63,8 @@ def read_slices(probes: Probes) -> dict[str, str]:
     tenants = Accounts(probes.root).tenants()
     if not tenants:
         return {}
-    cards = {
-        card["minor"]: card["uuid"] for card in read_details(probes).values() if "minor" in card
-    }
+    details = read_details(probes, cards_on_bus(probes.hardware)).values()
+    cards = {card["minor"]: card["uuid"] for card in details if "minor" in card and "uuid" in card}
     units = {f"user-{user.uid}.slice": user.login for user in tenants}
     told = {one["Id"][0]: one for one in shown(list(units)) if "Id" in one}
     if set(told) != set(units):
