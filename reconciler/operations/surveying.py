@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from reconciler.kinds.approval import HOST, approved_names
 from reconciler.kinds.node_family import NodeFamilySpec
+from reconciler.kinds.node_host import hardening
 from reconciler.kinds.node_spec import Admin, Identity, NodeSpec, Slot, Ssh
 from reconciler.kinds.ssh_key import SshKey, parse_public_key
-from reconciler.model.capacity import Claim
+from reconciler.model.capacity import Claim, Isolation
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, Observation
 from reconciler.model.world import World
@@ -53,6 +54,7 @@ class NodeShown:
     """`age` is the seconds since the host last answered; None = never. `source` is host or standin.
 
     `identity` is None for isolation directory; `fingerprints` are those of its host keys.
+    `readiness` decides about placement; `hardening` is told, and what fails there is not enforced.
     """
 
     name: str
@@ -106,6 +108,7 @@ def survey(fleet: Fleet, name: str) -> NodeShown:
         approvals=tuple(_in_force(spec)),
         slots=tuple(_slots(offer, world)),
         readiness=tuple(readiness(offer, _family(desired, spec))),
+        hardening=_hardening(offer),
         source=offer.facts.source if offer.facts else "",
         age=_age(fleet, seen),
         labels=node.labels,
@@ -120,6 +123,12 @@ def node_names(fleet: Fleet) -> tuple[str, ...]:
 def _family(desired: Desired, spec: NodeSpec) -> NodeFamilySpec | None:
     family = desired.get("node_family", spec.family)
     return family.spec if family else None
+
+
+def _hardening(offer: Offer) -> tuple[Check, ...]:
+    """Only of hosts that are prepared for tenants."""
+    facts = offer.facts if offer.spec.isolation is Isolation.ACCOUNT else None
+    return hardening(facts) if facts else ()
 
 
 def _age(fleet: Fleet, seen: Observation | None) -> int | None:

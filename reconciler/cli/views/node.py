@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from math import nan
 
@@ -14,11 +14,17 @@ from reconciler.model.moment import format_age
 from reconciler.operations.surveying import InForce, NodeShown, SlotShown
 
 LABEL = 11
-STYLES = {
-    CheckResult.PASS: Style.GOOD,
-    CheckResult.FAIL: Style.BAD,
-    CheckResult.UNKNOWN: Style.WARN,
+RESULTS = {
+    CheckResult.PASS: Span("pass", Style.GOOD),
+    CheckResult.FAIL: Span("fail", Style.BAD),
+    CheckResult.UNKNOWN: Span("unknown", Style.WARN),
 }
+ENFORCED = {
+    CheckResult.PASS: Span("enforced", Style.GOOD),
+    CheckResult.FAIL: Span("not enforced", Style.WARN),
+    CheckResult.UNKNOWN: Span("unknown", Style.WARN),
+}
+"""Hardening is beside the walls: where it is lacking nothing is claimed, and nobody stopped."""
 
 
 def lines(found: NodeShown, *, width: int = 0) -> Iterator[Line]:
@@ -30,8 +36,8 @@ def lines(found: NodeShown, *, width: int = 0) -> Iterator[Line]:
     yield _fact("admin", " · ".join(filter(None, (found.admin.state, found.admin.reason))))
     yield line(dim(pad("evidence", LABEL)), *_evidence(found), hang=LABEL)
     yield from _approvals(found)
-    yield from _checks("READINESS", found.readiness)
-    yield from _checks("HARDENING", found.hardening)
+    yield from _checks("READINESS", found.readiness, RESULTS)
+    yield from _checks("HARDENING", found.hardening, ENFORCED)
     yield BLANK
     yield line(strong("SLOTS"))
     yield from _slots(found.slots, width)
@@ -102,16 +108,21 @@ def _word(one: InForce, node: str) -> Iterator[str | Span]:
     yield f"   gpuaas node approve {node}"
 
 
-def _checks(title: str, checks: Sequence[Check]) -> Iterator[Line]:
+def _checks(
+    title: str, checks: Sequence[Check], words: Mapping[CheckResult, Span]
+) -> Iterator[Line]:
     """A line a check, its result first (INV-15)."""
     if not checks:
         return
     yield BLANK
     yield line(strong(title))
+    first = max(len(words[check.result].text) for check in checks) + 2
     wide = max(len(check.name) for check in checks)
     for check in checks:
-        result = Span(pad(check.result, 9), STYLES[check.result])
-        yield line("  ", result, pad(check.name, wide), f"  {check.value}", hang=wide + 13)
+        word = words[check.result]
+        result = Span(pad(word.text, first), word.style)
+        name = pad(check.name, wide)
+        yield line("  ", result, name, f"  {check.value}", hang=first + wide + 4)
 
 
 def _slots(slots: Iterable[SlotShown], width: int) -> Iterator[Line]:
