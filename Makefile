@@ -1,6 +1,7 @@
 # make demo   see it work: a small fleet on this machine, no root needed
 # make test   everything; installs what it needs itself
 # make check  the quick part: static checks and unit tests
+# make lab    three real Debian hosts on this machine, and a fleet for them; make lab-down ends it
 # make bench  measure; BENCH_SCALE=0.01 for a short look
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -8,7 +9,7 @@ SHELL := bash
 BIN := .venv/bin
 HOST_CODE := $(wildcard playbooks/library playbooks/module_utils)
 
-.PHONY: help demo test check static unit walk wheel bench lock clean
+.PHONY: help demo test check static unit walk wheel lab-test lab lab-down bench lock clean
 
 help:
 	@sed -n 's/^# \(make .*\)/  \1/p' Makefile
@@ -19,7 +20,7 @@ help:
 demo: .venv/.ready-run
 	@$(BIN)/python tests/demo.py
 
-test: check walk wheel
+test: check walk wheel lab-test
 
 check: static unit
 
@@ -34,13 +35,23 @@ static: .venv/.ready-dev
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/ansible-lint playbooks
 
 unit: .venv/.ready-dev
-	$(BIN)/pytest -n auto --dist loadfile -m "not walk and not wheel"
+	$(BIN)/pytest -n auto --dist loadfile -m "not walk and not wheel and not lab"
 
 walk: .venv/.ready-dev
 	$(BIN)/pytest -m walk
 
 wheel: .venv/.ready-dev
 	$(BIN)/pytest -m wheel
+
+# Where it is run on purpose, a lab that cannot be had is a failure and no reason to skip.
+lab-test: .venv/.ready-dev
+	GPUAAS_LAB=required $(BIN)/pytest -m lab
+
+lab: .venv/.ready-dev
+	@$(BIN)/python -m tests.lab open
+
+lab-down:
+	@$(BIN)/python -m tests.lab close
 
 bench: .venv/.ready-dev
 	@$(BIN)/python -m tests.bench $(BENCH)

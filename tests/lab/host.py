@@ -168,7 +168,7 @@ class Host:
         files = {
             "etc/hostname": f"{self.name}\n",
             "etc/hosts": f"127.0.0.1 localhost\n127.0.1.1 {self.name}\n",
-            "etc/systemd/network/10-host0.network": NETWORK.format(address=self.address),
+            "etc/systemd/network/10-host0.network": network.settings(self.index),
             **server.one_host(self.name),
         }
         for path, text in files.items():
@@ -193,17 +193,6 @@ class Host:
             if time.monotonic() > until:
                 raise place.LabError(f"{self.name} is still on after {seconds} s")
             time.sleep(0.02)
-
-
-NETWORK = """\
-[Match]
-Name=host0
-
-[Network]
-Address={address}/24
-LinkLocalAddressing=no
-IPv6AcceptRA=no
-"""
 
 
 def host(name: str) -> Host:

@@ -24,6 +24,25 @@ def address(index: int) -> str:
     return f"{RANGE}.{FIRST + index}"
 
 
+def settings(index: int) -> str:
+    """Of the host, for networkd. Addresses are used again, and no cache of ours may go stale."""
+    return SETTINGS.format(address=address(index), hardware=f"02:67:70:75:00:{index:02x}")
+
+
+SETTINGS = """\
+[Match]
+Name=host0
+
+[Link]
+MACAddress={hardware}
+
+[Network]
+Address={address}/24
+LinkLocalAddressing=no
+IPv6AcceptRA=no
+"""
+
+
 def up() -> None:
     """Does nothing where the network stands: laying our end is the last thing that is done."""
     with place.alone("network"):

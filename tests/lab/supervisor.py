@@ -7,15 +7,18 @@ the end of the process that borrowed the host. The disk survives both.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 REBOOT = 133
@@ -34,14 +37,15 @@ class Machine:
         self.cgroup = CGROUPS / order["cgroup"] / order["name"]
         self.running: subprocess.Popen[bytes] | None = None
         self.off = False
+        self.forsaken = False
 
     def run(self) -> None:
         """Until the host is powered off; a reboot starts it again."""
         self.prepare()
         signal.signal(signal.SIGTERM, lambda *_: self.press_power_button())
         signal.signal(signal.SIGUSR1, lambda *_: self.pull_the_cord())
-        if owner := self.order.get("owner"):
-            threading.Thread(target=pull_when_gone, args=(int(owner),), daemon=True).start()
+        if "owner" in self.order:
+            threading.Thread(target=self.pull_when_gone, daemon=True).start()
         code = REBOOT
         while code == REBOOT and not self.off:
             self.clear_cgroup()
@@ -49,6 +53,9 @@ class Machine:
             code = self.running.wait()
             print(f"supervisor: the host ended with {code}", flush=True)
         self.clear_cgroup()
+        if self.forsaken:
+            subprocess.run(["umount", self.disk / "root"], check=True)
+            shutil.rmtree(self.disk)
 
     def prepare(self) -> None:
         subprocess.run(["umount", "-R", str(CGROUPS)], check=True)
@@ -91,6 +98,14 @@ class Machine:
         self.off = True
         self.kill()
 
+    def pull_when_gone(self) -> None:
+        """A host that was borrowed does not outlive its borrower, and nor does its disk."""
+        with suppress(ProcessLookupError):
+            borrower = os.pidfd_open(int(self.order["owner"]))
+            select.select([borrower], [], [])
+        self.forsaken = True
+        os.kill(os.getpid(), signal.SIGUSR1)
+
     def kill(self) -> None:
         killer = self.cgroup / "cgroup.kill"
         if killer.exists():
@@ -99,27 +114,23 @@ class Machine:
     def clear_cgroup(self) -> None:
         """Empty and there; what another life of this host left is killed."""
         self.kill()
-        folders = sorted(self.cgroup.glob("**/"), key=lambda path: len(path.parts), reverse=True)
-        for folder in folders:
-            for _ in range(50):
-                try:
-                    folder.rmdir()
-                    break
-                except FileNotFoundError:
-                    break
-                except OSError:
-                    time.sleep(0.02)
+        for folder in sorted(self.cgroup.glob("**/"), reverse=True):
+            remove(folder)
         self.cgroup.mkdir(parents=True, exist_ok=True)
 
 
-def pull_when_gone(owner: int) -> None:
-    """A host that was borrowed does not outlive its borrower."""
-    try:
-        watched = os.pidfd_open(owner)
-        select.select([watched], [], [])
-    except ProcessLookupError:
-        pass
-    os.kill(os.getpid(), signal.SIGUSR1)
+def remove(folder: Path) -> None:
+    """The killed are still there for a moment."""
+    for _ in range(100):
+        with suppress(FileNotFoundError):
+            try:
+                folder.rmdir()
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+                time.sleep(0.02)
+                continue
+        return
 
 
 if __name__ == "__main__":
