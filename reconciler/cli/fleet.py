@@ -1,11 +1,28 @@
-"""The fleet that a command is about."""
+"""The fleet that a command is about, or where it is published."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
 
+import click
+
 from reconciler.operations.wiring import Fleet, recall_fleet
+
+from_option = click.option(
+    "--from",
+    "source",
+    default="",
+    metavar="DIR|URL",
+    envvar="GPUAAS_FROM",
+    show_envvar=True,
+    help="Read what is published there: needs no state, no host and no gpuaas.yaml.",
+)
+
+
+def whence(folder: Path | None, source: str) -> Fleet | str:
+    """Where to read: what is published at `source` if it is given, else the fleet itself."""
+    return source or open_fleet(folder)
 
 
 def open_fleet(folder: Path | None) -> Fleet:

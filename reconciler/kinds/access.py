@@ -11,6 +11,7 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from reconciler.kinds.once import once
@@ -52,6 +53,71 @@ def key_lines(allocation: Resource, desired: Desired, now: datetime) -> tuple[Ke
     return tuple(sorted(lines.values(), key=lambda one: (one.user, one.key_id, one.line)))
 
 
+class DoorState(StrEnum):
+    """Whether a reason to be let in does let in, or the first thing that keeps it from that."""
+
+    EXPIRED = "expired"
+    UNKNOWN_USER = "unknown_user"
+    SUSPENDED = "suspended"
+    NOT_A_MEMBER = "not_a_member"
+    NOT_SUPPORTED = "not_supported"
+    NO_KEY = "no_key"
+    ACTIVE = "active"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """One reason for one person to be let in: a place in `access`, or a grant.
+
+    `keys` are `id fingerprint` of each key that opens it now; `until` is empty for an open end.
+    """
+
+    user: str
+    cause: Ref
+    state: DoorState
+    keys: tuple[str, ...] = ()
+    privilege: str = "login"
+    until: str = ""
+    reason: str = ""
+
+
+def doors(allocation: Resource, desired: Desired, now: datetime) -> tuple[Door, ...]:
+    """Every reason why somebody may log in, those that let nobody in among them; by user."""
+    found = []
+    for user in allocation.spec.access:
+        entry = _Entry(user=user, cause=allocation.ref)
+        found.append(_door(entry, None, desired, now))
+    for grant in _grants(desired).get(allocation.ref, ()):
+        found.append(_door(_granted(grant), grant, desired, now))
+    return tuple(sorted(found, key=lambda door: (door.user, door.cause)))
+
+
+def _door(entry: _Entry, grant: Resource | None, desired: Desired, now: datetime) -> Door:
+    keys = tuple(f"{line.key_id} {line.fingerprint}" for line in _lines(entry, desired, now))
+    user = desired.resources.get(Ref("user", "", entry.user))
+    members = _members(desired).get(entry.cause.project, frozenset())
+    spec = grant.spec if grant else None
+    hindrances = (
+        (DoorState.EXPIRED, grant is not None and not in_force(grant, now)),
+        (DoorState.UNKNOWN_USER, user is None),
+        (DoorState.SUSPENDED, user is not None and user.spec.state != "active"),
+        (DoorState.NOT_A_MEMBER, entry.user not in members),
+        (DoorState.NOT_SUPPORTED, spec is not None and spec.privilege != "login"),
+        (DoorState.NO_KEY, not keys),
+    )
+    state = next((state for state, holds in hindrances if holds), DoorState.ACTIVE)
+    end = spec.expires_at if spec else OPEN_ENDED
+    return Door(
+        user=entry.user,
+        cause=entry.cause,
+        state=state,
+        keys=keys if state is DoorState.ACTIVE else (),
+        privilege=str(spec.privilege) if spec else "login",
+        until="" if end == OPEN_ENDED else end,
+        reason=spec.reason if spec else "",
+    )
+
+
 def in_force(grant: Resource, now: datetime) -> bool:
     """Whether its time is not over; a grant whose end cannot be read is over."""
     return _lasts(grant.spec.expires_at, now)
@@ -82,10 +148,12 @@ def _entries(allocation: Resource, desired: Desired, now: datetime) -> Iterator[
         yield _Entry(user=user, cause=allocation.ref)
     for grant in _grants(desired).get(allocation.ref, ()):
         if grant.spec.privilege == "login" and in_force(grant, now):
-            spec = grant.spec
-            yield _Entry(
-                user=spec.user, cause=grant.ref, keys=spec.keys, options=_options(spec.options)
-            )
+            yield _granted(grant)
+
+
+def _granted(grant: Resource) -> _Entry:
+    spec = grant.spec
+    return _Entry(user=spec.user, cause=grant.ref, keys=spec.keys, options=_options(spec.options))
 
 
 def _lines(entry: _Entry, desired: Desired, now: datetime) -> Iterator[KeyLine]:

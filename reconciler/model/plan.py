@@ -56,7 +56,8 @@ class FieldChange:
 class Step:
     """One verb for one ref on one host. `item` is all the host is told; `expected` is what the
 
-    observe code must then find (path → fact, None = must not exist).
+    observe code must then find (path → fact, None = must not exist). `revokes` names the people,
+    or `user/key`, whose access ends with it: until it is done, that is told to be pending.
     """
 
     id: str
@@ -66,6 +67,7 @@ class Step:
     order: Order
     item: Mapping[str, Any]
     expected: Mapping[str, str | None] = field(default_factory=dict)
+    revokes: tuple[str, ...] = ()
 
 
 def step_id(node: str, verb: str, ref: Ref, incarnation: str = "") -> str:
@@ -133,6 +135,15 @@ class Wave:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Drift that was seen and that a plan only tells of: `topic` is what it is about."""
+
+    ref: Ref
+    topic: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFigures:
     """Counts for the head and the foot of the screen; ages in seconds, None = unknown.
 
@@ -166,6 +177,7 @@ class Plan:
     waves: tuple[Wave, ...] = ()
     waiting: tuple[Ref, ...] = ()
     problems: tuple[Problem, ...] = ()
+    notes: tuple[Note, ...] = ()
     figures: FleetFigures = field(default_factory=FleetFigures)
     only: tuple[str, ...] = ()
     hold_above: Risk | None = None

@@ -82,6 +82,19 @@ class Suspension:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Revocation:
+    """Access taken away that a host has not shown to have ended; `since` the first try.
+
+    `people` are users who lost all, and `user/key` for a key of somebody who keeps others.
+    """
+
+    ref: Ref
+    node: str
+    people: tuple[str, ...]
+    since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """`serial` is the sequence of the last event that changed recorded, claim or admin state.
 
@@ -97,3 +110,4 @@ class World:
     waiting: Mapping[Ref, str] = field(default_factory=dict)
     open_steps: tuple[OpenStep, ...] = ()
     suspensions: tuple[Suspension, ...] = ()
+    revocations: tuple[Revocation, ...] = ()

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from reconciler.hosts.openssh import plain_command
 from reconciler.model.desired import Desired
+from reconciler.model.endpoint import unsound
 from reconciler.model.plan import Action, Change, Plan, Risk
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.ref import Ref
 from reconciler.model.work import HostProgress, StepOutcome
 from reconciler.model.world import World
+from reconciler.operations.endpoints import endpoints, published_config, way_in
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import observe_nodes, stale_nodes
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
+from reconciler.operations.publishing import publish
 from reconciler.operations.reading import read_desired
 from reconciler.operations.saving import read_plan
 from reconciler.operations.walking import Walk
@@ -41,12 +45,16 @@ class ApplyOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """Where a new allocation answers; `place` is its folder, or what ssh is to be told."""
+    """Where a new allocation answers: `place` is its folder, or the line that logs in as it stands.
+
+    `plain` is that line without the pins of the host, for who has nothing of ours at hand.
+    """
 
     ref: str
     login: str
     node: str
     place: str
+    plain: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +80,7 @@ def apply(
     """
     plan = _plan_to_show(fleet, options)
     if not plan.active:
-        _keep_waiting(fleet, plan)
-        return Applied(plan=plan)
+        return Applied(plan=plan, problems=_keep_waiting(fleet, plan))
     if not ask(plan):
         raise refuse("declined", "nothing was applied", "run it again and answer yes")
     with writing(fleet, "apply") as journal:
@@ -89,14 +96,16 @@ def apply(
             interrupts=interrupts,
         )
         run = walk.run(saved=options.plan_file is not None)
+        after = journal.world()
+        unpublished = publish(fleet, after)
     return Applied(
         plan=fresh,
         run=run,
         outcomes=tuple(walk.outcomes.values()),
-        problems=tuple(walk.problems),
+        problems=(*walk.problems, *unpublished),
         done=tuple(walk.settled.values()),
         interrupted=interrupts.asked,
-        logins=_logins(walk),
+        logins=tuple(_logins(fleet, walk.settled.values(), after)),
     )
 
 
@@ -188,21 +197,22 @@ def _first_difference(shown: Plan, fresh: Plan) -> str:
     return "time, hosts or templates have moved on, which changes a step"
 
 
-def _keep_waiting(fleet: Fleet, plan: Plan) -> None:
+def _keep_waiting(fleet: Fleet, plan: Plan) -> tuple[Problem, ...]:
     """A request that finds no place waits in the order in which an apply first saw it."""
     with writing(fleet, "apply") as journal:
         journal.wait(plan.waiting)
+        return publish(fleet, journal.world())
 
 
-def _logins(walk: Walk) -> tuple[Login, ...]:
-    made = [c for c in walk.settled.values() if c.action in (Action.CREATE, Action.REPLACE)]
-    return tuple(
-        Login(
-            ref=str(change.ref),
-            login=change.login,
-            node=change.placement.node,
-            place=walk.place_of(change),
-        )
-        for change in made
-        if change.placement is not None
-    )
+def _logins(fleet: Fleet, settled: Iterable[Change], after: World) -> Iterator[Login]:
+    reached = {one.ref: one for one in endpoints(fleet.settings, after)}
+    for change in settled:
+        one = reached.get(change.ref)
+        if one is not None and change.action in (Action.CREATE, Action.REPLACE):
+            yield Login(
+                ref=str(one.ref),
+                login=one.login,
+                node=one.node,
+                place=way_in(one, published_config(fleet.settings, one.ref.project)),
+                plain="" if one.folder or unsound(one) else plain_command(one),
+            )

@@ -5,20 +5,23 @@ No spec is read and nothing is planned, so that a look stays quick however large
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 
+from reconciler.kinds.access import OPEN_ENDED
 from reconciler.kinds.sku import price_in_force
 from reconciler.model.capacity import ClaimState
 from reconciler.model.event import Event
 from reconciler.model.evidence import Observation
 from reconciler.model.lifecycle import Phase, RunState
-from reconciler.model.moment import format_age
+from reconciler.model.moment import format_age, parse_moment
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.settings import Settings
 from reconciler.model.world import Recorded, World
+from reconciler.operations.endpoints import endpoints, published_config, way_in
 from reconciler.operations.taking_stock import (
     Stock,
     age_of,
@@ -37,14 +40,19 @@ from reconciler.operations.views import (
     Status,
 )
 from reconciler.operations.wiring import Fleet, without_collector
+from reconciler.planner.noting import stray_keys
+from reconciler.planner.showing import differing, is_unknown
 from reconciler.store import history
 from reconciler.store.snapshot import read_world
 
 LAST_EVENTS = 20
 
 
-def status(fleet: Fleet, project: str = "") -> Status:
-    """The fleet at a glance; with `project`, only its allocations."""
+def status(fleet: Fleet, project: str = "", login: str = "") -> Status:
+    """The fleet at a glance; with `project`, only its allocations.
+
+    With an OS `login`, only what its user owns or has access to.
+    """
     now = fleet.now()
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
@@ -52,7 +60,9 @@ def status(fleet: Fleet, project: str = "") -> Status:
         last = next(iter(history.runs(database, 1)), None)
     nodes, slots = node_rows(stock), slot_rows(stock)
     ages = [row.age for row in nodes if row.age is not None]
-    allocations = tuple(_allocation_rows(world, stock, project))
+    rows = allocation_rows(fleet.settings, world, stock, project)
+    users = _users_of(world, login)
+    allocations = tuple(r for r in rows if not login or users & {r.owner, *r.access})
     return Status(
         state_id=world.state_id,
         serial=world.serial,
@@ -98,7 +108,15 @@ def _stock(fleet: Fleet) -> Stock:
         return take_stock(fleet.settings, read_world(database), fleet.now())
 
 
-def _allocation_rows(world: World, stock: Stock, project: str) -> Iterator[AllocationRow]:
+def allocation_rows(
+    settings: Settings, world: World, stock: Stock, project: str = ""
+) -> Iterator[AllocationRow]:
+    """One for each that is recorded, in order of ref; with `project`, only of that one."""
+    ways = {
+        one.ref: way_in(one, published_config(settings, one.ref.project))
+        for one in endpoints(settings, world, project)
+    }
+    guests = _guests(world, stock.now)
     prices = {sku.ref.name: price_in_force(sku.spec, stock.now) for sku in stock.skus}
     since = {claim.allocation_id: claim.since for claim in world.claims}
     for ref in sorted(ref for ref in world.recorded if ref.kind == "allocation"):
@@ -123,20 +141,40 @@ def _allocation_rows(world: World, stock: Stock, project: str) -> Iterator[Alloc
             price_per_hour=format(rate, "f") if rate is not None else "",
             currency=price.currency if price else "",
             problem=one.problem,
+            access=tuple(sorted({*spec["access"], *guests[ref]})),
+            way_in=ways.get(ref, ""),
         )
+
+
+def _users_of(world: World, login: str) -> frozenset[str]:
+    """The Users that an OS login stands for; without any, the one of that name."""
+    users = (world.recorded[ref] for ref in world.recorded if login and ref.kind == "user")
+    named = frozenset(u.ref.name for u in users if login in u.normal["spec"]["osLogins"])
+    return named or frozenset((login,))
+
+
+def _guests(world: World, now: datetime) -> Mapping[Ref, set[str]]:
+    """Who has leave by a grant that is not over."""
+    found: dict[Ref, set[str]] = defaultdict(set)
+    for ref in (ref for ref in world.recorded if ref.kind == "grant"):
+        spec = world.recorded[ref].normal["spec"]
+        end = parse_moment(spec["expiresAt"])
+        if spec["expiresAt"] == OPEN_ENDED or (end is not None and now < end):
+            found[Ref("allocation", ref.project, spec["allocation"])].add(spec["user"])
+    return found
 
 
 def health_of(one: Recorded, world: World) -> str:
     """Whether its host shows what it must, its cards too; `unknown` as long as it has not said."""
     seen = world.observations.get(one.node)
     facts = seen.facts if seen else None
-    if facts is None or facts.paths is None or facts.gpus is None:
+    if facts is None or facts.gpus is None:
         return "unknown"
-    held = one.phase is Phase.ACTIVE and all(
-        facts.paths.get(path) == fact for path, fact in one.facts.items()
-    )
+    wrong = [shown for _, shown, _ in differing(facts, one.facts)]
     whole = _cards(one, world) <= {gpu.uuid for gpu in facts.gpus}
-    return "healthy" if held and whole else "degraded"
+    if one.phase is not Phase.ACTIVE or not whole or not all(map(is_unknown, wrong)):
+        return "degraded"
+    return "unknown" if wrong else "healthy"
 
 
 def _cards(one: Recorded, world: World) -> set[str]:
@@ -153,6 +191,7 @@ def _sessions(one: Recorded, seen: Observation | None) -> int | None:
 
 
 def _needs_you(world: World, last: history.Run | None, now: datetime) -> Iterator[NeedsYou]:
+    yield from _doors_left_open(world, now)
     for claim in world.claims:
         if claim.state is ClaimState.CLEANUP_BLOCKED:
             where = f"{claim.node}/{claim.slot or '*'}"
@@ -174,6 +213,23 @@ def _needs_you(world: World, last: history.Run | None, now: datetime) -> Iterato
             )
     if last is not None and last.state in (RunState.FAILED, RunState.INTERRUPTED):
         yield NeedsYou(kind="failed", text=f"{last.id} {last.state}", command="gpuaas events")
+
+
+def _doors_left_open(world: World, now: datetime) -> Iterator[NeedsYou]:
+    """Revocations that a host was not told of, and keys of people's own that lie about."""
+    for one in sorted(world.revocations, key=lambda one: (one.since, one.ref)):
+        age = age_of(one.since, now)
+        pending = "" if age is None else f" {format_age(age)}"
+        text = f"revocation of {', '.join(one.people)} on {one.node} pending{pending}"
+        yield NeedsYou(kind="alarm", text=f"{text} ({one.ref})", command="gpuaas apply")
+    strays = Counter((one.ref, one.login) for one in stray_keys(world))
+    for (ref, login), number in sorted(strays.items()):
+        what = "a key" if number == 1 else f"{number} keys"
+        yield NeedsYou(
+            kind="access",
+            text=f"{ref}: {what} of people's own in the home of {login}, without effect",
+            command="gpuaas grant list",
+        )
 
 
 def ref_of(text: str) -> Ref:

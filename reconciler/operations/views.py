@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reconciler.model.capacity import Candidate, Need, Placement
+from reconciler.model.endpoint import Endpoint
 from reconciler.model.event import Event
 from reconciler.model.problem import Problem
+from reconciler.model.world import Revocation
+from reconciler.planner.noting import StrayKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,10 @@ class SkuRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationRow:
-    """`sessions` is None where the node does not say. `until` is empty for an open end."""
+    """`sessions` is None where the node does not say. `until` is empty for an open end.
+
+    `access` names who is let in, `way_in` is what they type, or the folder they go to.
+    """
 
     ref: str
     owner: str
@@ -74,6 +80,8 @@ class AllocationRow:
     price_per_hour: str = ""
     currency: str = ""
     problem: str = ""
+    access: tuple[str, ...] = ()
+    way_in: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +104,10 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Read from the store alone: neither specs nor hosts are asked."""
+    """Read from the store alone: neither specs nor hosts are asked.
+
+    With `source` it was read from what is published there, which tells of allocations alone.
+    """
 
     state_id: str
     serial: int
@@ -108,13 +119,32 @@ class Status:
     needs_you: tuple[NeedsYou, ...] = ()
     allocations: tuple[AllocationRow, ...] = ()
     last_run: LastRun | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What a project's people may read without access to the state; nothing in it is secret.
+
+    `observed_at` is the time of the oldest answer that it tells of, empty for none.
+    """
+
+    schema_version: int
+    project: str
+    state_id: str
+    observed_at: str = ""
+    people: Mapping[str, str] = field(default_factory=dict)
+    """OS logins of members, and the Users they are."""
+    allocations: tuple[AllocationRow, ...] = ()
+    endpoints: tuple[Endpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """One resource in its four states, never merged: desired, recorded, observed, execution.
 
-    A state that is unknown or does not apply is None.
+    A state that is unknown or does not apply is None. With `source` it was read from what is
+    published there, and `facts` are all that is known.
     """
 
     ref: str
@@ -130,6 +160,7 @@ class Shown:
     line: int = 0
     commit: str = ""
     author: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,3 +172,31 @@ class Explained:
     placement: Placement | None
     candidates: tuple[Candidate, ...]
     problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessRow:
+    """One reason for one person to be let in to one allocation, as last applied.
+
+    `cause` is the allocation itself for who stands in its `access`, else a grant. `keys` are those
+    that open it now, `id fingerprint`; there are none unless `state` is active.
+    """
+
+    allocation: str
+    user: str
+    cause: str
+    state: str
+    privilege: str = "login"
+    keys: tuple[str, ...] = ()
+    until: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessReview:
+    """Who is let in where and why; `unseen` are nodes that did not say what keys lie there."""
+
+    rows: tuple[AccessRow, ...] = ()
+    strays: tuple[StrayKey, ...] = ()
+    pending: tuple[Revocation, ...] = ()
+    unseen: tuple[str, ...] = ()

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from reconciler.model.capacity import Claim
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Observation
 from reconciler.model.moment import parse_moment
@@ -32,7 +31,7 @@ def figures_of(
     return FleetFigures(
         nodes=len(nodes),
         answered=len(answers),
-        silent=_silence(silent, world.claims),
+        silent=_silence(silent, world),
         observed_age=max(0, *ages) if ages else None,
         gpus=sum(nodes.values()),
         gpus_held_before=held,
@@ -40,11 +39,9 @@ def figures_of(
     )
 
 
-def _silence(
-    silent: Mapping[str, Observation | None], claims: Iterable[Claim]
-) -> Mapping[str, str]:
-    """Why nothing is known of a node now, since when, and how many allocations stay put on it."""
-    held = {(claim.node, claim.allocation_id) for claim in claims} if silent else ()
+def _silence(silent: Mapping[str, Observation | None], world: World) -> Mapping[str, str]:
+    """Why nothing is known of a node now, since when, and what stays put or waits there."""
+    held = {(claim.node, claim.allocation_id) for claim in world.claims} if silent else ()
     holders = Counter(node for node, _ in held)
     told = {}
     for name, seen in sorted(silent.items()):
@@ -52,8 +49,17 @@ def _silence(
         since = f", since {seen.unreachable_since or seen.at}" if seen else ""
         number = holders[name]
         keeps = f"; {number} allocation{'s keep their' if number > 1 else ' keeps its'} claims"
-        told[name] = said + since + (keeps if number else "")
+        told[name] = said + since + (keeps if number else "") + _waiting(world, name)
     return told
+
+
+def _waiting(world: World, node: str) -> str:
+    """Whose access could not be ended there yet."""
+    people = sorted({who for one in world.revocations if one.node == node for who in one.people})
+    if not people:
+        return ""
+    what = "1 revocation waits" if len(people) == 1 else f"{len(people)} revocations wait"
+    return f"; {what} ({', '.join(people)})"
 
 
 def _freed(world: World, changes: Iterable[Change], nodes: Mapping[str, int]) -> int:

@@ -28,11 +28,13 @@ from reconciler.planner.diff import Difference, compare
 from reconciler.planner.effective import in_force
 from reconciler.planner.figures import figures_of
 from reconciler.planner.lines import Line, write_lines
+from reconciler.planner.noting import notes_of
 from reconciler.planner.ordering import after_preparing, in_waves
 from reconciler.planner.outlook import claim_of
 from reconciler.planner.placement import Placer
 from reconciler.planner.preparing import find_preparations
 from reconciler.planner.rendering import Renderer
+from reconciler.planner.revoking import name_revoked
 from reconciler.planner.scope import Scope
 from reconciler.planner.seating import Seating, Unseated, seat_all
 from reconciler.planner.situation import Situation
@@ -184,7 +186,7 @@ def _within(line: Line, scope: Scope) -> bool:
 def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
     changes = tuple(sorted((line.change for line in lines), key=_rank))
     claims = tuple(sorted((c for line in lines for c in line.claims), key=lambda c: c.id))
-    steps = [step for line in lines for step in line.steps]
+    steps = name_revoked([step for line in lines for step in line.steps], desk.context)
     desired, world = desk.context.desired, request.world
     figures = figures_of(desired, world, request.now, changes, claims)
     touched = sum(change.ref in request.desired.resources for change in changes)
@@ -199,6 +201,7 @@ def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
         waves=in_waves(steps, _after(lines, steps)),
         waiting=tuple(desk.positions),
         problems=request.desired.problems,
+        notes=notes_of(world),
         figures=replace(figures, unchanged=len(request.desired.resources) - touched),
         only=request.only,
         next_moment=_next_moment(desired, world, request.now),

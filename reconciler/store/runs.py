@@ -59,7 +59,12 @@ def begin_steps(record: Record, steps: Sequence[Step]) -> None:
             Entry(
                 type=EventType.STEP_STARTED,
                 ref=step.ref,
-                after={"step": step.id, "verb": step.verb, "node": step.node},
+                after={
+                    "step": step.id,
+                    "verb": step.verb,
+                    "node": step.node,
+                    **({"revokes": list(step.revokes)} if step.revokes else {}),
+                },
             )
             for step in steps
         )

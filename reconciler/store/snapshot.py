@@ -19,6 +19,7 @@ from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Counters, OpenStep, Recorded, Suspension, World
 from reconciler.store.database import Database
+from reconciler.store.revocations import read_revocations
 from reconciler.store.rows import JsonText, RecordedRows, Rows, read_json
 from reconciler.store.serial import serial, state_id
 
@@ -38,11 +39,12 @@ _OPEN_STEPS = (
 def read_world(database: Database) -> World:
     """Everything the store knows, of one moment. Raises ProblemError if it makes no sense."""
     with database.snapshot() as connection, _without_collector():
+        claims = _claims(connection)
         return World(
             state_id=state_id(connection),
             serial=serial(connection),
             recorded=_recorded(database, connection),
-            claims=_claims(connection),
+            claims=claims,
             observations=_observations(database, connection),
             counters=_counters(connection),
             waiting={
@@ -56,6 +58,7 @@ def read_world(database: Database) -> World:
                     "SELECT scope, reason, actor, since, until FROM suspension ORDER BY scope"
                 )
             ),
+            revocations=tuple(read_revocations(connection, claims)),
         )
 
 

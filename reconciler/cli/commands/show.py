@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
 from reconciler.cli.command import Reply, Session, command
-from reconciler.cli.fleet import open_fleet
+from reconciler.cli.fleet import from_option, open_fleet
 from reconciler.cli.refs import check_ref
 from reconciler.cli.views import shown as shown_view
 from reconciler.operations import explaining
+from reconciler.operations.inspecting import ref_of
+from reconciler.operations.views import Shown
 
 
 @command("show", "text", "json")
 @click.argument("ref", metavar="REF", callback=check_ref)
-def show(session: Session, ref: str) -> Reply:
+@from_option
+def show(session: Session, ref: str, source: str) -> Reply:
     """Show everything known about one resource.
 
     Its four states stand apart: desired (git), recorded (last applied), observed (what hosts
-    say), execution (what was done about it); then claims, proofs and events.
+    say), execution (what was done about it); then claims, proofs and events. With --from it is
+    what is published of an allocation.
     """
-    found = explaining.show(open_fleet(session.folder), ref)
+    if source:
+        published = import_module("reconciler.operations.published")
+        found: Shown = published.published_show(source, ref_of(ref))
+    else:
+        found = explaining.show(open_fleet(session.folder), ref)
     return Reply(result=found, lines=shown_view.lines(found))

@@ -18,6 +18,7 @@ LOG_LINES = 12
 def lines(found: Applied) -> Iterator[Line]:
     yield BLANK
     if not found.run:
+        yield from problems_view.lines(found.problems)
         yield line("nothing was applied")
         return
     for outcome in found.outcomes:
@@ -27,7 +28,9 @@ def lines(found: Applied) -> Iterator[Line]:
     yield from (BLANK,) if found.problems else ()
     yield line(Span(*_verdict(found)), f"   run {found.run}", hang=2)
     for login in found.logins:
-        yield line(dim(pad("log in", 8)), strong(login.place or login.login), f"   {login.ref}")
+        yield line(dim(pad("log in", 8)), strong(login.place), f"   {login.ref}")
+        if login.plain:
+            yield line(dim(pad("", 8)), dim(f"or without pins: {login.plain}"))
 
 
 def view(found: Applied) -> dict[str, Any]:

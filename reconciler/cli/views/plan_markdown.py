@@ -45,6 +45,12 @@ def _lines(plan: Plan, at_least: Risk) -> Iterator[str]:
     for section in sections(plan, at_least):
         yield from _section(section)
         yield ""
+    if plan.notes:
+        yield f"#### {code('≠')} DRIFT ({len(plan.notes)}): reported, no more"
+        yield ""
+        for note in plan.notes:
+            yield f"- {code(str(note.ref))} {code(note.topic)} {code(note.text)}"
+        yield ""
     for one in filter(None, (*summary(plan), advice(plan))):
         yield f"{code(one)}  "
 

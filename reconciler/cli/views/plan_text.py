@@ -24,6 +24,7 @@ from reconciler.model.plan import Change, Plan, Risk
 
 LABEL = 8
 LONGEST_REF = 40
+MOST_NOTES = 20
 MOST_SILENT = 8
 """A fleet that was never asked is silent as a whole; the rest is counted."""
 
@@ -43,6 +44,7 @@ def lines(plan: Plan, at_least: Risk = Risk.SAFE, *, advise: bool = True) -> Ite
         yield from _section(section)
         yield BLANK
         shown += len(section.changes)
+    yield from _notes(plan)
     yield from _unknown(plan)
     if hidden := len(plan.changes) - shown:
         yield line(dim(f"not shown: {count(hidden, 'change')} of a lower risk"))
@@ -69,6 +71,22 @@ def _change(change: Change, wide: int) -> Iterator[Line]:
     yield line("  ", strong(pad(str(change.ref), wide)), "  ", fact(change), hang=6)
     for label, text in details(change):
         yield line("      ", dim(pad(label, LABEL)), text, hang=6 + LABEL)
+
+
+def _notes(plan: Plan) -> Iterator[Line]:
+    """Drift without a remedy of ours: it is told, and stays."""
+    if not plan.notes:
+        return
+    yield line(
+        Span(pad(f"≠ DRIFT ({len(plan.notes)})", 34), Style.GOOD), "reported, no more", hang=2
+    )
+    wide = min(max(cells(escape(str(note.ref))) for note in plan.notes), LONGEST_REF)
+    for note in plan.notes[:MOST_NOTES]:
+        words = strong(pad(str(note.ref), wide)), f"  {pad(note.topic, LABEL)}", note.text
+        yield line("  ", *words, hang=6)
+    if len(plan.notes) > MOST_NOTES:
+        yield line(dim(f"  and {len(plan.notes) - MOST_NOTES} more: gpuaas plan -o json"))
+    yield BLANK
 
 
 def _unknown(plan: Plan) -> Iterator[Line]:

@@ -137,6 +137,7 @@ def summary(plan: Plan) -> Iterator[str]:
     """The sums: counts, then risk with capacity and price."""
     figures = plan.figures
     counted = [f"{number} {word}" for word, number in counts(plan).items()]
+    counted += [f"{len(plan.notes)} reported"] if plan.notes else []
     yield " · ".join([*counted, f"{figures.unchanged} unchanged"])
     if plan.active:
         risks = Counter(change.risk for change in plan.active)

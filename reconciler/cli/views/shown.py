@@ -22,6 +22,9 @@ def lines(found: Shown) -> Iterator[Line]:
         yield _fact("file", f"{found.file}:{found.line}{by}")
     for label, text in found.facts.items():
         yield _fact(label, text)
+    if found.source:
+        yield line(dim(f"as published at {found.source}"))
+        return
     yield from _state("DESIRED", found.desired, "not in the specs")
     yield from _state("RECORDED", found.recorded, _off_the_books(found))
     yield from _state("OBSERVED", found.observed, "unknown: no host has said anything about it")

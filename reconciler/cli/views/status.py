@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, pad
+from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, pad, strong
 from reconciler.cli.views import tables
 from reconciler.model.moment import format_age
 from reconciler.operations.views import AllocationRow, SkuRow, Status
@@ -15,7 +15,19 @@ GOOD = frozenset({"active", "healthy", "in_sync"})
 WAITING = frozenset({"providing", "releasing", "unknown"})
 
 
-def lines(found: Status, *, width: int = 0) -> Iterator[Line]:
+def lines(found: Status, *, width: int = 0, ways: bool = False) -> Iterator[Line]:
+    """`ways` adds to each allocation how to get in and what is lost at its end."""
+    yield from () if found.source else _fleet(found)
+    rows = [_row(row) for row in found.allocations]
+    right = "SESSIONS PRICE/h"
+    yield from tables.lines(TITLES, rows, width=width, right=right, none="no allocations")
+    yield from _ways(found) if ways else ()
+    age = found.observed_age
+    told = "never observed" if age is None else f"observed {format_age(age)} ago"
+    yield line(dim(f"{told}, as published at {found.source}" if found.source else told))
+
+
+def _fleet(found: Status) -> Iterator[Line]:
     yield _labelled("fleet", count(sum(found.nodes.values()), "node"), _counted(found.nodes))
     yield _labelled("GPUs", f"{sum(found.gpus.values())}", _counted(found.gpus))
     if found.capacity:
@@ -23,11 +35,14 @@ def lines(found: Status, *, width: int = 0) -> Iterator[Line]:
     yield _labelled("state", f"#{found.serial}", _last_run(found))
     yield from _needs(found)
     yield BLANK
-    rows = [_row(row) for row in found.allocations]
-    right = "SESSIONS PRICE/h"
-    yield from tables.lines(TITLES, rows, width=width, right=right, none="no allocations")
-    age = found.observed_age
-    yield line(dim("never observed" if age is None else f"observed {format_age(age)} ago"))
+
+
+def _ways(found: Status) -> Iterator[Line]:
+    yield from (BLANK,) if found.allocations else ()
+    for row in found.allocations:
+        name = row.ref.removeprefix("allocation/")
+        way = strong(row.way_in) if row.way_in else dim(f"not now: it is {row.phase}")
+        yield line(dim(f"{name}  "), way, dim("   home and scratch die at release"), hang=4)
 
 
 def where(node: str, slots: tuple[str, ...]) -> str:

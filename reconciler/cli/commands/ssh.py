@@ -1,0 +1,28 @@
+"""`gpuaas ssh`."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.fleet import from_option, whence
+from reconciler.cli.refs import check_ref
+from reconciler.operations import reaching
+
+
+@command("ssh")
+@click.argument("ref", metavar="REF", callback=check_ref)
+@click.argument("words", metavar="[COMMAND]...", nargs=-1, type=click.UNPROCESSED)
+@click.option("--print", "only_print", is_flag=True, help="Print the line, ready to be pasted.")
+@from_option
+def ssh(session: Session, ref: str, words: tuple[str, ...], only_print: bool, source: str) -> Reply:
+    """Log in to an allocation with your own keys.
+
+    It goes on as OpenSSH's ssh, told to believe none but the host keys that the fleet has pinned;
+    your keys, agent and jump hosts are those of your ~/.ssh/config. Nothing is left behind.
+    COMMAND is run there instead of a shell; write -- before it if it has options.
+    """
+    place = whence(session.folder, source)
+    if not only_print:
+        reaching.ssh(place, ref, words)
+    return Reply(raw=reaching.ssh_line(place, ref, words))

@@ -1,0 +1,53 @@
+"""Who is let in where and why, key by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, strong
+from reconciler.cli.views import tables
+from reconciler.operations.views import AccessReview, AccessRow
+
+TITLES = "ALLOCATION USER STATE PRIVILEGE UNTIL BY REASON"
+
+
+def lines(found: AccessReview, *, width: int = 0) -> Iterator[Line]:
+    rows = [_row(row) for row in found.rows]
+    yield from tables.lines(TITLES, rows, width=width, none="nobody is let in anywhere")
+    for title, told in (("KEYS", _keys(found)), ("KEYS WITHOUT EFFECT", _strays(found))):
+        if told:
+            yield BLANK
+            yield line(strong(title))
+            yield from (line("  ", text, hang=4) for text in told)
+    if found.pending:
+        yield BLANK
+        yield line(Span("REVOCATIONS PENDING", Style.BAD))
+    for one in found.pending:
+        people = ", ".join(one.people)
+        yield line("  ", f"{people}  {one.ref} on {one.node} since {one.since}", hang=4)
+    if found.unseen:
+        yield BLANK
+        yield line(dim(f"not known of keys of people's own: {', '.join(found.unseen)}"), hang=2)
+
+
+def _row(row: AccessRow) -> tables.Row:
+    tone = Style.GOOD if row.state == "active" else Style.WARN
+    by = "access" if row.cause == row.allocation else row.cause.removeprefix("grant/")
+    return (
+        row.allocation.removeprefix("allocation/"),
+        row.user,
+        Span(row.state, tone),
+        row.privilege,
+        row.until or "open",
+        by,
+        row.reason,
+    )
+
+
+def _keys(found: AccessReview) -> list[str]:
+    """Each person's keys once, however many doors they open."""
+    return sorted({f"{row.user}/{key}" for row in found.rows for key in row.keys})
+
+
+def _strays(found: AccessReview) -> list[str]:
+    return [f"{one.key}  home of {one.login} on {one.node} ({one.ref})" for one in found.strays]

@@ -1,0 +1,93 @@
+"""Whose access ends with a step: told beforehand, so that it can be told as long as it is pending.
+
+Once a change is recorded nothing else remembers who was let in before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from reconciler.kinds.access import KeyLine, key_lines
+from reconciler.kinds.contract import Context
+from reconciler.model.desired import Desired
+from reconciler.model.moment import parse_moment
+from reconciler.model.plan import Step
+from reconciler.model.ref import Ref
+from reconciler.model.world import World
+from reconciler.planner.effective import recorded_of
+
+SYNC = "access.sync"
+
+Lines = tuple[KeyLine, ...]
+
+
+def name_revoked(steps: Sequence[Step], context: Context) -> list[Step]:
+    """The steps, those that take access away with the names of whom; earlier ones stay named."""
+    refs = {step.ref for step in steps if step.verb == SYNC} & context.world.recorded.keys()
+    if not refs:
+        return list(steps)
+    # All of one Desired before any of the other: what `access` looks up is built once for each.
+    after = {
+        ref: key_lines(context.desired.resources[ref], context.desired, context.now)
+        for ref in refs & context.desired.resources.keys()
+    }
+    before = _before(refs, context)
+    pending = {(one.ref, one.node): one.people for one in context.world.revocations}
+    return [
+        replace(step, revokes=_revoked(step, before[step.ref], after, pending))
+        if step.verb == SYNC and step.ref in refs
+        else step
+        for step in steps
+    ]
+
+
+def _before(refs: Collection[Ref], context: Context) -> Mapping[Ref, Lines]:
+    """The lines that each key file was last made of."""
+    world = context.world
+    desired = Desired(
+        settings=context.desired.settings,
+        digest="",
+        resources={one.ref: one for one in recorded_of(world, _related(refs, world))},
+    )
+    return {
+        ref: key_lines(
+            desired.resources[ref],
+            desired,
+            parse_moment(world.recorded[ref].applied_at) or context.now,
+        )
+        for ref in refs
+    }
+
+
+def _related(refs: Collection[Ref], world: World) -> set[Ref]:
+    """All that decides who was let in to these allocations."""
+    users = {user for ref in refs for user in world.recorded[ref].normal["spec"]["access"]}
+    grants = set()
+    for ref in (ref for ref in world.recorded if ref.kind == "grant"):
+        spec = world.recorded[ref].normal["spec"]
+        if Ref("allocation", ref.project, spec["allocation"]) in refs:
+            grants.add(ref)
+            users.add(spec["user"])
+    projects = {Ref("project", "", ref.project) for ref in refs}
+    return {*refs, *grants, *projects, *(Ref("user", "", user) for user in users)}
+
+
+def _revoked(
+    step: Step,
+    before: Lines,
+    after: Mapping[Ref, Lines],
+    pending: Mapping[tuple[Ref, str], tuple[str, ...]],
+) -> tuple[str, ...]:
+    staying = () if step.item.get("absent") else after.get(step.ref, ())
+    users = {one.user for one in staying}
+    kept = {one.line for one in staying}
+    lost = [one for one in before if one.line not in kept]
+    named = {one.user if one.user not in users else f"{one.user}/{one.key_id}" for one in lost}
+    named.update(pending.get((step.ref, step.node), ()))
+    return tuple(sorted(_widest(named)))
+
+
+def _widest(named: set[str]) -> Iterator[str]:
+    """Who lost all is not named a second time for a key."""
+    return (one for one in named if "/" not in one or one.partition("/")[0] not in named)
