@@ -14,7 +14,7 @@ from reconciler.model.evidence import Check, CheckResult, NodeFacts, Observation
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem
 from reconciler.model.work import Receipt, StepOutcome
-from reconciler.planner.showing import differing, is_unknown
+from reconciler.planner.showing import differing, is_unknown, shown
 
 
 def judge(step: Step, receipt: Receipt | None, observation: Observation | None) -> StepOutcome:
@@ -47,13 +47,15 @@ def prove(
 ) -> tuple[Proof, ...]:
     """A proof for each claim that these steps of one node give up; passed only if all was seen.
 
-    `devices` maps the node's slots to the UUIDs of their GPUs.
+    Of an allocation with an account nothing of its uid may be left anywhere on the host. `devices`
+    maps the node's slots to the UUIDs of their GPUs.
     """
     facts = observation.facts if observation and not observation.problem else None
     proofs = []
     for claim in sorted(claims, key=lambda claim: claim.id):
         retiring = [s for s in steps if s.item.get("id") == claim.allocation_id]
-        gone = [path for step in retiring for path, fact in step.expected.items() if fact is None]
+        gone = [key for step in retiring for key, fact in step.expected.items() if fact is None]
+        uids = {uid for step in retiring if (uid := step.item.get("uid"))}
         nodes = {step.node for step in retiring}
         if claim.state is ClaimState.HELD or not gone or nodes != {claim.node}:
             continue
@@ -61,6 +63,7 @@ def prove(
         checks = (
             *_left_behind(gone, facts),
             _descriptor(claim.allocation_id, facts),
+            *(_of_uid(uid, facts) for uid in sorted(uids)),
             *_processes(slots, devices, facts),
         )
         proofs.append(_proof(claim, checks, facts, at))
@@ -94,19 +97,30 @@ def _problem(step: Step, code: str, message: str) -> Problem:
 
 
 def _left_behind(gone: Sequence[str], facts: NodeFacts | None) -> Iterator[Check]:
-    """Every path that had to go, and whatever lies below it."""
-    paths = facts.paths if facts else None
-    for path in sorted(gone):
-        if paths is None:
-            yield Check(name=path, result=CheckResult.UNKNOWN, value="not seen")
-            continue
-        below = sorted(found for found in paths if found.startswith(f"{path}/"))
-        there = path in paths or bool(below)
-        yield Check(
-            name=path,
-            result=CheckResult.FAIL if there else CheckResult.PASS,
-            value=", ".join(below) or ("still there" if there else "absent"),
-        )
+    """Every path that had to go, and whatever lies below it; and every named fact."""
+    paths = (facts.paths if facts else None) or {}
+    for key in sorted(gone):
+        seen = shown(facts, key)
+        below = sorted(found for found in paths if found.startswith(f"{key}/"))
+        if is_unknown(seen):
+            yield Check(name=key, result=CheckResult.UNKNOWN, value="not seen")
+        elif seen is None and not below:
+            yield Check(name=key, result=CheckResult.PASS, value="absent")
+        else:
+            named = "" if key.startswith("/") else seen
+            value = ", ".join(below) or named or "still there"
+            yield Check(name=key, result=CheckResult.FAIL, value=value)
+
+
+def _of_uid(uid: int, facts: NodeFacts | None) -> Check:
+    """A host that could not look everywhere has not said that nothing is left."""
+    name = f"left of uid {uid}"
+    left = (facts.leftovers if facts else None) or {}
+    if str(uid) not in left:
+        return Check(name=name, result=CheckResult.UNKNOWN, value="not looked through")
+    if found := left[str(uid)]:
+        return Check(name=name, result=CheckResult.FAIL, value=", ".join(found))
+    return Check(name=name, result=CheckResult.PASS, value="nothing")
 
 
 def _descriptor(allocation: str, facts: NodeFacts | None) -> Check:

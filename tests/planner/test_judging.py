@@ -118,6 +118,55 @@ def test_what_is_left_or_not_seen_is_not_proved(
     assert result(released(), observed) == (False, failing)
 
 
+LOGIN = "a-abcd"
+LISTED = {"account *": "listed", "slice *": "listed"}
+ACCOUNT = replace(
+    step({HOME: None, f"account {LOGIN}": None, f"slice {LOGIN}": None}),
+    item={"id": ID, "uid": 20000},
+)
+
+
+def account_left(
+    platform: Mapping[str, str] | None, left: Mapping[str, tuple[str, ...]] | None
+) -> dict[str, tuple[CheckResult, str]]:
+    observed = seen({}, platform=platform, leftovers=left)
+    (proof,) = prove([released()], [ACCOUNT], observed, AT, DEVICES)
+    return {c.name: (c.result, c.value) for c in proof.checks if c.result is not CheckResult.PASS}
+
+
+def test_an_account_is_proved_gone_with_all_that_its_uid_had() -> None:
+    assert account_left(LISTED, {"20000": ()}) == {}
+
+
+@pytest.mark.parametrize(
+    ("platform", "left", "failing"),
+    [
+        (None, {"20000": ()}, {f"account {LOGIN}", f"slice {LOGIN}"}),
+        ({"account *": "listed"}, {"20000": ()}, {f"slice {LOGIN}"}),
+        ({**LISTED, f"account {LOGIN}": "uid=20000"}, {"20000": ()}, {f"account {LOGIN}"}),
+        ({**LISTED, f"slice {LOGIN}": "unknown: busy"}, {"20000": ()}, {f"slice {LOGIN}"}),
+        (LISTED, None, {"left of uid 20000"}),
+        (LISTED, {}, {"left of uid 20000"}),
+        (LISTED, {"20001": ()}, {"left of uid 20000"}),
+        (LISTED, {"20000": ("process 812 sleep",)}, {"left of uid 20000"}),
+    ],
+)
+def test_an_account_of_which_anything_is_left_or_not_seen_is_not_proved_gone(
+    platform: Mapping[str, str] | None,
+    left: Mapping[str, tuple[str, ...]] | None,
+    failing: set[str],
+) -> None:
+    """F-PLC-04 F-PLC-05: a word that was not listed, or a uid not looked through, is unknown."""
+    assert set(account_left(platform, left)) == failing
+
+
+def test_what_is_left_of_a_uid_is_named() -> None:
+    left = {"20000": ("process 812 sleep", "file /opt/x")}
+    assert account_left(LISTED, left) == {
+        "left of uid 20000": (CheckResult.FAIL, "process 812 sleep, file /opt/x")
+    }
+
+
 def test_a_process_on_the_card_keeps_its_slot_alone() -> None:
     """F-PLC-04: a compute process that is still listed, by its number."""
     facts = seen({}).facts
