@@ -11,6 +11,7 @@ fail() {
 # Each reader of a table starts with this: comments go, the header says which column is which.
 header='
   /^#/ || /^$/ { next }
+  header && only && !index(tolower($0), tolower(only)) { next }
   !header {
     header = 1
     for (i = 1; i <= NF; i++) {
@@ -34,7 +35,7 @@ footer='
 
 # answer TABLE FIELDS FORMAT: the asked columns, in the asked order.
 answer() {
-  awk -F ', ' -v fields="$2" -v format=",$3," "$header"'
+  awk -F ', ' -v only="$only" -v fields="$2" -v format=",$3," "$header"'
     !count {
       count = split(fields, asked, ",")
       for (i = 1; i <= count; i++)
@@ -58,7 +59,7 @@ answer() {
 }
 
 list() {
-  awk -F ', ' "$header"'
+  awk -F ', ' -v only="$only" "$header"'
     !seen++ { next }
     lost = dead() { print lost; next }
     { print "GPU " value("index") ": " value("name") " (UUID: " value("uuid") ")" }
@@ -70,7 +71,7 @@ describe() {
   echo '<?xml version="1.0" ?>'
   echo '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">'
   echo '<!-- TEST STAND-IN, not a GPU -->'
-  awk -F ', ' "$header"'
+  awk -F ', ' -v only="$only" "$header"'
     function tag(depth, name, text) {
       cards = cards substr("\t\t\t\t", 1, depth) "<" name ">" text "</" name ">\n"
     }
@@ -109,17 +110,25 @@ if [ -e "$tables/failure.txt" ]; then
   exit "$(sed -n 1p "$tables/failure.txt")"
 fi
 
-[ "$*" = '-q -x' ] && { describe; exit; }
-table='' fields='' format=''
-for argument in "$@"; do
-  case $argument in
-    -L | --list-gpus) list; exit ;;
-    --query-gpu=*) table=gpus.csv fields=${argument#*=} ;;
-    --query-compute-apps=*) table=apps.csv fields=${argument#*=} ;;
-    --format=csv*) format=${argument#*=} ;;
-    *) fail "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help." ;;
+ask='' table='' fields='' format='' only=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    -L | --list-gpus) ask=list ;;
+    -q | -x) ask=$ask$1 ;;
+    -i) only=${2:-} && shift ;;
+    --query-gpu=*) ask=answer table=gpus.csv fields=${1#*=} ;;
+    --query-compute-apps=*) ask=answer table=apps.csv fields=${1#*=} ;;
+    --format=csv*) format=${1#*=} ;;
+    *) ask='' && break ;;
   esac
+  shift
 done
-[ -n "$table" ] || fail 'TEST STAND-IN, not a GPU: ask with -L, -q -x, --query-gpu or --query-compute-apps'
-[ -n "$format" ] || fail '"--format" switch is missing.'
-answer "$table" "$fields" "$format"
+case $ask in
+  list) list ;;
+  -q-x) describe ;;
+  answer)
+    [ -n "$format" ] || fail '"--format" switch is missing.'
+    answer "$table" "$fields" "$format"
+    ;;
+  *) fail "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help." ;;
+esac

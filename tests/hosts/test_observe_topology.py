@@ -237,14 +237,44 @@ LOST = "Unable to determine the device handle for GPU0000:52:00.0: GPU is lost. 
 
 def test_the_long_answer_of_nvidia_smi_in_its_own_words(root: Path) -> None:
     """F-ANS-03: what a card does not say is unknown, and a lost one does not spoil the others."""
-    (root / "answer").write_text(f"{LOST}\n{XML}")
+    (root / "answer").write_text(XML)
     script = root / "usr/bin/nvidia-smi"
-    script.write_text(f"#!/bin/sh\ncat {root}/answer\nexit 15\n")
+    script.write_text(
+        f"""#!/bin/sh
+case "$*" in
+'-q -x' | *52:00.0) echo '{LOST}'; exit 15 ;;
+*) cat {root}/answer ;;
+esac
+"""
+    )
     cards = {card["pciAddress"]: card for card in discovered(root)[0]["cards"]}
     first, second, third = (cards[f"0000:{bus}:00.0"] for bus in ("1b", "43", "52"))
     assert (first["serial"], first["mig"], first["minor"]) == ("1654023000123", "N/A", 3)
     for one in (second, third):
         assert not {"uuid", "serial", "mig", "minor"} & set(one)
+
+
+def test_an_answer_cut_short_by_a_lost_card_is_asked_for_card_by_card(root: Path) -> None:
+    """F-ANS-03: drivers differ in what they still say of the others; none of it is lost."""
+    dead(root)
+    real, script = root / "usr/bin/nvidia-smi.real", root / "usr/bin/nvidia-smi"
+    script.rename(real)
+    script.write_text(
+        f"""#!/bin/sh
+case "$*" in
+*-i*) exec {real} "$@" ;;
+*) {real} "$@" | sed '/^Unable/,$d'; echo '{LOST}'; exit 15 ;;
+esac
+"""
+    )
+    script.chmod(0o755)
+    facts = code.observe(str(root), topology=True)
+    assert len(facts["gpus"]) == 7
+    assert all(card["processes"] == [] for card in facts["gpus"])
+    assert [card.get("mig") for card in facts["topology"]["cards"]].count("Disabled") == 7
+    assert [p["message"] for p in facts["problems"] if p["probe"] == "gpus"] == [
+        f"a card does not answer: {LOST}"
+    ]
 
 
 @pytest.mark.parametrize(

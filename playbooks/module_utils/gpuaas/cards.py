@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Optional
 
-from .machine import read_numa
+from .machine import cards_on_bus, read_numa
 from .probes import Facts, ProbeError, Probes, call, failure
 
 SMI_FIELDS = "index,uuid,pci.bus_id,name,memory.total,memory.used,driver_version"
@@ -18,7 +19,7 @@ LOST_CARD = re.compile(r"GPU ?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[
 def read_gpus(probes: Probes) -> list[Facts]:
     """Cards by UUID, never by index; a lost card is noted and is not among them."""
     cards = []
-    for line in nvidia_smi(probes, f"--query-gpu={SMI_FIELDS}", SMI_FORMAT):
+    for line in card_lines(probes):
         if UUID.search(line) is None and (LOST_CARD.search(line) or "[" in line):
             probes.note("gpus", f"a card does not answer: {line}")
         else:
@@ -32,6 +33,27 @@ def read_gpus(probes: Probes) -> list[Facts]:
         for card in cards:
             card["processes"] = processes[card["uuid"]]
     return sorted(cards, key=lambda card: str(card["pciAddress"]))
+
+
+def card_lines(probes: Probes) -> list[str]:
+    """One for each card. A lost one may cut the answer short; the others still answer alone."""
+    question = (f"--query-gpu={SMI_FIELDS}", SMI_FORMAT)
+    lines = nvidia_smi(probes, *question)
+    if is_cut_short(lines):
+        told = " ".join(lines).lower()
+        for address in cards_on_bus(probes.hardware):
+            if address not in told:
+                alone = partial(alone_of, address, question)
+                lines += probes.ask("gpus", alone) or []
+    return lines
+
+
+def is_cut_short(lines: list[str]) -> bool:
+    return any(map(LOST_CARD.search, lines))
+
+
+def alone_of(card: str, question: tuple[str, ...], probes: Probes) -> list[str]:
+    return nvidia_smi(probes, *question, "-i", card)
 
 
 def read_card(probes: Probes, line: str) -> Facts:
@@ -54,7 +76,11 @@ def read_card(probes: Probes, line: str) -> Facts:
 def read_processes(probes: Probes, uuids: set[str]) -> dict[str, list[int]]:
     """Compute processes by card; one that cannot be put to a card makes all of them unknown."""
     found: dict[str, list[int]] = {uuid: [] for uuid in uuids}
-    for line in nvidia_smi(probes, "--query-compute-apps=gpu_uuid,pid", SMI_FORMAT):
+    question = ("--query-compute-apps=gpu_uuid,pid", SMI_FORMAT)
+    lines = nvidia_smi(probes, *question)
+    if is_cut_short(lines):
+        lines = [line for uuid in sorted(uuids) for line in alone_of(uuid, question, probes)]
+    for line in lines:
         uuid, _, pid = (part.strip() for part in line.partition(","))
         if uuid not in found or not pid.isdigit():
             raise ProbeError(f"a process on something that is no known card: {line}")

@@ -10,6 +10,7 @@ from .probes import ProbeError, Probes, printable
 
 NODES = "sys/devices/system/node"
 PCI_DEVICES = "sys/bus/pci/devices"
+NVIDIA, DISPLAY = "0x10de", ("0x0300", "0x0302")
 
 
 def read_boot_id(probes: Probes) -> str:
@@ -38,6 +39,16 @@ def read_numa(probes: Probes, address: str) -> Optional[int]:
         return node
     nodes = numa_nodes(probes)
     return nodes[0] if len(nodes) == 1 else None
+
+
+def cards_on_bus(hardware: Probes) -> list[str]:
+    """PCI addresses of NVIDIA's cards, whether or not their driver answers for them."""
+    return [
+        address
+        for address in sorted(os.listdir(hardware.at(PCI_DEVICES)))
+        if hardware.text(PCI_DEVICES, address, "vendor").strip() == NVIDIA
+        and hardware.text(PCI_DEVICES, address, "class")[:6] in DISPLAY
+    ]
 
 
 def read_cpus(probes: Probes) -> str:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import re
 import xml.etree.ElementTree as ET
+from functools import partial
 from typing import Optional
 
-from .cards import LOST_CARD, nvidia_smi, pci_address
-from .machine import NODES, PCI_DEVICES, numa_nodes, read_nics, read_numa
+from .cards import alone_of, is_cut_short, nvidia_smi, pci_address
+from .machine import NODES, PCI_DEVICES, cards_on_bus, numa_nodes, read_nics, read_numa
 from .probes import Facts, ProbeError, Probes, printable
 
+LONG = ("-q", "-x")
 CPUS = "sys/devices/system/cpu"
-NVIDIA, DISPLAY = "0x10de", ("0x0300", "0x0302")
 ON_BUS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 HOST_KEY = re.compile(r"ssh_host_[a-z0-9]+_key\.pub")
 FILLERS = re.compile(
@@ -102,19 +103,28 @@ def memory_of(hardware: Probes, node: int) -> int:
 
 def read_cards(probes: Probes) -> list[Facts]:
     """Every card on the bus, also one that its driver does not answer for."""
-    hardware = probes.hardware
-    told = probes.ask("cards", read_details) or {}
-    cards = []
-    for address in sorted(os.listdir(hardware.at(PCI_DEVICES))):
-        vendor = hardware.text(PCI_DEVICES, address, "vendor").strip()
-        if vendor == NVIDIA and hardware.text(PCI_DEVICES, address, "class")[:6] in DISPLAY:
-            cards.append({**place_of(hardware, address), **told.get(address, {})})
-    return cards
+    hardware, told = probes.hardware, probes.ask("cards", read_details) or {}
+    return [{**place_of(hardware, one), **told.get(one, {})} for one in cards_on_bus(hardware)]
 
 
 def read_details(probes: Probes) -> dict[str, Facts]:
     """By PCI address, what only the long answer of nvidia-smi tells."""
-    lines = [line for line in nvidia_smi(probes, "-q", "-x") if not LOST_CARD.search(line)]
+    lines = nvidia_smi(probes, *LONG)
+    if not is_cut_short(lines):
+        return details_in(lines)
+    # A lost card may cut the answer short; each of the others still answers alone.
+    found: dict[str, Facts] = {}
+    for address in cards_on_bus(probes.hardware):
+        found.update(probes.ask("cards", partial(details_alone, address)) or {})
+    return found
+
+
+def details_alone(address: str, probes: Probes) -> dict[str, Facts]:
+    lines = alone_of(address, LONG, probes)
+    return {} if is_cut_short(lines) else details_in(lines)
+
+
+def details_in(lines: list[str]) -> dict[str, Facts]:
     try:
         log = ET.fromstring("\n".join(lines))
     except ET.ParseError as error:
