@@ -97,7 +97,13 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
 
 
 def unsupported(resource: Resource) -> str:
-    return "privilege sudo" if resource.spec.privilege is Privilege.SUDO else ""
+    """A session ends with the key that it was opened with, whichever way that went."""
+    spec: GrantSpec = resource.spec
+    stated = {
+        "privilege sudo": spec.privilege is Privilege.SUDO,
+        "endSessions: false": not spec.end_sessions,
+    }
+    return ", ".join(word for word, is_stated in stated.items() if is_stated)
 
 
 needs, basis, steps, expected = NO_HOST_EFFECTS

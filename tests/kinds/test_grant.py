@@ -80,6 +80,14 @@ def test_root_is_for_whole_nodes(sku: dict[str, Any], is_allowed: bool) -> None:
     assert fleet.unsupported(GRANT) == "privilege sudo"
 
 
+def test_sessions_end_with_their_key() -> None:
+    """F-GRT-10: what is stated otherwise is refused, not promised and broken."""
+    fleet = Fleet()
+    assert fleet.unsupported(GRANT) == ""
+    fleet[GRANT]["endSessions"] = False
+    assert fleet.unsupported(GRANT) == "endSessions: false"
+
+
 @pytest.mark.parametrize("network", ["10.0.0.0/33", "300.0.0.0/8", "::/129", ":::/8"])
 def test_networks_exist(network: str) -> None:
     fleet = Fleet()
