@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import Iterator, Optional
 
 from . import denied
-from .machine import cards_on_bus
 from .passwd import Accounts, User
 from .paths import LOGIN
 from .probes import OPEN_FILE, ProbeError, Probes, lines_of, open_below, printable
@@ -63,7 +62,7 @@ def read_slices(probes: Probes) -> dict[str, str]:
     tenants = Accounts(probes.root).tenants()
     if not tenants:
         return {}
-    details = read_details(probes, cards_on_bus(probes.hardware)).values()
+    details = read_details(probes).values()
     cards = {card["minor"]: card["uuid"] for card in details if "minor" in card and "uuid" in card}
     units = {f"user-{user.uid}.slice": user.login for user in tenants}
     told = {one["Id"][0]: one for one in shown(list(units)) if "Id" in one}
