@@ -6,7 +6,7 @@ in place whole, with the mode it had, and never through a link that leads out of
 
 from __future__ import annotations
 
-import copy
+import json
 import os
 import stat
 import tempfile
@@ -38,7 +38,7 @@ def add_entry(
     located = next(
         one for one in read_documents(name, after).documents if one.document.index == document
     )
-    return located.source((*path, len(_at(located.document.value, path)) - 1))
+    return located.source((*path, len(_list_at(located.document.value, path)) - 1))
 
 
 def entry_added(
@@ -46,23 +46,22 @@ def entry_added(
 ) -> bytes:
     """The content of a file with the entry added. Raises ProblemError."""
     parsed = _read_soundly(name, content)
-    values = {one.document.index: one.document.value for one in parsed.documents}
-    expected = copy.deepcopy(values)
-    _at(expected[document], path).append(entry)
+    values = _values(parsed)
     line = next(one.document.line for one in parsed.documents if one.document.index == document)
+    mark = content.removesuffix(without_mark(content))
     text = without_mark(content).decode("utf-8")
     start = offset_of(text, line)
     try:
         text = text[:start] + with_entry(text[start:], path, entry)
+        _list_at(values[document], path).append(entry)
     except SpliceError as error:
         raise _unsound(name, line, str(error), path, entry) from error
-    mark = content[: len(content) - len(without_mark(content))]
-    found = read_documents(name, mark + text.encode("utf-8"))
-    said = {one.document.index: one.document.value for one in found.documents}
-    if found.problems or canonical(_keyed(said)) != canonical(_keyed(expected)):
+    after = mark + text.encode("utf-8")
+    found = read_documents(name, after)
+    if found.problems or _said(_values(found)) != _said(values):
         why = "its anchors or its layout would make more of it than was asked for"
         raise _unsound(name, line, why, path, entry)
-    return mark + text.encode("utf-8")
+    return after
 
 
 def create(settings: Settings, path: Path, content: str) -> str:
@@ -93,16 +92,25 @@ def _read_soundly(name: str, content: bytes) -> Parsed:
     return parsed
 
 
-def _at(value: Any, path: Sequence[str]) -> list[Any]:
+def _values(parsed: Parsed) -> dict[int, Any]:
+    """What each document says, with nothing shared between them or within one."""
+    return {
+        one.document.index: json.loads(json.dumps(one.document.value)) for one in parsed.documents
+    }
+
+
+def _said(values: Mapping[int, Any]) -> str:
+    return canonical({str(index): value for index, value in values.items()})
+
+
+def _list_at(value: Any, path: Sequence[str]) -> list[Any]:
     """The list at `path`, made where there is none."""
     for word in path[:-1]:
         value = value.setdefault(word, {})
-    found: list[Any] = value.setdefault(path[-1], [])
+    found = value.setdefault(path[-1], [])
+    if not isinstance(found, list):
+        raise SpliceError(f"{'.'.join(path)} is no list")
     return found
-
-
-def _keyed(values: Mapping[int, Any]) -> dict[str, Any]:
-    return {str(index): value for index, value in values.items()}
 
 
 def _unsound(

@@ -32,7 +32,7 @@ def block(value: Mapping[str, Any]) -> Iterator[str]:
 def items(value: Sequence[Any], offset: int = STEP) -> Iterator[str]:
     """A list as lines, its dashes at column 0 and what belongs to each at `offset`."""
     for item in value:
-        lines = list(block(item)) if isinstance(item, Mapping) else [flow(item)]
+        lines = list(block(item)) if item and isinstance(item, Mapping) else [flow(item)]
         for number, line in enumerate(lines):
             yield f"{' ' * offset if number else '-'.ljust(offset)}{line}"
 
