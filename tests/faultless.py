@@ -115,7 +115,7 @@ def in_place_of_real_hosts(hosts: FaultlessHosts) -> Iterator[None]:
     """Within it, operations reach these hosts and no others."""
     rooms = "reconciler.operations."
     with ExitStack() as stack:
-        for where in ("walking.run_wave", "walking.observe", "observing.observe"):
+        for where in ("working.run_wave", "working.observe", "observing.observe"):
             stack.enter_context(patch(rooms + where, getattr(hosts, where.split(".")[1])))
         yield
 

@@ -83,7 +83,7 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
 
 def unsupported(resource: Resource) -> str:
     spec: NodeSpec = resource.spec
-    if spec.isolation is not Isolation.DIRECTORY:
+    if spec.isolation is Isolation.VM:
         return f"isolation {spec.isolation}"
     if spec.admin.state in (AdminState.EVACUATING, AdminState.LOST):
         return f"admin.state {spec.admin.state}"

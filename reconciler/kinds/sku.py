@@ -106,7 +106,7 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
 
 def unsupported(resource: Resource) -> str:
     spec: SkuSpec = resource.spec
-    later = [f"isolation {word}" for word in spec.isolation if word is not Isolation.DIRECTORY]
+    later = [f"isolation {word}" for word in spec.isolation if word is Isolation.VM]
     return ", ".join([*later, "rootAccess"] if spec.root_access else later)
 
 

@@ -19,6 +19,7 @@ from reconciler.operations.views import Explained, Shown
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner import planner
 from reconciler.planner.seating import WITH_CAPACITY
+from reconciler.planner.showing import shown
 from reconciler.specs.library import origins
 from reconciler.store import history
 from reconciler.store.snapshot import read_world
@@ -103,7 +104,7 @@ def _placement(recorded: Recorded) -> Placement | None:
 
 
 def _observed(world: World, ref: Ref, recorded: Recorded | None) -> Mapping[str, object] | None:
-    """What hosts said of it: a node's whole answer, or an allocation's own paths."""
+    """What hosts said of it: a node's whole answer, or what it shows of an allocation."""
     node = ref.name if ref.kind == "node" else recorded.node if recorded else ""
     seen = world.observations.get(node)
     if seen is None:
@@ -111,12 +112,9 @@ def _observed(world: World, ref: Ref, recorded: Recorded | None) -> Mapping[str,
     if ref.kind == "node":
         observed: Mapping[str, object] = encode(seen)
         return observed
-    paths = seen.facts.paths if seen.facts else None
-    shown = {
-        path: "unknown" if paths is None else paths.get(path, "absent")
-        for path in (recorded.facts if recorded else {})
-    }
-    return {"node": node, "at": seen.at, "problem": seen.problem, "paths": shown}
+    wanted = recorded.facts if recorded else {}
+    facts = {key: shown(seen.facts, key) or "absent" for key in wanted}
+    return {"node": node, "at": seen.at, "problem": seen.problem, "facts": facts}
 
 
 def _facts(recorded: Recorded | None, world: World) -> Mapping[str, str]:

@@ -6,12 +6,10 @@ A crash between two transactions leaves open steps, which the next walk observes
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconciler.hosts.evidence import observe
-from reconciler.hosts.executor import run_wave
 from reconciler.model.capacity import Claim
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, CheckResult, Observation, Proof
@@ -20,12 +18,14 @@ from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Change, Order, Plan, Step, Wave
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
-from reconciler.model.work import Host, HostProgress, HostWork, StepOutcome, WaveOutcome
+from reconciler.model.work import Host, HostProgress, StepOutcome, WaveOutcome
 from reconciler.model.world import Recorded, World
 from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.observing import host_of, run_options
+from reconciler.operations.observing import host_of
 from reconciler.operations.wiring import Fleet
-from reconciler.planner.judging import judge, prove
+from reconciler.operations.working import Crew
+from reconciler.planner.judging import prove
+from reconciler.planner.ordering import PREPARE
 from reconciler.store.journal import Journal
 
 
@@ -94,7 +94,7 @@ class Walk:
             self.journal.record(run, recorded, forgotten, renamed)
 
     def _wave(self, run: str, wave: Wave) -> None:
-        steps = tuple(step for step in wave.steps if step.ref not in self.failed)
+        steps = self._possible(wave)
         if not steps:
             return
         refs = {step.ref for step in steps}
@@ -112,43 +112,46 @@ class Walk:
 
     def _work(self, steps: Sequence[Step]) -> WaveOutcome:
         """Ask the hosts, then look for ourselves: a receipt is never a proof."""
+        crew = Crew(
+            fleet=self.fleet,
+            find=self.host,
+            on_progress=self.on_progress,
+            interrupts=self.interrupts,
+        )
+        worked = crew.work(steps)
         by_node: dict[str, list[Step]] = defaultdict(list)
         for step in steps:
             by_node[step.node].append(step)
-        works = [
-            HostWork(host=host, steps=tuple(todo))
-            for node, todo in sorted(by_node.items())
-            if (host := self.host(node)) is not None
-        ]
-        options = run_options(self.fleet)
-        answers = run_wave(works, options, self._on_the_way, self.interrupts)
-        receipts = {receipt.step: receipt for receipt in answers}
-        for work in works:
-            self.on_progress(HostProgress(node=work.host.node, phase="observe"))
-        at = self.fleet.now()
-        seen = {o.node: o for o in observe([work.host for work in works], options, at=at)}
-        judged = tuple(judge(s, receipts.get(s.id), seen.get(s.node)) for s in steps)
-        self._tell_ends([work.host.node for work in works], judged)
         return WaveOutcome(
-            steps=judged,
-            observations=tuple(seen.values()),
-            proofs=self._proofs(by_node, seen, format_moment(at)),
+            steps=worked.judged,
+            observations=tuple(worked.seen.values()),
+            proofs=self._proofs(by_node, worked.seen, format_moment(self.fleet.now())),
         )
 
-    def _on_the_way(self, progress: HostProgress) -> None:
-        """A host is done when it has been looked at, whatever it says of itself."""
-        if progress.phase not in ("done", "failed"):
-            self.on_progress(progress)
+    def _possible(self, wave: Wave) -> tuple[Step, ...]:
+        """The wave's steps but for those that a failure before them rules out.
 
-    def _tell_ends(self, nodes: Sequence[str], judged: Sequence[StepOutcome]) -> None:
-        first = {o.step.node: o.problem for o in reversed(judged) if o.problem}
-        for node in nodes:
-            problem = first.get(node)
-            phase, detail = ("failed", problem.message) if problem else ("done", "")
-            self.on_progress(HostProgress(node=node, phase=phase, detail=detail))
+        On a host that is not ready for tenants nobody is placed, and where one host could not be
+        made ready no other is tried.
+        """
+        failed = [o for o in self.outcomes.values() if o.step.verb == PREPARE and not o.ok]
+        nodes = {outcome.step.node: outcome for outcome in failed}
+        possible = []
+        for step in wave.steps:
+            if step.ref in self.failed:
+                continue
+            cause = nodes.get(step.node) if step.order is not Order.RETIRE else None
+            if step.verb == PREPARE and failed:
+                cause = failed[0]
+            if cause is None:
+                possible.append(step)
+            else:
+                self.failed.add(step.ref)
+                self.problems.append(_ruled_out(step, cause))
+        return tuple(step for step in possible if step.ref not in self.failed)
 
     def _proofs(
-        self, by_node: dict[str, list[Step]], seen: dict[str, Observation], at: str
+        self, by_node: Mapping[str, list[Step]], seen: Mapping[str, Observation], at: str
     ) -> tuple[Proof, ...]:
         claims: dict[str, list[Claim]] = defaultdict(list)
         for claim in self.journal.world().claims:
@@ -250,6 +253,16 @@ def _leaving(plan: Plan, steps: Iterable[Step]) -> set[Ref]:
     """Refs of which an allocation is given up: only a release or replace ends claims."""
     ending = {c.ref for c in plan.of(Action.RELEASE, Action.REPLACE)}
     return {s.ref for s in steps if s.order is Order.RETIRE and s.ref in ending}
+
+
+def _ruled_out(step: Step, cause: StepOutcome) -> Problem:
+    return Problem(
+        code="host_not_prepared",
+        message=f"{step.verb} of {step.ref} on {step.node} was not tried: "
+        f"{cause.step.node} could not be made ready for tenants",
+        hint="mend what its preparation names, then: gpuaas apply",
+        ref=str(step.ref),
+    )
 
 
 def _blocked(change: Change, unproved: Sequence[Proof]) -> Problem:

@@ -345,7 +345,7 @@ def test_a_digest_is_of_the_names_not_of_their_order() -> None:
 
 
 def test_what_this_version_cannot_do_yet() -> None:
-    assert Fleet().unsupported("node/gpu01") == "isolation account"
+    assert Fleet().unsupported("node/gpu01") == ""
     fleet = directory()
     assert fleet.unsupported("node/gpu01") == ""
     fleet["node/gpu01"]["admin"] = {"state": "evacuating", "reason": "x"}

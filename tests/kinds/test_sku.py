@@ -117,7 +117,7 @@ def test_a_whole_host_is_all_its_slots() -> None:
 
 def test_what_this_version_cannot_do_yet() -> None:
     fleet = Fleet()
-    assert fleet.unsupported(SKU) == "isolation account"
+    assert fleet.unsupported(SKU) == ""
     fleet[SKU].update(isolation=["directory"])
     assert fleet.unsupported(SKU) == ""
     fleet[SKU].update(isolation=["directory", "vm"], rootAccess=True)

@@ -13,7 +13,7 @@ import yaml
 
 from reconciler.hosts.executor import run_wave
 from reconciler.model.work import Receipt
-from reconciler.operations import walking
+from reconciler.operations import working
 from reconciler.operations.wiring import utc_now
 from tests.operations.conftest import BO, CEM, GRANTS, SOLO, TRAIN
 from tests.operations.yard import Yard, card, copy_of, node
@@ -35,9 +35,9 @@ MOVED = {**TRAIN, "spec": {**TRAIN["spec"], "sku": "slice-1", "node": "gpu02"}}
 KILLED_AFTER_THE_HOST = """
 import os, signal, sys
 from reconciler.cli.main import run
-from reconciler.operations import walking
+from reconciler.operations import working
 
-real, waves = walking.observe, int(sys.argv[2])
+real, waves = working.observe, int(sys.argv[2])
 
 def die(*args, **kwargs):
     global waves
@@ -46,7 +46,7 @@ def die(*args, **kwargs):
         os.kill(os.getpid(), signal.SIGKILL)
     return real(*args, **kwargs)
 
-walking.observe = die
+working.observe = die
 run(["-C", sys.argv[1], "apply", "--auto-approve=destroys"])
 """
 
@@ -135,7 +135,7 @@ def test_a_move_whose_end_nobody_told_keeps_its_new_place(
         told = run_wave(*arguments)
         return tuple(receipt for receipt in told if receipt.verb != "allocation.release")
 
-    monkeypatch.setattr(walking, "run_wave", deaf)
+    monkeypatch.setattr(working, "run_wave", deaf)
     yard.write(MOVED)
     yard.commit()
     done = yard.apply()

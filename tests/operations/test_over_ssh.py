@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reconciler.hosts.executor import RunOptions
-from reconciler.operations import walking
+from reconciler.operations import working
 from reconciler.operations.observing import run_options
 from reconciler.operations.wiring import Fleet
 from tests.hosts.sshd import Sshd, cutting, needs_root, sshd
@@ -141,7 +141,7 @@ def test_links_that_fail_are_not_fine_and_hold_up_nobody(
             return replace(run_options(fleet), playbooks=playbooks)
 
         with monkeypatch.context() as patch:
-            patch.setattr(walking, "run_options", cut)
+            patch.setattr(working, "run_options", cut)
             failed = yard.apply()
         assert failed.code == 1
         assert set(failed.problems) == {"host_unreachable"}

@@ -142,7 +142,7 @@ import json, sys, time
 from pathlib import Path
 from reconciler.hosts.receipts import failure
 from reconciler.model.problem import ProblemError
-from reconciler.operations import walking
+from reconciler.operations import working
 from reconciler.operations.applying import ApplyOptions, apply
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.opening import open_fleet
@@ -152,7 +152,7 @@ fleet = open_fleet(folder)
 codes, shown = [], []
 
 # The race is over once the claim is made, so the host itself is spared.
-walking.run_wave = lambda works, *_: tuple(
+working.run_wave = lambda works, *_: tuple(
     failure(step, "interrupted", "not asked") for work in works for step in work.steps
 )
 

@@ -12,7 +12,7 @@ import pytest
 
 from reconciler import shipped
 from reconciler.hosts.executor import RunOptions
-from reconciler.operations import walking
+from reconciler.operations import working
 from reconciler.operations.observing import run_options
 from reconciler.operations.wiring import Fleet
 from tests.operations.conftest import SOLO, TRAIN
@@ -57,7 +57,7 @@ def test_a_module_that_lies_is_found_out(
     def lying(fleet: Fleet) -> RunOptions:
         return replace(run_options(fleet), playbooks=playbooks)
 
-    monkeypatch.setattr(walking, "run_options", lying)
+    monkeypatch.setattr(working, "run_options", lying)
     done = yard.apply()
     assert done.code == 1
     assert set(done.problems) == {"evidence_mismatch"}
@@ -131,12 +131,12 @@ def test_a_release_waits_for_a_host_that_is_away(yard: Yard) -> None:
 CRASH = """
 import os, signal, sys
 from reconciler.cli.main import run
-from reconciler.operations import walking
+from reconciler.operations import working
 
 def die(*args, **kwargs):
     os.kill(os.getpid(), signal.SIGKILL)
 
-setattr(walking, sys.argv[2], die)
+setattr(working, sys.argv[2], die)
 run(["-C", sys.argv[1], "apply", "--auto-approve"])
 """
 

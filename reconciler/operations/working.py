@@ -1,0 +1,130 @@
+"""Working: a wave's steps done on their hosts, and what these show in a call of its own.
+
+A receipt is never a proof. A host that was prepared is looked at through a new connection, while
+the one in hand stays: what cannot be seen so is put back as it was (rule 6).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from reconciler.hosts.evidence import observe
+from reconciler.hosts.executor import run_wave
+from reconciler.hosts.settling import settle
+from reconciler.model.evidence import Observation
+from reconciler.model.plan import Order, Step
+from reconciler.model.problem import Problem
+from reconciler.model.work import Host, HostProgress, HostWork, Receipt, StepOutcome
+from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.observing import run_options
+from reconciler.operations.wiring import Fleet
+from reconciler.planner.judging import judge
+from reconciler.planner.ordering import PREPARE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worked:
+    """Each step judged, in their order, and the last answer of each host, taken at `at`."""
+
+    judged: tuple[StepOutcome, ...]
+    seen: Mapping[str, Observation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """Whoever is sent to hosts: `find` tells how a node is reached, None if nobody knows."""
+
+    fleet: Fleet
+    find: Callable[[str], Host | None]
+    on_progress: Callable[[HostProgress], None]
+    interrupts: Interrupts
+
+    def work(self, steps: Sequence[Step]) -> Worked:
+        works = _by_host(steps, self.find)
+        options = run_options(self.fleet)
+        answers = run_wave(works, options, self._on_the_way, self.interrupts)
+        receipts = {receipt.step: receipt for receipt in answers}
+        for work in works:
+            self.on_progress(HostProgress(node=work.host.node, phase="observe"))
+        changed = {s.node for s in steps if s.verb == PREPARE and _changed(receipts.get(s.id))}
+        seen = self._look([work.host for work in works], steps, changed)
+        judged = [judge(step, receipts.get(step.id), seen.get(step.node)) for step in steps]
+        if changed:
+            judged = self._settle(judged, seen, changed)
+        self._tell_ends([work.host.node for work in works], judged)
+        return Worked(judged=tuple(judged), seen=seen)
+
+    def _look(
+        self, hosts: Sequence[Host], steps: Sequence[Step], fresh: set[str]
+    ) -> dict[str, Observation]:
+        leaving = _leaving(steps)
+        options, at = run_options(self.fleet), self.fleet.now()
+        return {o.node: o for o in observe(hosts, options, at=at, prove=leaving, fresh=fresh)}
+
+    def _settle(
+        self, judged: Sequence[StepOutcome], seen: dict[str, Observation], changed: set[str]
+    ) -> list[StepOutcome]:
+        """What a preparation changed is kept where it shows, and put back everywhere else."""
+        good = {o.step.node for o in judged if o.step.verb == PREPARE and o.ok} & changed
+        hosts = [host for node in sorted(changed) if (host := self.find(node)) is not None]
+        unsettled = {
+            n: why for n, why in settle(hosts, good, run_options(self.fleet)).items() if why
+        }
+        undone = [host for host in hosts if host.node not in good or host.node in unsettled]
+        seen.update(self._look(undone, (), set()))
+        return [_unkept(o, unsettled) if o.step.verb == PREPARE else o for o in judged]
+
+    def _on_the_way(self, progress: HostProgress) -> None:
+        """A host is done when it has been looked at, whatever it says of itself."""
+        if progress.phase not in ("done", "failed"):
+            self.on_progress(progress)
+
+    def _tell_ends(self, nodes: Sequence[str], judged: Sequence[StepOutcome]) -> None:
+        first = {o.step.node: o.problem for o in reversed(judged) if o.problem}
+        for node in nodes:
+            problem = first.get(node)
+            phase, detail = ("failed", problem.message) if problem else ("done", "")
+            self.on_progress(HostProgress(node=node, phase=phase, detail=detail))
+
+
+def _by_host(steps: Sequence[Step], find: Callable[[str], Host | None]) -> list[HostWork]:
+    by_node: dict[str, list[Step]] = defaultdict(list)
+    for step in steps:
+        by_node[step.node].append(step)
+    return [
+        HostWork(host=host, steps=tuple(todo))
+        for node, todo in sorted(by_node.items())
+        if (host := find(node)) is not None
+    ]
+
+
+def _changed(receipt: Receipt | None) -> bool:
+    """Silence may hide a change: then the host is to be put back, which harms nobody."""
+    return receipt is None or receipt.changed or receipt.unknown
+
+
+def _leaving(steps: Sequence[Step]) -> dict[str, tuple[int, ...]]:
+    """By node, the uids of which nothing may be left afterwards."""
+    uids: dict[str, set[int]] = defaultdict(set)
+    for step in steps:
+        if step.order is Order.RETIRE and step.item.get("uid") and step.verb == RELEASE:
+            uids[step.node].add(step.item["uid"])
+    return {node: tuple(sorted(found)) for node, found in uids.items()}
+
+
+RELEASE = "allocation.release"
+
+
+def _unkept(outcome: StepOutcome, unsettled: Mapping[str, str]) -> StepOutcome:
+    why = unsettled.get(outcome.step.node)
+    if why is None or not outcome.ok:
+        return outcome
+    problem = Problem(
+        code="host_not_prepared",
+        message=f"{outcome.step.node}: what was prepared could not be kept: {why}",
+        hint="see that the host answers, then: gpuaas apply",
+        ref=str(outcome.step.ref),
+    )
+    return replace(outcome, ok=False, unknown=True, problem=problem)
