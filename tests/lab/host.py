@@ -41,6 +41,11 @@ class Host:
         """What the host has written, seen from outside; its root is `/` there."""
         return self.folder / "up"
 
+    @property
+    def ssh_config(self) -> Path:
+        """For people, and for tools that take such a file: root with the lab's key."""
+        return self.folder / "ssh_config"
+
     def up(self, owner: int | None = None) -> None:
         """Switch on; returns before the host has started. It ends with the process `owner`."""
         if self.is_on():
@@ -79,6 +84,9 @@ class Host:
             time.sleep(0.05)
         lines = [f"{self.address} {key}\n" for key in self.host_keys()]
         (self.folder / "known_hosts").write_text("".join(lines), encoding="utf-8")
+        told = {"HostName": self.address, "User": "root", **self._ssh_settings(place.key())}
+        block = [f"Host {self.name}", *(f"{word} {value}" for word, value in told.items())]
+        self.ssh_config.write_text("\n    ".join(block) + "\n", encoding="utf-8")
         self.run("systemctl", "is-system-running", "--wait", check=False)
 
     def down(self) -> None:
@@ -136,8 +144,13 @@ class Host:
 
     def ssh_options(self, key: Path | None = None) -> tuple[str, ...]:
         """With the host's own keys pinned, and nothing of the caller's settings."""
-        settings = {
-            "IdentityFile": key or place.key(),
+        settings = self._ssh_settings(key or place.key())
+        pairs = [("-o", f"{word}={value}") for word, value in settings.items()]
+        return ("-F", "none", *(word for pair in pairs for word in pair))
+
+    def _ssh_settings(self, key: Path) -> dict[str, object]:
+        return {
+            "IdentityFile": key,
             "IdentitiesOnly": "yes",
             "UserKnownHostsFile": self.folder / "known_hosts",
             "StrictHostKeyChecking": "yes",
@@ -145,8 +158,6 @@ class Host:
             "ConnectTimeout": 5,
             "LogLevel": "ERROR",
         }
-        pairs = [("-o", f"{word}={value}") for word, value in settings.items()]
-        return ("-F", "none", *(word for pair in pairs for word in pair))
 
     def host_keys(self) -> tuple[str, ...]:
         """As its console would show them: read from the disk, not from the network."""

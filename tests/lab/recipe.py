@@ -7,7 +7,9 @@ their list; what `image/` and this recipe lay over them is cheap, and kept as a 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,6 +22,7 @@ PACKAGES = (
     *("ca-certificates", "iproute2", "iputils-ping", "kmod", "nftables"),
 )
 
+KEPT_SECONDS = 7 * 24 * 3600
 OVERLAY = Path(__file__).with_name("image")
 UNWANTED = (
     *("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer"),
@@ -46,18 +49,30 @@ def image() -> Path:
             place.order(*unpack, "-C", unfinished, "-xf", _packages(base))
             _lay_over(unfinished)
             unfinished.rename(tree)
+        os.utime(tree)
+        _clear_out()
     return tree
 
 
 def _packages(base: str) -> Path:
     """The tarball of Debian itself."""
     tarball = place.folder() / "images" / f"{base}.tar"
-    if not tarball.exists():
+    if tarball.exists():
+        os.utime(tarball)
+    else:
         unfinished = tarball.with_suffix(".new.tar")
         include = f"--include={','.join(PACKAGES)}"
         place.order("mmdebstrap", "--quiet", "--variant=minbase", include, SUITE, unfinished)
         unfinished.rename(tarball)
     return tarball
+
+
+def _clear_out() -> None:
+    """Trees and tarballs that nobody has used for a week."""
+    disks = {file.read_text() for file in place.hosts_folder().glob("*/image")}
+    for old in (place.folder() / "images").iterdir():
+        if time.time() - old.stat().st_mtime > KEPT_SECONDS and str(old) not in disks:
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
 
 
 def _lay_over(tree: Path) -> None:
