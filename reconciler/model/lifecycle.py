@@ -1,8 +1,15 @@
-"""The words for where a resource, a run and a step stand."""
+"""The words for where a resource, a run and a step stand, and what may follow what.
+
+An allocation has few coarse phases, which are recorded, and behind each of them fine stages, which
+are derived from claims, steps and proofs each time somebody asks: so none can be left standing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 
 class Phase(StrEnum):
@@ -13,6 +20,83 @@ class Phase(StrEnum):
     FAILED = "failed"
     RELEASING = "releasing"
     RELEASED = "released"
+
+
+EDGES: Mapping[Phase, frozenset[Phase]] = MappingProxyType(
+    {
+        Phase.PROVIDING: frozenset({Phase.ACTIVE, Phase.FAILED, Phase.RELEASING}),
+        Phase.FAILED: frozenset({Phase.PROVIDING, Phase.ACTIVE, Phase.RELEASING}),
+        Phase.ACTIVE: frozenset({Phase.RELEASING}),
+        Phase.RELEASING: frozenset({Phase.RELEASED}),
+        Phase.RELEASED: frozenset(),
+    }
+)
+"""What one incarnation may become. A release that has begun is never taken back: nobody can say
+
+what is left of it. Who takes its place under the same ref is another incarnation, with its own id.
+"""
+
+
+def may_become(before: Phase, after: Phase) -> bool:
+    return before is after or after in EDGES[before]
+
+
+class Stage(StrEnum):
+    """How far an allocation is within its phase."""
+
+    CLAIMED = "claimed"
+    PROVIDING = "providing"
+    ADMITTING = "admitting"
+    READY = "ready"
+    IN_DOUBT = "in_doubt"
+    REVOKING = "revoking"
+    WIPING = "wiping"
+    UNPROVED = "unproved"
+
+
+PHASE_OF: Mapping[Stage, Phase] = MappingProxyType(
+    {
+        Stage.CLAIMED: Phase.PROVIDING,
+        Stage.PROVIDING: Phase.PROVIDING,
+        Stage.ADMITTING: Phase.PROVIDING,
+        Stage.READY: Phase.ACTIVE,
+        Stage.IN_DOUBT: Phase.ACTIVE,
+        Stage.REVOKING: Phase.RELEASING,
+        Stage.WIPING: Phase.RELEASING,
+        Stage.UNPROVED: Phase.RELEASING,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The facts that stages are judged by. `phase` is None before anything is recorded.
+
+    `asked` are the verbs that a host was asked for and that have no known end.
+    """
+
+    phase: Phase | None
+    asked: frozenset[str] = frozenset()
+    settled: bool = True
+    access_pending: bool = False
+    blocked: bool = False
+
+
+STAGES: tuple[tuple[Stage, Callable[[Standing], bool]], ...] = (
+    (Stage.UNPROVED, lambda it: it.phase is Phase.RELEASING and it.blocked),
+    (Stage.REVOKING, lambda it: it.phase is Phase.RELEASING and it.access_pending),
+    (Stage.WIPING, lambda it: it.phase in (Phase.RELEASING, Phase.RELEASED)),
+    (Stage.IN_DOUBT, lambda it: it.phase is Phase.ACTIVE and not it.settled),
+    (Stage.READY, lambda it: it.phase is Phase.ACTIVE),
+    (Stage.PROVIDING, lambda it: "allocation.provide" in it.asked),
+    (Stage.ADMITTING, lambda it: "access.sync" in it.asked),
+    (Stage.CLAIMED, lambda it: True),
+)
+"""The first row that holds is the stage."""
+
+
+def stage_of(standing: Standing) -> Stage:
+    return next(stage for stage, holds in STAGES if holds(standing))
 
 
 class RunState(StrEnum):

@@ -5,23 +5,18 @@ No spec is read and nothing is planned, so that a look stays quick however large
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
-from decimal import Decimal
 
-from reconciler.kinds.access import OPEN_ENDED
-from reconciler.kinds.sku import price_in_force
 from reconciler.model.capacity import ClaimState
 from reconciler.model.event import Event
-from reconciler.model.evidence import Observation
-from reconciler.model.lifecycle import Phase, RunState
-from reconciler.model.moment import format_age, parse_moment
+from reconciler.model.lifecycle import RunState
+from reconciler.model.moment import format_age
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
-from reconciler.model.settings import Settings
-from reconciler.model.world import Recorded, World
-from reconciler.operations.endpoints import endpoints, published_config, way_in
+from reconciler.model.world import World
+from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.taking_stock import (
     Stock,
     age_of,
@@ -31,7 +26,6 @@ from reconciler.operations.taking_stock import (
     take_stock,
 )
 from reconciler.operations.views import (
-    AllocationRow,
     LastRun,
     NeedsYou,
     NodeRow,
@@ -41,7 +35,6 @@ from reconciler.operations.views import (
 )
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner.noting import stray_keys
-from reconciler.planner.showing import differing, is_unknown
 from reconciler.store import history
 from reconciler.store.snapshot import read_world
 
@@ -108,86 +101,11 @@ def _stock(fleet: Fleet) -> Stock:
         return take_stock(fleet.settings, read_world(database), fleet.now())
 
 
-def allocation_rows(
-    settings: Settings, world: World, stock: Stock, project: str = ""
-) -> Iterator[AllocationRow]:
-    """One for each that is recorded, in order of ref; with `project`, only of that one."""
-    ways = {
-        one.ref: way_in(one, published_config(settings, one.ref.project))
-        for one in endpoints(settings, world, project)
-    }
-    guests = _guests(world, stock.now)
-    prices = {sku.ref.name: price_in_force(sku.spec, stock.now) for sku in stock.skus}
-    since = {claim.allocation_id: claim.since for claim in world.claims}
-    for ref in sorted(ref for ref in world.recorded if ref.kind == "allocation"):
-        if project and ref.project != project:
-            continue
-        one = world.recorded[ref]
-        spec = one.normal["spec"]
-        price = prices.get(spec["sku"])
-        seen = world.observations.get(one.node)
-        rate = Decimal(price.per_gpu_hour) * len(one.slots) if price else None
-        yield AllocationRow(
-            ref=str(ref),
-            owner=spec["owner"],
-            sku=spec["sku"],
-            node=one.node,
-            slots=one.slots,
-            phase=one.phase,
-            health=health_of(one, world),
-            login=one.login,
-            sessions=_sessions(one, seen),
-            since=since.get(one.id, ""),
-            price_per_hour=format(rate, "f") if rate is not None else "",
-            currency=price.currency if price else "",
-            problem=one.problem,
-            access=tuple(sorted({*spec["access"], *guests[ref]})),
-            way_in=ways.get(ref, ""),
-        )
-
-
 def _users_of(world: World, login: str) -> frozenset[str]:
     """The Users that an OS login stands for; without any, the one of that name."""
     users = (world.recorded[ref] for ref in world.recorded if login and ref.kind == "user")
     named = frozenset(u.ref.name for u in users if login in u.normal["spec"]["osLogins"])
     return named or frozenset((login,))
-
-
-def _guests(world: World, now: datetime) -> Mapping[Ref, set[str]]:
-    """Who has leave by a grant that is not over."""
-    found: dict[Ref, set[str]] = defaultdict(set)
-    for ref in (ref for ref in world.recorded if ref.kind == "grant"):
-        spec = world.recorded[ref].normal["spec"]
-        end = parse_moment(spec["expiresAt"])
-        if spec["expiresAt"] == OPEN_ENDED or (end is not None and now < end):
-            found[Ref("allocation", ref.project, spec["allocation"])].add(spec["user"])
-    return found
-
-
-def health_of(one: Recorded, world: World) -> str:
-    """Whether its host shows what it must, its cards too; `unknown` as long as it has not said."""
-    seen = world.observations.get(one.node)
-    facts = seen.facts if seen else None
-    if facts is None or facts.gpus is None:
-        return "unknown"
-    wrong = [shown for _, shown, _ in differing(facts, one.facts)]
-    whole = _cards(one, world) <= {gpu.uuid for gpu in facts.gpus}
-    if one.phase is not Phase.ACTIVE or not whole or not all(map(is_unknown, wrong)):
-        return "degraded"
-    return "unknown" if wrong else "healthy"
-
-
-def _cards(one: Recorded, world: World) -> set[str]:
-    """The GPUs of its slots, as its node was recorded: under a claim these do not change."""
-    node = world.recorded.get(Ref("node", "", one.node))
-    slots = node.normal["spec"]["slots"] if node else ()
-    return {slot["gpu"]["uuid"] for slot in slots if slot["name"] in one.slots}
-
-
-def _sessions(one: Recorded, seen: Observation | None) -> int | None:
-    if seen is None or seen.facts is None or seen.facts.sessions is None:
-        return None
-    return seen.facts.sessions.get(one.login, 0)
 
 
 def _needs_you(world: World, last: history.Run | None, now: datetime) -> Iterator[NeedsYou]:

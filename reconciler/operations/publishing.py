@@ -20,6 +20,7 @@ from reconciler.model.endpoint import unsound
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.ref import Ref, is_name
 from reconciler.model.world import World
+from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.endpoints import (
     CONFIG,
     PINS,
@@ -29,7 +30,6 @@ from reconciler.operations.endpoints import (
     publish_folder,
     way_in,
 )
-from reconciler.operations.inspecting import allocation_rows
 from reconciler.operations.taking_stock import take_stock
 from reconciler.operations.views import Published
 from reconciler.operations.wiring import Fleet

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from reconciler.kinds.access import doors
+from reconciler.model.capacity import Isolation
 from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
 from reconciler.model.settings import Settings
@@ -65,11 +66,14 @@ def _rows(settings: Settings, world: World, now: datetime) -> Iterator[AccessRow
 
 
 def _unseen(world: World, reviewed: set[str] | None) -> tuple[str, ...]:
-    """Nodes of these allocations that did not say, when last asked, what keys lie there."""
+    """Nodes of these allocations that did not say, when last asked, what keys lie there.
+
+    A node that is a folder has nobody who could log in.
+    """
     nodes = {
         one.node
         for ref, one in world.recorded.items()
-        if one.login and (reviewed is None or str(ref) in reviewed)
+        if one.login and (reviewed is None or str(ref) in reviewed) and _has_logins(world, one.node)
     }
     seen = {
         name
@@ -77,3 +81,8 @@ def _unseen(world: World, reviewed: set[str] | None) -> tuple[str, ...]:
         if one.facts is not None and one.facts.stray_keys is not None
     }
     return tuple(sorted(nodes - seen))
+
+
+def _has_logins(world: World, node: str) -> bool:
+    recorded = world.recorded.get(Ref("node", "", node))
+    return recorded is None or recorded.normal["spec"]["isolation"] != Isolation.DIRECTORY

@@ -61,8 +61,9 @@ class SkuRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationRow:
-    """`sessions` is None where the node does not say. `until` is empty for an open end.
+    """`stage` is how far it is within `phase`. `until` is empty for an open end.
 
+    Owner and SKU are empty where nothing is recorded yet, `sessions` None where a node is silent.
     `access` names who is let in, `way_in` is what they type, or the folder they go to.
     """
 
@@ -80,6 +81,7 @@ class AllocationRow:
     price_per_hour: str = ""
     currency: str = ""
     problem: str = ""
+    stage: str = ""
     access: tuple[str, ...] = ()
     way_in: str = ""
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from reconciler.model.canonical import canonical
 from reconciler.model.event import EventType
-from reconciler.model.lifecycle import Phase
+from reconciler.model.lifecycle import Phase, may_become
 from reconciler.model.plan import Change, Step
+from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded
 from reconciler.store.accounts import end_gids, keep_logins, rename_gid
@@ -40,6 +41,7 @@ def keep(record: Record, recorded: Sequence[Recorded]) -> None:
     rows, entries = [], []
     for one in recorded:
         before = known.get(str(one.ref))
+        _insist_on_edge(one, before)
         row = _row(one, _generation(one, before), record)
         after = dict(zip(_SUMMARY, _summary(row), strict=True))
         if after != before:
@@ -48,6 +50,14 @@ def keep(record: Record, recorded: Sequence[Recorded]) -> None:
     record.write(*entries)
     record.connection.executemany(_UPSERT, sorted(rows))
     keep_logins(record, {(one.login, one.id, str(one.ref)) for one in recorded})
+
+
+def _insist_on_edge(one: Recorded, before: Mapping[str, Any] | None) -> None:
+    """Raise `state_guard` for what no incarnation may become."""
+    if before is None or not one.id or before["id"] != one.id:
+        return
+    if not may_become(Phase(before["phase"]), one.phase):
+        raise refuse("state_guard", f"{one.ref} is {before['phase']} and cannot be {one.phase}")
 
 
 def forget(record: Record, refs: Sequence[Ref]) -> None:

@@ -23,18 +23,17 @@ def grant() -> None:
 @click.option("--user", default="", metavar="NAME", help="Only what this User may enter.")
 @click.option(
     "--allocation",
-    default="",
     metavar="REF",
     callback=check_ref,
     help="Only who may enter this allocation.",
 )
-def list_grants(session: Session, user: str, allocation: str) -> Reply:
+def list_grants(session: Session, user: str, allocation: str | None) -> Reply:
     """List who is let in where, and why.
 
     Everybody whom an allocation's `access` names and everybody with a grant, as last applied, with
     the keys that open it now and, where none does, the first reason why. Then keys of people's own
     that were seen on hosts, which open nothing, and revocations that a host was not yet told of.
     """
-    found = reviewing.review_access(open_fleet(session.folder), user, allocation)
+    found = reviewing.review_access(open_fleet(session.folder), user, allocation or "")
     shown = access_view.lines(found, width=session.screen.width)
     return Reply(result=found, lines=shown)

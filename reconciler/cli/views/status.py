@@ -12,7 +12,7 @@ from reconciler.operations.views import AllocationRow, SkuRow, Status
 LABEL = 11
 TITLES = "ALLOCATION OWNER SKU WHERE PHASE HEALTH SESSIONS UNTIL PRICE/h"
 GOOD = frozenset({"active", "healthy", "in_sync"})
-WAITING = frozenset({"providing", "releasing", "unknown"})
+WAITING = frozenset({"providing", "active", "releasing", "unknown"})
 
 
 def lines(found: Status, *, width: int = 0, ways: bool = False) -> Iterator[Line]:
@@ -53,11 +53,16 @@ def where(node: str, slots: tuple[str, ...]) -> str:
     return f"{node}/{slots[0]}{more}"
 
 
+def phase(row: AllocationRow) -> str:
+    """The coarse word, and the fine one behind it where that says more."""
+    return row.phase if row.stage in ("", "ready", row.phase) else f"{row.phase}/{row.stage}"
+
+
 def toned(word: str) -> Span:
     """A state's word with the colour of its news; the word says the same."""
     if word in GOOD:
         return Span(word, Style.GOOD)
-    return Span(word, Style.WARN if word in WAITING else Style.BAD)
+    return Span(word, Style.WARN if word.partition("/")[0] in WAITING else Style.BAD)
 
 
 def _labelled(label: str, *parts: str) -> Line:
@@ -100,10 +105,10 @@ def _needs(found: Status) -> Iterator[Line]:
 def _row(row: AllocationRow) -> tuple[str | Span, ...]:
     return (
         row.ref.removeprefix("allocation/"),
-        row.owner,
-        row.sku,
+        row.owner or "-",
+        row.sku or "-",
         where(row.node, row.slots) or "-",
-        toned(row.phase),
+        toned(phase(row)),
         toned(row.health),
         "unknown" if row.sessions is None else str(row.sessions),
         row.until or "open",

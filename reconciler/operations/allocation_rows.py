@@ -1,0 +1,157 @@
+"""Allocations as people see them: how far each is, whom it lets in and how, and its health."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
+
+from reconciler.kinds.access import OPEN_ENDED
+from reconciler.kinds.sku import price_in_force
+from reconciler.model.capacity import Claim, ClaimState
+from reconciler.model.evidence import Observation
+from reconciler.model.lifecycle import PHASE_OF, Phase, Stage, Standing, stage_of
+from reconciler.model.moment import parse_moment
+from reconciler.model.ref import Ref
+from reconciler.model.settings import Settings
+from reconciler.model.world import Recorded, World
+from reconciler.operations.endpoints import endpoints, published_config, way_in
+from reconciler.operations.taking_stock import Stock
+from reconciler.operations.views import AllocationRow
+from reconciler.planner.showing import differing, is_unknown
+
+
+def allocation_rows(
+    settings: Settings, world: World, stock: Stock, project: str = ""
+) -> Iterator[AllocationRow]:
+    """One for each that is recorded or holds a claim, by ref; with `project`, only of that one."""
+    claims: dict[Ref, list[Claim]] = defaultdict(list)
+    for claim in world.claims:
+        claims[claim.ref].append(claim)
+    stages = _stages(world, claims)
+    ways = {
+        one.ref: way_in(one, published_config(settings, one.ref.project))
+        for one in endpoints(settings, world, project)
+    }
+    guests, members = _guests(world, stock.now), _members(world)
+    prices = {sku.ref.name: price_in_force(sku.spec, stock.now) for sku in stock.skus}
+    for ref, stage in sorted(stages.items()):
+        if project and ref.project != project:
+            continue
+        if ref not in world.recorded:
+            yield _begun(ref, claims[ref], stage, world)
+            continue
+        one = world.recorded[ref]
+        spec = one.normal["spec"]
+        price = prices.get(spec["sku"])
+        rate = Decimal(price.per_gpu_hour) * len(one.slots) if price else None
+        yield AllocationRow(
+            ref=str(ref),
+            owner=spec["owner"],
+            sku=spec["sku"],
+            node=one.node,
+            slots=one.slots,
+            phase=one.phase,
+            stage=stage,
+            health=health_of(one, world),
+            login=one.login,
+            sessions=_sessions(one, world.observations.get(one.node)),
+            since=next((c.since for c in claims[ref] if c.allocation_id == one.id), ""),
+            price_per_hour=format(rate, "f") if rate is not None else "",
+            currency=price.currency if price else "",
+            problem=one.problem,
+            access=tuple(sorted({*spec["access"], *guests[ref]} & members[ref.project])),
+            way_in=ways.get(ref, ""),
+        )
+
+
+def health_of(one: Recorded, world: World) -> str:
+    """Whether its host shows what it must, its cards too; `unknown` as long as it has not said."""
+    seen = world.observations.get(one.node)
+    facts = seen.facts if seen else None
+    if facts is None or facts.gpus is None:
+        return "unknown"
+    wrong = [shown for _, shown, _ in differing(facts, one.facts)]
+    whole = _cards(one, world) <= {gpu.uuid for gpu in facts.gpus}
+    if one.phase is not Phase.ACTIVE or not whole or not all(map(is_unknown, wrong)):
+        return "degraded"
+    return "unknown" if wrong else "healthy"
+
+
+def _stages(world: World, claims: Mapping[Ref, list[Claim]]) -> Mapping[Ref, Stage]:
+    """How far each is; what was begun and never recorded is among them."""
+    asked: dict[Ref, set[str]] = defaultdict(set)
+    for step in world.open_steps:
+        asked[step.ref].add(step.verb)
+    pending = {one.ref for one in world.revocations}
+    refs = {ref for ref in world.recorded if ref.kind == "allocation"} | claims.keys()
+    found = {}
+    for ref in refs:
+        states = {claim.state for claim in claims.get(ref, ())}
+        one = world.recorded.get(ref)
+        leaving = Phase.RELEASING if states and ClaimState.HELD not in states else None
+        standing = Standing(
+            phase=one.phase if one else leaving,
+            asked=frozenset(asked.get(ref, ())),
+            settled=one is None or bool(one.basis),
+            access_pending=ref in pending,
+            blocked=ClaimState.CLEANUP_BLOCKED in states,
+        )
+        found[ref] = stage_of(standing)
+    return found
+
+
+def _begun(ref: Ref, claims: list[Claim], stage: Stage, world: World) -> AllocationRow:
+    """One that nobody has recorded: its first apply is under way, failed or was ended."""
+    first = claims[0]
+    return AllocationRow(
+        ref=str(ref),
+        owner="",
+        sku="",
+        node=first.node,
+        slots=tuple(claim.slot for claim in claims if claim.slot),
+        phase=PHASE_OF[stage],
+        stage=stage,
+        health="unknown",
+        login=world.counters.login_of.get(first.allocation_id, ""),
+        since=first.since,
+    )
+
+
+def _guests(world: World, now: datetime) -> Mapping[Ref, set[str]]:
+    """Who has leave by a grant that is not over."""
+    found: dict[Ref, set[str]] = defaultdict(set)
+    for ref in (ref for ref in world.recorded if ref.kind == "grant"):
+        spec = world.recorded[ref].normal["spec"]
+        end = parse_moment(spec["expiresAt"])
+        if spec["expiresAt"] == OPEN_ENDED or (end is not None and now < end):
+            found[Ref("allocation", ref.project, spec["allocation"])].add(spec["user"])
+    return found
+
+
+def _members(world: World) -> Mapping[str, frozenset[str]]:
+    """People by project, but for those who are suspended."""
+    active = frozenset(
+        ref.name
+        for ref in world.recorded
+        if ref.kind == "user" and world.recorded[ref].normal["spec"]["state"] == "active"
+    )
+    found: dict[str, frozenset[str]] = defaultdict(frozenset)
+    for ref in (ref for ref in world.recorded if ref.kind == "project"):
+        listed = world.recorded[ref].normal["spec"]["members"]
+        found[ref.name] = active.intersection(member["user"] for member in listed)
+    return found
+
+
+def _cards(one: Recorded, world: World) -> set[str]:
+    """The GPUs of its slots, as its node was recorded: under a claim these do not change."""
+    node = world.recorded.get(Ref("node", "", one.node))
+    slots = node.normal["spec"]["slots"] if node else ()
+    return {slot["gpu"]["uuid"] for slot in slots if slot["name"] in one.slots}
+
+
+def _sessions(one: Recorded, seen: Observation | None) -> int | None:
+    if seen is None or seen.facts is None or seen.facts.sessions is None:
+        return None
+    return seen.facts.sessions.get(one.login, 0)
