@@ -61,18 +61,15 @@ def put_account(tree: Tree, wanted: Wanted) -> None:
     accounts = Accounts(tree.path)
     _put_group(tree, wanted, accounts)
     user = accounts.user(wanted.login)
-    options = [
-        *("--gid", str(wanted.gid), "--groups", TENANTS),
-        *("--home-dir" if user is None else "--home", wanted.home, "--shell", SHELL),
-    ]
     if user is None:
-        options += ["--uid", str(wanted.uid), "--comment", wanted.gecos]
-        options += ["--no-user-group", "--no-create-home", "--no-log-init", "--password", "!"]
-        for of in ("UID", "GID"):
-            options += ["--key", f"SUB_{of}_COUNT=0"]
-        change(tree, "useradd", *_below(tree), *options, wanted.login)
-    elif not _is_as_wanted(user, wanted, accounts):
-        change(tree, "usermod", *_below(tree), *options, "--password", "!", wanted.login)
+        make = ("--no-user-group", "--no-create-home", "--no-log-init", "--password", "!")
+        # Numbers of containers are not given out by the host: it would give the same ones again.
+        no_more = ("--key", "SUB_UID_COUNT=0", "--key", "SUB_GID_COUNT=0")
+        who = ("--uid", str(wanted.uid), "--gid", wanted.group, "--comment", wanted.gecos)
+        what = ("--groups", TENANTS, "--home-dir", wanted.home, "--shell", SHELL)
+        change(tree, "useradd", *_below(tree), *make, *no_more, *who, *what, wanted.login)
+    elif differing := _differing(user, wanted, accounts):
+        change(tree, "usermod", *_below(tree), *differing, wanted.login)
 
 
 def remove_account(tree: Tree, login: str, uid: int, gid: int) -> None:
@@ -99,10 +96,15 @@ def _put_group(tree: Tree, wanted: Wanted, accounts: Accounts) -> None:
         change(tree, "groupmod", *_below(tree), "--new-name", wanted.group, group.name)
 
 
-def _is_as_wanted(user: User, wanted: Wanted, accounts: Accounts) -> bool:
-    return (
-        (user.gid, user.home, user.shell, user.locked) == (wanted.gid, wanted.home, SHELL, True)
-    ) and accounts.groups_of(user.login) == [TENANTS]
+def _differing(user: User, wanted: Wanted, accounts: Accounts) -> list[str]:
+    table = (
+        (user.gid != wanted.gid, "--gid", wanted.group),
+        (user.home != wanted.home, "--home", wanted.home),
+        (user.shell != SHELL, "--shell", SHELL),
+        (not user.locked, "--password", "!"),
+        (accounts.groups_of(user.login) != [TENANTS], "--groups", TENANTS),
+    )
+    return [word for differs, *words in table if differs for word in words]
 
 
 def _below(tree: Tree) -> tuple[str, ...]:

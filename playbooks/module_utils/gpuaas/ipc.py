@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Iterator
 
+from .files import names_of
 from .paths import Refusal, Tree
 from .probes import ProbeError
 from .programs import change
@@ -36,12 +37,7 @@ def remove_all(tree: Tree, uid: int) -> None:
     except ProbeError as error:
         raise Refusal("verb_failed", str(error)) from error
     for place in POSIX:
-        folder = os.open(f"/{place}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for name in os.listdir(folder):
-                if os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid == uid:
-                    tree.changed = True
-                    if not tree.dry:
-                        os.unlink(name, dir_fd=folder)
-        finally:
-            os.close(folder)
+        for name in names_of(tree, f"/{place}", uid):
+            tree.changed = True
+            if not tree.dry:
+                os.unlink(f"/{place}/{name}")

@@ -38,7 +38,7 @@ def read_leftovers(probes: Probes, uids: Iterable[int]) -> dict[str, list[str]]:
     for uid in asked:
         live = probes.ask("leftovers", partial(living, uid))
         if live is not None and files is not None:
-            found[str(uid)] = shortened([*live, *files[uid]])
+            found[str(uid)] = shortened([*live, *sorted(files[uid])])
     return found
 
 
@@ -116,20 +116,23 @@ def join(point: str, rest: str) -> str:
 
 
 def walk(mount: Mount, points: set[str], found: dict[int, list[str]], until: float) -> None:
-    """Raises ProbeError when time is up: what was not looked at is not clean."""
-    todo = [mount.point]
+    """A folder of a uid stands for all that it has in there.
+
+    Raises ProbeError when time is up: what was not looked at is not clean.
+    """
+    todo = [(mount.point, -1)]
     while todo:
-        folder = todo.pop()
+        folder, owner = todo.pop()
         if time.monotonic() > until:
             raise ProbeError(f"{mount.point}: more files than can be looked at in time")
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
                     uid = entry.stat(follow_symlinks=False).st_uid
-                    if uid in found:
+                    if uid in found and uid != owner:
                         found[uid].append(named(mount, entry.path))
                     if entry.is_dir(follow_symlinks=False) and entry.path not in points:
-                        todo.append(entry.path)
+                        todo.append((entry.path, uid))
 
 
 def named(mount: Mount, path: str) -> str:

@@ -14,18 +14,26 @@ from .probes import printable
 
 PATIENCE_SECONDS = 10.0
 UIDS = re.compile(r"^Uid:\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)$", re.MULTILINE)
+DEAD = re.compile(r"^State:\s+[ZX].*^Threads:\s+1$", re.MULTILINE | re.DOTALL)
+"""A first thread that has ended alone is no ended process."""
+
 NAME = re.compile(r"^Name:\s+(.*)$", re.MULTILINE)
 
 
 def running(root: str, uid: int) -> dict[int, str]:
-    """pid → name, by real, effective, saved and file system uid, and by the slice."""
+    """pid → name, by real, effective, saved and file system uid, and by the slice.
+
+    One that has ended and only waits for its parent to hear of it holds nothing any more.
+    """
     inside = set(_in_slice(root, uid))
     found = {}
     for name in os.listdir(os.path.join(root, "proc")):
         if name.isdigit():
             status = _status(root, name)
             uids = UIDS.search(status)
-            if uids and (str(uid) in uids.groups() or int(name) in inside):
+            if uids is None or DEAD.search(status):
+                continue
+            if str(uid) in uids.groups() or int(name) in inside:
                 called = NAME.search(status)
                 found[int(name)] = printable(called.group(1)) if called else "?"
     return found
