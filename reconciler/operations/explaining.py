@@ -11,7 +11,8 @@ from reconciler.model.codec import encode
 from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
-from reconciler.operations.inspecting import health_of, ref_of
+from reconciler.operations.allocation_rows import health_of
+from reconciler.operations.inspecting import ref_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
 from reconciler.operations.reading import read_desired

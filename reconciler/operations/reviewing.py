@@ -9,6 +9,7 @@ from reconciler.kinds.access import doors
 from reconciler.model.capacity import Isolation
 from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
+from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.model.world import Revocation, World
 from reconciler.operations.inspecting import ref_of
