@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from reconciler.model.capacity import Need, Shape, Sharing
+from reconciler.model.evidence import NodeFacts
 from reconciler.model.moment import format_age
 from reconciler.planner.capacity import Held, Offer, Slot
 
@@ -80,12 +81,18 @@ def readiness_stale(offer: Offer) -> str:
 
 
 def readiness_incomplete(offer: Offer) -> str:
+    """What its probe said stands in it, so that nobody takes a failed probe for an empty host."""
     facts = offer.facts
     if facts is None or facts.gpus is None:
-        return "GPUs unknown"
+        return "GPUs unknown" + _said_by("gpus", facts)
     if facts.descriptors is None:
-        return "descriptors unknown"
+        return "descriptors unknown" + _said_by("descriptors", facts)
     return ""
+
+
+def _said_by(probe: str, facts: NodeFacts | None) -> str:
+    said = [p.message for p in (facts.problems if facts else ()) if p.probe == probe]
+    return f": probe {probe}: {said[0]}" if said else ""
 
 
 def identity_changed(offer: Offer) -> str:
