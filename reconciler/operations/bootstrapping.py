@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from reconciler.operations.enrolling import USER
 from reconciler.operations.wiring import Fleet
 
 END = "GPUAAS"
+LOGIN = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 
 def bootstrap(fleet: Fleet, login: str = "", key: Path | None = None) -> str:
@@ -21,6 +23,8 @@ def bootstrap(fleet: Fleet, login: str = "", key: Path | None = None) -> str:
     ProblemError `settings_invalid` or `key_invalid` without a public key to let in.
     """
     login = login or fleet.settings.ssh.user or USER
+    if not LOGIN.fullmatch(login):
+        raise refuse("usage", f"{login!r} is no login of Linux", "as in gpuaas")
     user = "" if login == USER else f" --user {login}"
     words = {"login": login, "key": _public_key(fleet, key), "user": user}
     lines = [

@@ -114,7 +114,7 @@ def propose_node(desired: Desired, target: Target, facts: NodeFacts) -> Discover
         host_keys=target.host_keys,
         family=family.ref.name if family else target.family,
         port=target.port,
-        user=target.user,
+        user=target.user or USER,
     )
     proposal = propose(facts, wish, with_family(desired, family))
     _check_whole(target.address, proposal)
