@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 from gpuaas import access, account, converge, denied
 from gpuaas.home import put_home
 from gpuaas.passwd import Accounts
-from gpuaas.paths import Refusal, Tree, mount_unit
+from gpuaas.paths import Places, Refusal, Tree, mount_unit
 
+from reconciler.kinds import allocation as kind
 from tests.fleets import public_key
 from tests.hosts.hosting import HOME, ID, KEYS, LOGIN, RELEASE, folder, keys_item, provide_item
+from tests.kinds.test_allocation_account import tenant
 
 UID, GID, GROUP = 20000, 20100, "p-vision-20100"
 OURS = {"uid": UID, "gid": GID, "group": GROUP, "gecos": f"gpuaas {ID}", "shmBytes": 1 << 30}
@@ -386,6 +389,24 @@ def snapshot(root: Path) -> dict[str, str]:
     files = (path for path in sorted(root.rglob("*")) if path.is_file())
     kept = (path for path in files if not path.name.endswith("-") and path.name != "cron.deny")
     return {path.relative_to(root).as_posix(): path.read_text() for path in kept}
+
+
+def test_every_place_of_the_plan_is_one_that_the_host_takes_for_the_allocations_own() -> None:
+    bound, around = tenant()
+    login = bound.login
+    places = Places(bound.id, login, bound.uid)
+    (provide, sync), (_, release) = (
+        kind.steps(bound, around),
+        kind.steps(replace(bound, resource=None), around),
+    )
+    assert {file["path"] for file in provide.item["files"]} <= set(places.files)
+    assert {one["path"] for one in provide.item["directories"]} <= set(places.folders)
+    assert {file["path"] for file in sync.item["files"]} <= set(places.keys)
+    assert set(release.item["absent"]) <= set(places.folders + places.files)
+    assert any(path.endswith("/" + mount_unit(login)) for path in release.item["absent"])
+    for step in (provide, sync, release):
+        for key in step.item.keys() ^ converge.VERBS[step.verb].KEYS.keys():
+            raise AssertionError(f"{step.verb}: {key}")
 
 
 def test_units_are_named_as_systemd_escapes_them() -> None:
