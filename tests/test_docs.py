@@ -93,7 +93,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_shown_commands_exist(page: Path) -> None:
     """Every line a reader may type starts with a known program, every gpuaas command exists."""
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     for block in BLOCK.findall(page.read_text(encoding="utf-8")):
         for line in block.splitlines():
             words = shlex.split(line.removeprefix("$ "), comments=True)

@@ -50,24 +50,14 @@ class Host:
         """Switch on; returns before the host has started. It ends with the process `owner`."""
         if self.is_on():
             return
+        self.kill()
         network.up()
         if not self.disk.is_dir():
             self._make_disk()
-        order = {
-            "name": self.name,
-            "disk": str(self.folder),
-            "image": _read(self.folder / "image"),
-            "namespace": network.NAMESPACE,
-            "bridge": network.BRIDGE,
-            "cgroup": place.NAME,
-            **({"owner": str(owner)} if owner else {}),
-        }
+        told = {"owner": str(owner)} if owner else {}
         with (self.folder / "console.log").open("ab") as console:
             started = subprocess.Popen(
-                [
-                    *("unshare", "--mount", "--propagation", "private", sys.executable, "-I"),
-                    *(str(SUPERVISOR), json.dumps(order)),
-                ],
+                self._supervisor(**told),
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
@@ -96,6 +86,8 @@ class Host:
     def kill(self) -> None:
         """A power cut."""
         self._signal(signal.SIGUSR1, 10)
+        if (self.folder / "pid").exists():
+            place.order(*self._supervisor(), "clear")
 
     def wipe(self) -> None:
         """A new disk: with the next start, another machine that has the same cards."""
@@ -171,6 +163,19 @@ class Host:
         """Empty while it does not answer."""
         return self.run("cat", "/proc/sys/kernel/random/boot_id", check=False).stdout.strip()
 
+    def _supervisor(self, **more: str) -> list[str]:
+        order = {
+            "name": self.name,
+            "disk": str(self.folder),
+            "image": _read(self.folder / "image"),
+            "namespace": network.NAMESPACE,
+            "bridge": network.BRIDGE,
+            "cgroup": place.NAME,
+            **more,
+        }
+        alone = ("unshare", "--mount", "--propagation", "private")
+        return [*alone, sys.executable, "-I", str(SUPERVISOR), json.dumps(order)]
+
     def _make_disk(self) -> None:
         """A disk lies over the image it was made with, whatever the newest one is."""
         (self.folder / "image").write_text(str(recipe.image()))
@@ -198,9 +203,10 @@ class Host:
     def _signal(self, number: int, seconds: float) -> None:
         if not self.is_on():
             return
-        os.kill(int(_read(self.folder / "pid").split()[0]), number)
+        pid, started = _read(self.folder / "pid").split()
+        os.kill(int(pid), number)
         until = time.monotonic() + seconds
-        while self.is_on():
+        while _started(int(pid)) == started:
             if time.monotonic() > until:
                 raise place.LabError(f"{self.name} is still on after {seconds} s")
             time.sleep(0.02)

@@ -2,7 +2,8 @@
 
 A process of its own for each host, in a mount namespace of its own where the cgroups are pure v2
 whatever the machine has. SIGTERM presses the power button, SIGUSR1 pulls the cord, and so does
-the end of the process that borrowed the host. The disk survives both.
+the end of the process that borrowed the host. The disk survives both. With `clear` after its
+order it only ends what a supervisor left running that was killed itself.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Machine:
 
     def run(self) -> None:
         """Until the host is powered off; a reboot starts it again."""
-        self.prepare()
+        make_cgroups_pure()
+        self.mount_disk()
         signal.signal(signal.SIGTERM, lambda *_: self.press_power_button())
         signal.signal(signal.SIGUSR1, lambda *_: self.pull_the_cord())
         if "owner" in self.order:
@@ -52,14 +54,17 @@ class Machine:
             self.running = subprocess.Popen(self.command(), preexec_fn=self.enter_cgroup)
             code = self.running.wait()
             print(f"supervisor: the host ended with {code}", flush=True)
-        self.clear_cgroup()
+        self.clear()
         if self.forsaken:
             subprocess.run(["umount", self.disk / "root"], check=True)
             shutil.rmtree(self.disk)
 
-    def prepare(self) -> None:
-        subprocess.run(["umount", "-R", str(CGROUPS)], check=True)
-        subprocess.run([*MOUNT, "cgroup2", "cgroup2", str(CGROUPS)], check=True)
+    def clear(self) -> None:
+        """What nobody supervises is not running; then there is no process to speak of either."""
+        self.clear_cgroup()
+        (self.disk / "pid").unlink(missing_ok=True)
+
+    def mount_disk(self) -> None:
         layers = f"lowerdir={self.order['image']},upperdir={self.disk}/up,workdir={self.disk}/work"
         subprocess.run([*MOUNT, "overlay", "-o", layers, "overlay", self.disk / "root"], check=True)
 
@@ -112,11 +117,16 @@ class Machine:
             killer.write_text("1")
 
     def clear_cgroup(self) -> None:
-        """Empty and there; what another life of this host left is killed."""
+        """Empty, and there."""
         self.kill()
         for folder in sorted(self.cgroup.glob("**/"), reverse=True):
             remove(folder)
         self.cgroup.mkdir(parents=True, exist_ok=True)
+
+
+def make_cgroups_pure() -> None:
+    subprocess.run(["umount", "-R", str(CGROUPS)], check=True)
+    subprocess.run([*MOUNT, "cgroup2", "cgroup2", str(CGROUPS)], check=True)
 
 
 def remove(folder: Path) -> None:
@@ -134,4 +144,9 @@ def remove(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    Machine(json.loads(sys.argv[1])).run()
+    machine = Machine(json.loads(sys.argv[1]))
+    if sys.argv[2:] == ["clear"]:
+        make_cgroups_pure()
+        machine.clear()
+    else:
+        machine.run()

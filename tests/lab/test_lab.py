@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -183,6 +184,16 @@ def test_hosts_end_with_the_process_that_borrowed_them(fresh_hosts: Fresh) -> No
         time.sleep(0.05)
     assert not borrowed.folder.exists()
     assert network.address(borrowed.index) == borrowed.address
+
+
+def test_a_host_whose_supervisor_was_killed_can_be_switched_off_and_on(one: Host) -> None:
+    boot = one.boot_id()
+    os.kill(int((one.folder / "pid").read_text().split()[0]), signal.SIGKILL)
+    while one.is_on():
+        time.sleep(0.02)
+    one.up(owner=os.getpid())
+    one.wait()
+    assert one.boot_id() != boot
 
 
 BORROW = """
