@@ -42,6 +42,7 @@ FILES: Mapping[str, tuple[str, str]] = {
     "/etc/systemd/system/gpuaas-settle.service": ("node/settle.service", FILE_MODE),
     "/etc/systemd/system/user-.slice.d/50-gpuaas.conf": ("node/slice-closed.conf", FILE_MODE),
     "/etc/sysusers.d/gpuaas.conf": ("node/sysusers.conf", FILE_MODE),
+    "/etc/tmpfiles.d/gpuaas.conf": ("node/tmpfiles.conf", FILE_MODE),
     "/usr/local/libexec/gpuaas/devices": ("node/devices.py", PROGRAM_MODE),
     "/usr/local/libexec/gpuaas/session-opened": ("node/session-opened.sh", PROGRAM_MODE),
 }

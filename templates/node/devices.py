@@ -20,7 +20,7 @@ GIVEN = Path("/etc/gpuaas/devices")
 UNITS = Path("/run/systemd/system")
 LOCK = "/run/gpuaas-devices.lock"
 SHARED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
-SECONDS = 60
+SECONDS = 30
 
 
 def main() -> None:
@@ -30,15 +30,13 @@ def main() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         given = read_given()
         uids = set(sys.argv[1:]) or set(given) | written()
-        minors, why = read_minors() if uids & set(given) else ({}, "")
-        rules = {uid: rules_of(given.get(uid, []), given, minors) for uid in uids}
-        changed = [put(uid, text) for uid, text in sorted(rules.items())]
+        minors = read_minors({uuid for uid in uids for uuid in given.get(uid, [])})
+        rules = {uid: rules_of(given.get(uid, []), given, minors) for uid in sorted(uids)}
+        changed = [put(uid, text) for uid, text in rules.items()]
         if any(changed):
             subprocess.run(["/usr/bin/systemctl", "daemon-reload"], check=True, timeout=SECONDS)
-    without = [uid for uid in sorted(uids & set(given)) if not rules[uid]]
-    if without:
-        sys.stderr.write(f"no GPU for {', '.join(without)}: {why or 'not all are there'}\n")
-    sys.exit(1 if why else 0)
+    if without := [uid for uid in rules if uid in given and not rules[uid]]:
+        sys.exit(f"no GPU for {', '.join(without)}: not all of theirs answer")
 
 
 def read_given() -> dict[str, list[str]]:
@@ -55,25 +53,33 @@ def written() -> set[str]:
     return {path.parent.name[len("user-") : -len(".slice.d")] for path in paths}
 
 
-def read_minors() -> tuple[dict[str, int], str]:
-    """UUID → minor of every card that answers, or why none does; a dead one is not among them."""
+def read_minors(wanted: set[str]) -> dict[str, int]:
+    """UUID → minor of every card that answers.
+
+    A dead one may cut the whole answer short; then each of the others still answers alone.
+    """
+    minors = ask() if wanted else {}
+    for uuid in sorted(wanted - set(minors)):
+        minors.update(ask("-i", uuid))
+    apart = len(set(minors.values())) == len(minors)
+    return minors if apart else {}
+
+
+def ask(*which: str) -> dict[str, int]:
     try:
         told = subprocess.run(
-            ["/usr/bin/nvidia-smi", "-q", "-x"],
+            ["/usr/bin/nvidia-smi", "-q", "-x", *which],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            check=False,
+            check=True,
             timeout=SECONDS,
-        ).stdout.decode("utf-8", "replace")
-        log = re.search("<nvidia_smi_log>.*</nvidia_smi_log>", told, re.DOTALL)
-        cards = Xml.fromstring(log.group() if log else told).findall("gpu")
+        )
+        cards = Xml.fromstring(told.stdout).findall("gpu")
     except (OSError, subprocess.SubprocessError, Xml.ParseError) as error:
-        return {}, f"nvidia-smi: {error}"
+        sys.stderr.write(f"nvidia-smi: {error}\n")
+        return {}
     pairs = [(card.findtext("uuid", ""), card.findtext("minor_number", "")) for card in cards]
-    minors = {uuid: int(minor) for uuid, minor in pairs if re.fullmatch(r"\d{1,4}", minor)}
-    if len(set(minors.values())) != len(minors):
-        return {}, "nvidia-smi does not tell the cards apart"
-    return minors, ""
+    return {uuid: int(minor) for uuid, minor in pairs if re.fullmatch(r"\d{1,4}", minor)}
 
 
 def rules_of(uuids: list[str], given: dict[str, list[str]], minors: dict[str, int]) -> str:

@@ -44,6 +44,7 @@ PLACES = (
     ("etc/polkit-1/rules.d", 0, OURS),
     ("etc/sysctl.d", 0, OURS),
     ("etc/sysusers.d", 0, OURS),
+    ("etc/tmpfiles.d", 0, OURS),
 )
 """Where the platform has paths: a folder, how much deeper, and which names directly in it.
 

@@ -43,6 +43,7 @@ FILES = {
     "/etc/systemd/system/gpuaas-settle.service": "systemd",
     "/etc/systemd/system/user-.slice.d/50-gpuaas.conf": "systemd",
     "/etc/sysusers.d/gpuaas.conf": "",
+    "/etc/tmpfiles.d/gpuaas.conf": "",
     "/usr/local/libexec/gpuaas/devices": "",
     "/usr/local/libexec/gpuaas/session-opened": "",
 }

@@ -6,18 +6,21 @@ back for the host, and at boot. What it goes by was saved before anything was wr
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import stat
 import subprocess
 import sys
-from contextlib import suppress
-from typing import Any, Callable, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Callable, Iterator, Sequence
 
 FOLDER = "/var/lib/gpuaas/prepare"
 MANIFEST = f"{FOLDER}/manifest.json"
 TIMER = "gpuaas-undo.timer"
+LOCK = "/run/gpuaas-settle.lock"
+"""Whoever comes late to keep must not meet a timer half way through putting back."""
 
 SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ACTION_SECONDS = 30
@@ -46,16 +49,20 @@ def status() -> str:
 
 def keep() -> str:
     """What was written stays. Raises SettleError where it has been put back already."""
-    if status() == "none":
-        raise SettleError("nothing waits to be kept: it was put back before")
-    _forget()
+    with _alone():
+        if status() == "none":
+            raise SettleError("nothing waits to be kept: it was put back before")
+        _forget()
     return "kept"
 
 
 def restore(take_up_now: Sequence[str] = tuple(ACTIONS)) -> str:
     """Everything as it was before; a file that resists is named, after all others were put back."""
-    if status() == "none":
-        return "none"
+    with _alone():
+        return _restore(take_up_now) if status() == "pending" else "none"
+
+
+def _restore(take_up_now: Sequence[str]) -> str:
     manifest = _read()
     failed = []
     for entry in reversed(manifest["entries"]):
@@ -70,6 +77,13 @@ def restore(take_up_now: Sequence[str] = tuple(ACTIONS)) -> str:
     if said:
         raise SettleError(f"all files were put back, but {'; '.join(said)}")
     return "restored"
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    with open(LOCK, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def take_up(actions: Sequence[str]) -> list[str]:
@@ -140,9 +154,11 @@ def _remove(path: str) -> None:
 
 
 def _forget() -> None:
-    """The manifest goes first: without it nothing is ever put back."""
+    """The manifest goes first: without it nothing is ever put back. An empty folder goes too."""
     os.unlink(MANIFEST)
     shutil.rmtree(FOLDER)
+    with suppress(OSError):
+        os.rmdir(os.path.dirname(FOLDER))
     act("/usr/bin/systemctl", "stop", TIMER)
 
 
