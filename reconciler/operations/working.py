@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reconciler.hosts.evidence import observe
-from reconciler.hosts.executor import run_wave
+from reconciler.hosts.executor import BATCH, run_wave
 from reconciler.hosts.settling import settle
 from reconciler.model.evidence import Observation
 from reconciler.model.plan import Order, Step
@@ -42,7 +42,26 @@ class Crew:
     interrupts: Interrupts
 
     def work(self, steps: Sequence[Step]) -> Worked:
+        """Hosts to be prepared come last and a batch at a time, each settled before the next.
+
+        A prepared host takes all back by itself after a while: it must not wait for others.
+        """
         works = _by_host(steps, self.find)
+        preparing = [work for work in works if _prepares(work)]
+        groups = [[work for work in works if not _prepares(work)]]
+        groups += [preparing[at : at + BATCH] for at in range(0, len(preparing), BATCH)]
+        done = [self._work(group) for group in groups if group]
+        unreached = [step for step in steps if self.find(step.node) is None]
+        judged = [o for worked in done for o in worked.judged]
+        judged += [judge(step, None, None) for step in unreached]
+        order = {step.id: at for at, step in enumerate(steps)}
+        return Worked(
+            judged=tuple(sorted(judged, key=lambda outcome: order[outcome.step.id])),
+            seen={node: seen for worked in done for node, seen in worked.seen.items()},
+        )
+
+    def _work(self, works: Sequence[HostWork]) -> Worked:
+        steps = [step for work in works for step in work.steps]
         options = run_options(self.fleet)
         answers = run_wave(works, options, self._on_the_way, self.interrupts)
         receipts = {receipt.step: receipt for receipt in answers}
@@ -98,6 +117,10 @@ def _by_host(steps: Sequence[Step], find: Callable[[str], Host | None]) -> list[
         for node, todo in sorted(by_node.items())
         if (host := find(node)) is not None
     ]
+
+
+def _prepares(work: HostWork) -> bool:
+    return any(step.verb == PREPARE for step in work.steps)
 
 
 def _changed(receipt: Receipt | None) -> bool:
