@@ -129,7 +129,9 @@ def _program(
     host: Host, question: Question, pins: Path, options: RunOptions
 ) -> tuple[tuple[str, ...], bytes]:
     """The program that carries the observe code, and what it is given on stdin."""
-    code = carried(options.playbooks / "module_utils" / "gpuaas", "observe")
+    whole = host.isolation != "directory" or question.topology
+    folder = options.playbooks / "module_utils" / "gpuaas"
+    code = carried(folder, "observe_host" if whole else "observe")
     request = json.dumps(
         {"root": host.root, "prove": question.prove, "topology": question.topology}
     )

@@ -29,9 +29,11 @@ def package(folder: Path, **modules: str) -> Path:
     return folder
 
 
-def test_the_observe_code_answers_from_a_bare_python(tmp_path: Path) -> None:
+@pytest.mark.parametrize("entry", ["observe", "observe_host"])
+def test_the_observe_code_answers_from_a_bare_python(tmp_path: Path, entry: str) -> None:
     """Nothing of it has to be on the host: neither our folders nor a package are there."""
-    done = run(carried(CODE, "observe"), json.dumps({"root": str(tmp_path)}))
+    request = {"root": str(tmp_path), "prove": [], "topology": False}
+    done = run(carried(CODE, entry), json.dumps(request))
     assert done.returncode == 0, done.stderr.decode()
     assert json.loads(done.stdout)["source"] == "host"
 

@@ -44,7 +44,7 @@ def smi(root: Path, cards: str, processes: str = "", code: int = 0) -> None:
 
 def cards_of(root: Path, *rows: str, **more: Any) -> tuple[Any, list[str]]:
     smi(root, "".join(row + "\n" for row in rows), **more)
-    facts = code.observe(str(root))
+    facts = code.observe({"root": str(root)})
     return facts.get("gpus"), [p["message"] for p in facts["problems"] if p["probe"] == "gpus"]
 
 
@@ -84,7 +84,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_stand_in_is_read_by_the_real_parsers_and_says_what_it_is(root: Path) -> None:
-    facts = code.observe(str(root))
+    facts = code.observe({"root": str(root)})
     assert facts["problems"] == []
     assert facts["source"] == "standin"
     assert facts["os"] == "debian-12"
@@ -164,7 +164,7 @@ def test_a_failed_probe_is_unknown_and_names_itself(
 def test_a_missing_tool_is_unknown(root: Path) -> None:
     """F-ANS-03: the probe tool is gone."""
     (root / "usr/bin/nvidia-smi").unlink()
-    facts = code.observe(str(root))
+    facts = code.observe({"root": str(root)})
     assert "gpus" not in facts
     assert facts["problems"] == [{"probe": "gpus", "message": "nvidia-smi is not there"}]
     assert facts["source"] == "standin", "its mark still says so"
@@ -174,7 +174,7 @@ def test_a_tool_that_hangs_is_unknown(root: Path, monkeypatch: pytest.MonkeyPatc
     """F-ANS-03: the probe runs out of time."""
     monkeypatch.setattr(probes, "MAX_SECONDS", 0.2)
     (root / "usr/bin/nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
-    facts = code.observe(str(root))
+    facts = code.observe({"root": str(root)})
     assert "gpus" not in facts
     assert "did not answer within" in facts["problems"][0]["message"]
 
@@ -191,7 +191,7 @@ def test_a_tool_that_hangs_is_unknown(root: Path, monkeypatch: pytest.MonkeyPatc
 def test_processes_that_belong_to_no_card_make_all_unknown(root: Path, line: str) -> None:
     """F-ANS-03: with MIG on, or without the right to look, nobody says that a card is idle."""
     smi(root, "\n".join(ROWS), processes=f"{line}\n")
-    facts = code.observe(str(root))
+    facts = code.observe({"root": str(root)})
     assert len(facts["gpus"]) == 2
     assert all("processes" not in card for card in facts["gpus"])
     assert [p["probe"] for p in facts["problems"]] == ["processes"]
@@ -199,7 +199,7 @@ def test_processes_that_belong_to_no_card_make_all_unknown(root: Path, line: str
 
 def test_the_kernel_that_does_not_know_a_numa_node(root: Path) -> None:
     (root / "sys/bus/pci/devices/0000:0a:00.0/numa_node").write_text("-1\n")
-    assert "numa" not in code.observe(str(root))["gpus"][0]
+    assert "numa" not in code.observe({"root": str(root)})["gpus"][0]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_the_kernel_that_does_not_know_a_numa_node(root: Path) -> None:
 def test_each_probe_fails_alone(root: Path, gone: str, fact: str, probe: str) -> None:
     """F-ANS-03: the message names the probe, and the others answer."""
     (root / gone).unlink()
-    facts = code.observe(str(root))
+    facts = code.observe({"root": str(root)})
     assert fact not in facts
     assert [p["probe"] for p in facts["problems"]] == [probe]
 
@@ -228,7 +228,7 @@ def test_paths_are_told_as_they_are(root: Path) -> None:
     home = root / "home/train-a-abcd/.ssh"
     home.mkdir(parents=True)
     home.parent.chmod(0o700)
-    paths = code.observe(str(root))["paths"]
+    paths = code.observe({"root": str(root)})["paths"]
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     assert paths["/etc/gpuaas/ssh/train-a-abcd"] == f"file 0640 sha256:{empty}"
     assert paths["/etc/gpuaas/ssh/link"] == "link /etc/shadow"
@@ -240,7 +240,7 @@ def test_paths_are_told_as_they_are(root: Path) -> None:
 def test_a_name_of_odd_bytes_is_escaped(root: Path) -> None:
     (root / "home").mkdir(exist_ok=True)
     os.mkdir(os.fsencode(root / "home") + b"/a\xff\x1b[2J\\")
-    answer = code.observe(str(root))
+    answer = code.observe({"root": str(root)})
     assert "/home/a\\xff\\x1b[2J\\\\" in answer["paths"]
     json.dumps(answer).encode("ascii")
 
@@ -250,7 +250,7 @@ def test_a_listing_that_fails_is_unknown(root: Path, place: str) -> None:
     """F-ANS-03: a link where a folder should be is no empty folder."""
     (root / place).parent.mkdir(parents=True, exist_ok=True)
     (root / place).symlink_to("/nowhere")
-    facts = code.observe(str(root))
+    facts = code.observe({"root": str(root)})
     assert "paths" not in facts
     assert "paths" in [p["probe"] for p in facts["problems"]]
 
@@ -259,7 +259,7 @@ def test_a_listing_without_end_is_unknown(root: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(kept, "MAX_PATHS", 3)
     for number in range(4):
         (root / f"home/{number}").mkdir(parents=True)
-    assert "paths" not in code.observe(str(root))
+    assert "paths" not in code.observe({"root": str(root)})
 
 
 def test_descriptors_say_whose_they_are(root: Path) -> None:
@@ -269,7 +269,7 @@ def test_descriptors_say_whose_they_are(root: Path) -> None:
     (folder / "bbbbbbbbbb.json").write_text('{"stateId": 7}')
     (folder / "cccccccccc.json").write_text("[" * 100_000)
     (folder / "dddddddddd.json").symlink_to("abcdefghij.json")
-    assert code.observe(str(root))["descriptors"] == {
+    assert code.observe({"root": str(root)})["descriptors"] == {
         "abcdefghij": "mine",
         "bbbbbbbbbb": "",
         "cccccccccc": "",
@@ -285,12 +285,12 @@ def test_sizes_are_counted_up_to_a_limit(root: Path, monkeypatch: pytest.MonkeyP
             (home / str(number)).write_bytes(b"x" * 100)
         (home / "link").symlink_to("/proc")
     monkeypatch.setattr(kept, "MAX_SIZED", 10)
-    facts = code.observe(str(root))
+    facts = code.observe({"root": str(root)})
     assert facts["sizes"] == {"/home/a-abcd": 200}
     assert [p["probe"] for p in facts["problems"]] == ["sizes"]
 
 
 def test_observing_changes_nothing(root: Path) -> None:
     before = {path: path.lstat().st_mtime_ns for path in root.rglob("*")}
-    code.observe(str(root))
+    code.observe({"root": str(root)})
     assert {path: path.lstat().st_mtime_ns for path in root.rglob("*")} == before

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import observe as code
-from gpuaas import topology
+from gpuaas import observe, observe_host, topology
 
 from reconciler.hosts.evidence import Question, ask
 from reconciler.kinds.node_proposal import Proposal, Wish, propose
@@ -59,8 +58,14 @@ def root(image: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(image, tmp_path / "root", symlinks=True))
 
 
+def everything(root: Path) -> dict[str, Any]:
+    request = {"root": str(root), "prove": [], "topology": True}
+    facts: dict[str, Any] = observe.observe(request, observe_host.more)
+    return facts
+
+
 def discovered(root: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    facts = code.observe(str(root), topology=True)
+    facts = everything(root)
     return facts["topology"], {p["probe"]: p["message"] for p in facts["problems"]}
 
 
@@ -268,7 +273,7 @@ esac
 """
     )
     script.chmod(0o755)
-    facts = code.observe(str(root), topology=True)
+    facts = everything(root)
     assert len(facts["gpus"]) == 7
     assert all(card["processes"] == [] for card in facts["gpus"])
     assert [card.get("mig") for card in facts["topology"]["cards"]].count("Disabled") == 7
@@ -324,14 +329,14 @@ def test_a_core_that_lies_in_two_numa_nodes_is_not_believed(root: Path) -> None:
 
 
 def test_nobody_is_asked_for_a_topology_who_is_only_observed(image: Path) -> None:
-    assert "topology" not in code.observe(str(image))
+    assert "topology" not in observe.observe({"root": str(image)})
 
 
 def test_a_machine_without_numa_nodes_has_one(root: Path) -> None:
     """The kernel says -1 of each device there; that is its only node."""
     (root / TREE / "sys/bus/pci/devices/0000:52:00.0/numa_node").write_text("-1\n")
     shutil.rmtree(root / TREE / "sys/devices/system/node/node1")
-    assert code.observe(str(root))["gpus"][2]["numa"] == 0
+    assert observe.observe({"root": str(root)})["gpus"][2]["numa"] == 0
 
 
 def test_lists_of_cpus_are_read_as_linux_writes_them() -> None:

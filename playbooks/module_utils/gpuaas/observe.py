@@ -1,31 +1,34 @@
-"""node.observe: what a host says about itself, as one JSON object on stdout; it changes nothing."""
+"""node.observe: what a host says about itself, as one JSON object on stdout; it changes nothing.
+
+This much is asked of every host, also of one that is a folder; `observe_host` asks for more.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from typing import Optional, Sequence
+from typing import Any, Callable, Mapping, Optional
 
 from .cards import read_gpus
 from .kept import read_descriptors, read_paths, read_sizes
-from .leftovers import read_leftovers
 from .machine import read_boot_id, read_cpus, read_memory, read_nics, read_nvmes, read_os
-from .platform import read_platform
 from .probes import STANDIN, Facts, Probes
-from .tenants import read_sessions, read_stray_keys, read_tenants
-from .topology import read_topology
 
 PROBE_VERSION = 2
 
 
-def observe(root: str, prove: Sequence[int] = (), topology: bool = False) -> Facts:
-    """Everything asked of a host, as NodeFacts in JSON; facts that are unknown are left out.
+Request = Mapping[str, Any]
+More = Callable[[Probes, Request], Facts]
 
-    `prove` names the uids whose leftovers are looked for; with `topology` it says as well what
-    slots could be made of.
-    """
-    probes = Probes(root)
+
+def nothing(probes: Probes, request: Request) -> Facts:
+    return {}
+
+
+def observe(request: Request, more: More = nothing) -> Facts:
+    """Everything asked of a host, as NodeFacts in JSON; facts that are unknown are left out."""
+    probes = Probes(request["root"])
     hardware, gpus = probes.hardware, probes.ask("gpus", read_gpus)
     facts = {
         "source": source(probes, gpus),
@@ -40,22 +43,11 @@ def observe(root: str, prove: Sequence[int] = (), topology: bool = False) -> Fac
         "paths": probes.ask("paths", read_paths),
         "descriptors": probes.ask("descriptors", read_descriptors),
         "sizes": probes.ask("sizes", read_sizes),
-        **(of_a_whole_host(probes, prove) if probes.whole_host else {}),
-        "topology": read_topology(probes) if topology else None,
+        **more(probes, request),
         "problems": probes.problems,
         "probeVersion": PROBE_VERSION,
     }
     return {key: value for key, value in facts.items() if value is not None}
-
-
-def of_a_whole_host(probes: Probes, prove: Sequence[int]) -> Facts:
-    """What a folder has not, and who is not root cannot see: there these facts are unknown."""
-    return {
-        "platform": {**read_platform(probes), **read_tenants(probes)},
-        "leftovers": probes.ask("leftovers", lambda p: read_leftovers(p, prove)),
-        "strayKeys": probes.ask("strayKeys", read_stray_keys),
-        "sessions": probes.ask("sessions", read_sessions),
-    }
 
 
 def source(probes: Probes, gpus: Optional[list[Facts]]) -> str:
@@ -65,15 +57,12 @@ def source(probes: Probes, gpus: Optional[list[Facts]]) -> str:
     return "standin" if marked or any(d.endswith("-standin") for d in drivers) else "host"
 
 
-def main() -> None:
+def main(more: More = nothing) -> None:
     request = json.loads(sys.argv[1])
-    root, prove = request["root"], request.get("prove", [])
+    root = request["root"]
     if not os.path.isabs(root) or not os.path.isdir(root):
         sys.exit(f"root folder {root} is not there")
-    if not all(isinstance(uid, int) and uid > 0 for uid in prove):
-        sys.exit("prove: no uids of tenants")
-    answer = observe(root, prove, topology=request.get("topology") is True)
-    sys.stdout.write(json.dumps(answer, separators=(",", ":")) + "\n")
+    sys.stdout.write(json.dumps(observe(request, more), separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

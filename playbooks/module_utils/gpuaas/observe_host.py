@@ -1,0 +1,36 @@
+"""node.observe of a whole host: what `observe` asks, and what is a host's alone.
+
+A module of its own, since a folder that stands for a host need not be sent the half of it.
+"""
+
+from __future__ import annotations
+
+from .leftovers import read_leftovers
+from .observe import Request, main
+from .platform import read_platform
+from .probes import Facts, Probes
+from .tenants import read_sessions, read_stray_keys, read_tenants
+from .topology import read_topology
+
+
+def more(probes: Probes, request: Request) -> Facts:
+    """`prove` holds the uids whose leftovers are looked for.
+
+    With `topology` (slice.topology_discover) it says as well what slots could be made of.
+    """
+    found = of_a_whole_host(probes, request["prove"]) if probes.whole_host else {}
+    return {**found, "topology": read_topology(probes) if request["topology"] else None}
+
+
+def of_a_whole_host(probes: Probes, prove: list[int]) -> Facts:
+    """What a folder has not, and who is not root cannot see: there these facts are unknown."""
+    return {
+        "platform": {**read_platform(probes), **read_tenants(probes)},
+        "leftovers": probes.ask("leftovers", lambda p: read_leftovers(p, prove)),
+        "strayKeys": probes.ask("strayKeys", read_stray_keys),
+        "sessions": probes.ask("sessions", read_sessions),
+    }
+
+
+if __name__ == "__main__":
+    main(more)
