@@ -19,6 +19,7 @@ from pathlib import Path
 GIVEN = Path("/etc/gpuaas/devices")
 UNITS = Path("/run/systemd/system")
 LOCK = "/run/gpuaas-devices.lock"
+NODE = "/dev/nvidia"
 SHARED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 SECONDS = 30
 
@@ -85,7 +86,7 @@ def ask(*which: str) -> dict[str, int]:
 def rules_of(uuids: list[str], given: dict[str, list[str]], minors: dict[str, int]) -> str:
     """Nothing at all where a card is not known, has no device node, or is somebody else's too."""
     others = [uuid for one in given.values() for uuid in one]
-    nodes = [f"/dev/nvidia{minors[uuid]}" for uuid in uuids if uuid in minors]
+    nodes = [f"{NODE}{minors[uuid]}" for uuid in uuids if uuid in minors]
     sound = all(others.count(uuid) == 1 for uuid in uuids) and all(map(os.path.exists, nodes))
     if not sound or not nodes or len(nodes) != len(uuids):
         return ""

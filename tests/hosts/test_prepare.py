@@ -1,0 +1,166 @@
+"""node.prepare without a host: its lists are the planner's, its texts what their readers want."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpuaas import candidates, kept, platform, prepare
+from gpuaas.converge import converge
+from gpuaas.pam import block_of, with_block
+from gpuaas.probes import Probes
+
+from reconciler import shipped
+from reconciler.kinds import node_host
+
+ITEM: dict[str, Any] = {
+    "login": "gpuaas",
+    "undoAfter": 120,
+    "directories": [],
+    "files": [],
+    "blocks": [],
+    "openSlice": "",
+    "units": [],
+}
+STACK = "session required pam_unix.so\n"
+
+
+def test_hosts_and_planner_speak_of_the_same_places() -> None:
+    """SEC-04: a node has no other places than these, whoever asks."""
+    assert set(prepare.FILES) == set(node_host.FILES)
+    assert set(prepare.FOLDERS) == set(node_host.FOLDERS)
+    assert set(prepare.BLOCKS) == set(node_host.BLOCKS)
+    assert set(prepare.UNITS) == set(node_host.UNITS)
+    told = [word.partition("=")[0] for word in node_host.SSHD.split()]
+    assert told == sorted([*platform.SSHD_SETTINGS, "admitted"])
+    assert {f"sysctl {name}" for name in platform.SYSCTLS} < set(node_host.HARDENING)
+
+
+def test_whatever_is_written_lies_where_hosts_are_looked_at() -> None:
+    """What is outside of these places would be believed gone."""
+    slices = ["/etc/systemd/system/user-0.slice.d/60-gpuaas-open.conf"]
+    links = [f"{prepare.WANTS}/{unit}" for unit in prepare.UNITS]
+    for path in [*prepare.FILES, *prepare.FOLDERS, *slices, *links]:
+        assert path == "/home" or any(tells(path, *place) for place in kept.PLACES), path
+
+
+def tells(path: str, place: str, depth: int, ours: re.Pattern[str] | None) -> bool:
+    if not path.startswith(f"/{place}/"):
+        return False
+    first, *rest = path.removeprefix(f"/{place}/").split("/")
+    return len(rest) <= depth and (ours is None or ours.fullmatch(first) is not None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"undoAfter": 0},
+        {"undoAfter": 86400},
+        {"undoAfter": True},
+        {"blocks": [{"path": "/etc/pam.d/sshd", "content": "", "place": "middle"}]},
+        {"files": [{"path": "/etc/passwd", "mode": "0644", "content": "\0"}]},
+        {"command": "id"},
+    ],
+)
+def test_a_folder_is_no_host_and_odd_work_is_refused(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    entry = {"step": "s", "verb": "node.prepare", "ref": "node/a", "item": {**ITEM, **changes}}
+    (receipt,) = converge(str(tmp_path), "", [entry])
+    assert receipt["problem"]["code"] == "item_invalid"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["start", "end"])
+@pytest.mark.parametrize("before", ["", STACK, STACK.rstrip("\n")])
+def test_a_block_is_put_once_and_nothing_else_is_touched(before: str, place: str) -> None:
+    once = with_block(before, "session optional pam_x.so\n", place)
+    assert with_block(once, "session optional pam_x.so\n", place) == once
+    other = with_block(once, "session optional pam_y.so\n", place)
+    assert block_of(other) == "session optional pam_y.so\n"
+    assert "pam_x" not in other
+    rest = STACK if before else ""
+    assert other.replace(with_block("", "session optional pam_y.so\n", place), "") == rest
+    assert other.startswith(STACK) is (place == "end" and bool(before))
+
+
+def test_two_blocks_are_none() -> None:
+    """Whoever copies our lines has a stack that nobody has judged."""
+    one = with_block("", "session optional pam_x.so\n", "end")
+    assert block_of(one + one) == ""
+    assert block_of(STACK) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "reads"),
+    [
+        ("Include /etc/ssh/sshd_config.d/*.conf\n", "Include /t/sshd_config.d/*.conf\n"),
+        ("include sshd_config.d/*.conf\n", "include /t/sshd_config.d/*.conf\n"),
+        (
+            'Include "/etc/ssh/sshd_config.d/a b.conf"\n',
+            'Include "/t/sshd_config.d/a b.conf"\n',
+        ),
+        (
+            "  Include /etc/ssh/other.conf /etc/ssh/sshd_config.d/*.conf\n",
+            "  Include /etc/ssh/other.conf /t/sshd_config.d/*.conf\n",
+        ),
+        ("Include /srv/etc/ssh/sshd_config.d/*.conf\n",) * 2,
+    ],
+)
+def test_a_copy_of_sshds_configuration_reads_the_copies(line: str, reads: str) -> None:
+    assert candidates.redirect(line, "/t/sshd_config.d") == reads
+
+
+def test_jumps_in_our_stacks_end_where_they_end() -> None:
+    """Whoever is no tenant skips all of our lines, and not one of anybody else's."""
+    for name in ("node/pam-sshd", "node/pam-systemd-user"):
+        first, *rest = shipped.templates()[name].splitlines()
+        assert f"[success={len(rest)} default=ignore]" in first
+        assert "user notingroup gpuaas-tenants" in first
+
+
+ADMITTED: list[tuple[dict[str, list[str]], bool]] = [
+    ({}, True),
+    ({"allowusers": ["root gpuaas"]}, False),
+    ({"allowusers": ["root", "*"]}, True),
+    ({"allowgroups": ["admins"]}, False),
+    ({"allowgroups": ["admins", "gpuaas-tenants"]}, True),
+    ({"denygroups": ["gpuaas-tenants"]}, False),
+    ({"denyusers": ["mallory"]}, True),
+    ({"denyusers": ["*"]}, False),
+]
+
+
+@pytest.mark.parametrize(("told", "admitted"), ADMITTED)
+def test_lists_of_who_may_log_in_are_read_as_sshd_reads_them(
+    told: dict[str, list[str]], admitted: bool
+) -> None:
+    assert platform.is_admitted(told) is admitted
+
+
+def test_doors_are_shut_by_our_lines_or_by_not_being_there(tmp_path: Path) -> None:
+    probes = Probes(str(tmp_path))
+    assert platform.read_doors(probes) == {"at": "shut", "cron": "shut"}
+    daemon, stack = tmp_path / "usr/sbin/cron", tmp_path / "etc/pam.d/cron"
+    for path in (daemon, stack):
+        path.parent.mkdir(parents=True)
+        path.write_text(STACK)
+    assert platform.read_doors(probes)["cron"] == "open"
+    stack.write_text(with_block(STACK, shipped.templates()["node/pam-jobs"], "start"))
+    assert platform.read_doors(probes)["cron"] == "shut"
+
+
+def test_programs_with_more_rights_than_their_callers(tmp_path: Path) -> None:
+    probes = Probes(str(tmp_path))
+    assert platform.read_setuid(probes) == {"extra": "none"}
+    programs = tmp_path / "usr/bin"
+    programs.mkdir(parents=True)
+    for name, mode in (("sudo", 0o4755), ("plain", 0o755), ("odd\n", 0o4755), ("group", 0o2755)):
+        (programs / name).touch()
+        (programs / name).chmod(mode)
+    (programs / "folder").mkdir(mode=0o755)
+    (programs / "folder").chmod(0o2775)
+    assert platform.read_setuid(probes) == {"extra": "/usr/bin/group, /usr/bin/odd\\n"}
