@@ -7,21 +7,16 @@ note says why.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product, takewhile
-from typing import Any, TypeVar
+from typing import Any
 
 from reconciler.kinds.node_family import NodeFamilySpec
+from reconciler.kinds.node_shares import Share, kept_cores, kept_memory, scarcities, shares_of
 from reconciler.model.cpus import format_cpus, parse_cpus
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import GpuFact, NodeFacts
-from reconciler.model.topology import Card, Drive, Nic, NumaNode, Topology
-
-CORES_KEPT = 2
-"""For the host, on each NUMA node: the first ones, where most interrupts arrive."""
-MEMORY_KEPT_GIB, MEMORY_KEPT_PERCENT = 8, 5
-"""For the host: the larger of both."""
+from reconciler.model.topology import Card, Topology
 
 MAX_SLOTS, MAX_KEYS, MAX_TEXT = 16, 6, 256
 KEY_TYPES = ("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp")
@@ -57,16 +52,6 @@ class Proposal:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Share:
-    """What one card of a NUMA node may have of it."""
-
-    cores: tuple[str, ...]
-    memory_gib: int
-    drive: Drive | None
-    nic: Nic | None
-
-
 def propose(facts: NodeFacts, wish: Wish, desired: Desired) -> Proposal:
     """The spec of a Node with isolation `account`, one slot for each card that can be one."""
     topology = facts.topology or Topology()
@@ -74,7 +59,7 @@ def propose(facts: NodeFacts, wish: Wish, desired: Desired) -> Proposal:
     gpus = {gpu.pci_address: gpu for gpu in facts.gpus or ()}
     families = {family.ref.name: family.spec for family in desired.of("node_family")}
     name = wish.family or _family_of(gpus.values(), families)
-    shares = _shares(facts, topology)
+    shares = shares_of(facts, topology)
     slots: list[Mapping[str, Any]] = []
     notes = [*_problems(facts, topology), *_about_family(facts, name, families.get(name))]
     for at, card in enumerate(cards):
@@ -86,7 +71,7 @@ def propose(facts: NodeFacts, wish: Wish, desired: Desired) -> Proposal:
             notes.append(f"s{at}, {card.pci_address}: {why}")
         else:
             slots.append(_slot(f"s{at}", card, gpu, share))
-    notes += _strays(gpus, cards) + _scarce(topology)
+    notes += _strays(gpus, cards) + scarcities(topology)
     spec = {
         "address": wish.address,
         **_ssh(wish),
@@ -124,24 +109,9 @@ def _identity(facts: NodeFacts, topology: Topology, wish: Wish) -> Mapping[str, 
 
 
 def _reserve(facts: NodeFacts, topology: Topology) -> Mapping[str, Any]:
-    kept = [core for node in topology.numa_nodes or () for core in _kept(node, topology)]
+    kept = [core for node in topology.numa_nodes or () for core in kept_cores(node, topology)]
     cpus = {"cpus": _cpus(kept)} if kept else {}
-    return {**cpus, "memoryGiB": _kept_memory(facts)}
-
-
-def _cpus(cores: Iterable[str]) -> str:
-    return format_cpus(cpu for core in cores for cpu in parse_cpus(core))
-
-
-def _kept(node: NumaNode, topology: Topology) -> tuple[str, ...]:
-    """On a small machine, only as many as leave one to each card."""
-    spare = len(node.cores) - len(_cards_of(node, topology))
-    return node.cores[: max(0, min(CORES_KEPT, spare))]
-
-
-def _kept_memory(facts: NodeFacts) -> int:
-    share = -(-(facts.memory_mib or 0) * MEMORY_KEPT_PERCENT // (100 * 1024))
-    return max(MEMORY_KEPT_GIB, share)
+    return {**cpus, "memoryGiB": kept_memory(facts)}
 
 
 def _family_of(gpus: Iterable[GpuFact], families: Mapping[str, NodeFamilySpec]) -> str:
@@ -158,68 +128,8 @@ def _family_of(gpus: Iterable[GpuFact], families: Mapping[str, NodeFamilySpec]) 
 # The slots.
 
 
-def _cards_of(node: NumaNode, topology: Topology) -> list[Card]:
-    """With those that are dead now: after a repair they find their share untouched."""
-    return [card for card in topology.cards or () if card.numa == node.number]
-
-
-def _shares(facts: NodeFacts, topology: Topology) -> Mapping[str, _Share]:
-    """By PCI address of the card: whole cores, memory and devices of its own NUMA node."""
-    nodes = topology.numa_nodes or ()
-    kept = -(-_kept_memory(facts) // max(1, sum(node.memory_mib > 0 for node in nodes)))
-    shares = {}
-    for node in nodes:
-        cards = _cards_of(node, topology)
-        cores = node.cores[len(_kept(node, topology)) :]
-        each = len(cores) // max(1, len(cards))
-        drives = _nearest(cards, _free_drives(node, topology))
-        nics = _nearest(cards, _free_nics(node, topology))
-        for at, card in enumerate(cards):
-            shares[card.pci_address] = _Share(
-                cores=cores[at * each : (at + 1) * each],
-                memory_gib=max(0, node.memory_mib // 1024 - kept) // len(cards),
-                drive=drives.get(card.pci_address),
-                nic=nics.get(card.pci_address),
-            )
-    return shares
-
-
-def _free_drives(node: NumaNode, topology: Topology) -> list[Drive]:
-    drives = topology.drives or ()
-    return [d for d in drives if d.numa == node.number and not d.holds and d.size_gib]
-
-
-def _free_nics(node: NumaNode, topology: Topology) -> list[Nic]:
-    """Adapters for RDMA: others are how the host itself is reached."""
-    nics = topology.nics or ()
-    return [nic for nic in nics if nic.numa == node.number and nic.rdma and not nic.holds]
-
-
-Device = TypeVar("Device", Drive, Nic)
-
-
-def _nearest(cards: Sequence[Card], devices: Sequence[Device]) -> dict[str, Device]:
-    """A device for each card, the nearest pairs first; none for anybody if they are too few."""
-    if len(devices) < len(cards):
-        return {}
-
-    def far(pair: tuple[Card, Device]) -> tuple[int, str, str]:
-        card, device = pair
-        same = zip(card.pci_path, device.pci_path, strict=False)
-        shared = sum(1 for _ in takewhile(lambda ends: ends[0] == ends[1], same))
-        return -shared, card.pci_address, device.pci_address
-
-    found: dict[str, Device] = {}
-    taken: set[str] = set()
-    for card, device in sorted(product(cards, devices), key=far):
-        if card.pci_address not in found and device.pci_address not in taken:
-            found[card.pci_address] = device
-            taken.add(device.pci_address)
-    return found
-
-
 def _unfit(
-    card: Card, gpu: GpuFact | None, share: _Share | None, family: NodeFamilySpec | None
+    card: Card, gpu: GpuFact | None, share: Share | None, family: NodeFamilySpec | None
 ) -> str:
     """Why no slot can be made of a card; empty if one can."""
     if gpu is None:
@@ -237,7 +147,7 @@ def _unfit(
     return "" if len(_cpus(share.cores)) <= MAX_TEXT else "its cores are too scattered to be named"
 
 
-def _slot(name: str, card: Card, gpu: GpuFact, share: _Share) -> Mapping[str, Any]:
+def _slot(name: str, card: Card, gpu: GpuFact, share: Share) -> Mapping[str, Any]:
     serial = {"serial": card.serial} if card.serial not in (None, "N/A", "0") else {}
     slot: dict[str, Any] = {
         "name": name,
@@ -258,6 +168,10 @@ def _slot(name: str, card: Card, gpu: GpuFact, share: _Share) -> Mapping[str, An
         nic = share.nic
         slot["nic"] = {"pciAddress": nic.pci_address, "name": nic.name, "rdma": True}
     return slot
+
+
+def _cpus(cores: Iterable[str]) -> str:
+    return format_cpus(cpu for core in cores for cpu in parse_cpus(core))
 
 
 # The notes.
@@ -291,20 +205,3 @@ def _about_family(facts: NodeFacts, name: str, family: NodeFamilySpec | None) ->
 def _strays(gpus: Iterable[str], cards: Iterable[Card]) -> list[str]:
     missing = sorted(set(gpus) - {card.pci_address for card in cards})
     return [f"{address}: a card that is not on the bus" for address in missing]
-
-
-def _scarce(topology: Topology) -> list[str]:
-    """Devices that are there, but not one for each card of their NUMA node."""
-    notes = []
-    for node in topology.numa_nodes or ():
-        cards = len(_cards_of(node, topology))
-        free = {
-            "drives": len(_free_drives(node, topology)),
-            "RDMA adapters": len(_free_nics(node, topology)),
-        }
-        notes += [
-            f"NUMA node {node.number}: {cards} cards, free {what}: {count}; none is given out"
-            for what, count in free.items()
-            if 0 < count < cards
-        ]
-    return notes
