@@ -11,6 +11,7 @@ import pytest
 
 from reconciler.model.event import Actor, EventType
 from reconciler.model.evidence import CheckResult
+from reconciler.model.lifecycle import Phase
 from reconciler.model.problem import ProblemError
 from reconciler.store import history
 from reconciler.store.database import Database
@@ -41,7 +42,7 @@ def test_a_sound_state(state: State) -> None:
     state.journal.finish_wave(run, done(proofs=(state.prove("a"),)), (), [a])
     failed = state.prove("b", slot="s1", result=CheckResult.FAIL)
     state.journal.finish_wave(state.release("b"), done(proofs=(failed,)), (), [b])
-    moved = make_recorded("b", ref=ref("allocation/vision/c"))
+    moved = make_recorded("b", ref=ref("allocation/vision/c"), phase=Phase.RELEASING)
     state.journal.record(run, renamed=[(b, moved)])
     assert check(state.path) == ()
 
