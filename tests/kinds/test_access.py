@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.kinds.access import KeyLine, key_lines, next_change
+from reconciler.kinds.access import DoorState, KeyLine, doors, key_lines, next_change
 from reconciler.model.ref import Ref
 from tests.fleets import public_key
 from tests.planner.fleet import NOW, allocation, desired, document, grant, policy, project, user
@@ -196,3 +196,49 @@ def test_the_next_change_is_the_first_end_that_lies_ahead() -> None:
     later = grant("later", "train", "bo")
     assert next_change(desired([*documents, later]), NOW) == END
     assert next_change(desired([later]), END) is None
+
+
+def states(*extra: dict[str, Any], now: datetime = NOW, **changes: Any) -> dict[str, str]:
+    """User → state, of every reason to be let in to `train`."""
+    wanted = desired([policy(), *team(*extra, **changes)])
+    found = doors(wanted.resources[TRAIN], wanted, now)
+    keyed = {one.user: one for one in found if one.keys}
+    assert keyed.keys() == {one.user for one in found if one.state is DoorState.ACTIVE}
+    assert keyed.keys() == {one.user for one in key_lines(wanted.resources[TRAIN], wanted, now)}
+    return {one.user: one.state.value for one in found}
+
+
+@pytest.mark.parametrize(
+    ("extra", "state"),
+    [
+        ([], "active"),
+        ([user("bo", "desk", state="suspended")], "suspended"),
+        ([document("User", "bo", {"emails": ["bo@corp.example"]})], "no_key"),
+        ([project("vision", "ana")], "not_a_member"),
+    ],
+)
+def test_a_door_says_why_it_is_shut(extra: list[dict[str, Any]], state: str) -> None:
+    """ACC-05, ACC-09: the grant stays on the books whatever keeps it from letting in, and says so.
+
+    ACC-04: only the person's own keys open it; without any it waits for one, and nobody else may
+    give one.
+    """
+    assert states(grant("help", "train", "bo"), *extra) == {"ana": "active", "bo": state}
+
+
+def test_a_door_says_who_why_and_until_when() -> None:
+    """ACC-09"""
+    wanted = desired([policy(), *team(grant("help", "train", "bo", keys=["travel"]))])
+    ana, bo = doors(wanted.resources[TRAIN], wanted, NOW)
+    assert (ana.cause, ana.until, ana.reason) == (TRAIN, "", "")
+    assert [key.split(" ")[0] for key in ana.keys] == ["desk", "laptop"]
+    assert (bo.cause, bo.reason) == (Ref("grant", "vision", "help"), "helps")
+    assert bo.until == "2026-12-20T00:00:00Z"
+    (key,) = bo.keys
+    assert key.startswith("travel SHA256:")
+
+
+def test_doors_shut_by_time_by_privilege_and_for_who_is_gone() -> None:
+    assert states(grant("help", "train", "bo"), now=END)["bo"] == "expired"
+    assert states(grant("help", "train", "bo", privilege="sudo"))["bo"] == "not_supported"
+    assert states(access=["ana", "dana"])["dana"] == "unknown_user"
