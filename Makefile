@@ -45,7 +45,7 @@ wheel: .venv/.ready-dev
 
 # Where it is run on purpose, a lab that cannot be had is a failure and no reason to skip.
 lab-test: .venv/.ready-dev
-	GPUAAS_LAB=required $(BIN)/pytest -m lab
+	GPUAAS_LAB=required $(BIN)/pytest -n 2 --dist loadfile -m lab
 
 lab: .venv/.ready-dev
 	@$(BIN)/python -m tests.lab open
