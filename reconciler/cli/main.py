@@ -34,7 +34,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "explain": "Say for every node why it can or cannot take an allocation.",
         "events": "Show who changed what, when and by which commit.",
         "node": "Nodes: list, show, bootstrap, discover, approve.",
-        "slot": "Slots: list who holds them, or why they are not free.",
+        "slot": "Slots: the parts of nodes that are given out.",
         "capacity": "Show what is free for each SKU.",
         "grant": "See who is let in where, and why.",
         "state": "Make, check, back up and restore the state.",

@@ -9,11 +9,17 @@ from math import nan
 from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, pad, strong
 from reconciler.cli.views import tables
 from reconciler.cli.views.fleet import FINE
+from reconciler.model.capacity import Sharing
 from reconciler.model.evidence import Check, CheckResult
 from reconciler.model.moment import format_age
 from reconciler.operations.surveying import InForce, NodeShown, SlotShown
 
 LABEL = 11
+SHARED = {
+    Sharing.PROJECT: "one project at a time",
+    Sharing.TENANT: "one tenant at a time",
+    Sharing.ANY: "anybody",
+}
 RESULTS = {
     CheckResult.PASS: Span("pass", Style.GOOD),
     CheckResult.FAIL: Span("fail", Style.BAD),
@@ -63,8 +69,8 @@ def _fact(label: str, text: str) -> Line:
 
 
 def _sold_as(found: NodeShown) -> str:
-    shared = f"isolation {found.isolation}, shared by {found.sharing}"
-    return " · ".join((f"family {found.family}", shared, count(len(found.slots), "slot")))
+    walls = f"isolation {found.isolation}, for {SHARED[Sharing(found.sharing)]}"
+    return " · ".join((f"family {found.family}", walls, count(len(found.slots), "slot")))
 
 
 def _reached(found: NodeShown) -> str:
