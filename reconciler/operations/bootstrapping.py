@@ -10,6 +10,7 @@ from reconciler import shipped
 from reconciler.kinds.ssh_key import SshKey, parse_public_key
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.operations.enrolling import USER
+from reconciler.operations.observing import identity_file
 from reconciler.operations.wiring import Fleet
 
 END = "GPUAAS"
@@ -56,11 +57,11 @@ def _public_key(fleet: Fleet, stated: Path | None) -> str:
 
 
 def _own_key(fleet: Fleet) -> Path:
-    identity = fleet.settings.ssh.identity_file
+    identity = identity_file(fleet)
     if not identity:
         raise refuse(
             "settings_invalid",
             "gpuaas.yaml names no key to log in to hosts with",
             "set ssh.identityFile in gpuaas.yaml, or give a public key: --key FILE",
         )
-    return Path(fleet.folder, Path(identity).expanduser())
+    return Path(identity)

@@ -21,7 +21,7 @@ from reconciler.model.ref import is_name
 from reconciler.model.resource import Resource
 from reconciler.model.work import Host
 from reconciler.operations.families import family_for, with_family
-from reconciler.operations.observing import run_options
+from reconciler.operations.observing import identity_file, run_options
 from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet
 from reconciler.specs import editing, emitting
@@ -92,7 +92,7 @@ def discover(fleet: Fleet, target: Target, confirm: Confirm) -> Discovered:
         port=target.port,
         user=target.user,
         host_keys=target.host_keys,
-        identity_file=fleet.settings.ssh.identity_file,
+        identity_file=identity_file(fleet),
     )
     seen = scanning.discover(host, run_options(fleet), at=fleet.now())
     if seen.facts is None:

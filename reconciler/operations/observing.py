@@ -100,11 +100,11 @@ def _host(fleet: Fleet, name: str, spec: Any) -> Host:
         user=ssh.user,
         machine_id=identity.machine_id if identity else "",
         host_keys=identity.host_keys if identity else (),
-        identity_file=_identity_file(fleet),
+        identity_file=identity_file(fleet),
     )
 
 
-def _identity_file(fleet: Fleet) -> str:
+def identity_file(fleet: Fleet) -> str:
     """Absolute, since a run has a working folder of its own; empty leaves the choice to ssh."""
     name = fleet.settings.ssh.identity_file
     return str(Path(fleet.folder, Path(name).expanduser())) if name else ""

@@ -25,7 +25,8 @@ main() {
     sudoers=$(mktemp)
     printf '%s ALL=(ALL:ALL) NOPASSWD: ALL\n' "$login" >"$sudoers"
     visudo -cqf "$sudoers"
-    install -m 0440 -o root -g root "$sudoers" /etc/sudoers.d/gpuaas
+    cmp -s "$sudoers" /etc/sudoers.d/gpuaas ||
+      install -m 0440 -o root -g root "$sudoers" /etc/sudoers.d/gpuaas
     rm -f "$sudoers"
     visudo -cq || { rm -f /etc/sudoers.d/gpuaas; echo "gpuaas: sudo refuses its files" >&2; exit 1; }
     runuser -u "$login" -- sudo -n true || { echo "gpuaas: sudo heeds no /etc/sudoers.d" >&2; exit 1; }

@@ -27,8 +27,8 @@ FILE = click.Path(path_type=Path)
 def node() -> None:
     """Nodes: list, show, bootstrap, discover, approve.
 
-    A new host goes through all five: bootstrap lets gpuaas log in, discover proposes its spec,
-    approve gives its slots free to be placed on, and the next apply prepares it.
+    Of a new host, bootstrap lets gpuaas log in, discover proposes the spec, approve lets its
+    slots be placed on, and the next apply prepares it.
     """
 
 
