@@ -70,6 +70,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "secret_in_spec": "A secret in a spec",
         "grant_redundant": "A grant for someone who has access anyway",
         "grant_too_long": "A grant that ends later than the policy allows",
+        "grant_expired": "A new grant whose time is over already",
+        "role_cannot_grant": "A grant by somebody who may not give one",
         "sudo_needs_whole_node": "Root on a shared host",
         "lease_too_long": "An allocation that lives longer than its project may",
         "policy_unsound": "Not exactly one Policy named fleet",

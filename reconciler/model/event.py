@@ -26,6 +26,7 @@ class EventType(StrEnum):
     STEP_STARTED = "step_started"
     STEP_ENDED = "step_ended"
     WAITING = "waiting"
+    REFUSED = "refused"
     OBSERVED = "observed"
     LOCK_TAKEN_OVER = "lock_taken_over"
 

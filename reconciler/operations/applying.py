@@ -95,6 +95,7 @@ def apply(
             on_progress=on_progress,
             interrupts=interrupts,
         )
+        journal.refuse(fresh)
         run = walk.run(saved=options.plan_file is not None)
         after = journal.world()
         unpublished = publish(fleet, after)
@@ -198,8 +199,12 @@ def _first_difference(shown: Plan, fresh: Plan) -> str:
 
 
 def _keep_waiting(fleet: Fleet, plan: Plan) -> tuple[Problem, ...]:
-    """A request that finds no place waits in the order in which an apply first saw it."""
+    """A request that finds no place waits in the order in which an apply first saw it.
+
+    What is refused is written down, and what is published is brought in line.
+    """
     with writing(fleet, "apply") as journal:
+        journal.refuse(plan)
         journal.wait(plan.waiting)
         return publish(fleet, journal.world())
 

@@ -27,6 +27,7 @@ from reconciler.planner.desk import Desk, find_pending
 from reconciler.planner.diff import Difference, compare
 from reconciler.planner.effective import in_force
 from reconciler.planner.figures import figures_of
+from reconciler.planner.granting import refuse_grants
 from reconciler.planner.lines import Line, write_lines
 from reconciler.planner.noting import notes_of
 from reconciler.planner.ordering import after_preparing, in_waves
@@ -71,6 +72,8 @@ def plan(request: PlanRequest) -> Plan:
     situation = Situation(request.desired, request.world, differences, request.hold_above)
     refused = admit(situation)
     origins = _origins(request, frozenset(d.file for d in differences if d.file))
+    admitted = [difference for difference in differences if difference.ref not in refused]
+    refused = {**refused, **refuse_grants(admitted, request.desired, origins, request.now)}
     effective = _effective(request, everything, differences, refused)
     context = _context(request, effective, origins)
     preparations = find_preparations(context, lambda ref: scope.reaches(ref, ()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import datetime
 
 from reconciler.model.event import Actor, EventType
@@ -123,6 +124,11 @@ class Journal:
         """What nodes said outside of any wave."""
         with self._recording() as record:
             runs.observe(record, observations)
+
+    def refuse(self, plan: Plan) -> None:
+        """What this plan would not do: who wanted it, before, after and why."""
+        with self._recording() as record:
+            runs.refuse(replace(record, commit=plan.revision.commit), plan)
 
     def wait(self, refs: Sequence[Ref]) -> None:
         """These found no capacity; who waited before keeps his place. A claim ends the wait."""

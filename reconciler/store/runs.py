@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -211,6 +212,47 @@ def observe(record: Record, observations: Sequence[Observation]) -> None:
                 since if one.problem else "",
             ),
         )
+
+
+def refuse(record: Record, plan: Plan) -> None:
+    """What a plan would not do for what it is; told once, until it is another refusal.
+
+    Who waits for room or for a consent is not refused.
+    """
+    lines = {change.ref: change for change in plan.changes}
+    problems = [p for p in plan.problems if p.is_error and p.ref]
+    problems += [c.problem for c in plan.changes if c.problem and c.problem.code not in WAITS]
+    for problem in {problem.ref: problem for problem in reversed(problems)}.values():
+        ref = parse_ref(problem.ref)
+        change = lines.get(ref) if ref else None
+        after = {
+            "code": problem.code,
+            "file": change.file if change else problem.source.file if problem.source else "",
+            "author": change.origin.author if change else "",
+            "commit": change.origin.commit if change else "",
+        }
+        if ref is not None and _last_word(record, problem.ref) != canonical(after):
+            before = _known(record, problem.ref)
+            entry = Entry(type=EventType.REFUSED, ref=ref, before=before, after=after)
+            record.write(replace(entry, reason=problem.message))
+
+
+WAITS = frozenset({"sku_unavailable", "held_for_approval"})
+
+
+def _last_word(record: Record, ref: str) -> str:
+    """What was said of a ref when it was last refused, if it was not recorded since."""
+    row = record.connection.execute(
+        "SELECT type, after FROM event WHERE ref = ? AND type IN ('refused', 'recorded',"
+        " 'forgotten') ORDER BY sequence DESC LIMIT 1",
+        (ref,),
+    ).fetchone()
+    return canonical(json.loads(row[1])) if row and row[0] == EventType.REFUSED else ""
+
+
+def _known(record: Record, ref: str) -> dict[str, str] | None:
+    row = record.connection.execute("SELECT digest FROM resource WHERE ref = ?", (ref,)).fetchone()
+    return {"digest": row[0]} if row else None
 
 
 def _state(outcome: StepOutcome) -> StepState:

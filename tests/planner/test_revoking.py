@@ -11,7 +11,7 @@ import pytest
 
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Plan
-from reconciler.model.world import Recorded, Revocation, World
+from reconciler.model.world import Revocation, World
 from tests.fleets import public_key
 from tests.planner.fleet import NOW, allocation, base_fleet, desired, grant, project, user
 from tests.planner.walk import allocation_ref, make_plan, settled
@@ -76,17 +76,13 @@ def test_a_release_ends_the_access_of_all() -> None:
 
 def test_an_expired_grant_is_named() -> None:
     """It was in force when the file was made: that counts, not the moment of the plan."""
-    end = format_moment(NOW - timedelta(minutes=1))
-    before = settled([*base_fleet(), allocation("a"), grant("g", "a", "bo", expiresAt=end)])
-    at = format_moment(NOW - timedelta(hours=1))
-    recorded: dict[Any, Recorded] = {
-        ref: replace(one, applied_at=at, basis="stale" if ref == A else one.basis)
-        for ref, one in before.recorded.items()
-    }
-    recorded[A] = replace(recorded[A], facts=dict.fromkeys(recorded[A].facts))
+    end = format_moment(NOW + timedelta(hours=1))
     documents = [*base_fleet(), allocation("a"), grant("g", "a", "bo", expiresAt=end)]
-    made = make_plan(desired(documents), replace(before, recorded=recorded))
-    assert ("access.sync", ("bo",)) in revoked(made)
+    before = settled(documents)
+    recorded = {**before.recorded, A: replace(before.recorded[A], applied_at=format_moment(NOW))}
+    later = NOW + timedelta(hours=2)
+    made = make_plan(desired(documents), replace(before, recorded=recorded), now=later)
+    assert revoked(made) == [("access.sync", ("bo",))]
 
 
 def test_who_still_waits_stays_named() -> None:

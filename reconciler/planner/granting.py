@@ -1,0 +1,126 @@
+"""Grants at the moment of the plan: who may give one, and how long one may last from now on.
+
+Taking one away is refused to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from reconciler.kinds.access import OPEN_ENDED, in_force
+from reconciler.model.desired import Desired, Origin
+from reconciler.model.moment import parse_moment
+from reconciler.model.plan import Action
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
+from reconciler.planner.diff import Difference
+from reconciler.planner.limits import is_operator
+
+MAY_GRANT = frozenset({"owner", "maintainer"})
+GIVEN = frozenset({Action.CREATE, Action.CHANGE})
+DEFAULT_MAX_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Giving:
+    """A grant that is new or changes, and who wrote it last."""
+
+    grant: Resource
+    is_new: bool
+    desired: Desired
+    origin: Origin
+    now: datetime
+
+
+def refuse_grants(
+    differences: Iterable[Difference],
+    desired: Desired,
+    origins: Mapping[str, Origin],
+    now: datetime,
+) -> Mapping[Ref, Problem]:
+    """The first objection to each grant that would be given or changed."""
+    refused = {}
+    for one in differences:
+        if one.ref.kind != "grant" or one.resource is None or one.action not in GIVEN:
+            continue
+        giving = Giving(
+            grant=one.resource,
+            is_new=one.action is Action.CREATE,
+            desired=desired,
+            origin=origins.get(one.file, Origin()),
+            now=now,
+        )
+        problem = next(filter(None, (rule(giving) for rule in RULES)), None)
+        if problem is not None:
+            refused[one.ref] = problem
+    return refused
+
+
+def _role_cannot_grant(giving: Giving) -> Problem | None:
+    """Who is known to the fleet is held to his role.
+
+    An author whom no User names can be anybody, as git believes whatever it is told: there the
+    ownership of paths is the boundary, and the plan shows the name.
+    """
+    names = _authors(giving.desired, giving.origin)
+    if not names or is_operator(giving.origin, giving.desired):
+        return None
+    project = giving.desired.get("project", giving.grant.ref.project)
+    roles = {m.user: str(m.role) for m in project.spec.members} if project else {}
+    if any(roles.get(name) in MAY_GRANT for name in names):
+        return None
+    who = min(names)
+    what = f"{who} is {roles[who]} of" if who in roles else f"{who} is no member of"
+    return _problem(
+        giving.grant,
+        "role_cannot_grant",
+        f"{what} project {giving.grant.ref.project}, and wrote this grant",
+        "an owner or a maintainer of the project, or an operator, may give one",
+    )
+
+
+def _authors(desired: Desired, origin: Origin) -> frozenset[str]:
+    """The Users who go by the name of who wrote it last."""
+    return frozenset(
+        user.ref.name
+        for user in desired.of("user")
+        if (
+            origin.email in user.spec.emails
+            if origin.commit
+            else origin.author in user.spec.os_logins
+        )
+    )
+
+
+def _grant_expired(giving: Giving) -> Problem | None:
+    """An old one stays as it is, and opens nothing; a new one was never meant so."""
+    spec = giving.grant.spec
+    if not giving.is_new or in_force(giving.grant, giving.now):
+        return None
+    message = f"its time was over on {spec.expires_at}, before it was given"
+    return _problem(giving.grant, "grant_expired", message, "state a time to come, or remove it")
+
+
+def _grant_too_long(giving: Giving) -> Problem | None:
+    end = giving.grant.spec.expires_at
+    moment = parse_moment(end)
+    policy = giving.desired.get("policy", "fleet")
+    days = policy.spec.grant.max_days if policy else DEFAULT_MAX_DAYS
+    if end == OPEN_ENDED or moment is None or moment <= giving.now + timedelta(days=days):
+        return None
+    message = f"it would last until {end}, more than {days} days from now"
+    return _problem(giving.grant, "grant_too_long", message, f"state a time within {days} days")
+
+
+RULES: tuple[Callable[[Giving], Problem | None], ...] = (
+    _role_cannot_grant,
+    _grant_expired,
+    _grant_too_long,
+)
+
+
+def _problem(grant: Resource, code: str, message: str, hint: str) -> Problem:
+    return Problem(code=code, message=message, hint=hint, source=grant.source(), ref=str(grant.ref))
