@@ -28,6 +28,7 @@ from reconciler.model.work import Host as Address
 from reconciler.model.work import HostWork, Receipt, StepOutcome
 from reconciler.planner.judging import judge, prove
 from reconciler.planner.rendering import Renderer
+from reconciler.planner.showing import differing
 from tests.hosts.hosting import PLAYBOOKS, Wish, ignore
 from tests.lab import place
 from tests.lab.host import Host
@@ -83,6 +84,17 @@ class Tenancy:
     host: Host
     folder: Path
     extra: list[dict[str, Any]] = field(default_factory=list)
+    uuids: Mapping[str, str] = field(init=False)
+    """Slot → UUID, as the cards of the host are."""
+    minors: Mapping[str, int] = field(init=False)
+    """UUID → minor, read from the long answer by a way of its own."""
+
+    def __post_init__(self) -> None:
+        told = self.host.run("nvidia-smi", "-q", "-x").stdout
+        uuids = [part.split("<")[0] for part in told.split("<uuid>")[1:]]
+        minors = [int(part.split("<")[0]) for part in told.split("<minor_number>")[1:]]
+        self.uuids = {f"s{number}": uuid for number, uuid in enumerate(uuids)}
+        self.minors = dict(zip(uuids, minors, strict=True))
 
     @property
     def node(self) -> str:
@@ -104,6 +116,14 @@ class Tenancy:
     def provide(self, tenant: Tenant) -> tuple[StepOutcome, ...]:
         return self.outcomes(self.steps(tenant))
 
+    def restore(self, *tenants: Tenant) -> None:
+        """All of them as they should be, whatever was done to them."""
+        steps = tuple(step for tenant in tenants for step in self.steps(tenant))
+        expected = {key: fact for step in steps for key, fact in step.expected.items()}
+        if list(differing(self.facts(), expected)):
+            for outcome in self.outcomes(steps):
+                assert outcome.ok, outcome.problem
+
     def release(self, tenant: Tenant) -> tuple[tuple[StepOutcome, ...], Proof]:
         steps = self.steps(tenant, gone=True)
         outcomes = self.outcomes(steps)
@@ -123,7 +143,7 @@ class Tenancy:
             since="2026-12-01T12:00:00Z",
         )
         seen = self.seen(tenant.uid)
-        (proof,) = prove([claim], steps, seen, seen.at, self.uuids())
+        (proof,) = prove([claim], steps, seen, seen.at, self.uuids)
         return proof
 
     def steps(self, tenant: Tenant, gone: bool = False) -> tuple[Step, ...]:
@@ -177,20 +197,8 @@ class Tenancy:
             timeout=60,
         )
 
-    def uuids(self) -> Mapping[str, str]:
-        """Slot → UUID, as the cards of the host are."""
-        told = self.host.run("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader").stdout
-        return {f"s{number}": uuid for number, uuid in enumerate(told.split())}
-
-    def minors(self) -> Mapping[str, int]:
-        """UUID → minor, read from the long answer by a way of its own."""
-        words = self.host.run("nvidia-smi", "-q", "-x").stdout
-        uuids = [part.split("<")[0] for part in words.split("<uuid>")[1:]]
-        minors = [int(part.split("<")[0]) for part in words.split("<minor_number>")[1:]]
-        return dict(zip(uuids, minors, strict=True))
-
     def device(self, slot: str) -> str:
-        return f"/dev/nvidia{self.minors()[self.uuids()[slot]]}"
+        return f"/dev/nvidia{self.minors[self.uuids[slot]]}"
 
     def address(self) -> Address:
         return Address(
@@ -225,7 +233,7 @@ class Tenancy:
             fleet.slot(self.node, number, memoryGiB=MEMORY_GIB, numa=number // 2)
             for number in range(4)
         ]
-        for one, uuid in zip(slots, self.uuids().values(), strict=False):
+        for one, uuid in zip(slots, self.uuids.values(), strict=False):
             one["gpu"]["uuid"] = uuid
         documents = [
             fleet.family(),

@@ -12,7 +12,7 @@ from typing import Iterator
 from .paths import Refusal, Tree
 from .probes import printable
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS, REST_SECONDS = 10.0, 0.3
 UIDS = re.compile(r"^Uid:\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)$", re.MULTILINE)
 DEAD = re.compile(r"^State:\s+[ZX].*^Threads:\s+1$", re.MULTILINE | re.DOTALL)
 """A first thread that has ended alone is no ended process."""
@@ -42,9 +42,7 @@ def running(root: str, uid: int) -> dict[int, str]:
 def end_all(tree: Tree, uid: int) -> None:
     """Raises Refusal where one keeps coming back; a process that ignores signals does not."""
     found = running("/", uid)
-    if not found:
-        return
-    tree.changed = True
+    tree.changed = tree.changed or bool(found)
     until = time.monotonic() + PATIENCE_SECONDS
     while found and not tree.dry:
         if time.monotonic() > until:
@@ -52,7 +50,13 @@ def end_all(tree: Tree, uid: int) -> None:
             raise Refusal("processes_left", f"still there after being ended: {named}")
         _end(uid, found)
         time.sleep(0.05)
-        found = running("/", uid)
+        # What is started anew is so a moment later.
+        found = running("/", uid) or _after(REST_SECONDS, uid)
+
+
+def _after(seconds: float, uid: int) -> dict[int, str]:
+    time.sleep(seconds)
+    return running("/", uid)
 
 
 def _end(uid: int, found: "dict[int, str]") -> None:

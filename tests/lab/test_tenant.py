@@ -1,0 +1,386 @@
+"""Two tenants of two projects on one real host: what each may, what neither sees, what is left."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+
+from reconciler.model.evidence import CheckResult, Proof
+from reconciler.model.work import StepOutcome
+from tests.lab import place
+from tests.lab.host import Host
+from tests.lab.tenancy import ANA, BO, Tenancy, Tenant, person
+from tests.planner import fleet
+
+pytestmark = pytest.mark.lab
+
+Fresh = Callable[[int], AbstractContextManager[tuple[Host, ...]]]
+
+OPEN_ALL = """
+import errno, glob
+for path in sorted(glob.glob("/dev/nvidia*")):
+    try:
+        open(path).close()
+    except OSError as error:
+        print(path, errno.errorcode[error.errno])
+"""
+SHARED = {"/dev/nvidiactl": "ENXIO", "/dev/nvidia-uvm": "ENXIO"}
+
+
+@pytest.fixture(scope="module")
+def home(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
+    """A prepared host on which both live."""
+    with fresh_hosts(1) as (host,):
+        tenancy = Tenancy(host=host, folder=tmp_path_factory.mktemp("tenancy"))
+        tenancy.prepare()
+        yield tenancy
+
+
+@pytest.fixture
+def both(home: Tenancy) -> Iterator[Tenancy]:
+    """Whatever the test before did: both are there, as they should be."""
+    home.extra.clear()
+    home.restore(ANA, BO)
+    yield home
+
+
+def done(outcomes: tuple[StepOutcome, ...]) -> list[tuple[bool, bool]]:
+    assert all(outcome.ok for outcome in outcomes), [o.problem for o in outcomes if not o.ok]
+    return [(outcome.ok, outcome.changed) for outcome in outcomes]
+
+
+def devices(home: Tenancy, *own: str) -> dict[str, str]:
+    """What every device node of a card answers to a tenant with these slots."""
+    there = home.host.run("ls", "/dev").stdout.split()
+    nodes = {f"/dev/{name}": "EPERM" for name in there if name.startswith("nvidia")}
+    return {**nodes, **SHARED, **{home.device(slot): "ENXIO" for slot in own}}
+
+
+def answers(text: str) -> dict[str, str]:
+    return dict(line.split(" ") for line in text.splitlines())
+
+
+def test_a_second_run_changes_nothing(both: Tenancy) -> None:
+    for tenant in (ANA, BO):
+        assert done(both.provide(tenant)) == [(True, False)] * 2
+
+
+def test_people_log_in_with_their_own_keys_and_nobody_elses(both: Tenancy) -> None:
+    """ACC-01, ACC-04: a member of each project gets in by OpenSSH; the other's key does not."""
+    for tenant, other in ((ANA, "bo"), (BO, "ana")):
+        told = both.enter(tenant, "id -un; id -gn; umask; pwd")
+        group = f"p-{tenant.project}-{tenant.gid}"
+        assert told.stdout.split() == [tenant.login, group, "0077", tenant.home], told.stderr
+        refused = both.enter(tenant, "id", person=other)
+        assert (refused.returncode, refused.stdout) == (255, "")
+
+
+def test_only_the_own_cards_open(both: Tenancy) -> None:
+    """Rule 1: no such card behind the own stand-in nodes; the neighbours' are not permitted."""
+    code = f"cat > ~/open.py <<'E'\n{OPEN_ALL}\nE\n"
+    later = "systemd-run --user --quiet sh -c 'python3 ~/open.py > ~/out; touch ~/ready'"
+    for tenant in (ANA, BO):
+        own = devices(both, *tenant.slots)
+        assert answers(both.enter(tenant, f"{code}python3 ~/open.py").stdout) == own
+        by_manager = both.enter(tenant, f"rm -f ~/ready; {later}; {wait('~/ready')} cat ~/out")
+        assert answers(by_manager.stdout) == own, by_manager.stderr
+
+
+def wait(path: str) -> str:
+    return f"for i in $(seq 100); do test -e {path} && break; sleep 0.1; done;"
+
+
+def test_cards_are_found_again_after_a_reboot_by_their_uuids(both: Tenancy) -> None:
+    """Rule 1: before anybody can log in, and by UUIDs even if the minors are others then."""
+    both.host.reboot()
+    for tenant in (ANA, BO):
+        told = both.enter(tenant, f"python3 - <<'E'\n{OPEN_ALL}\nE\n")
+        assert answers(told.stdout) == devices(both, *tenant.slots), told.stderr
+        assert done(both.provide(tenant)) == [(True, False)] * 2, "all of it survives a reboot"
+
+
+def test_without_an_answer_of_the_driver_there_is_no_card(both: Tenancy) -> None:
+    """Rule 1: none rather than a wrong one, and the provide says that it has failed."""
+    both.host.run("mv", "/usr/bin/nvidia-smi", "/usr/bin/nvidia-smi.away")
+    both.host.run("/usr/local/libexec/gpuaas/devices", check=False)
+    try:
+        told = answers(both.enter(ANA, f"python3 - <<'E'\n{OPEN_ALL}\nE\n").stdout)
+        outcome = both.provide(ANA)[0]
+    finally:
+        both.host.run("mv", "/usr/bin/nvidia-smi.away", "/usr/bin/nvidia-smi")
+    assert set(told.values()) == {"EPERM"}
+    assert not outcome.ok
+
+
+def test_what_is_set_for_the_allocation_is_set_in_its_sessions(both: Tenancy) -> None:
+    """Rule 22: in a login and in what its user manager starts."""
+    uuids = [both.uuids[slot] for slot in ANA.slots]
+    wanted = {
+        "GPUAAS_ALLOCATION=train",
+        "GPUAAS_PROJECT=vision",
+        "GPUAAS_EXPIRES=none",
+        f"CUDA_VISIBLE_DEVICES={','.join(uuids)}",
+    }
+    script = f"rm -f ~/e ~/d; systemd-run --user -q sh -c 'env > ~/e; touch ~/d'; {wait('~/d')}"
+    login, manager = both.enter(ANA, f"env; {script} echo ---; cat ~/e").stdout.split("---")
+    assert wanted <= set(login.splitlines())
+    assert wanted <= set(manager.splitlines())
+
+
+def test_neighbours_do_not_see_each_other(both: Tenancy) -> None:
+    """Processes, homes, temporary files and shared memory; isolation.md, defaults 3 and 4."""
+    places = ("/tmp", "/var/tmp", "/dev/shm")
+    theirs = " ".join(f"{place}/bo-was-here" for place in places)
+    with session(both, BO, f"touch {theirs} ~/secret; exec -a bo-works sleep 60"):
+        look = f"""
+            ps -eo user,args; echo ---
+            ls -A {" ".join(places)}; echo ---
+            ls /home; ls {BO.home}; cat {BO.home}/secret; ls /var/lib/gpuaas/instances
+            ls /proc | grep -c '^[0-9]'
+        """
+        processes, files, homes = both.enter(ANA, look).stdout.split("---")
+        later = "systemd-run --user -q sh -c 'ps -eo args > ~/p; ls -A /tmp > ~/t; touch ~/d'"
+        by_manager = both.enter(ANA, f"rm -f ~/d; {later}; {wait('~/d')} cat ~/p ~/t").stdout
+    assert "bo-works" not in processes + by_manager
+    assert "bo-was-here" not in files + by_manager
+    assert {line.split()[0] for line in processes.splitlines()[1:] if line.strip()} == {"train-a+"}
+    assert int(homes.split()[-1]) < 15 and "secret" not in homes
+    assert both.host.run("ls", "-A", "/tmp").stdout.count("bo-was-here") == 0
+
+
+def test_cron_at_linger_and_system_units_are_shut(both: Tenancy) -> None:
+    """Rule 1: what would run outside of the slice is refused."""
+    tries = {
+        "cron": "echo '* * * * * id' | crontab -",
+        "at": "echo id | at now",
+        "linger": "loginctl enable-linger",
+        "system unit": "systemd-run --system id",
+        "others' sessions": "loginctl terminate-user root",
+        "unit names": "busctl call org.freedesktop.systemd1 /org/freedesktop/systemd1"
+        " org.freedesktop.systemd1.Manager ListUnits",
+    }
+    for what, script in tries.items():
+        told = both.enter(ANA, script)
+        assert told.returncode != 0, (what, told.stdout)
+    assert both.facts().platform is not None
+    assert f"linger {ANA.login}" not in (both.facts().platform or {})
+
+
+def test_keys_of_their_own_open_nothing_and_are_reported(both: Tenancy) -> None:
+    """F-GRT-07, F-GRT-03: in either file of sshd's, or as an authority; they are not touched."""
+    line = place.public(place.key("stranger"))
+    both.enter(
+        ANA,
+        f"mkdir -p ~/.ssh; echo '{line}' > ~/.ssh/authorized_keys;"
+        f"echo 'cert-authority {line}' > ~/.ssh/authorized_keys2",
+    )
+    assert both.enter(ANA, "id", person="stranger").returncode == 255
+    (first, second) = (both.facts().stray_keys or {})[ANA.login]
+    told = subprocess.run(
+        ["ssh-keygen", "-lf", str(place.key("stranger"))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    finger = told.stdout.split()[1]
+    assert first == f"{finger} ~/.ssh/authorized_keys"
+    assert second == f"cert-authority {finger} ~/.ssh/authorized_keys2"
+    assert done(both.provide(ANA)) == [(True, False)] * 2
+    assert line in both.enter(ANA, "cat ~/.ssh/authorized_keys").stdout
+
+
+def test_a_loose_home_and_a_loose_way_are_said(both: Tenancy) -> None:
+    """F-GRT-04: login still works, what is loose is named, and what is ours is closed again."""
+    both.enter(ANA, "chmod 777 ~")
+    assert (both.facts().paths or {})[ANA.home] == f"dir 0777 {ANA.uid}:{ANA.gid}"
+    assert done(both.provide(ANA))[0] == (True, True)
+    both.host.run("chmod", "777", "/etc/gpuaas/ssh")
+    try:
+        assert both.enter(ANA, "id").returncode == 255, "sshd refuses, and says nothing"
+        _, sync = both.provide(ANA)
+    finally:
+        both.host.run("chmod", "755", "/etc/gpuaas/ssh")
+    assert sync.problem is not None and "/etc/gpuaas/ssh is 0777" in sync.problem.message
+    assert both.enter(ANA, "id").returncode == 0
+
+
+def test_sessions_end_with_the_key_that_opened_them(both: Tenancy) -> None:
+    """F-GRT-02, F-GRT-10: at once, and only those; what was started to stay is told to be there."""
+    both.extra[:] = [
+        fleet.project("vision", "ana", "cleo"),
+        person("cleo"),
+        fleet.grant("help", "train", "cleo", "vision"),
+    ]
+    assert done(both.provide(ANA))[1] == (True, True)
+    with session(both, ANA, "sleep 60") as ana, session(both, ANA, "sleep 60", "cleo") as cleo:
+        assert (both.facts().sessions or {})[ANA.login] == 2
+        both.extra.append(person("cleo", state="suspended"))
+        assert done(both.provide(ANA)) == [(True, False), (True, True)]
+        assert cleo.wait(5) == 255
+        assert ana.poll() is None
+        assert (both.facts().sessions or {})[ANA.login] == 1
+        assert both.enter(ANA, "id", person="cleo").returncode == 255
+        assert both.enter(ANA, "id").returncode == 0
+
+
+def test_sessions_of_which_nobody_knows_the_key_end_too(both: Tenancy) -> None:
+    with session(both, ANA, "sleep 60") as ana:
+        both.host.run("rm", "-r", "/run/gpuaas/sessions")
+        both.extra[:] = [person("ana", keys=[*keys_of("ana"), *keys_of("stranger")])]
+        assert done(both.provide(ANA))[1] == (True, True)
+        assert ana.wait(5) == 255
+
+
+def keys_of(name: str) -> list[dict[str, str]]:
+    return [{"id": name, "publicKey": place.public(place.key(name))}]
+
+
+def test_what_a_tenant_is_held_to_shows_when_it_is_changed(both: Tenancy) -> None:
+    """Rule 6: read back from systemd, and put right by the next provide."""
+    both.host.run("systemctl", "set-property", f"user-{ANA.uid}.slice", "MemoryMax=1G")
+    both.host.run("usermod", "-aG", "disk", ANA.login)
+    both.host.run("sed", "-i", f"/{ANA.login}/d", "/etc/cron.deny")
+    platform = both.facts().platform or {}
+    assert "memory=1073741824" in platform[f"slice {ANA.login}"]
+    assert "groups=disk,gpuaas-tenants" in platform[f"account {ANA.login}"]
+    assert platform[f"cron {ANA.login}"] == "allowed"
+    both.host.run("rm", "-r", f"/etc/systemd/system.control/user-{ANA.uid}.slice.d")
+    assert done(both.provide(ANA))[0] == (True, True)
+
+
+# Release.
+
+
+def failing(proof: Proof) -> dict[str, str]:
+    return {c.name: c.value for c in proof.checks if c.result is not CheckResult.PASS}
+
+
+LEAVE = """
+    systemd-run --user --quiet sleep 1000
+    setsid sleep 1001 > /dev/null 2>&1 < /dev/null &
+    setsid sh -c "trap '' TERM HUP; while :; do sleep 1; done" > /dev/null 2>&1 < /dev/null &
+    ipcmk -M 1000; ipcmk -Q; ipcmk -S 1
+    python3 -c 'import ctypes; ctypes.CDLL(None).mq_open(b"/left", 0o102, 0o600, None)'
+    mkdir -p ~/a/b; chmod 0 ~/a/b; touch /tmp/x /var/tmp/y /dev/shm/z
+"""
+
+
+def test_a_release_leaves_nothing(both: Tenancy) -> None:
+    """ACC-11, F-PLC-04: processes, objects, files, lists, account, slice, and a proof of it."""
+    assert both.enter(ANA, LEAVE).returncode == 0
+    left = (both.facts(ANA.uid).leftovers or {})[str(ANA.uid)]
+    for word in ("process", "shm", "msg", "sem", "mqueue", "file", "session"):
+        assert any(one.startswith(f"{word} ") for one in left), word
+    outcomes, proof = both.release(ANA)
+    done(outcomes)
+    assert failing(proof) == {}
+    assert proof.passed
+    host = both.host
+    lists = "/etc/passwd /etc/group /etc/shadow /etc/subuid /etc/cron.deny /etc/at.deny"
+    assert host.run(f"grep {ANA.login} {lists}", check=False).stdout == ""
+    find = f"find / -xdev -not -path '/proc/*' -not -path '/var/log/*' -name '*{ANA.login}*'"
+    assert host.run(find, check=False).stdout == ""
+    assert host.run(f"find / -xdev -uid {ANA.uid}", check=False).stdout == ""
+    assert f"p-vision-{ANA.gid}" not in host.run("cat", "/etc/group").stdout
+    assert both.enter(BO, "id").returncode == 0, "its neighbour has noticed nothing"
+    assert done(both.release(ANA)[0]) == [(True, False)] * 2, "a second release has nothing to do"
+
+
+UNIT = """
+[Service]
+User={uid}
+ExecStart=/bin/sleep 1000
+Restart=always
+RestartSec=0
+[Unit]
+StartLimitIntervalSec=0
+"""
+
+
+def test_a_process_that_comes_back_keeps_the_proof_from_passing(both: Tenancy) -> None:
+    """F-PLC-04: a unit of root's that runs as the tenant is found and named, every time."""
+    host = both.host
+    host.run("cat > /etc/systemd/system/back.service", given=UNIT.format(uid=ANA.uid))
+    host.run("systemctl daemon-reload; systemctl start back.service")
+    try:
+        outcomes, proof = both.release(ANA)
+        _, release = outcomes
+        assert not release.ok and release.problem is not None
+        assert release.problem.code == "processes_left"
+        assert "sleep" in release.problem.message
+        assert not proof.passed
+        assert "sleep" in failing(proof)[f"left of uid {ANA.uid}"]
+        assert host.run("test", "-e", f"/etc/gpuaas/allocations/{ANA.id}.json").returncode == 0
+    finally:
+        host.run("systemctl stop back.service; rm /etc/systemd/system/back.service")
+    outcomes, proof = both.release(ANA)
+    done(outcomes)
+    assert proof.passed
+
+
+LEFT = (
+    ("install -o {uid} /dev/null /opt/stray", "file /opt/stray", "rm /opt/stray"),
+    ("install -o {uid} /dev/null /dev/shm/stray", "file /dev/shm/stray", "rm /dev/shm/stray"),
+    ("setpriv --reuid {uid} --clear-groups ipcmk -M 64", "shm ", "ipcrm -a"),
+    (
+        "setpriv --reuid {uid} --clear-groups sleep 999 >&- 2>&- <&- &",
+        "process ",
+        "pkill -x -U {uid} sleep",
+    ),
+)
+
+
+def test_whatever_is_left_afterwards_keeps_the_slot(both: Tenancy) -> None:
+    """F-PLC-04, F-PLC-05: one file, one object, one process, each found wherever it is."""
+    assert both.release(ANA)[1].passed
+    for plant, named, remove in LEFT:
+        both.host.run(plant.format(uid=ANA.uid))
+        try:
+            proof = both.proof(ANA)
+        finally:
+            both.host.run(remove.format(uid=ANA.uid))
+        assert list(failing(proof)) == [f"left of uid {ANA.uid}"], plant
+        assert failing(proof)[f"left of uid {ANA.uid}"].startswith(named)
+    assert both.proof(ANA).passed
+
+
+def test_nothing_of_somebody_else_is_taken_over(both: Tenancy) -> None:
+    assert both.release(ANA)[1].passed
+    both.host.run("useradd", "--uid", str(ANA.uid), "eve")
+    try:
+        provide, _ = both.provide(ANA)
+        assert provide.problem is not None and provide.problem.code == "account_conflict"
+        assert both.host.run("id", "-u", "eve").stdout.strip() == str(ANA.uid)
+        assert both.host.run("test", "-e", ANA.home, check=False).returncode == 1
+    finally:
+        both.host.run("userdel", "eve")
+
+
+@contextmanager
+def session(
+    home: Tenancy, tenant: Tenant, script: str, who: str = ""
+) -> Iterator[subprocess.Popen[str]]:
+    """Somebody who stays logged in for a while."""
+    options = home.host.ssh_options(key=place.key(who or tenant.owner))
+    address = f"{tenant.login}@{home.host.address}"
+    with subprocess.Popen(
+        ["ssh", "-tt", *options, address, f"echo in; {script}"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "in"
+        until = time.monotonic() + 10
+        while not _is_recorded(home) and time.monotonic() < until:
+            time.sleep(0.05)
+        yield process
+        process.kill()
+
+
+def _is_recorded(home: Tenancy) -> bool:
+    return home.host.run("ls", "/run/gpuaas/sessions", check=False).stdout != ""
