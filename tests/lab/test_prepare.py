@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.work import Receipt
 from reconciler.planner.showing import differing
 from tests.lab.host import Host
+from tests.lab.server import gpu_uuid, minor
 from tests.lab.tenancy import NOW, Tenancy
 
 pytestmark = pytest.mark.lab
@@ -54,7 +55,7 @@ def prepared(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> It
         yield tenancy
 
 
-def preparation(tenancy: Tenancy, files: Mapping[str, str] | None = None, **item: Any) -> Step:
+def preparation(tenancy: Tenancy, texts: Mapping[str, str] | None = None, **item: Any) -> Step:
     """As the Node plans it, save for these texts and keys."""
     of = tenancy.desired()
     resource = of.resources[Ref("node", "", tenancy.node)]
@@ -63,11 +64,11 @@ def preparation(tenancy: Tenancy, files: Mapping[str, str] | None = None, **item
         ref=resource.ref, id="", login="", placement=whole, resource=resource, recorded=None
     )
     (step,) = node_kind.steps(binding, tenancy.context(of))
-    others = [
-        {**file, "content": (files or {}).get(file["path"], file["content"])}
+    files = [
+        {**file, "content": (texts or {}).get(file["path"], file["content"])}
         for file in step.item["files"]
     ]
-    return replace(step, item={**step.item, "files": others, **item})
+    return replace(step, item={**step.item, "files": files, **item})
 
 
 def prepare(tenancy: Tenancy, step: Step) -> Receipt:
@@ -108,8 +109,10 @@ def wait_until(true: Callable[[], bool], seconds: float = 40) -> None:
 def standing(host: Host, path: str, text: str, mode: str = "0644") -> Iterator[None]:
     """A file that somebody made by hand."""
     host.run(f"install -D -m {mode} /dev/stdin {path}", given=text)
-    yield
-    host.run("rm", "-f", path)
+    try:
+        yield
+    finally:
+        host.run("rm", "-f", path)
 
 
 def test_every_wall_stands_and_shows(prepared: Tenancy) -> None:
@@ -195,6 +198,57 @@ def test_other_logins_go_on_as_ever_but_for_the_cards(prepared: Tenancy) -> None
 OPENS = ("/dev/null opens",)
 
 
+MAY_RUN_JOBS = """
+import ctypes, sys
+pam = ctypes.CDLL("libpam.so.0")
+class Talk(ctypes.Structure):
+    _fields_ = [("talk", ctypes.c_void_p), ("with", ctypes.c_void_p)]
+for stack in ("cron", "atd"):
+    for login in sys.argv[1:]:
+        handle = ctypes.c_void_p()
+        pam.pam_start(
+            stack.encode(), login.encode(), ctypes.byref(Talk()), ctypes.byref(handle)
+        )
+        print(stack, login, pam.pam_acct_mgmt(handle, 0) == 0)
+"""
+
+
+def test_jobs_of_tenants_are_refused_when_they_would_run(prepared: Tenancy) -> None:
+    """Rule 1: whatever lies in a spool, cron and at would run it outside of every slice."""
+    prepared.host.run("useradd --groups gpuaas-tenants tenant")
+    try:
+        script = ("python3", "-", "root", "ordinary", "tenant")
+        seen = prepared.host.run(*script, given=MAY_RUN_JOBS).stdout.splitlines()
+    finally:
+        prepared.host.run("userdel tenant")
+    assert seen == [
+        f"{stack} {login} {login != 'tenant'}"
+        for stack in ("cron", "atd")
+        for login in ("root", "ordinary", "tenant")
+    ]
+
+
+def test_a_dead_card_takes_nobody_elses_away(prepared: Tenancy) -> None:
+    """Rule 1: whoever was given it has none, and all others have theirs, by minors found anew."""
+    host = prepared.host
+    given = {uid: gpu_uuid(host.name, index) for uid, index in ((20991, 0), (20992, 1))}
+    table = "/etc/gpuaas-standin/gpus.csv"
+    host.run(f"cp {table} /root/gpus.csv; sed -i s/{given[20991]}/ERROR/ {table}")
+    for uid, uuid in given.items():
+        text = json.dumps({"uuids": [uuid]})
+        host.run(f"cat > /etc/gpuaas/devices/{uid}.json", given=text)
+    try:
+        ended = host.run("/usr/local/libexec/gpuaas/devices", check=False)
+        opened = host.run("grep -h nvidia[0-9] /run/systemd/system/user-2099?.slice.d/*").stdout
+    finally:
+        host.run(f"rm /etc/gpuaas/devices/2099?.json; mv /root/gpus.csv {table}")
+        host.run("/usr/local/libexec/gpuaas/devices")
+    assert ended.returncode == 1 and "no GPU for 20991: " in ended.stderr
+    assert opened == f"DeviceAllow=/dev/nvidia{minor(1)} rw\n"
+    left = host.run("ls /run/systemd/system/user-2099?.slice.d/*", check=False).stdout
+    assert left == "", "what is not given any more is closed"
+
+
 def test_drift_of_a_wall_shows_and_is_mended(prepared: Tenancy) -> None:
     """Somebody takes our lines out of a PAM stack, and opens the default slice."""
     prepared.host.run("sed -i s/umask=0077/umask=0022/ /etc/pam.d/sshd")
@@ -223,6 +277,14 @@ def test_a_broken_sshd_is_refused_and_left_alone(bare: Tenancy) -> None:
         assert look(bare).facts is not None
     assert receipt.problem is not None and receipt.problem.code == "sshd_config_broken"
     assert "99-by-hand.conf" in receipt.problem.message and not receipt.changed
+
+
+@pytest.mark.parametrize("path", ["/etc/ssh/sshd_config", "/etc/gpuaas/../passwd"])
+def test_only_places_of_a_node_are_written(bare: Tenancy, path: str) -> None:
+    """SEC-04: a host's own list says what may be written there, whoever asks."""
+    files = [{"path": path, "mode": "0644", "content": "x\n"}]
+    receipt = prepare(bare, preparation(bare, files=files))
+    assert receipt.problem is not None and receipt.problem.code == "path_unsafe"
 
 
 @pytest.mark.parametrize(
@@ -287,7 +349,7 @@ def test_without_a_second_connection_all_is_put_back(bare: Tenancy) -> None:
 def test_a_host_that_nobody_comes_back_to_puts_all_back_itself(bare: Tenancy) -> None:
     """The last resort, when the connection in hand is gone too."""
     before = tree(bare.host)
-    assert prepare(bare, locking_out(bare, 3)).ok
+    assert prepare(bare, locking_out(bare, 15)).ok
     assert look(bare).problem == "host_unreachable"
     wait_until(lambda: look(bare).facts is not None)
     assert tree(bare.host) == before
@@ -295,21 +357,22 @@ def test_a_host_that_nobody_comes_back_to_puts_all_back_itself(bare: Tenancy) ->
 
 
 def test_a_preparation_killed_half_way_is_put_back(bare: Tenancy) -> None:
-    """What was written already goes by the timer that was armed before."""
+    """What was written already goes, since the timer was armed before anything was."""
     before = tree(bare.host)
     slow = "#!/bin/sh\nexec sleep 300\n"
     with standing(bare.host, "/usr/local/sbin/systemd-sysusers", slow, "0755"):
-        step = preparation(bare, undoAfter=4)
         answers: list[Receipt] = []
+        step = preparation(bare)
         at_work = threading.Thread(target=lambda: answers.append(prepare(bare, step)))
         at_work.start()
         wait_until(lambda: bare.host.run("pgrep -f '^sleep 300'", check=False).returncode == 0)
-        assert bare.host.run("test", "-e", SSHD).returncode == 0, "half of it is written"
-        bare.host.run("pkill -KILL -f ansiballz; pkill -KILL -f '^sleep 300'", check=False)
+        bare.host.run("slow=$(pgrep -f '^sleep 300'); kill -KILL $(ps -o ppid= -p $slow) $slow")
         at_work.join()
-        assert not answers[0].ok
-        wait_until(lambda: bare.host.run("test", "-e", SSHD, check=False).returncode != 0)
-    assert tree(bare.host) == before
+    assert not answers[0].ok
+    assert bare.host.run("test", "-e", SSHD).returncode == 0, "half of it is written"
+    assert bare.host.run("systemctl is-active gpuaas-undo.timer").stdout == "active\n"
+    bare.host.run("systemctl start gpuaas-undo.service")  # what the timer does when it is time
+    wait_until(lambda: tree(bare.host) == before)
     assert look(bare).facts is not None
 
 
@@ -335,7 +398,7 @@ def test_an_unfinished_preparation_is_taken_back_by_the_next(bare: Tenancy) -> N
     assert tree(bare.host) == before
 
 
-def test_what_fails_while_it_is_taken_up_is_put_back_at_once(bare: Tenancy, tmp_path: Path) -> None:
+def test_what_fails_while_it_is_taken_up_is_put_back_at_once(bare: Tenancy) -> None:
     """A unit that systemd does not take: nobody has to come back for it."""
     before = tree(bare.host)
     unit = "/etc/systemd/system/gpuaas-devices.service"
