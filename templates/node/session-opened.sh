@@ -1,11 +1,18 @@
 #!/bin/sh
 # Managed by gpuaas; what is changed here is put back.
-# Called by PAM as root when a tenant's session opens: by which key, so that it ends with the key.
-set -eu
+# Called by PAM as root when a tenant's session opens. Who is not confined does not get in, nor who
+# comes by a key that was taken away a moment ago; by which key the others came is kept, so that
+# they end with it.
+set -euf
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 umask 077
 case ${XDG_SESSION_ID:-} in
-'' | *[!A-Za-z0-9]*) exit 0 ;;
+'' | *[!A-Za-z0-9]*) exit 1 ;;
 esac
+grep -q "^0::/user\.slice/user-$(id -u "$PAM_USER")\.slice/" /proc/self/cgroup
 mkdir -p /run/gpuaas/sessions
 printf '%s' "${SSH_AUTH_INFO_0:-}" > "/run/gpuaas/sessions/$XDG_SESSION_ID"
+# shellcheck disable=SC2086  # the words are the method, the type and the key
+set -- ${SSH_AUTH_INFO_0:-}
+test "${1:-}" = publickey
+grep -qF -e " ${3:?}" "/etc/gpuaas/ssh/$PAM_USER"

@@ -170,6 +170,35 @@ def test_cron_at_linger_and_system_units_are_shut(both: Tenancy) -> None:
     assert f"linger {ANA.login}" not in (both.facts().platform or {})
 
 
+def test_nobody_gets_in_who_is_not_confined(both: Tenancy) -> None:
+    """Rule 1: where logind gives no session there is no slice, and so no way in at all."""
+    both.host.run("systemctl mask --runtime --now systemd-logind.service")
+    try:
+        told = both.enter(ANA, "echo in; cat /proc/self/cgroup")
+    finally:
+        both.host.run("systemctl unmask --runtime systemd-logind.service")
+        both.host.run("systemctl start systemd-logind.service")
+    assert told.returncode != 0 and "in" not in told.stdout.splitlines()
+    assert both.enter(ANA, "echo in").stdout == "in\n"
+
+
+def test_a_session_that_opens_while_its_key_is_taken_away_does_not(both: Tenancy) -> None:
+    """F-GRT-02: sshd believed the old file; the session asks once more, when it can be ended."""
+    inside = ["systemd-run", "--wait", "--quiet", f"--slice=user-{ANA.uid}.slice"]
+    for person_, code in (("ana", 0), ("bo", 1)):
+        key = " ".join(place.public(place.key(person_)).split()[:2])
+        given = {
+            "PAM_USER": ANA.login,
+            "XDG_SESSION_ID": "x1",
+            "SSH_AUTH_INFO_0": f"publickey {key}",
+        }
+        settings = [f"--setenv='{name}={value}'" for name, value in given.items()]
+        program = "/usr/local/libexec/gpuaas/session-opened"
+        told = both.host.run(*inside, *settings, program, check=False)
+        assert told.returncode == code, told.stderr
+    both.host.run("rm", "/run/gpuaas/sessions/x1")
+
+
 def test_keys_of_their_own_open_nothing_and_are_reported(both: Tenancy) -> None:
     """F-GRT-07, F-GRT-03: in either file of sshd's, or as an authority; they are not touched."""
     line = place.public(place.key("stranger"))
