@@ -422,7 +422,7 @@ def test_not_entitled_comes_before_any_place() -> None:
 
 def test_what_needs_something_blocked_is_blocked_for_its_reason() -> None:
     """A SKU that is not recorded sells nothing."""
-    documents = with_changes(FLEET, sku("slice-1", 1, isolation=["account", "directory"]))
+    documents = with_changes(FLEET, sku("slice-1", 1, isolation=["directory", "vm"]))
     made = make_plan(desired(documents))
     assert line(made, REF_A).problem.code == "not_yet_supported"
     assert "sku/slice-1" in line(made, REF_A).problem.message
