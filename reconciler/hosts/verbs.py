@@ -47,9 +47,9 @@ _LIST = (
     ),
     Verb(
         name="node.prepare",
-        summary="Makes the walls stand that tenants of a host live behind; sshd and PAM among them.",
+        summary="Makes the walls stand that tenants of a host live behind, in sshd and PAM too.",
         item={
-            "login": "the login by which the host is worked on; its slice stays open to every device",
+            "login": "the login by which the host is worked on; its slice is open to every device",
             "undoAfter": "seconds after which the host puts all back unless somebody has kept it",
             "directories": "list of path and mode",
             "files": "list of path, mode and content; each replaced whole",

@@ -41,7 +41,7 @@ def bare(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A host that every test of this module leaves as it came: never prepared."""
     with fresh_hosts(1) as (host,):
         host.run("useradd", "--create-home", "ordinary")
-        host.run("cp -r /root/.ssh /home/ordinary/ && chown -R ordinary: /home/ordinary/.ssh")
+        host.run("cp -r ~/.ssh /home/ordinary/ && chown -R ordinary: /home/ordinary/.ssh")
         yield Tenancy(host=host, folder=tmp_path_factory.mktemp("bare"))
 
 
@@ -49,7 +49,7 @@ def bare(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def prepared(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenancy]:
     with fresh_hosts(1) as (host,):
         host.run("useradd", "--create-home", "ordinary")
-        host.run("cp -r /root/.ssh /home/ordinary/ && chown -R ordinary: /home/ordinary/.ssh")
+        host.run("cp -r ~/.ssh /home/ordinary/ && chown -R ordinary: /home/ordinary/.ssh")
         tenancy = Tenancy(host=host, folder=tmp_path_factory.mktemp("prepared"))
         tenancy.prepare()
         yield tenancy
@@ -233,7 +233,7 @@ def test_a_dead_card_takes_nobody_elses_away(prepared: Tenancy) -> None:
     host = prepared.host
     given = {uid: gpu_uuid(host.name, index) for uid, index in ((20991, 0), (20992, 1))}
     table = "/etc/gpuaas-standin/gpus.csv"
-    host.run(f"cp {table} /root/gpus.csv; sed -i s/{given[20991]}/ERROR/ {table}")
+    host.run(f"cp {table} /var/tmp/; sed -i s/{given[20991]}/ERROR/ {table}")
     for uid, uuid in given.items():
         text = json.dumps({"uuids": [uuid]})
         host.run(f"cat > /etc/gpuaas/devices/{uid}.json", given=text)
@@ -241,7 +241,7 @@ def test_a_dead_card_takes_nobody_elses_away(prepared: Tenancy) -> None:
         ended = host.run("/usr/local/libexec/gpuaas/devices", check=False)
         opened = host.run("grep -h nvidia[0-9] /run/systemd/system/user-2099?.slice.d/*").stdout
     finally:
-        host.run(f"rm /etc/gpuaas/devices/2099?.json; mv /root/gpus.csv {table}")
+        host.run(f"rm /etc/gpuaas/devices/2099?.json; mv /var/tmp/gpus.csv {table}")
         host.run("/usr/local/libexec/gpuaas/devices")
     assert ended.returncode == 1 and "no GPU for 20991: " in ended.stderr
     assert opened == f"DeviceAllow=/dev/nvidia{minor(1)} rw\n"

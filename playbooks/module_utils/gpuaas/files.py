@@ -29,6 +29,23 @@ def put_folder(tree: Tree, path: str, mode: str, owner: Optional[Owner] = None) 
             _make_folder(*place, int(mode, 8), owner)
 
 
+def put_link(tree: Tree, path: str, target: str) -> None:
+    """A symbolic link to `target`; whatever else stands there is not ours to remove."""
+    with parent_of(tree, path, make=True) as place:
+        fact = _fact(place)
+        if fact == f"link {target}":
+            return
+        if fact is not None and not fact.startswith("link "):
+            raise Refusal("path_unsafe", f"{path} is no link but {fact}")
+        tree.changed = True
+        if place is not None and not tree.dry:
+            parent, name = place
+            if fact is not None:
+                os.unlink(name, dir_fd=parent)
+            os.symlink(target, name, dir_fd=parent)
+            os.fsync(parent)
+
+
 def read_bytes(tree: Tree, path: str) -> Optional[bytes]:
     """What is in a regular file; None if it is not there."""
     with parent_of(tree, path, make=False) as place:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import settle
 from .candidates import check_bus, check_pam, check_sshd, check_units
-from .files import fact_of, put_file, put_folder
+from .files import put_file, put_folder, put_link, read_bytes
 from .items import FILE, FOLDER, check_form, text
 from .pam import VENDOR, with_block
-from .paths import Refusal, Tree, owned, parent_of
-from .probes import MAX_TEXT, OPEN_FILE, ProbeError, call, lines_of
+from .paths import Refusal, Tree, owned
+from .probes import ProbeError, call, lines_of
 from .saving import arm, save
 
 UNDO_AFTER = range(2, 3601)
@@ -94,7 +95,7 @@ class Wanted:
 
     def make(self, tree: Tree) -> None:
         if self.target:
-            _put_link(tree, self.path, self.target)
+            put_link(tree, self.path, self.target)
         elif self.content is None:
             put_folder(tree, self.path, self.mode)
         else:
@@ -107,7 +108,8 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
         tree.changed = True
         if tree.dry:
             return
-        _restore()
+        if why := _take_back():
+            raise Refusal("prepare_rolled_back", f"an earlier preparation was not kept; {why}")
     if why := check_sshd({}):
         raise Refusal("sshd_config_broken", f"{why}; put it right by hand, nothing was touched")
     wanted = [one for one in _wanted(tree, item) if _differs(tree, one)]
@@ -137,13 +139,13 @@ def _refuse_unfit(tree: Tree) -> None:
         )
 
 
-def _restore() -> None:
+def _take_back() -> str:
+    """Why not all could be put back; empty if it could."""
     try:
         settle.restore()
     except (settle.SettleError, OSError, ValueError, KeyError) as error:
-        raise Refusal(
-            "prepare_rolled_back", f"an earlier preparation cannot be taken back: {error}"
-        ) from error
+        return f"not all could be put back, see {settle.FOLDER} on the host: {error}"
+    return ""
 
 
 def _wanted(tree: Tree, item: dict[str, Any]) -> list[Wanted]:
@@ -158,9 +160,7 @@ def _wanted(tree: Tree, item: dict[str, Any]) -> list[Wanted]:
         path = f"{SLICES.format(uid)}/{OPEN}"
         wanted.append(Wanted(path, content=item["openSlice"], action="systemd"))
     for one in item["blocks"]:
-        before = _read(tree, owned(one["path"], BLOCKS))
-        if before is None and os.path.exists(VENDOR + os.path.basename(one["path"])):
-            before = f"@include {VENDOR}{os.path.basename(one['path'])}\n"
+        before = _stack(tree, owned(one["path"], BLOCKS))
         if before is not None:
             content = with_block(before, one["content"], one["place"])
             wanted.append(Wanted(one["path"], content=content))
@@ -168,6 +168,18 @@ def _wanted(tree: Tree, item: dict[str, Any]) -> list[Wanted]:
         path = f"{WANTS}/{owned(unit, UNITS)}"
         wanted.append(Wanted(path, target=f"/etc/systemd/system/{unit}", action="systemd"))
     return wanted
+
+
+def _stack(tree: Tree, path: str) -> Optional[str]:
+    """As it is, or one that reads the vendor's; None if the host has no such service."""
+    before = read_bytes(tree, path)
+    if before is not None:
+        try:
+            return before.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise Refusal("path_unsafe", f"{path} is no text: {error}") from error
+    vendors = VENDOR + os.path.basename(path)
+    return f"@include {vendors}\n" if os.path.exists(vendors) else None
 
 
 def _uid_of(login: str) -> int:
@@ -189,18 +201,6 @@ def _differs(tree: Tree, one: Wanted) -> bool:
     dry = Tree(tree.root, dry=True)
     one.make(dry)
     return dry.changed
-
-
-def _read(tree: Tree, path: str) -> Optional[str]:
-    """A file of the distribution; None if it is not there."""
-    with parent_of(tree, path, make=False) as place:
-        fact = fact_of(tree, path)
-        if place is None or fact is None:
-            return None
-        if not fact.startswith("file 0644 "):
-            raise Refusal("path_unsafe", f"{path} is no plain file of root but {fact}")
-        with open(os.open(place[1], OPEN_FILE, dir_fd=place[0]), encoding="utf-8") as file:
-            return file.read(MAX_TEXT)
 
 
 def _refuse_unsound(files: dict[str, str]) -> None:
@@ -228,8 +228,8 @@ def _prepare(tree: Tree, wanted: list[Wanted], undo_after: int) -> None:
             raise Refusal("prepare_rolled_back", "it took longer than the time to come back in")
     except (Refusal, OSError, ProbeError) as error:
         why = error.message if isinstance(error, Refusal) else str(error)
-        _restore()
-        raise Refusal("prepare_rolled_back", f"{why}; all is as it was before") from error
+        end = _take_back() or "all is as it was before"
+        raise Refusal("prepare_rolled_back", f"{why}; {end}") from error
 
 
 def _make_accounts() -> None:
@@ -238,20 +238,5 @@ def _make_accounts() -> None:
 
 def _harden() -> None:
     """A kernel that refuses is read back as it is, and reported as not enforced."""
-    call("/usr/lib/systemd/systemd-sysctl", "/etc/sysctl.d/60-gpuaas.conf")
-
-
-def _put_link(tree: Tree, path: str, target: str) -> None:
-    with parent_of(tree, path, make=True) as place:
-        fact = fact_of(tree, path)
-        if fact == f"link {target}":
-            return
-        if fact is not None and not fact.startswith("link "):
-            raise Refusal("path_unsafe", f"{path} is no link but {fact}")
-        tree.changed = True
-        if place is not None and not tree.dry:
-            parent, name = place
-            if fact is not None:
-                os.unlink(name, dir_fd=parent)
-            os.symlink(target, name, dir_fd=parent)
-            os.fsync(parent)
+    with suppress(ProbeError):
+        call("/usr/lib/systemd/systemd-sysctl", "/etc/sysctl.d/60-gpuaas.conf")
