@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from reconciler.model.capacity import Claim
 from reconciler.model.desired import Desired
@@ -239,14 +238,6 @@ class Walk:
             basis=change.basis or (before.basis if before else ""),
             facts=facts,
         )
-
-    def place_of(self, change: Change) -> str:
-        """Where to go with a new allocation: its folder on a `local` node, else what ssh takes."""
-        if change.placement is None or (host := self.host(change.placement.node)) is None:
-            return ""
-        if host.address == "local":
-            return str(Path(host.root, "home", change.login))
-        return f"{change.login}@{host.address}"
 
 
 def _leaving(plan: Plan, steps: Iterable[Step]) -> set[Ref]:

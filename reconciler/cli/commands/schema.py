@@ -14,6 +14,7 @@ def schema(session: Session, kind: str) -> Reply:
     """Print the JSON Schema of a kind.
 
     KIND is the word of a document (`Allocation`) or of a ref (`allocation`); also `settings` for
-    gpuaas.yaml and `plan`, `problems`, `status` for the documents that -o json prints.
+    gpuaas.yaml, `plan`, `problems`, `status` for the documents that -o json prints, and
+    `published` for the status.json that a project's people read.
     """
     return Reply(raw=validating.schema(kind))
