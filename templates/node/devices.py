@@ -4,7 +4,8 @@
 Tenants are given UUIDs, but the kernel filters by minor numbers, which may be others after a
 reboot: they are worked out anew before anybody can log in. If that fails there is no GPU.
 
-Without arguments for all tenants, else for these uids alone.
+Without arguments for all tenants, else for these uids alone. With `--no-reload` first, whoever
+calls tells systemd about it.
 """
 
 import fcntl
@@ -25,16 +26,19 @@ SECONDS = 30
 
 
 def main() -> None:
-    if not all(uid.isdigit() for uid in sys.argv[1:]):
+    told = sys.argv[1:]
+    takes_up = told[:1] != ["--no-reload"]
+    named = set(told if takes_up else told[1:])
+    if not all(uid.isdigit() for uid in named):
         sys.exit("uids of tenants, or nothing")
     with open(LOCK, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         given = read_given()
-        uids = set(sys.argv[1:]) or set(given) | written()
+        uids = named or set(given) | written()
         minors = read_minors({uuid for uid in uids for uuid in given.get(uid, [])})
         rules = {uid: rules_of(given.get(uid, []), given, minors) for uid in sorted(uids)}
         changed = [put(uid, text) for uid, text in rules.items()]
-        if any(changed):
+        if any(changed) and takes_up:
             subprocess.run(["/usr/bin/systemctl", "daemon-reload"], check=True, timeout=SECONDS)
     if without := [uid for uid in rules if uid in given and not rules[uid]]:
         sys.exit(f"no GPU for {', '.join(without)}: not all of theirs answer")

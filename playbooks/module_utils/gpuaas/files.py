@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Optional
 
 from .paths import FOLDER, Refusal, Tree, parent_of
-from .probes import OPEN_FILE, owner_suffix, path_fact
+from .probes import OPEN_FILE, owner_suffix, path_fact, printable
 
 Owner = tuple[int, int]
 """A uid and a gid."""
@@ -33,7 +33,7 @@ def put_link(tree: Tree, path: str, target: str) -> None:
     """A symbolic link to `target`; whatever else stands there is not ours to remove."""
     with parent_of(tree, path, make=True) as place:
         fact = _fact(place)
-        if fact == f"link {target}":
+        if fact == f"link {printable(target)}":
             return
         if fact is not None and not fact.startswith("link "):
             raise Refusal("path_unsafe", f"{path} is no link but {fact}")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from .files import fact_of
+from .files import fact_of, put_link, remove_file
 from .mounts import mounted_at
-from .paths import INSTANCES, UNITS, Tree, mount_unit
+from .paths import INSTANCES, UNITS, Refusal, Tree, mount_unit
 from .programs import change, must
 
 DEVICES = "/usr/local/libexec/gpuaas/devices"
@@ -22,14 +22,17 @@ def confine(tree: Tree, login: str, uid: int, shm_bytes: int) -> None:
     if not tree.whole_host:
         return
     slice_unit, mount = f"user-{uid}.slice", mount_unit(login)
+    put_link(tree, _wants(mount), f"{UNITS}/{mount}")
+    refusal = _open_devices(tree, uid)
     stale = must("systemctl", "show", "--property=NeedDaemonReload", slice_unit, mount)
     if (tree.changed or "=yes" in stale) and not tree.dry:
+        # The dearest step of all: every unit of the host is read anew. So it is done once.
         must("systemctl", "daemon-reload")
-    _open_devices(tree, uid)
+    if refusal is not None:
+        # Only now: what it had before is no longer open to it either.
+        raise refusal
     if shm_bytes != shm_size(login):
         change(tree, "systemctl", "reload-or-restart", mount)
-    if fact_of(tree, _wants(mount)) is None:
-        change(tree, "systemctl", "enable", mount)
 
 
 def unconfine(tree: Tree, login: str) -> None:
@@ -37,8 +40,7 @@ def unconfine(tree: Tree, login: str) -> None:
     if not tree.whole_host:
         return
     mount = mount_unit(login)
-    if fact_of(tree, _wants(mount)) is not None:
-        change(tree, "systemctl", "disable", mount)
+    remove_file(tree, _wants(mount))
     if shm_size(login) is not None:
         change(tree, "systemctl", "stop", mount)
 
@@ -53,13 +55,20 @@ def shm_size(login: str) -> Optional[int]:
     return size.f_blocks * size.f_frsize if mount.kind == "tmpfs" else 0
 
 
-def _open_devices(tree: Tree, uid: int) -> None:
-    """By the same program as at every boot, so that no two ways can come apart."""
+def _open_devices(tree: Tree, uid: int) -> Optional[Refusal]:
+    """By the same program as at every boot, so that no two ways can come apart.
+
+    Where a card does not answer there is no GPU at all, and the reason is returned.
+    """
     path = f"/run/systemd/system/user-{uid}.slice.d/70-gpuaas-devices.conf"
-    before = fact_of(tree, path)
+    before, refusal = fact_of(tree, path), None
     if not tree.dry:
-        must(DEVICES, str(uid))
+        try:
+            must(DEVICES, "--no-reload", str(uid))
+        except Refusal as found:
+            refusal = found
     tree.changed = tree.changed or fact_of(tree, path) != before
+    return refusal
 
 
 def _wants(mount: str) -> str:
