@@ -11,6 +11,12 @@ from pathlib import Path
 from reconciler.model.work import Host
 
 PERSIST_SECONDS = 600
+ALIVE_SECONDS, ALIVE_COUNT = 5, 3
+"""How often sshd is asked whether it is there, however long our work takes, and how often in vain.
+
+A kept connection to a host that was cut off would else be waited on until work has timed out.
+"""
+
 REMOTE_PYTHON, SUDO = "/usr/bin/python3", "/usr/bin/sudo"
 
 CHANGED = "Host key for {node} has changed"
@@ -52,6 +58,8 @@ def ssh_options(host: Host, pins: Path, sockets: Path | None) -> tuple[str, ...]
         "UpdateHostKeys": "no",
         "HostKeyAlias": host.node,
         "ConnectTimeout": "10",
+        "ServerAliveInterval": str(ALIVE_SECONDS),
+        "ServerAliveCountMax": str(ALIVE_COUNT),
         **(shared if sockets else {"ControlMaster": "no", "ControlPath": "none"}),
     }
     return tuple(part for key, value in values.items() for part in ("-o", f"{key}={value}"))
