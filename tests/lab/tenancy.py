@@ -113,15 +113,16 @@ class Tenancy:
             assert outcome.ok, outcome.problem
         assert settle([self.address()], {self.node}, self.options()) == {self.node: ""}
 
-    def provide(self, tenant: Tenant) -> tuple[StepOutcome, ...]:
-        return self.outcomes(self.steps(tenant))
+    def provide(self, *tenants: Tenant) -> tuple[StepOutcome, ...]:
+        """Provide and access of each, in one wave."""
+        return self.outcomes(tuple(step for tenant in tenants for step in self.steps(tenant)))
 
     def restore(self, *tenants: Tenant) -> None:
         """All of them as they should be, whatever was done to them."""
-        steps = tuple(step for tenant in tenants for step in self.steps(tenant))
+        steps = [step for tenant in tenants for step in self.steps(tenant)]
         expected = {key: fact for step in steps for key, fact in step.expected.items()}
         if list(differing(self.facts(), expected)):
-            for outcome in self.outcomes(steps):
+            for outcome in self.provide(*tenants):
                 assert outcome.ok, outcome.problem
 
     def release(self, tenant: Tenant) -> tuple[tuple[StepOutcome, ...], Proof]:
