@@ -241,8 +241,11 @@ class Walk:
 
 
 def _leaving(plan: Plan, steps: Iterable[Step]) -> set[Ref]:
-    """Refs of which an allocation is given up: only a release or replace ends claims."""
-    ending = {c.ref for c in plan.of(Action.RELEASE, Action.REPLACE)}
+    """Refs of which an allocation is given up: only a release or replace ends claims.
+
+    One that is held or blocked ends none, though its keys may be taken away already.
+    """
+    ending = {c.ref for c in plan.active if c.action in (Action.RELEASE, Action.REPLACE)}
     return {s.ref for s in steps if s.order is Order.RETIRE and s.ref in ending}
 
 

@@ -137,6 +137,7 @@ def test_a_change_that_is_held_or_refused_still_takes_away(yard: Yard) -> None:
     assert done.code == 5
     assert yard.keys(TRAIN_REF) == pairs("ana", "bo"), "Cem is out, Dana is not in yet"
     assert yard.recorded(TRAIN_REF).normal["spec"]["sku"] == "slice-2"
+    assert set(yard.claims.values()) == {"held"}, "of what is held nothing is given up"
     runs = yard.runs
     again = yard.apply("--auto-approve=safe")
     assert (again.code, again.blocked, yard.runs) == (5, done.blocked, runs)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,9 +32,15 @@ def orders(marker: Path) -> list[str]:
     ]
 
 
-def test_no_text_of_a_spec_is_an_order(yard: Yard, tmp_path: Path) -> None:
+@pytest.fixture
+def marker() -> Iterator[Path]:
+    """A file that is not there, by a path short enough for a comment of a key."""
+    with tempfile.TemporaryDirectory(prefix="gpuaas-", dir="/tmp") as folder:
+        yield Path(folder) / "mark"
+
+
+def test_no_text_of_a_spec_is_an_order(yard: Yard, marker: Path) -> None:
     """ALC-05, F-ANS-01: names, labels, reasons and comments reach no shell and no template."""
-    marker = tmp_path / "marker"
     for text in orders(marker):
         bo = changed(BO, displayName=text)
         kind, blob, *_ = bo["spec"]["keys"][0]["publicKey"].split(" ")
