@@ -7,7 +7,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-HOST_CODE := $(wildcard playbooks/library playbooks/module_utils)
+HOST_CODE := playbooks/module_utils
 
 .PHONY: help demo test check static unit walk wheel lab-test lab lab-down bench lock clean
 
@@ -31,7 +31,8 @@ static: .venv/.ready-dev
 	$(BIN)/ruff check --target-version py39 --extend-select FA102 playbooks
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(if $(HOST_CODE),MYPYPATH=playbooks/module_utils:playbooks/library $(BIN)/mypy --python-version 3.10 $(HOST_CODE))
+	$(BIN)/mypy --python-version 3.10 $(HOST_CODE)
+	$(BIN)/mypy playbooks/action_plugins
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/ansible-lint playbooks
 
 unit: .venv/.ready-dev

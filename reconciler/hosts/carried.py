@@ -14,7 +14,9 @@ PACKAGE = "gpuaas"
 _IMPORT = re.compile(r"^from \.(\w*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 _LOADER = """\
-import sys, types
+import gc, os, sys, types
+
+gc.disable()
 
 def load(name, source, run_as):
     module = types.ModuleType(run_as)
@@ -26,6 +28,12 @@ package = types.ModuleType({package!r})
 package.__path__ = []
 sys.modules[{package!r}] = package
 """
+
+_END = """\
+sys.stdout.flush()
+os._exit(0)
+"""
+"""A process this short neither collects its garbage nor takes itself apart: a tenth of its time."""
 
 
 @cache
@@ -39,7 +47,8 @@ def carried(folder: Path, entry: str) -> bytes:
         *(f"load({name!r}, {source!r}, {f'{PACKAGE}.{name}'!r})\n" for name, source in siblings),
         f"load({main[0]!r}, {main[1]!r}, '__main__')\n",
     ]
-    return (_LOADER.format(package=PACKAGE) + "".join(calls)).encode("ascii", "backslashreplace")
+    script = _LOADER.format(package=PACKAGE) + "".join(calls) + _END
+    return script.encode("ascii", "backslashreplace")
 
 
 def _in_import_order(folder: Path, name: str, seen: list[str]) -> Iterator[tuple[str, str]]:

@@ -136,9 +136,9 @@ def _program(
         {"root": host.root, "prove": question.prove, "topology": question.topology}
     )
     if host.address == "local":
-        return (options.python, "-I", "-", request), code
+        return (options.python, "-IS", "-", request), code
     command = ssh_command(host, pins, None if question.fresh else short_folder())
-    words = (*((SUDO, "-n", "--") if needs_sudo(host) else ()), REMOTE_PYTHON, "-I", "-", request)
+    words = (*((SUDO, "-n", "--") if needs_sudo(host) else ()), REMOTE_PYTHON, "-IS", "-", request)
     return (*command, shlex.join(words)), code
 
 

@@ -1,5 +1,7 @@
 """The executor: a wave's work becomes Ansible runs of at most 16 hosts, and these receipts.
 
+Two runs are in hand at a time: while one starts up, the other has the processors.
+
 What each host answered decides, never a return code; who did not answer is unknown.
 """
 
@@ -7,10 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import Protocol
 
+from reconciler.hosts.carried import carried
 from reconciler.hosts.folders import FAILED, fresh_run_folder, prune, short_folder
 from reconciler.hosts.inventory import write_inventory
 from reconciler.hosts.play import Played, PlayRequest, play
@@ -18,7 +23,7 @@ from reconciler.hosts.receipts import failure, receipts_of
 from reconciler.hosts.verbs import check_item
 from reconciler.model.work import HostProgress, HostWork, Receipt
 
-BATCH = 16
+BATCH, AT_ONCE = 16, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +67,25 @@ def run_wave(
                 refused[step.id] = failure(step, problem.code, problem.message, unknown=False)
         if steps := tuple(step for step in work.steps if step.id not in refused):
             sound.append(replace(work, steps=steps))
-    answered = {
-        receipt.step: receipt
-        for start in range(0, len(sound), BATCH)
-        for receipt in _run_batch(sound[start : start + BATCH], options, on_progress, stop)
-    }
+    batches = [sound[start : start + BATCH] for start in range(0, len(sound), BATCH)]
+    tell = _one_at_a_time(on_progress)
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        runs = list(pool.map(lambda batch: _run_batch(batch, options, tell, stop), batches))
+    answered = {receipt.step: receipt for receipts in runs for receipt in receipts}
     return tuple((refused | answered)[step.id] for work in works for step in work.steps)
+
+
+def _one_at_a_time(
+    on_progress: Callable[[HostProgress], None],
+) -> Callable[[HostProgress], None]:
+    """Whoever listens need not know that several runs talk."""
+    lock = Lock()
+
+    def tell(progress: HostProgress) -> None:
+        with lock:
+            on_progress(progress)
+
+    return tell
 
 
 def _run_batch(
@@ -79,7 +97,10 @@ def _run_batch(
     if stop.asked:
         return _not_started(works)
     folder = fresh_run_folder(options.run_dir)
-    inventory = write_inventory(works, folder, sockets=short_folder(), python=options.python)
+    code = carried(options.playbooks / "module_utils" / "gpuaas", "converge")
+    inventory = write_inventory(
+        works, folder, sockets=short_folder(), python=options.python, code=code
+    )
     for work in works:
         on_progress(HostProgress(node=work.host.node, phase="connect"))
     played = play(

@@ -20,11 +20,19 @@ def fresh_run_folder(runs: Path) -> Path:
 
 def prune(runs: Path, keep: int) -> None:
     """Keep the newest runs, and the newest failed one however old it is."""
-    newest = sorted(runs.glob(f"{PREFIX}*"), key=lambda run: run.stat().st_mtime_ns, reverse=True)
+    newest = sorted(runs.glob(f"{PREFIX}*"), key=_changed_at, reverse=True)
     failed = next((run for run in newest if (run / FAILED).exists()), None)
     for run in newest[keep:]:
         if run != failed:
             shutil.rmtree(run, ignore_errors=True)
+
+
+def _changed_at(run: Path) -> int:
+    """The oldest of all if another run has just taken it away."""
+    try:
+        return run.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def short_folder() -> Path:

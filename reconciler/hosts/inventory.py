@@ -17,8 +17,13 @@ PREFIX = "node-"
 """Before each node's name, since a host called `all` or `localhost` means something to Ansible."""
 
 
-def write_inventory(works: Iterable[HostWork], folder: Path, *, sockets: Path, python: str) -> Path:
-    """A file of mode 0600 in a new folder below `folder`. It holds the work, so no secrets."""
+def write_inventory(
+    works: Iterable[HostWork], folder: Path, *, sockets: Path, python: str, code: bytes
+) -> Path:
+    """A file of mode 0600 in a new folder below `folder`. It holds the work, so no secrets.
+
+    Beside it lies the code that hosts run, to which it leads.
+    """
     works = tuple(works)
     folder = folder / "ansible"
     folder.mkdir(mode=0o700)
@@ -34,10 +39,17 @@ def write_inventory(works: Iterable[HostWork], folder: Path, *, sockets: Path, p
         )
         for work in works
     }
+    script = folder / "converge.py"
+    _write(script, code)
+    common = unsafe({"gpuaas_code": str(script)})
     file = folder / "inventory.json"
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
-        json.dump({"all": {"hosts": hosts}}, opened)
+    _write(file, json.dumps({"all": {"vars": common, "hosts": hosts}}).encode("ascii"))
     return file
+
+
+def _write(file: Path, content: bytes) -> None:
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+        opened.write(content)
 
 
 def entry(step: Step) -> Mapping[str, Any]:

@@ -127,8 +127,7 @@ def environment(playbooks: Path, home: Path) -> dict[str, str]:
         "PATH": f"{beside}:{os.environ.get('PATH', os.defpath)}",
         "LC_ALL": "C.UTF-8",
         "ANSIBLE_CONFIG": str(playbooks / "ansible.cfg"),
-        "ANSIBLE_LIBRARY": str(playbooks / "library"),
-        "ANSIBLE_MODULE_UTILS": str(playbooks / "module_utils"),
+        "ANSIBLE_ACTION_PLUGINS": str(playbooks / "action_plugins"),
         "ANSIBLE_HOME": str(home),
         # Unset, ansible-runner would turn it off, and a host with a wrong key would be believed.
         "ANSIBLE_HOST_KEY_CHECKING": "True",

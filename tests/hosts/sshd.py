@@ -6,6 +6,7 @@ and a test may change what its sessions see of the machine.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import socket
@@ -45,6 +46,7 @@ PidFile none
 LogLevel VERBOSE
 MaxStartups 200:30:400
 MaxSessions 64
+Subsystem sftp internal-sftp
 """
 
 
@@ -62,6 +64,17 @@ class Sshd:
     @property
     def login_key(self) -> Path:
         return self.folder / "login_key"
+
+    @property
+    def mark(self) -> str:
+        """What the names of the sockets of its kept connections begin with."""
+        return hashlib.sha256(self.host_key.encode()).hexdigest()[:8]
+
+    def pins(self, addresses: Sequence[str]) -> Path:
+        """A known_hosts file for programs that go by address."""
+        file = self.folder / "known_hosts"
+        file.write_text("".join(f"[{one}]:{self.port} {self.host_key}\n" for one in addresses))
+        return file
 
     def host(self, root: Path, node: str = "gpu01", **more: Any) -> Host:
         """A host that is this folder, which gets a machine id of its own."""
@@ -127,35 +140,42 @@ def sshd(
             process.wait()
 
 
-CUT = """
-def cut():
-    import signal
-    pid = os.getppid()
-    while pid > 1:
-        with open(f"/proc/{pid}/stat") as file:
-            name, _, rest = file.read().partition(" (")[2].rpartition(") ")
-        if name == "sshd":
-            os.kill(pid, signal.SIGKILL)
-        pid = int(rest.split()[1])
-
+CUT = """\
+    if request["root"].endswith({root!r}):
+        import signal
+        pid = os.getppid()
+        while pid > 1:
+            with open(f"/proc/{{pid}}/stat") as file:
+                name, _, rest = file.read().partition(" (")[2].rpartition(") ")
+            if name == "sshd":
+                os.kill(pid, signal.SIGKILL)
+            pid = int(rest.split()[1])
 """
 
 
 def cutting(folder: Path, root: str) -> Path:
-    """Playbooks whose module does its work, and then cuts the link of hosts with such a root."""
+    """Playbooks that do all their work, and then cut the link of hosts with such a root."""
+    return ending(folder, CUT.format(root=root))
+
+
+def ending(folder: Path, code: str) -> Path:
+    """Playbooks whose hosts run this when all is done and nothing has been answered."""
     playbooks = Path(shutil.copytree(PLAYBOOKS, folder))
-    module = playbooks / "library/gpuaas_converge.py"
-    end = "    module.exit_json("
-    text = module.read_text().replace("def main()", f"import os\n{CUT}\ndef main()", 1)
-    assert end in text
-    end_or_cut = f'    if args["root"].endswith({root!r}):\n        cut()\n{end}'
-    module.write_text(text.replace(end, end_or_cut))
+    file = playbooks / "module_utils/gpuaas/converge.py"
+    answer = "    sys.stdout.write("
+    text = file.read_text()
+    assert text.count(answer) == 1
+    file.write_text(text.replace(answer, code + answer))
     return playbooks
+
+
+QUIET_LOGIN = "[ ! -e ~/.bashrc ] || mount --bind /dev/null ~/.bashrc"
+"""bash reads that file for every command that sshd runs; what a person has in there is no host's."""
 
 
 def listen(config: Path, log: Path, before: str) -> subprocess.Popen[bytes]:
     apart = ("unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
-    script = f"{before}\nexec /usr/sbin/sshd -D -e -f '{config}'"
+    script = f"{QUIET_LOGIN}\n{before}\nexec /usr/sbin/sshd -D -e -f '{config}'"
     with log.open("ab") as output:
         return subprocess.Popen(
             [*apart, "/bin/sh", "-ec", script],

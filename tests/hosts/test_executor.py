@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.hosts import executor
+from reconciler.hosts.carried import carried
 from reconciler.hosts.evidence import observe
 from reconciler.hosts.executor import RunOptions, run_wave
 from reconciler.hosts.folders import short_folder
@@ -226,7 +227,7 @@ def test_nothing_of_the_work_stays_on_the_disk(life: Life) -> None:
     assert not list(short_folder().glob(f"{os.getpid()}-*"))
 
 
-def test_a_dry_run_of_the_module_itself_writes_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_by_ansible_itself_writes_nothing(tmp_path: Path) -> None:
     """F-ANS-14: `--check` through Ansible says what would change and leaves the folder bare."""
     (tmp_path / "root").mkdir()
     steps = (step("allocation.provide", provide_item()),)
@@ -235,6 +236,7 @@ def test_a_dry_run_of_the_module_itself_writes_nothing(tmp_path: Path) -> None:
         tmp_path,
         sockets=tmp_path,
         python=sys.executable,
+        code=carried(PLAYBOOKS / "module_utils/gpuaas", "converge"),
     )
     done = subprocess.run(
         ["ansible-playbook", "--check", "-i", inventory, PLAYBOOKS / "converge.yml"],

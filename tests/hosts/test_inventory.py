@@ -31,7 +31,9 @@ STEP = step("allocation.provide", provide_item(descriptor="{{ 7 * 7 }} {{ "))
 
 def written(tmp_path: Path) -> Path:
     works = [HostWork(host=one, steps=(STEP,)) for one in (host(Path("/{{ root }}")), FAR)]
-    return write_inventory(works, tmp_path, sockets=Path("/tmp/s"), python="/usr/bin/python3")
+    return write_inventory(
+        works, tmp_path, sockets=Path("/tmp/s"), python="/usr/bin/python3", code=b"pass\n"
+    )
 
 
 def bare_texts(value: Any) -> list[str]:
@@ -62,7 +64,8 @@ def test_the_round_trip_through_ansible_is_exact(tmp_path: Path) -> None:
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
     """F-ANS-07: mode 0600 in a folder of mode 0700."""
     file = written(tmp_path)
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    for one in (file, file.with_name("converge.py")):
+        assert stat.S_IMODE(one.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 

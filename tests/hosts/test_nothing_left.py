@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import shutil
 import stat
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from threading import Event, Thread
 
 import pytest
 
+from reconciler.hosts.carried import carried
 from reconciler.hosts.executor import RunOptions, run_wave
 from reconciler.hosts.folders import short_folder
 from reconciler.hosts.inventory import write_inventory
@@ -24,14 +24,14 @@ from reconciler.hosts.play import environment
 from reconciler.model.codec import encode
 from reconciler.model.work import Host, HostProgress, HostWork
 from tests.hosts.hosting import ENVIRONMENT, HOME, PLAYBOOKS, Wish, options, provide_item, step
-from tests.hosts.sshd import needs_root, sshd
+from tests.hosts.sshd import ending, needs_root, sshd
 
 pytestmark = [pytest.mark.walk, needs_root]
 
 ROOT = Path(__file__).parents[2]
 REACHED = "reached"
-SLOW = f"""    import os, time
-    open(os.path.join(args["root"], "..", {REACHED!r}), "w").close()
+SLOW = f"""    import time
+    open(os.path.join(request["root"], "..", {REACHED!r}), "w").close()
     time.sleep(300)
 """
 CONTROLLER = """
@@ -70,12 +70,8 @@ class Scene:
         yield from Path("/tmp").glob("*ansible*/**/*")
 
     def slow(self) -> RunOptions:
-        """A module that does its work, says so in a file, and does not come to an end."""
-        playbooks = Path(shutil.copytree(PLAYBOOKS, self.folder / "playbooks"))
-        module = playbooks / "library/gpuaas_converge.py"
-        end = "    module.exit_json("
-        module.write_text(module.read_text().replace(end, SLOW + end))
-        return options(self.folder, playbooks=playbooks)
+        """Code that does its work, says so in a file, and does not come to an end."""
+        return options(self.folder, playbooks=ending(self.folder / "playbooks", SLOW))
 
     @property
     def reached(self) -> bool:
@@ -217,7 +213,11 @@ def test_nothing_is_shown_by_whoever_asks_ansible_for_everything(
         home.parent.mkdir()
         home.write_text("no folder")
     inventory = write_inventory(
-        scene.works, scene.folder, sockets=short_folder(), python=sys.executable
+        scene.works,
+        scene.folder,
+        sockets=short_folder(),
+        python=sys.executable,
+        code=carried(PLAYBOOKS / "module_utils/gpuaas", "converge"),
     )
     done = subprocess.run(
         ["ansible-playbook", "-vvvv", "--diff", "-i", inventory, PLAYBOOKS / "converge.yml"],

@@ -27,8 +27,7 @@ def test_a_users_settings_are_not_handed_on(monkeypatch: pytest.MonkeyPatch) -> 
     found = environment(PLAYBOOKS, Path("/tmp/h"))
     assert {name for name in found if name.startswith("ANSIBLE_")} == {
         "ANSIBLE_CONFIG",
-        "ANSIBLE_LIBRARY",
-        "ANSIBLE_MODULE_UTILS",
+        "ANSIBLE_ACTION_PLUGINS",
         "ANSIBLE_HOME",
         "ANSIBLE_HOST_KEY_CHECKING",
     }

@@ -27,17 +27,14 @@ TRAIN_REF, SOLO_REF, BOX_REF = (
 )
 
 LIAR = """
-from ansible.module_utils.basic import AnsibleModule
+import json, sys
 
-module = AnsibleModule(
-    {key: {"type": sort} for key, sort in {"expect": "dict", "root": "str", "work": "list"}.items()}
-)
 told = [
     {key: one[key] for key in ("step", "ref", "verb")}
     | {"ok": True, "changed": True, "evidence": {}, "problem": None}
-    for one in module.params["work"]
+    for one in json.loads(sys.argv[1])["work"]
 ]
-module.exit_json(changed=True, receipts=told, invocation={})
+print(json.dumps({"changed": True, "receipts": told}))
 """
 
 
@@ -52,7 +49,7 @@ def test_a_module_that_lies_is_found_out(
     """STM-02: a receipt is never a proof; what the host shows is, and it shows nothing."""
     yard = copy_of(before, tmp_path / "yard")
     playbooks = Path(shutil.copytree(shipped.folder("playbooks"), tmp_path / "playbooks"))
-    (playbooks / "library/gpuaas_converge.py").write_text(LIAR)
+    (playbooks / "module_utils/gpuaas/converge.py").write_text(LIAR)
 
     def lying(fleet: Fleet) -> RunOptions:
         return replace(run_options(fleet), playbooks=playbooks)

@@ -5,7 +5,9 @@ One item's failure is that item's alone, save that later items of the same ref a
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from typing import Any
 
 from . import access, prepare, provide, release
@@ -100,3 +102,25 @@ def do_entry(root: int, entry: Any, failed: set[str], dry: bool) -> Receipt:
 def paths_of(item: dict[str, Any]) -> list[str]:
     parts = (*item.get("directories", ()), *item.get("files", ()))
     return [part["path"] for part in parts] + list(item.get("absent", ()))
+
+
+def main() -> None:
+    """One request as the only argument, one answer as the last line."""
+    request = json.loads(sys.argv[1])
+    expected, dry = request["expect"]["machine_id"], request["dry"]
+    answer: dict[str, Any] = {}
+    try:
+        receipts = converge(request["root"], expected, request["work"], dry=dry)
+    except Refusal as refusal:
+        answer = {"failed": True, "msg": refusal.message, "code": refusal.code}
+    else:
+        answer = {
+            "changed": any(receipt["changed"] for receipt in receipts),
+            "failed": not all(receipt["ok"] for receipt in receipts),
+            "receipts": receipts,
+        }
+    sys.stdout.write("\n" + json.dumps(answer, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    main()
