@@ -23,7 +23,7 @@ from typing import Any
 
 from tests.bench.measuring import Row
 
-TOPICS = ("loading", "placing", "cluster", "plans", "startup")
+TOPICS = ("loading", "placing", "cluster", "plans", "startup", "hosts")
 ROOT = Path(__file__).parents[2]
 MARK = "<!-- what `make bench` printed -->"
 

@@ -77,7 +77,11 @@ def taking_turns(rounds: int, *turns: Callable[[], Run]) -> list[Run]:
     for _ in range(rounds):
         for turn, kept in zip(turns, runs, strict=True):
             kept.append(turn())
-    return [sorted(kept, key=lambda r: r.seconds)[len(kept) // 2] for kept in runs]
+    return [median(kept) for kept in runs]
+
+
+def median(runs: Sequence[Run]) -> Run:
+    return sorted(runs, key=lambda r: r.seconds)[len(runs) // 2]
 
 
 def timed(rounds: int, *turns: Callable[[], object]) -> list[float]:
