@@ -121,10 +121,10 @@ def test_it_goes_alone_and_its_group_with_the_last_of_it(root: Path) -> None:
     before = {name: (root / "etc" / name).read_text() for name in ("passwd", "group", "shadow")}
     account.put_account(tree(root), wanted())
     add(root, "passwd", f"other-b-wxyz:x:20001:{GID}:gpuaas bbbbbbbbbb:/home/other:/bin/bash")
-    account.remove_account(tree(root), LOGIN, UID, GID)
+    account.remove_account(tree(root), LOGIN, GID)
     assert Accounts(str(root)).group(GID) is not None
-    account.remove_account(tree(root), "other-b-wxyz", 20001, GID)
-    account.remove_account(tree(root), LOGIN, UID, GID)
+    account.remove_account(tree(root), "other-b-wxyz", GID)
+    account.remove_account(tree(root), LOGIN, GID)
     assert {name: (root / "etc" / name).read_text() for name in before} == before
 
 
@@ -161,12 +161,20 @@ def test_nothing_of_somebody_else_is_taken_over(root: Path, what: str) -> None:
     assert not (root / "home").exists(), "nothing was touched before it was known to be ours"
 
 
-@as_root
-def test_an_account_that_is_not_ours_is_not_removed(root: Path) -> None:
-    add(root, "passwd", f"{LOGIN}:x:{UID}:{GID}:Train:/home/x:/bin/bash")
-    with pytest.raises(Refusal) as refused:
-        account.remove_account(tree(root), LOGIN, UID, GID)
-    assert refused.value.code == "account_conflict"
+@pytest.mark.parametrize("what", ["login with our uid", "login of another allocation", "uid"])
+def test_nothing_of_somebody_else_is_ended_or_removed(root: Path, what: str) -> None:
+    """What was never ours to make is not ours to take away, by whichever number."""
+    add(root, *CONFLICTS[what])
+    crontab = root / "var/spool/cron/crontabs" / LOGIN
+    crontab.parent.mkdir(parents=True)
+    crontab.touch()
+    before = snapshot(root)
+    item = {**RELEASE, "id": ID, "login": LOGIN, "uid": UID, "gid": GID}
+    entry = {"step": "1", "verb": "allocation.release", "ref": "r", "item": item}
+    (receipt,) = converge.converge(str(root), "", [entry])
+    assert receipt["problem"]["code"] == "account_conflict"
+    assert not receipt["changed"]
+    assert snapshot(root) == before
 
 
 @pytest.mark.parametrize(

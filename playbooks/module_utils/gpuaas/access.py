@@ -44,7 +44,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     for path in item["absent"]:
         remove_file(tree, owned(path, places.keys))
     if item["uid"] and tree.whole_host:
-        end_others(tree, item["uid"], keys)
+        end_others(tree, item["login"], item["uid"], keys)
 
 
 def keys_of(content: str) -> frozenset[str]:

@@ -6,7 +6,7 @@ import pwd
 import re
 from typing import Any, NamedTuple
 
-from .passwd import OURS, SHELL, TENANTS, Accounts, User
+from .passwd import SHELL, TENANTS, Accounts, User
 from .paths import Refusal, Tree
 from .programs import change
 
@@ -39,21 +39,24 @@ def wanted_of(item: dict[str, Any]) -> Wanted:
 
 def check_free(tree: Tree, wanted: Wanted) -> None:
     """Raises Refusal where the login, the uid or the group is somebody else's."""
-    accounts = Accounts(tree.path)
-    user = accounts.user(wanted.login)
-    if user is not None and (user.uid, user.gecos) != (wanted.uid, wanted.gecos):
-        raise _conflict(f"login {wanted.login} has uid {user.uid} and is none of this allocation")
-    others = [user.login for user in accounts.users if user.uid == wanted.uid]
-    if tree.whole_host:
-        others += _elsewhere(wanted.uid)
-    for login in others:
-        if login != wanted.login:
-            raise _conflict(f"uid {wanted.uid} is that of {login}")
-    for group in accounts.groups:
+    check_ours(tree, wanted.login, wanted.uid, wanted.gecos)
+    for group in Accounts(tree.path).groups:
         taken = group.name == wanted.group and group.gid != wanted.gid
         foreign = group.gid == wanted.gid and not GROUP.fullmatch(group.name)
         if taken or foreign:
             raise _conflict(f"group {group.name} has gid {group.gid}")
+
+
+def check_ours(tree: Tree, login: str, uid: int, gecos: str) -> None:
+    """Raises Refusal where the login or the uid is somebody else's; nobody's is well."""
+    accounts = Accounts(tree.path)
+    user = accounts.user(login)
+    if user is not None and (user.uid, user.gecos) != (uid, gecos):
+        raise _conflict(f"login {login} has uid {user.uid} and is none of this allocation")
+    others = [user.login for user in accounts.users if user.uid == uid]
+    for other in [*others, *(_elsewhere(uid) if tree.whole_host else ())]:
+        if other != login:
+            raise _conflict(f"uid {uid} is that of {other}")
 
 
 def put_account(tree: Tree, wanted: Wanted) -> None:
@@ -72,13 +75,11 @@ def put_account(tree: Tree, wanted: Wanted) -> None:
         change(tree, "usermod", *_below(tree), *differing, wanted.login)
 
 
-def remove_account(tree: Tree, login: str, uid: int, gid: int) -> None:
+def remove_account(tree: Tree, login: str, gid: int) -> None:
     """The account alone: what it owns is removed, or found, by its number."""
     accounts = Accounts(tree.path)
     user = accounts.user(login)
     if user is not None:
-        if user.uid != uid or not OURS.fullmatch(user.gecos):
-            raise _conflict(f"login {login} has uid {user.uid} and is none of this allocation")
         change(tree, "userdel", *_below(tree), login)
         gid = user.gid
     group = accounts.group(gid)
@@ -120,4 +121,4 @@ def _elsewhere(uid: int) -> list[str]:
 
 
 def _conflict(message: str) -> Refusal:
-    return Refusal("account_conflict", f"{message}; it is not taken over")
+    return Refusal("account_conflict", f"{message}; nothing of it is touched")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import denied, ipc
-from .account import remove_account
+from .account import check_ours, remove_account
 from .files import names_of, remove_file
 from .paths import Places, Tree, owned
 from .probes import call
@@ -31,6 +31,8 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     paths = [owned(path, places.folders + places.files + places.keys) for path in item["absent"]]
     last = [path for path in paths if path in places.files[:1]]
     if uid:
+        # By its number things end and go; so it must not be the number of anybody else.
+        check_ours(tree, login, uid, f"gpuaas {item['id']}")
         _remove_spools(tree, login, uid)
         _end(tree, uid)
         unconfine(tree, login)
@@ -38,7 +40,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     if uid:
         _reload(tree)
         denied.forget(tree, login)
-        remove_account(tree, login, uid, item["gid"])
+        remove_account(tree, login, item["gid"])
     _remove(tree, last, places)
 
 

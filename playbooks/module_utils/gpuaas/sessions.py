@@ -23,12 +23,13 @@ class Session(NamedTuple):
     keys: frozenset[str]
 
 
-def sessions_of(uid: int) -> list[Session]:
+def sessions_of(login: str, uid: int) -> list[Session]:
     """Logins alone: the user manager, which keeps what was started to stay, is none."""
     return [
         Session(id, told["SCOPE"], _opened_with(id))
         for id, told in told_sessions("/")
-        if told.get("UID") == str(uid) and told.get("CLASS", "").startswith("user")
+        if (told.get("USER"), told.get("UID")) == (login, str(uid))
+        and told.get("CLASS", "").startswith("user")
     ]
 
 
@@ -41,12 +42,12 @@ def told_sessions(root: str) -> Iterator[tuple[str, dict[str, str]]]:
                 yield name, dict(line.rstrip("\n").partition("=")[::2] for line in file)
 
 
-def end_others(tree: Tree, uid: int, keys: frozenset[str]) -> None:
+def end_others(tree: Tree, login: str, uid: int, keys: frozenset[str]) -> None:
     """Ends every session but those opened with nothing else than these keys.
 
     Raises Refusal where one does not end.
     """
-    for session in sessions_of(uid):
+    for session in sessions_of(login, uid):
         if not session.keys or not session.keys <= keys:
             tree.changed = True
             if not tree.dry:
