@@ -18,9 +18,17 @@ import gc, os, sys, types
 
 gc.disable()
 
+class Source:
+    def __init__(self, text):
+        self.text = text
+
+    def get_source(self, name):
+        return self.text
+
 def load(name, source, run_as):
     module = types.ModuleType(run_as)
     module.__package__ = {package!r}
+    module.__loader__ = Source(source)
     sys.modules[run_as] = module
     exec(compile(source, name + ".py", "exec", dont_inherit=True), module.__dict__)
 
@@ -40,7 +48,7 @@ os._exit(0)
 def carried(folder: Path, entry: str) -> bytes:
     """A script that runs `entry` of the modules in `folder` as `__main__`, its siblings beside it.
 
-    Arguments go to the script as they would to the module.
+    Arguments go to the script as they would to the module; a module's `__loader__` has its source.
     """
     *siblings, main = _in_import_order(folder, entry, [])
     calls = [

@@ -58,6 +58,13 @@ def test_texts_of_any_sort_arrive_as_they_are(tmp_path: Path) -> None:
     assert done.stdout.decode() == ascii(text)
 
 
+def test_a_module_can_be_left_behind_as_it_was_carried(tmp_path: Path) -> None:
+    """What a host has to do later, by itself, is the source of a module of ours."""
+    entry = "from . import kept\nprint(kept.__loader__.get_source(kept.__name__), end='')"
+    folder = package(tmp_path, entry=entry, kept="# words\nK = 1\n")
+    assert run(carried(folder, "entry")).stdout.decode() == "# words\nK = 1\n"
+
+
 def test_a_traceback_names_module_and_line(tmp_path: Path) -> None:
     done = run(
         carried(package(tmp_path, entry="from .deep import go\ngo()", deep="\n\ngo = 1"), "entry")

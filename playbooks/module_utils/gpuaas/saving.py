@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import shutil
@@ -24,7 +23,7 @@ def save(paths: list[str], actions: list[str]) -> None:
             if way not in [entry["path"] for entry in entries]:
                 entries.append({"path": way, "was": "absent", "mode": 0})
         entries.append(_entry(path, f"old-{len(entries)}"))
-    _write("settle.py", inspect.getsource(settle))
+    _write("settle.py", _source(settle))
     _write("manifest.new", json.dumps({"entries": entries, "actions": actions}))
     os.rename(f"{settle.FOLDER}/manifest.new", settle.MANIFEST)
     os.sync()
@@ -45,6 +44,11 @@ def arm(seconds: int) -> None:
     )
     if done.returncode != 0:
         raise ProbeError(failure("systemd-run", done))
+
+
+def _source(module: Any) -> str:
+    """As it was carried here, or as it stands in a folder."""
+    return str(module.__loader__.get_source(module.__name__))
 
 
 def _missing_above(path: str) -> list[str]:
