@@ -5,16 +5,19 @@ Nothing is installed on a host to be asked; what it runs is what this version of
 
 from __future__ import annotations
 
+import marshal
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 PACKAGE = "gpuaas"
 _IMPORT = re.compile(r"^from \.(\w*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 _LOADER = """\
-import gc, os, sys, types
+import gc, marshal, os, sys, types
+from _frozen_importlib_external import MAGIC_NUMBER
 
 gc.disable()
 
@@ -25,12 +28,16 @@ class Source:
     def get_source(self, name):
         return self.text
 
-def load(name, source, run_as):
+def load(name, run_as, source, compiled):
     module = types.ModuleType(run_as)
     module.__package__ = {package!r}
     module.__loader__ = Source(source)
     sys.modules[run_as] = module
-    exec(compile(source, name + ".py", "exec", dont_inherit=True), module.__dict__)
+    if MAGIC_NUMBER == {magic!r}:
+        code = marshal.loads(compiled)
+    else:
+        code = compile(source, name + ".py", "exec", dont_inherit=True)
+    exec(code, module.__dict__)
 
 package = types.ModuleType({package!r})
 package.__path__ = []
@@ -49,14 +56,18 @@ def carried(folder: Path, entry: str) -> bytes:
     """A script that runs `entry` of the modules in `folder` as `__main__`, its siblings beside it.
 
     Arguments go to the script as they would to the module; a module's `__loader__` has its source.
+    A host with our Python is spared the compiling, any other compiles for itself.
     """
     *siblings, main = _in_import_order(folder, entry, [])
-    calls = [
-        *(f"load({name!r}, {source!r}, {f'{PACKAGE}.{name}'!r})\n" for name, source in siblings),
-        f"load({main[0]!r}, {main[1]!r}, '__main__')\n",
-    ]
-    script = _LOADER.format(package=PACKAGE) + "".join(calls) + _END
-    return script.encode("ascii", "backslashreplace")
+    calls = [_call(name, f"{PACKAGE}.{name}", source) for name, source in siblings]
+    calls.append(_call(main[0], "__main__", main[1]))
+    loader = _LOADER.format(package=PACKAGE, magic=MAGIC_NUMBER)
+    return "".join((loader, *calls, _END)).encode("ascii", "backslashreplace")
+
+
+def _call(name: str, run_as: str, source: str) -> str:
+    compiled = marshal.dumps(compile(source, f"{name}.py", "exec", dont_inherit=True))
+    return f"load({name!r}, {run_as!r}, {source!r}, {compiled!r})\n"
 
 
 def _in_import_order(folder: Path, name: str, seen: list[str]) -> Iterator[tuple[str, str]]:

@@ -170,7 +170,7 @@ def ending(folder: Path, code: str) -> Path:
 
 
 QUIET_LOGIN = "[ ! -e ~/.bashrc ] || mount --bind /dev/null ~/.bashrc"
-"""bash reads that file for every command that sshd runs; what a person has in there is no host's."""
+"""bash reads that file for each command of sshd; what a developer has in there is no host's."""
 
 
 def listen(config: Path, log: Path, before: str) -> subprocess.Popen[bytes]:

@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 import pytest
@@ -29,11 +30,21 @@ def package(folder: Path, **modules: str) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("magic", [MAGIC_NUMBER, b"0000"], ids=["our Python", "another Python"])
 @pytest.mark.parametrize("entry", ["observe", "observe_host"])
-def test_the_observe_code_answers_from_a_bare_python(tmp_path: Path, entry: str) -> None:
-    """Nothing of it has to be on the host: neither our folders nor a package are there."""
+def test_the_observe_code_answers_from_a_bare_python(
+    tmp_path: Path, entry: str, magic: bytes
+) -> None:
+    """Nothing of it has to be on the host: neither our folders nor a package are there.
+
+    A host with another Python makes nothing of our bytecode, and needs none of it.
+    """
+    script = carried(CODE, entry).replace(repr(MAGIC_NUMBER).encode(), repr(magic).encode(), 1)
+    if magic != MAGIC_NUMBER:
+        assert b"marshal.loads" in script
+        script = script.replace(b"marshal.loads", b"no_such_name", 1)
     request = {"root": str(tmp_path), "prove": [], "topology": False}
-    done = run(carried(CODE, entry), json.dumps(request))
+    done = run(script, json.dumps(request))
     assert done.returncode == 0, done.stderr.decode()
     assert json.loads(done.stdout)["source"] == "host"
 
