@@ -11,6 +11,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Union
 
 from reconciler.model.codec import camel, decode
@@ -67,8 +68,7 @@ class _Fitting:
 
     def _record(self, shape: Any, value: Any, where: str) -> dict[str, Any]:
         told = _of(dict, value, where)
-        hints = typing.get_type_hints(shape)
-        fields = {camel(one.name): one for one in dataclasses.fields(shape)}
+        hints, fields = _shape_of(shape)
         self.dropped += [
             f"{where}.{key}"[:200] if key.isprintable() else f"{where}.?"
             for key in sorted(set(told) - set(fields))
@@ -80,6 +80,13 @@ class _Fitting:
             elif one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
                 raise AnswerError(f"{where}.{key} is missing")
         return fitted
+
+
+@cache
+def _shape_of(shape: Any) -> tuple[Mapping[str, Any], Mapping[str, dataclasses.Field[Any]]]:
+    """The types of a record's fields, and the fields by the keys that a host uses."""
+    fields = {camel(one.name): one for one in dataclasses.fields(shape)}
+    return typing.get_type_hints(shape), fields
 
 
 def _of(kind: type, value: Any, where: str) -> Any:
