@@ -80,6 +80,8 @@ IN_FORCE: Mapping[str, str] = {
     ),
     "door at": "shut",
     "door cron": "shut",
+    "environment sshd": "closed",
+    "environment systemd-user": "closed",
     "folder /home": "dir 0711",
     "group gpuaas-tenants": "present",
     "sshd tenants": SSHD,
@@ -101,7 +103,7 @@ def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
     if spec is None:
         return {}
     digests = {name: context.template_digests[name] for name in TEMPLATES}
-    return {"login": spec.ssh.user, "templates": digests}
+    return {"login": spec.ssh.user, "templates": digests, "walls": IN_FORCE}
 
 
 def steps(binding: Binding, context: Context) -> tuple[Step, ...]:

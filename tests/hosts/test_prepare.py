@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gpuaas import candidates, kept, platform, prepare
 from gpuaas.converge import converge
-from gpuaas.pam import block_of, with_block
+from gpuaas.pam import block_of, with_block, without_users_own
 from gpuaas.probes import Probes
 
 from reconciler import shipped
@@ -151,6 +151,29 @@ def test_doors_are_shut_by_our_lines_or_by_not_being_there(tmp_path: Path) -> No
     assert platform.read_doors(probes)["cron"] == "open"
     stack.write_text(with_block(STACK, shipped.templates()["node/pam-jobs"], "start"))
     assert platform.read_doors(probes)["cron"] == "shut"
+
+
+READING = "session required pam_env.so user_readenv=1 envfile=/etc/default/locale\n"
+
+
+def test_no_file_of_a_tenants_own_speaks_to_what_pam_starts_as_root(tmp_path: Path) -> None:
+    """SEC-04: LD_PRELOAD in ~/.pam_environment was root; every stack that is included counts."""
+    probes = Probes(str(tmp_path))
+    stack, vendors = tmp_path / "etc/pam.d/sshd", tmp_path / "usr/lib/pam.d/common-session"
+    for path in (stack, vendors):
+        path.parent.mkdir(parents=True)
+    vendors.write_text("session optional pam_env.so debug user_readenv=01\n@include sshd\n")
+    stack.write_text(f"# user_readenv=1 is no more\n{STACK}")
+    assert platform.read_environments(probes) == {"sshd": "closed", "systemd-user": "closed"}
+    stack.write_text(READING)
+    assert platform.read_environments(probes)["sshd"] == "open: /etc/pam.d/sshd"
+    closed = without_users_own(STACK + READING)
+    assert closed == STACK + READING.replace("readenv=1", "readenv=0")
+    assert without_users_own(closed) == closed
+    for line in ("@include common-session\n", "session\tsubstack common-session\n"):
+        stack.write_text(closed + line)
+        shown = platform.read_environments(probes)["sshd"]
+        assert shown == "open: /usr/lib/pam.d/common-session"
 
 
 def test_programs_with_more_rights_than_their_callers(tmp_path: Path) -> None:

@@ -138,6 +138,23 @@ def test_what_this_kernel_does_not_enforce_is_said(prepared: Tenancy) -> None:
     assert checks["mail pipes"].result is CheckResult.PASS
 
 
+def test_no_file_of_a_tenants_own_speaks_to_what_pam_starts_as_root(prepared: Tenancy) -> None:
+    """SEC-04: as sshd's stack of Debian 12 and of Ubuntu has it, LD_PRELOAD there was root."""
+    line = "session required pam_env.so user_readenv={} envfile=/etc/default/locale"
+    before = prepared.host.run("cat /etc/pam.d/sshd").stdout
+    prepared.host.run("cat > /etc/pam.d/sshd", given=f"{line.format(1)}\n{before}")
+    try:
+        facts = look(prepared).facts
+        assert facts is not None and facts.platform is not None
+        assert facts.platform["environment sshd"] == "open: /etc/pam.d/sshd"
+        assert prepare(prepared, preparation(prepared)).ok
+        assert settled(prepared, keep=True) == ""
+        assert not list(differing(look(prepared).facts, preparation(prepared).expected))
+        assert line.format(0) in prepared.host.run("cat /etc/pam.d/sshd").stdout
+    finally:
+        prepared.host.run("cat > /etc/pam.d/sshd", given=before)
+
+
 def test_a_program_with_new_rights_is_told(prepared: Tenancy) -> None:
     prepared.host.run("install -m 4755 /usr/bin/true /usr/local/bin/escalate")
     try:

@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 
-from .pam import block_of
+from .pam import USERS_OWN, VENDOR, block_of, included
 from .probes import Probes, lines_of, path_fact, printable
 
 TENANTS, PROBE = "gpuaas-tenants", "gpuaas-probe"
@@ -71,6 +71,7 @@ def read_platform(probes: Probes) -> dict[str, str]:
             "controllers": read_controllers,
             "devices": read_devices,
             "door": read_doors,
+            "environment": read_environments,
             "folder": read_folders,
             "group": read_group,
             "mail": read_mail,
@@ -92,6 +93,30 @@ def block_in(probes: Probes, stack: str) -> str:
         return block_of(probes.text("etc/pam.d", stack))
     except FileNotFoundError:
         return ""
+
+
+def read_environments(probes: Probes) -> dict[str, str]:
+    """Whether files of a tenant's own speak to programs that PAM starts as root."""
+    found = {}
+    for stack in STACKS:
+        texts = texts_of(probes, stack)
+        speaking = sorted(printable(path) for path in texts if USERS_OWN.search(texts[path]))
+        found[stack] = f"open: {', '.join(speaking)}" if speaking else "closed"
+    return found
+
+
+def texts_of(probes: Probes, stack: str) -> dict[str, str]:
+    """Path → text of a stack and of all that it is made of, as PAM finds them."""
+    texts: dict[str, str] = {}
+    todo = [stack]
+    while todo:
+        name = todo.pop()
+        places = [name] if name.startswith("/") else [f"/etc/pam.d/{name}", VENDOR + name]
+        path = next((one for one in places if os.path.exists(probes.at(one[1:]))), "")
+        if path and path not in texts:
+            texts[path] = probes.text(path[1:])
+            todo += included(texts[path])
+    return texts
 
 
 def digest(text: str) -> str:

@@ -18,7 +18,7 @@ from . import settle
 from .candidates import check_bus, check_pam, check_sshd, check_units
 from .files import put_file, put_folder, put_link, read_bytes
 from .items import FILE, FOLDER, check_form, text
-from .pam import VENDOR, with_block
+from .pam import VENDOR, with_block, without_users_own
 from .paths import Refusal, Tree, owned
 from .probes import ProbeError, call, lines_of
 from .saving import arm, save
@@ -50,7 +50,10 @@ FILES = {
 }
 """The only files that are written whole, and how the host takes each of them up."""
 
-BLOCKS = ("/etc/pam.d/atd", "/etc/pam.d/cron", "/etc/pam.d/sshd", "/etc/pam.d/systemd-user")
+SESSIONS = ("/etc/pam.d/sshd", "/etc/pam.d/systemd-user")
+"""Stacks that tenants pass; those of jobs stop them at their first line."""
+
+BLOCKS = ("/etc/pam.d/atd", "/etc/pam.d/cron", *SESSIONS)
 UNITS = ("gpuaas-devices.service", "gpuaas-settle.service")
 INSTANCES = "/var/lib/gpuaas/instances"
 FOLDERS = (
@@ -162,6 +165,7 @@ def _wanted(tree: Tree, item: dict[str, Any]) -> list[Wanted]:
     for one in item["blocks"]:
         before = _stack(tree, owned(one["path"], BLOCKS))
         if before is not None:
+            before = without_users_own(before) if one["path"] in SESSIONS else before
             content = with_block(before, one["content"], one["place"])
             wanted.append(Wanted(one["path"], content=content))
     for unit in item["units"]:
