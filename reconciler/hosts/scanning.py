@@ -37,10 +37,11 @@ def scan(address: str, port: int) -> tuple[str, ...]:
     lines = ended.output.decode("ascii", "replace").splitlines()
     keys = sorted({key for line in lines if (key := _key(line))})
     if not keys:
-        said = plain(ended.errors.decode("utf-8", "replace")) or "no answer"
+        told = ended.errors.decode("utf-8", "replace").splitlines()
+        said = plain("; ".join(dict.fromkeys(line for line in told if line[:1] != "#")))
         raise refuse(
             "host_unreachable",
-            f"{address} port {port} shows no host key: {said}",
+            f"{address} port {port} shows no host key: {said or 'no answer'}",
             "does sshd run there, and may this machine reach it?",
         )
     return tuple(keys)

@@ -1,0 +1,84 @@
+"""What ssh and sudo say, taken for what it means, and what is asked of them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from reconciler.hosts.ssh import fingerprint, needs_sudo, ssh_command, why_no_root, why_not_reached
+from reconciler.model.work import Host
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICGTOlRUwaDq+FdLAFLwgIUBSEeAHTydCJP5usGjjrwN"
+SHOWN = "SHA256:aahEc0O1s8H3wxtpFzXewvJQ311F+210ERiFRuYE+sA"
+CHANGED = f"""@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@\r
+@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\r
+The fingerprint for the ED25519 key sent by the remote host is
+{SHOWN}.\r
+Host key for {{node}} has changed and you have requested strict checking.\r
+Host key verification failed."""
+UNKNOWN = """No ECDSA host key is known for {node} and you have requested strict checking.
+Host key verification failed."""
+
+
+def host(**more: str) -> Host:
+    given = {"address": "10.0.0.1", "root": "/", "isolation": "account", "user": "gpuaas"}
+    return Host(node="gpu01", host_keys=(KEY,), **{**given, **more})
+
+
+def test_a_fingerprint_is_what_ssh_keygen_says(tmp_path: Path) -> None:
+    (tmp_path / "key.pub").write_text(KEY + "\n")
+    told = subprocess.run(
+        ["ssh-keygen", "-l", "-f", tmp_path / "key.pub"], capture_output=True, text=True, check=True
+    )
+    assert fingerprint(KEY) == f"ED25519 {told.stdout.split()[1]}"
+    assert fingerprint("ssh-rsa no/base64!") == "RSA (not readable)"
+
+
+def test_another_key_is_named_beside_the_pinned_ones() -> None:
+    code, said = why_not_reached(host(), CHANGED.format(node="gpu01"))
+    assert code == "host_identity_changed"
+    assert said == f"host key shown: ED25519 {SHOWN}; pinned: {fingerprint(KEY)}"
+
+
+def test_a_key_of_a_type_that_is_not_pinned_is_another_key() -> None:
+    code, said = why_not_reached(host(), UNKNOWN.format(node="gpu01"))
+    assert code == "host_identity_changed"
+    assert "type ECDSA, which is not pinned" in said and fingerprint(KEY) in said
+
+
+@pytest.mark.parametrize("said", [CHANGED.format(node="jump"), UNKNOWN.format(node="jump"), "what"])
+def test_no_other_word_is_about_this_host(said: str) -> None:
+    """The key of a host that we jump over says nothing about the machine behind it."""
+    assert why_not_reached(host(), said) == ("host_unreachable", said)
+
+
+@pytest.mark.parametrize(
+    ("said", "is_refusal"),
+    [
+        ("sudo: a password is required", True),
+        ("sudo: ein Passwort ist notwendig", True),
+        ("bash: line 1: /usr/bin/sudo: No such file or directory", True),
+        ("/bin/sh: 1: /usr/bin/sudo: not found", True),
+        ("gpuaas is not in the sudoers file.", True),
+        ("Sorry, user gpuaas may not run sudo on gpu01.", True),
+        ("Task failed: Missing sudo password", True),
+        ("Traceback: no module named sudo", False),
+        ("nvidia-smi is not there", False),
+    ],
+)
+def test_a_refusal_of_sudo_is_known_by_its_words(said: str, is_refusal: bool) -> None:
+    assert bool(why_no_root(host(), said)) is is_refusal
+    assert why_no_root(host(user="root"), said) == "", "nobody asked sudo"
+
+
+def test_a_folder_is_worked_on_as_whoever_logs_in() -> None:
+    assert needs_sudo(host()) and not needs_sudo(host(user="root"))
+    assert not needs_sudo(host(isolation="directory"))
+
+
+def test_a_connection_of_its_own_shares_no_socket(tmp_path: Path) -> None:
+    kept, own = (ssh_command(host(), tmp_path, sockets) for sockets in (tmp_path, None))
+    assert "ControlMaster=auto" in kept and "ControlPath=none" not in kept
+    assert "ControlMaster=no" in own and "ControlPath=none" in own
