@@ -22,7 +22,7 @@ from reconciler.model.world import Recorded, World
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import host_of
 from reconciler.operations.wiring import Fleet
-from reconciler.operations.working import Crew
+from reconciler.operations.working import Crew, has_harmed
 from reconciler.planner.judging import prove
 from reconciler.planner.ordering import PREPARE
 from reconciler.store.journal import Journal
@@ -33,7 +33,7 @@ class Walk:
     """One run of one plan, under the lock; `run()` is called once.
 
     Afterwards `outcomes` holds each judged step, `settled` the changes that are done, `problems`
-    what went wrong.
+    what went wrong. `unready` are nodes that are not to take tenants, and whose failure that is.
     """
 
     fleet: Fleet
@@ -47,6 +47,7 @@ class Walk:
     settled: dict[Ref, Change] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     failed: set[Ref] = field(default_factory=set)
+    unready: dict[str, StepOutcome] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -117,7 +118,8 @@ class Walk:
             on_progress=self.on_progress,
             interrupts=self.interrupts,
         )
-        worked = crew.work(steps)
+        prepares = (o for o in self.outcomes.values() if o.step.verb == PREPARE)
+        worked = crew.work(steps, tried=any(outcome.ok for outcome in prepares))
         by_node: dict[str, list[Step]] = defaultdict(list)
         for step in steps:
             by_node[step.node].append(step)
@@ -130,19 +132,20 @@ class Walk:
     def _possible(self, wave: Wave) -> tuple[Step, ...]:
         """The wave's steps but for those that a failure before them rules out.
 
-        On a host that is not ready for tenants nobody is placed, and where one host could not be
-        made ready no other is tried.
+        On a host that is not ready for tenants nobody is placed. Where preparing has done harm to
+        one, no other is tried; a host that was refused as it is holds up nobody.
         """
         failed = [o for o in self.outcomes.values() if o.step.verb == PREPARE and not o.ok]
-        nodes = {outcome.step.node: outcome for outcome in failed}
+        self.unready.update({outcome.step.node: outcome for outcome in failed})
+        harmed = next(filter(has_harmed, failed), None)
         possible = []
         for step in wave.steps:
             if step.ref in self.failed:
                 continue
-            cause = nodes.get(step.node) if step.order is not Order.RETIRE else None
-            if step.verb == PREPARE and failed:
-                cause = failed[0]
-            if cause is None:
+            if step.verb == PREPARE and harmed is not None:
+                self.unready[step.node] = harmed
+            cause = self.unready.get(step.node)
+            if cause is None or step.order is Order.RETIRE:
                 possible.append(step)
             else:
                 self.failed.add(step.ref)

@@ -41,22 +41,29 @@ class Crew:
     on_progress: Callable[[HostProgress], None]
     interrupts: Interrupts
 
-    def work(self, steps: Sequence[Step]) -> Worked:
-        """Hosts to be prepared come last and a batch at a time, each settled before the next.
+    def work(self, steps: Sequence[Step], *, tried: bool = False) -> Worked:
+        """Preparing comes last: one host at a time until one is kept, or where `tried` says that
 
-        A prepared host takes all back by itself after a while: it must not wait for others.
+        one was, a batch at a time, each settled before the next. A prepared host takes all back
+        by itself after a while, so it must not wait for others; and where preparing has done harm
+        to a host, no other is tried.
         """
-        works = _by_host(steps, self.find)
-        preparing = [work for work in works if _prepares(work)]
-        groups = [[work for work in works if not _prepares(work)]]
-        groups += [preparing[at : at + BATCH] for at in range(0, len(preparing), BATCH)]
-        done = [self._work(group) for group in groups if group]
-        unreached = [step for step in steps if self.find(step.node) is None]
-        judged = [o for worked in done for o in worked.judged]
-        judged += [judge(step, None, None) for step in unreached]
-        order = {step.id: at for at, step in enumerate(steps)}
+        rest = _by_host([step for step in steps if step.verb != PREPARE], self.find)
+        left = _by_host([step for step in steps if step.verb == PREPARE], self.find)
+        done = [self._work(rest)] if rest else []
+        while left and not any(map(has_harmed, _outcomes(done))):
+            kept = tried or any(o.step.verb == PREPARE and o.ok for o in _outcomes(done))
+            size = BATCH if kept else 1
+            done.append(self._work(left[:size]))
+            left = left[size:]
+        judged = {outcome.step.id: outcome for outcome in _outcomes(done)}
+        spared = {step.id for work in left for step in work.steps}
         return Worked(
-            judged=tuple(sorted(judged, key=lambda outcome: order[outcome.step.id])),
+            judged=tuple(
+                judged.get(step.id)
+                or (_spared(step) if step.id in spared else judge(step, None, None))
+                for step in steps
+            ),
             seen={node: seen for worked in done for node, seen in worked.seen.items()},
         )
 
@@ -119,8 +126,27 @@ def _by_host(steps: Sequence[Step], find: Callable[[str], Host | None]) -> list[
     ]
 
 
-def _prepares(work: HostWork) -> bool:
-    return any(step.verb == PREPARE for step in work.steps)
+def has_harmed(outcome: StepOutcome) -> bool:
+    """Whether preparing has changed a host, or may have, and could not be kept.
+
+    A host that was refused as it is holds up nobody.
+    """
+    return outcome.step.verb == PREPARE and not outcome.ok and (outcome.changed or outcome.unknown)
+
+
+def _outcomes(done: Sequence[Worked]) -> list[StepOutcome]:
+    return [outcome for worked in done for outcome in worked.judged]
+
+
+def _spared(step: Step) -> StepOutcome:
+    problem = Problem(
+        code="host_not_prepared",
+        message=f"{step.verb} of {step.ref} on {step.node} was not tried:"
+        " preparing another host did it harm",
+        hint="mend what that preparation names, then: gpuaas apply",
+        ref=str(step.ref),
+    )
+    return StepOutcome(step=step, ok=False, changed=False, problem=problem)
 
 
 def _changed(receipt: Receipt | None) -> bool:
