@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from reconciler.hosts.executor import RunOptions
 from reconciler.operations import working
 from reconciler.operations.observing import run_options
 from reconciler.operations.wiring import Fleet
+from tests.counting import processes
 from tests.hosts.sshd import Sshd, cutting, needs_root, sshd
 from tests.operations.yard import Yard, laid, node
 from tests.planner import fleet as paper
@@ -58,30 +57,6 @@ def asked(server: Sshd, since: int = 0) -> Counter[tuple[str, str]]:
         (names[address], "observe" if '"root"' in command else "converge")
         for address, command in server.sessions[since:]
     )
-
-
-_started: list[list[str]] = []
-_listening = False
-
-
-def _note(event: str, args: tuple[Any, ...]) -> None:
-    if event == "subprocess.Popen" and _listening:
-        _started.append([str(word) for word in args[1]])
-
-
-sys.addaudithook(_note)
-
-
-@contextmanager
-def processes() -> Iterator[list[list[str]]]:
-    """The command of every process that this one starts meanwhile."""
-    global _listening
-    _started.clear()
-    _listening = True
-    try:
-        yield _started
-    finally:
-        _listening = False
 
 
 def test_a_host_is_asked_once_whatever_the_number_of_allocations(tmp_path: Path) -> None:
@@ -163,7 +138,7 @@ def test_templates_in_specs_are_text_all_the_way(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     order = f"{{{{ lookup('pipe', 'touch {marker}') }}}} {{{{ {{% raw %}}"
     ana = paper.user("ana", displayName=order)
-    ana["spec"]["keys"][0]["publicKey"] += f" {order}"
+    ana["spec"]["keys"][0]["publicKey"] += " {{ 7 * 7 }} {{ {% raw %}"
     train = paper.allocation("train", node="gpu01", labels={"team": order})
     grant = paper.grant("share", "train", "bo", reason=order)
     with sshd(tmp_path / "sshd") as server:
