@@ -46,12 +46,18 @@ def end_all(tree: Tree, uid: int) -> None:
     until = time.monotonic() + PATIENCE_SECONDS
     while found and not tree.dry:
         if time.monotonic() > until:
-            named = ", ".join(f"{pid} {name}" for pid, name in sorted(found.items())[:10])
-            raise Refusal("processes_left", f"still there after being ended: {named}")
+            refuse(found)
         _end(uid, found)
         time.sleep(0.05)
         # What is started anew is so a moment later.
         found = running("/", uid) or _after(REST_SECONDS, uid)
+
+
+def refuse(found: dict[int, str]) -> None:
+    """Raises Refusal if there are any."""
+    if found:
+        named = ", ".join(f"{pid} {name}" for pid, name in sorted(found.items())[:10])
+        raise Refusal("processes_left", f"still there after being ended: {named}")
 
 
 def _after(seconds: float, uid: int) -> dict[int, str]:
@@ -59,7 +65,7 @@ def _after(seconds: float, uid: int) -> dict[int, str]:
     return running("/", uid)
 
 
-def _end(uid: int, found: "dict[int, str]") -> None:
+def _end(uid: int, found: dict[int, str]) -> None:
     """The whole slice at once, so that nothing forks away, and then one by one."""
     with suppress(OSError), open(f"{slice_folder('/', uid)}/cgroup.kill", "w") as file:
         file.write("1")
@@ -68,7 +74,8 @@ def _end(uid: int, found: "dict[int, str]") -> None:
             process = os.pidfd_open(pid)
             try:
                 # The number may have gone to somebody else between the look and the opening.
-                if pid in running("/", uid):
+                uids = UIDS.search(_status("/", str(pid)))
+                if uids is not None and str(uid) in uids.groups():
                     signal.pidfd_send_signal(process, signal.SIGKILL)
             finally:
                 os.close(process)

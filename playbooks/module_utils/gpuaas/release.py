@@ -11,9 +11,9 @@ from typing import Any
 from . import denied, ipc
 from .account import check_ours, remove_account
 from .files import names_of, remove_file
-from .paths import Places, Tree, owned
+from .paths import Places, Refusal, Tree, owned
 from .probes import call
-from .processes import end_all
+from .processes import end_all, refuse, running
 from .programs import must
 from .slices import unconfine
 from .wipe import remove_folder
@@ -40,7 +40,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     if uid:
         _reload(tree)
         denied.forget(tree, login)
-        remove_account(tree, login, item["gid"])
+        _remove_account(tree, login, uid, item["gid"])
     _remove(tree, last, places)
 
 
@@ -71,6 +71,16 @@ def _end(tree: Tree, uid: int) -> None:
             call("systemctl", "stop", unit.format(uid))
     end_all(tree, uid)
     ipc.remove_all(tree, uid)
+
+
+def _remove_account(tree: Tree, login: str, uid: int, gid: int) -> None:
+    """Whatever the tool for it says: what has come back meanwhile is the reason."""
+    try:
+        remove_account(tree, login, gid)
+    except Refusal:
+        if tree.whole_host:
+            refuse(running("/", uid))
+        raise
 
 
 def _reload(tree: Tree) -> None:
