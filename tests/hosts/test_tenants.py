@@ -14,7 +14,7 @@ from gpuaas import ipc, leftovers, processes, sessions, tenants
 from gpuaas.mounts import Mount, mounts
 from gpuaas.passwd import Accounts
 from gpuaas.paths import Refusal, Tree
-from gpuaas.probes import ProbeError, Probes
+from gpuaas.probes import ProbeError, Probes, shortened
 
 from tests.fleets import public_key
 
@@ -164,6 +164,20 @@ def test_a_tenant_leads_nobody_elsewhere_by_a_link(probes: Probes, tmp_path: Pat
     assert tenants.read_stray_keys(probes) == {}
 
 
+def test_a_tenant_cannot_make_its_host_say_too_much_or_nothing(
+    probes: Probes, tmp_path: Path
+) -> None:
+    """F-ANS-03: more keys than an answer has room for, or no file at all, are one tenant's own."""
+    for login, name in ((LOGIN, "authorized_keys"), (LOGIN, "authorized_keys2"), (OTHER, "x")):
+        (tmp_path / f"home/{login}/.ssh").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"home/{login}/.ssh/{name}").write_text("ssh-a A\n" * 100_000)
+    (tmp_path / f"home/{OTHER}/.ssh/authorized_keys").mkdir()
+    os.mkfifo(tmp_path / f"home/{OTHER}/.ssh/authorized_keys2")
+    found = tenants.read_stray_keys(probes)
+    assert set(found) == {LOGIN}
+    assert len(found[LOGIN]) == 51 and found[LOGIN][-1] == "and 199950 more"
+
+
 def test_sessions_are_logins_and_no_managers(probes: Probes, tmp_path: Path) -> None:
     folder = tmp_path / "run/systemd/sessions"
     folder.mkdir(parents=True)
@@ -205,6 +219,23 @@ def test_a_walk_does_not_go_across_a_mount(tmp_path: Path) -> None:
     found: dict[int, list[str]] = {os.geteuid(): []}
     leftovers.walk(mount(str(tmp_path)), {str(tmp_path / "mnt")}, found, time.monotonic() + 60)
     assert found[os.geteuid()] == [f"file {tmp_path}/mnt"]
+
+
+@as_root
+def test_a_folder_that_no_path_can_name_is_looked_into(tmp_path: Path) -> None:
+    """F-PLC-04: one tenant's nest of folders must not hide others' files, nor stop the look."""
+    deepest = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(30):
+        os.mkdir("d" * 200, dir_fd=deepest)
+        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=deepest)
+        os.close(deepest)
+        deepest = inner
+    os.close(os.open("left", os.O_CREAT | os.O_WRONLY, dir_fd=deepest))
+    os.chown("left", UID, UID, dir_fd=deepest)
+    os.close(deepest)
+    found: dict[int, list[str]] = {UID: []}
+    leftovers.walk(mount(str(tmp_path)), set(), found, time.monotonic() + 60)
+    assert [one[-7:] for one in found[UID]] == ["dd/left"]
 
 
 def test_a_look_that_takes_too_long_is_none(tmp_path: Path) -> None:
@@ -251,8 +282,9 @@ def test_network_and_pseudo_file_systems_are_not_entered() -> None:
 
 def test_many_are_counted() -> None:
     found = [f"file /{number}" for number in range(80)]
-    assert leftovers.shortened(found)[-1] == "and 30 more"
-    assert leftovers.shortened(found[:50]) == found[:50]
+    assert shortened(found)[-1] == "and 30 more"
+    assert shortened(found[:50]) == found[:50]
+    assert shortened(["x" * 5000]) == ["x" * 1000]
 
 
 def test_words_tell_where_a_file_lies() -> None:

@@ -5,20 +5,20 @@ Everything is looked through, or the uid is left out of the answer: half a look 
 
 from __future__ import annotations
 
+import errno
 import os
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Iterable, Iterator
 
 from .ipc import system_v
 from .mounts import Mount, mounts
-from .probes import ProbeError, Probes, printable
+from .probes import OPEN_FOLDER, ProbeError, Probes, open_below, printable, shortened
 from .processes import running
 from .sessions import told_sessions
 
 MAX_WALK_SECONDS = 45.0
-MAX_NAMED = 50
 
 LOCAL_WITHOUT_DISK = frozenset(
     {"tmpfs", "ramfs", "overlay", "zfs", "devtmpfs", "hugetlbfs", "mqueue"}
@@ -125,14 +125,35 @@ def walk(mount: Mount, points: set[str], found: dict[int, list[str]], until: flo
         folder, owner = todo.pop()
         if time.monotonic() > until:
             raise ProbeError(f"{mount.point}: more files than can be looked at in time")
-        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        with suppress(FileNotFoundError, NotADirectoryError), listed(folder) as entries:
             for entry in entries:
+                path = os.path.join(folder, entry.name)
                 with suppress(FileNotFoundError):
                     uid = entry.stat(follow_symlinks=False).st_uid
                     if uid in found and uid != owner:
-                        found[uid].append(named(mount, entry.path))
-                    if entry.is_dir(follow_symlinks=False) and entry.path not in points:
-                        todo.append((entry.path, uid))
+                        found[uid].append(named(mount, path))
+                    if entry.is_dir(follow_symlinks=False) and path not in points:
+                        todo.append((path, uid))
+
+
+@contextmanager
+def listed(path: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """The entries of a folder, however deep somebody has nested it.
+
+    Raises OSError: FileNotFoundError where it is gone.
+    """
+    try:
+        folder = os.open(path, OPEN_FOLDER)
+    except OSError as error:
+        found = open_below("/", path[1:]) if error.errno == errno.ENAMETOOLONG else None
+        if found is None:
+            raise
+        folder = found
+    try:
+        with os.scandir(folder) as entries:
+            yield entries
+    finally:
+        os.close(folder)
 
 
 def named(mount: Mount, path: str) -> str:
@@ -140,8 +161,3 @@ def named(mount: Mount, path: str) -> str:
         return f"mqueue {printable(path[len(mount.point) :])}"
     word = next((word for place, word in SPOOLS.items() if path.startswith(place)), "file")
     return f"{word} {printable(path)}"
-
-
-def shortened(found: list[str]) -> list[str]:
-    more = len(found) - MAX_NAMED
-    return found if more <= 0 else [*found[:MAX_NAMED], f"and {more} more"]

@@ -13,6 +13,7 @@ from typing import Any, Callable, Mapping, Optional, TypeVar
 
 MAX_FILE = 8 * 1024 * 1024
 MAX_TEXT = 1_000_000
+MAX_NAMED, MAX_WORDS = 50, 1000
 MAX_SECONDS = 20.0
 STANDIN = "etc/gpuaas-standin"
 SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -142,6 +143,13 @@ def path_fact(folder: int, name: str) -> str:
 
 def owner_suffix(uid: int, gid: int) -> str:
     return "" if (uid, gid) == (os.geteuid(), os.getegid()) else f" {uid}:{gid}"
+
+
+def shortened(found: list[str]) -> list[str]:
+    """As much as an answer has room for, whatever somebody has left lying about."""
+    more = len(found) - MAX_NAMED
+    some = [one[:MAX_WORDS] for one in found[:MAX_NAMED]]
+    return some if more <= 0 else [*some, f"and {more} more"]
 
 
 def open_below(root: str, place: str) -> Optional[int]:

@@ -7,13 +7,22 @@ import binascii
 import hashlib
 import os
 import re
+import stat
 from contextlib import suppress
 from typing import Iterator, Optional
 
 from . import denied
 from .passwd import Accounts, User
 from .paths import LOGIN
-from .probes import OPEN_FILE, ProbeError, Probes, lines_of, open_below, printable
+from .probes import (
+    OPEN_FILE,
+    ProbeError,
+    Probes,
+    lines_of,
+    open_below,
+    printable,
+    shortened,
+)
 from .sessions import told_sessions
 from .slices import shm_size
 from .topology import read_details
@@ -154,7 +163,7 @@ def read_stray_keys(probes: Probes) -> dict[str, list[str]]:
     for user in Accounts(probes.root).tenants():
         keys = [f"{key} ~/{name}" for name in KEY_FILES for key in keys_in(probes, user, name)]
         if keys:
-            found[user.login] = keys
+            found[user.login] = shortened(keys)
     return found
 
 
@@ -182,8 +191,12 @@ def own_text(probes: Probes, path: str) -> Optional[str]:
                 return None
             finally:
                 os.close(folder)
-            with open(file, encoding="utf-8", errors="replace") as opened:
-                return opened.read(MAX_KEYS)
+            try:
+                if stat.S_ISREG(os.fstat(file).st_mode):
+                    with open(file, "rb", closefd=False) as opened:
+                        return opened.read(MAX_KEYS).decode("utf-8", "replace")
+            finally:
+                os.close(file)
     return None
 
 
