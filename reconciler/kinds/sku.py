@@ -107,6 +107,9 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
 def unsupported(resource: Resource) -> str:
     spec: SkuSpec = resource.spec
     later = [f"isolation {word}" for word in spec.isolation if word is Isolation.VM]
+    if spec.rdma and Isolation.ACCOUNT in spec.isolation:
+        # Its slice opens GPUs alone; what cannot be opened must not be sold.
+        later.append("rdma with isolation account")
     return ", ".join([*later, "rootAccess"] if spec.root_access else later)
 
 

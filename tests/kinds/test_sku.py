@@ -122,6 +122,8 @@ def test_what_this_version_cannot_do_yet() -> None:
     assert fleet.unsupported(SKU) == ""
     fleet[SKU].update(isolation=["directory", "vm"], rootAccess=True)
     assert fleet.unsupported(SKU) == "isolation vm, rootAccess"
+    fleet[SKU].update(isolation=["account"], rootAccess=False, rdma=True)
+    assert fleet.unsupported(SKU) == "rdma with isolation account"
 
 
 def test_an_announced_price_does_not_count_yet() -> None:
