@@ -7,6 +7,7 @@ The peers make the same folders and files with the same content, in roots beside
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -65,6 +66,9 @@ class Site:
 
 
 def main(work: Path, scale: float) -> None:
+    if os.geteuid() != 0:
+        print("hosts: not measured, since a sshd of our own needs root", file=sys.stderr)
+        return
     count = scaled(50, scale, least=5)
     addresses = {f"node-{number}": f"127.0.1.{number}" for number in range(1, count + 1)}
     rounds = ROUNDS if scale >= 1 else 1
