@@ -82,6 +82,9 @@ def unsound(endpoint: Endpoint) -> str:
             return name
     if endpoint.ref.kind != "allocation":
         return "ref"
+    if not f"{endpoint.host}.".startswith(f"{endpoint.short_host}."):
+        # A name of somebody else's, and whoever took it over would end up here.
+        return "host"
     if not isinstance(endpoint.folder, str) or not (endpoint.folder or endpoint.host_keys):
         return "host_keys"
     return "" if _is_port(endpoint.port) else "port"

@@ -24,7 +24,10 @@ PLAIN = Endpoint(
 FOLDER = replace(PLAIN, address="", port=22, host_keys=(), jump="", folder="/fleet/nodes/gpu01/x")
 
 
-@pytest.mark.parametrize("endpoint", [PLAIN, FOLDER, replace(PLAIN, address="fe80::1", jump="")])
+@pytest.mark.parametrize(
+    "endpoint",
+    [PLAIN, FOLDER, replace(PLAIN, address="fe80::1", host="train-a.vision", jump="")],
+)
 def test_what_schemas_let_through_is_plain(endpoint: Endpoint) -> None:
     assert unsound(endpoint) == ""
 
@@ -43,6 +46,8 @@ def test_what_schemas_let_through_is_plain(endpoint: Endpoint) -> None:
         ("login", "a'b"),
         ("host", "*"),
         ("host", "a b"),
+        ("host", "git.corp.example"),
+        ("host", "train-a.visionary"),
         ("node", "gpu01,*"),
         ("node", "@cert-authority"),
         ("host_keys", ()),
