@@ -32,12 +32,11 @@ def schemas() -> Mapping[str, str]:
 
 @cache
 def templates() -> Mapping[str, str]:
-    """Template text by its path below `templates/`."""
+    """Template text by its path below `templates/`; what an installer compiled of it is none."""
     root = folder("templates")
     return {
-        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
-        for path in sorted(root.rglob("*"))
-        if path.is_file()
+        Path(entry.path).relative_to(root).as_posix(): Path(entry.path).read_text(encoding="utf-8")
+        for entry in _below(root)
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import stat
 import subprocess
@@ -64,10 +65,11 @@ class Scene:
     @property
     def outside(self) -> Iterator[Path]:
         """Every file of the controller: the state with its runs, and what any part may leave."""
-        yield from (p for p in self.folder.rglob("*") if not p.is_relative_to(self.host.root))
-        for place in (short_folder(), Path.home() / ".ansible"):
-            yield from place.rglob("*")
-        yield from Path("/tmp").glob("*ansible*/**/*")
+        places = (self.folder, short_folder(), Path.home() / ".ansible")
+        for place in (*places, *Path("/tmp").glob("*ansible*")):
+            for folder, _, files in os.walk(place):  # what goes meanwhile is passed over
+                if not Path(folder).is_relative_to(self.host.root):
+                    yield from (Path(folder, file) for file in files)
 
     def slow(self) -> RunOptions:
         """Code that does its work, says so in a file, and does not come to an end."""
