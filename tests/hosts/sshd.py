@@ -174,11 +174,11 @@ QUIET_LOGIN = "[ ! -e ~/.bashrc ] || mount --bind /dev/null ~/.bashrc"
 
 
 def listen(config: Path, log: Path, before: str) -> subprocess.Popen[bytes]:
-    apart = ("unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
+    apart = ("setpriv", "--pdeathsig=KILL", "unshare", "--pid", "--fork", "--kill-child=KILL")
     script = f"{QUIET_LOGIN}\n{before}\nexec /usr/sbin/sshd -D -e -f '{config}'"
     with log.open("ab") as output:
         return subprocess.Popen(
-            [*apart, "/bin/sh", "-ec", script],
+            [*apart, "--mount-proc", "/bin/sh", "-ec", script],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
