@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import candidates, kept, platform, prepare
+from gpuaas import candidates, kept, platform, prepare, settle
 from gpuaas.converge import converge
 from gpuaas.pam import block_of, with_block, without_users_own
+from gpuaas.paths import Refusal, Tree
 from gpuaas.probes import Probes
 
 from reconciler import shipped
@@ -151,6 +155,34 @@ def test_doors_are_shut_by_our_lines_or_by_not_being_there(tmp_path: Path) -> No
     assert platform.read_doors(probes)["cron"] == "open"
     stack.write_text(with_block(STACK, shipped.templates()["node/pam-jobs"], "start"))
     assert platform.read_doors(probes)["cron"] == "shut"
+
+
+def test_a_timer_that_fires_in_between_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 6: putting back waits until all is written, or what came after it would stay."""
+    for name, place in (("FOLDER", "kept"), ("MANIFEST", "kept/manifest.json"), ("LOCK", "lock")):
+        monkeypatch.setattr(settle, name, str(tmp_path / place))
+    monkeypatch.setattr(prepare, "arm", lambda seconds: None)
+    timer = threading.Thread(target=settle.restore)
+
+    @dataclass(frozen=True)
+    class Slow(prepare.Wanted):
+        def make(self, tree: Tree) -> None:
+            timer.start()
+            timer.join(timeout=0.5)
+            super().make(tree)
+
+    root = os.open("/", os.O_RDONLY)
+    paths = [str(tmp_path / name) for name in ("first", "second")]
+    wanted = [Slow(path=paths[0], content=""), prepare.Wanted(path=paths[1], content="")]
+    try:
+        with pytest.raises(Refusal, match="before"):
+            prepare._prepare(Tree(root, dry=False), wanted, 60)
+    finally:
+        os.close(root)
+        timer.join()
+    assert [path for path in paths if os.path.exists(path)] == []
 
 
 READING = "session required pam_env.so user_readenv=1 envfile=/etc/default/locale\n"

@@ -219,8 +219,10 @@ def _prepare(tree: Tree, wanted: list[Wanted], undo_after: int) -> None:
     save([one.path for one in wanted], actions)
     try:
         arm(undo_after)
-        for one in wanted:
-            one.make(tree)
+        with settle.alone():
+            _refuse_late()
+            for one in wanted:
+                one.make(tree)
         _make_accounts()
         if why := check_sshd({}) or check_units(UNITS):
             raise Refusal("prepare_rolled_back", why)
@@ -228,12 +230,16 @@ def _prepare(tree: Tree, wanted: list[Wanted], undo_after: int) -> None:
         _harden()
         if said:
             raise Refusal("prepare_rolled_back", "; ".join(said))
-        if settle.status() == "none":
-            raise Refusal("prepare_rolled_back", "it took longer than the time to come back in")
+        _refuse_late()
     except (Refusal, OSError, ProbeError) as error:
         why = error.message if isinstance(error, Refusal) else str(error)
         end = _take_back() or "all is as it was before"
         raise Refusal("prepare_rolled_back", f"{why}; {end}") from error
+
+
+def _refuse_late() -> None:
+    if settle.status() == "none":
+        raise Refusal("prepare_rolled_back", "it took longer than the time to come back in")
 
 
 def _make_accounts() -> None:

@@ -20,7 +20,10 @@ FOLDER = "/var/lib/gpuaas/prepare"
 MANIFEST = f"{FOLDER}/manifest.json"
 TIMER = "gpuaas-undo.timer"
 LOCK = "/run/gpuaas-settle.lock"
-"""Whoever comes late to keep must not meet a timer half way through putting back."""
+"""Whoever comes late to keep must not meet a timer half way through putting back, nor a timer
+
+whoever is half way through writing.
+"""
 
 SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ACTION_SECONDS = 30
@@ -49,7 +52,7 @@ def status() -> str:
 
 def keep() -> str:
     """What was written stays. Raises SettleError where it has been put back already."""
-    with _alone():
+    with alone():
         if status() == "none":
             raise SettleError("nothing waits to be kept: it was put back before")
         _forget()
@@ -58,7 +61,7 @@ def keep() -> str:
 
 def restore(take_up_now: Sequence[str] = tuple(ACTIONS)) -> str:
     """Everything as it was before; a file that resists is named, after all others were put back."""
-    with _alone():
+    with alone():
         return _restore(take_up_now) if status() == "pending" else "none"
 
 
@@ -80,7 +83,8 @@ def _restore(take_up_now: Sequence[str]) -> str:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def alone() -> Iterator[None]:
+    """Nobody settles meanwhile."""
     with open(LOCK, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
