@@ -7,7 +7,7 @@ the one in hand stays: what cannot be seen so is put back as it was (rule 6).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reconciler.hosts.evidence import observe
@@ -100,7 +100,8 @@ class Crew:
         }
         undone = [host for host in hosts if host.node not in good or host.node in unsettled]
         seen.update(self._look(undone, (), set()))
-        return [_unkept(o, unsettled) if o.step.verb == PREPARE else o for o in judged]
+        settled = changed - unsettled.keys()
+        return [_unkept(_put_back(o, settled), unsettled) for o in judged]
 
     def _on_the_way(self, progress: HostProgress) -> None:
         """A host is done when it has been looked at, whatever it says of itself."""
@@ -166,9 +167,18 @@ def _leaving(steps: Sequence[Step]) -> dict[str, tuple[int, ...]]:
 RELEASE = "allocation.release"
 
 
+def _put_back(outcome: StepOutcome, settled: Collection[str]) -> StepOutcome:
+    """What became of a preparation that did not show: it is not left standing."""
+    step, problem = outcome.step, outcome.problem
+    if step.verb != PREPARE or problem is None or step.node not in settled:
+        return outcome
+    told = f"{problem.message}; what was prepared has been put back"
+    return replace(outcome, problem=replace(problem, code="prepare_rolled_back", message=told))
+
+
 def _unkept(outcome: StepOutcome, unsettled: Mapping[str, str]) -> StepOutcome:
     why = unsettled.get(outcome.step.node)
-    if why is None or not outcome.ok:
+    if outcome.step.verb != PREPARE or why is None or not outcome.ok:
         return outcome
     problem = Problem(
         code="host_not_prepared",

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack
 import pytest
 
 from tests.lab import borrowing
+from tests.lab.colony import ALLOCATIONS, Colony, allocation, founded
 from tests.lab.host import Host
 
 Fresh = Callable[[int], AbstractContextManager[tuple[Host, ...]]]
@@ -29,3 +30,18 @@ def hosts(fresh_hosts: Fresh) -> Iterator[Callable[[int], tuple[Host, ...]]]:
     """`hosts(3)`: for one test alone."""
     with ExitStack() as stack:
         yield lambda count: stack.enter_context(fresh_hosts(count))
+
+
+@pytest.fixture(scope="session")
+def colony(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Colony]:
+    """Three hosts enrolled, and seven allocations of two projects given out by one apply.
+
+    Every test leaves it as it was: with these allocations in force and nothing to do.
+    """
+    with fresh_hosts(3) as hosts:
+        machines = dict(zip(("c1", "c2", "c3"), hosts, strict=True))
+        colony = founded(tmp_path_factory.mktemp("colony"), machines, *map(allocation, ALLOCATIONS))
+        colony.enrol()
+        colony.first = colony.shell("apply", "--auto-approve")
+        assert colony.first.returncode == 0, colony.first.stdout + colony.first.stderr
+        yield colony

@@ -1,0 +1,141 @@
+"""The end of an allocation: asked for, proved on its host, and free only after that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.colony import ALLOCATIONS, Colony
+from tests.operations.yard import Said
+from tests.planner import fleet as paper
+
+pytestmark = pytest.mark.lab
+
+SHORT = {name: paper.allocation(name, node="c2") for name in ("short", "back", "objects", "files")}
+"""On the host that has most room; each ends in a way of its own."""
+
+LIFE = """
+set -eu
+echo work > ~/work; echo work > /tmp/work; echo work > /dev/shm/work
+ipcmk --shmem 4096; ipcmk --queue
+systemd-run --user --quiet sleep 600
+trap '' TERM; setsid sleep 600 > /dev/null 2>&1 < /dev/null &
+"""
+OBJECT = """
+import ctypes, struct, sys, time
+libc, about = ctypes.CDLL(None), ctypes.create_string_buffer(256)
+while True:
+    if libc.shmget(4242, 4096, 0) < 0:
+        number = libc.shmget(4242, 4096, 0o1600)
+        libc.shmctl(number, 2, about)
+        struct.pack_into("I", about, 4, int(sys.argv[1]))
+        libc.shmctl(number, 1, about)
+    time.sleep(0.02)
+"""
+"""As root: whoever removes this object of the uid finds the next one."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def allocations(colony: Colony) -> Iterator[None]:
+    """Four more, each of ana's, beside those that stay."""
+    given = colony.change(*SHORT.values())
+    assert given.code == 0, given.document["problems"]
+    yield
+    assert set(colony.refs) == set(ALLOCATIONS)
+    assert colony.plan("--refresh", "--detailed-exitcode").code == 0
+
+
+def uid_of(colony: Colony, name: str) -> int:
+    login = colony.recorded(f"allocation/vision/{name}").login
+    return int(colony.machines["c2"].run("id", "-u", login).stdout)
+
+
+def everything_of(colony: Colony, uid: int, login: str) -> str:
+    """What an operator would look for, by ways of his own."""
+    return (
+        colony.machines["c2"]
+        .run(
+            f"getent passwd {login} {uid}; ps -o pid=,args= -U {uid};"
+            f" awk '$8 == {uid} || $9 == {uid}' /proc/sysvipc/shm;"
+            f" awk '$8 == {uid} || $9 == {uid}' /proc/sysvipc/msg;"
+            f" find / -xdev \\( -uid {uid} -o -name '*{login}*' \\) -not -path '/proc/*';"
+            f" find /dev/shm /dev/mqueue /run -uid {uid}; ls -d /run/user/{uid};"
+            f" systemctl list-units --no-legend 'user*{uid}*'; mount | grep {login}",
+            check=False,
+        )
+        .stdout
+    )
+
+
+def test_a_release_asks_and_the_slot_is_free_after_the_proof(colony: Colony) -> None:
+    """ACC-11, ALC-05, F-PLC-04: nothing of it is left, and the proof of that stands first."""
+    held = colony.recorded("allocation/vision/short")
+    uid = uid_of(colony, "short")
+    lived = colony.enter("vision/short", "ana", "bash -s", LIFE)
+    assert lived.returncode == 0, lived.stderr
+    assert len(everything_of(colony, uid, held.login).splitlines()) > 10
+    colony.remove(SHORT["short"])
+    colony.commit()
+
+    shown = colony.shell("plan", "--detailed-exitcode")
+    assert shown.returncode == 2
+    assert "RELEASE (1)" in shown.stdout and "destroys, asks" in shown.stdout
+    assert "revoke > wipe > proof > free" in shown.stdout
+    asked = colony.shell("apply")
+    assert asked.returncode == 5 and "[nobody_to_ask]" in asked.stderr
+    safe = colony.apply("--auto-approve")
+    assert (safe.code, safe.blocked) == (5, {"allocation/vision/short": "held_for_approval"})
+    assert colony.enter("vision/short", "ana", "true").returncode == 0, "nothing was done yet"
+
+    done = colony.apply("--auto-approve=destroys")
+    assert done.code == 0, done.document["problems"]
+    assert everything_of(colony, uid, held.login) == ""
+    ((passed, checks),) = proofs(colony, held.id)
+    assert passed and "leftovers" in checks
+    assert "vision/short" not in colony.refs
+    assert held.slots[0] in free(colony)
+
+
+def proofs(colony: Colony, id: str) -> list[tuple[int, str]]:
+    return colony.rows("SELECT passed, checks FROM proof WHERE allocation_id = ? ORDER BY at", id)
+
+
+def free(colony: Colony) -> set[str]:
+    slots = colony.gpuaas("slot", "list").document["result"]
+    return {one["slot"] for one in slots if one["node"] == "c2" and one["state"] == "free"}
+
+
+def test_a_process_an_object_or_a_file_that_is_left_keeps_its_slot(colony: Colony) -> None:
+    """F-PLC-04, F-PLC-05: each keeps its own slot, by name, until it is gone, and nobody else's."""
+    host, left = colony.machines["c2"], ("back", "objects", "files")
+    held = {name: colony.recorded(f"allocation/vision/{name}") for name in left}
+    uids = {name: uid_of(colony, name) for name in left}
+    comes_back = f"systemd-run --quiet --unit=back --uid={uids['back']} -p Restart=always"
+    host.run(f"{comes_back} -p RestartSec=10ms -p StartLimitBurst=0 sleep 600")
+    host.run(f"systemd-run --quiet --unit=objects python3 -c '{OBJECT}' {uids['objects']}")
+    host.run(f"echo left > /opt/left && chown {uids['files']} /opt/left")
+
+    blocked = released(colony, *left)
+    assert blocked.code == 1
+    assert set(blocked.problems) == {"processes_left", "cleanup_blocked"}
+    why = {p["ref"].split("/")[-1]: p["message"] for p in blocked.document["problems"]}
+    assert "sleep" in why["back"] and "shm" in why["objects"] and "/opt/left" in why["files"]
+    told = colony.shell("status").stdout
+    assert all(f"vision/{name}" in told for name in left)
+    assert not free(colony) & {one.slots[0] for one in held.values()}
+
+    host.run("systemctl stop back")
+    assert colony.apply().code == 1
+    assert free(colony) & {one.slots[0] for one in held.values()} == set(held["back"].slots)
+    host.run("systemctl stop objects && rm /opt/left")
+    last = colony.apply()
+    assert last.code == 0, last.document["problems"]
+    assert {one.slots[0] for one in held.values()} <= free(colony)
+    for name, one in held.items():
+        assert [passed for passed, _ in proofs(colony, one.id)][-1:] == [1], name
+        assert everything_of(colony, uids[name], one.login) == ""
+
+
+def released(colony: Colony, *names: str) -> Said:
+    return colony.change(but=[SHORT[name] for name in names])
