@@ -165,15 +165,18 @@ def _leaving(steps: Sequence[Step]) -> dict[str, tuple[int, ...]]:
 
 
 RELEASE = "allocation.release"
+ROLLED_BACK = "prepare_rolled_back"
 
 
 def _put_back(outcome: StepOutcome, settled: Collection[str]) -> StepOutcome:
-    """What became of a preparation that did not show: it is not left standing."""
+    """What became of a preparation that did not show, unless its host has told it already."""
     step, problem = outcome.step, outcome.problem
     if step.verb != PREPARE or problem is None or step.node not in settled:
         return outcome
+    if problem.code in ("prepare_refused", ROLLED_BACK):
+        return outcome
     told = f"{problem.message}; what was prepared has been put back"
-    return replace(outcome, problem=replace(problem, code="prepare_rolled_back", message=told))
+    return replace(outcome, problem=replace(problem, code=ROLLED_BACK, message=told))
 
 
 def _unkept(outcome: StepOutcome, unsettled: Mapping[str, str]) -> StepOutcome:
