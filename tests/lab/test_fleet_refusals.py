@@ -19,14 +19,14 @@ Fresh = Callable[[int], AbstractContextManager[tuple[Host, ...]]]
 # A lab host has no v1 cgroups to show: what is looked at is the type of this file system.
 SPOILT = {
     "broken-sshd": "echo 'PermitTheRoot yes' > /etc/ssh/sshd_config.d/50-by-hand.conf",
-    "no-sudo": "mv /etc/sudoers.d/lab-control /root/",
+    "no-sudo": "mv /etc/sudoers.d/lab-control /opt/",
     "old-cgroups": "mount -t tmpfs none /sys/fs/cgroup",
     "other-key": "rm /etc/ssh/ssh_host_*; ssh-keygen -qA && systemctl restart ssh",
     "other-machine": "tr 0-9a-f 1-9a-f0 < /etc/machine-id > /run/id && cp /run/id /etc/machine-id",
 }
 MENDED = {
     "broken-sshd": "rm /etc/ssh/sshd_config.d/50-by-hand.conf",
-    "no-sudo": "mv /root/lab-control /etc/sudoers.d/",
+    "no-sudo": "mv /opt/lab-control /etc/sudoers.d/",
     "old-cgroups": "umount /sys/fs/cgroup",
 }
 CODES = {
