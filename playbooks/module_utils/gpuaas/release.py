@@ -67,8 +67,10 @@ def _end(tree: Tree, uid: int) -> None:
         return
     end_all(tree, uid)
     if not tree.dry:
-        for unit in UNITS:
-            call("systemctl", "stop", unit.format(uid))
+        units = [unit.format(uid) for unit in UNITS]
+        call("systemctl", "stop", *units)
+        # Its manager was killed: that is no failure for whoever watches this host.
+        call("systemctl", "reset-failed", *units)
     end_all(tree, uid)
     ipc.remove_all(tree, uid)
 
