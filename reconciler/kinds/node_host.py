@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reconciler.kinds.contract import Binding, Context
-from reconciler.kinds.node_spec import NodeSpec
+from reconciler.kinds.node_spec import NodeSpec, control_login
 from reconciler.model.canonical import text_digest
 from reconciler.model.capacity import Isolation
 from reconciler.model.evidence import Check, CheckResult, NodeFacts
@@ -103,7 +103,11 @@ def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
     if spec is None:
         return {}
     digests = {name: context.template_digests[name] for name in TEMPLATES}
-    return {"login": spec.ssh.user, "templates": digests, "walls": IN_FORCE}
+    return {
+        "login": control_login(spec, context.desired.settings),
+        "templates": digests,
+        "walls": IN_FORCE,
+    }
 
 
 def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
@@ -123,7 +127,7 @@ def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
             ref=binding.ref,
             order=Order.PROVIDE,
             item={
-                "login": spec.ssh.user,
+                "login": control_login(spec, context.desired.settings),
                 "undoAfter": UNDO_AFTER,
                 "directories": [{"path": path, "mode": mode} for path, mode in FOLDERS.items()],
                 "files": [

@@ -13,6 +13,7 @@ from typing import Any
 
 from reconciler.kinds.node_family import NodeFamilySpec
 from reconciler.kinds.node_shares import Share, kept_cores, kept_memory, scarcities, shares_of
+from reconciler.kinds.node_spec import CONTROL_LOGIN, Ssh
 from reconciler.model.cpus import format_cpus, parse_cpus
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import GpuFact, NodeFacts
@@ -41,7 +42,7 @@ class Wish:
     host_keys: tuple[str, ...]
     family: str = ""
     port: int = 22
-    user: str = "gpuaas"
+    user: str = CONTROL_LOGIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,7 @@ def propose(facts: NodeFacts, wish: Wish, desired: Desired) -> Proposal:
     notes += _strays(gpus, cards) + scarcities(topology)
     spec = {
         "address": wish.address,
-        **_ssh(wish),
+        **_ssh(wish, desired.settings.ssh.user or CONTROL_LOGIN),
         "identity": _identity(facts, topology, wish),
         **({"family": name} if name else {}),
         "isolation": "account",
@@ -87,11 +88,11 @@ def propose(facts: NodeFacts, wish: Wish, desired: Desired) -> Proposal:
 # The host.
 
 
-def _ssh(wish: Wish) -> Mapping[str, Any]:
-    usual = Wish(address="", host_keys=())
+def _ssh(wish: Wish, usual: str) -> Mapping[str, Any]:
+    """Only what is not as everywhere in this fleet."""
     ssh = {
-        **({"port": wish.port} if wish.port != usual.port else {}),
-        **({"user": wish.user} if wish.user != usual.user else {}),
+        **({"port": wish.port} if wish.port != Ssh().port else {}),
+        **({"user": wish.user} if wish.user != usual else {}),
     }
     return {"ssh": ssh} if ssh else {}
 

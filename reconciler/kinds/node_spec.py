@@ -13,6 +13,7 @@ from reconciler.kinds.findings import same_moment
 from reconciler.model.capacity import Isolation, Shape, Sharing
 from reconciler.model.codec import decode
 from reconciler.model.cpus import format_cpus, parse_cpus
+from reconciler.model.settings import Settings
 
 
 class AdminState(StrEnum):
@@ -25,8 +26,10 @@ class AdminState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ssh:
+    """`user` is empty where the fleet's own control login is meant."""
+
     port: int = 22
-    user: str = "gpuaas"
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +151,14 @@ class NodeSpec:
     approvals: tuple[Approval, ...] = ()
     fabric: Fabric | None = None
     vm: NodeVm | None = None
+
+
+CONTROL_LOGIN = "gpuaas"
+
+
+def control_login(spec: NodeSpec, settings: Settings) -> str:
+    """Who works on the host: as the node says, else as gpuaas.yaml does."""
+    return spec.ssh.user or settings.ssh.user or CONTROL_LOGIN
 
 
 def read_node(spec: Mapping[str, Any]) -> NodeSpec:

@@ -7,9 +7,9 @@ import shlex
 from pathlib import Path
 
 from reconciler import shipped
+from reconciler.kinds.node_spec import CONTROL_LOGIN
 from reconciler.kinds.ssh_key import SshKey, parse_public_key
 from reconciler.model.problem import ProblemError, refuse
-from reconciler.operations.enrolling import USER
 from reconciler.operations.observing import identity_file
 from reconciler.operations.wiring import Fleet
 
@@ -23,10 +23,11 @@ def bootstrap(fleet: Fleet, login: str = "", key: Path | None = None) -> str:
     It is one here-document, so that a terminal takes it whole before any of it runs. Raises
     ProblemError `settings_invalid` or `key_invalid` without a public key to let in.
     """
-    login = login or fleet.settings.ssh.user or USER
+    usual = fleet.settings.ssh.user or CONTROL_LOGIN
+    login = login or usual
     if not LOGIN.fullmatch(login):
         raise refuse("usage", f"{login!r} is no login of Linux", "as in gpuaas")
-    user = "" if login == USER else f" --user {login}"
+    user = "" if login == usual else f" --user {login}"
     words = {"login": login, "key": _public_key(fleet, key), "user": user}
     lines = [
         f"sh -eu <<'{END}'",

@@ -13,6 +13,7 @@ from typing import Any
 
 from reconciler.hosts import scanning
 from reconciler.kinds.node_proposal import Proposal, Wish, propose
+from reconciler.kinds.node_spec import CONTROL_LOGIN
 from reconciler.kinds.ssh_key import SshKey, listed, parse_public_key
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import NodeFacts
@@ -26,7 +27,6 @@ from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet
 from reconciler.specs import editing, emitting
 
-USER = "gpuaas"
 HINTS: Mapping[str, str] = {
     "host_unreachable": "may gpuaas log in there? gpuaas node bootstrap --print",
     "no_root_on_host": "make the host ready: gpuaas node bootstrap --print",
@@ -81,7 +81,10 @@ def discover(fleet: Fleet, target: Target, confirm: Confirm) -> Discovered:
     target = replace(
         target,
         name=before.ref.name if before else _name(target),
-        user=target.user or (before.spec.ssh.user if before else fleet.settings.ssh.user or USER),
+        user=target.user
+        or (before.spec.ssh.user if before else "")
+        or fleet.settings.ssh.user
+        or CONTROL_LOGIN,
     )
     target = replace(target, host_keys=_keys(target, before, confirm))
     host = Host(
@@ -114,7 +117,7 @@ def propose_node(desired: Desired, target: Target, facts: NodeFacts) -> Discover
         host_keys=target.host_keys,
         family=family.ref.name if family else target.family,
         port=target.port,
-        user=target.user or USER,
+        user=target.user or CONTROL_LOGIN,
     )
     proposal = propose(facts, wish, with_family(desired, family))
     _check_whole(target.address, proposal)
@@ -145,6 +148,11 @@ def _node_at(desired: Desired, target: Target) -> Resource | None:
         ),
         None,
     )
+
+
+def _login(fleet: Fleet, before: Resource | None) -> str:
+    stated = before.spec.ssh.user if before else ""
+    return stated or fleet.settings.ssh.user or CONTROL_LOGIN
 
 
 def _name(target: Target) -> str:

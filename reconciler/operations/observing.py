@@ -11,6 +11,7 @@ from typing import Any
 from reconciler import shipped
 from reconciler.hosts.evidence import observe
 from reconciler.hosts.executor import RunOptions
+from reconciler.kinds.node_spec import control_login
 from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Observation
@@ -97,7 +98,7 @@ def _host(fleet: Fleet, name: str, spec: Any) -> Host:
         root=str(Path(fleet.folder, spec.root)),
         isolation=spec.isolation,
         port=ssh.port,
-        user=ssh.user,
+        user=control_login(spec, fleet.settings),
         machine_id=identity.machine_id if identity else "",
         host_keys=identity.host_keys if identity else (),
         identity_file=identity_file(fleet),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from reconciler.kinds.approval import HOST, approved_names
 from reconciler.kinds.node_family import NodeFamilySpec
 from reconciler.kinds.node_host import hardening
-from reconciler.kinds.node_spec import Admin, Identity, NodeSpec, Slot, Ssh
+from reconciler.kinds.node_spec import Admin, Identity, NodeSpec, Slot, Ssh, control_login
 from reconciler.kinds.ssh_key import SshKey, parse_public_key
 from reconciler.model.capacity import Claim, Isolation
 from reconciler.model.desired import Desired
@@ -96,7 +96,7 @@ def survey(fleet: Fleet, name: str) -> NodeShown:
         file=node.file,
         line=node.line,
         address=spec.address,
-        ssh=spec.ssh,
+        ssh=replace(spec.ssh, user=control_login(spec, fleet.settings)),
         family=spec.family,
         isolation=spec.isolation,
         sharing=spec.sharing,

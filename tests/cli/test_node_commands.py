@@ -153,7 +153,7 @@ SHOWN = NodeShown(
     file="specs/fleet/gpu01.yaml",
     line=4,
     address="10.0.0.11",
-    ssh=Ssh(),
+    ssh=Ssh(user="gpuaas"),
     family="h100-sxm",
     isolation="account",
     sharing="tenant",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from reconciler.kinds import node as node_kind
-from reconciler.kinds.node_spec import NodeSpec
+from reconciler.kinds.node_spec import NodeSpec, Ssh, control_login
 from reconciler.model.problem import Severity
+from reconciler.model.settings import Settings, SshSettings
 from tests.kinds.sample import Fleet
-
 
 PINNED = {"machineId": "0" * 32, "hostKeys": ["ssh-ed25519 AAAA"]}
 
@@ -56,7 +57,7 @@ def test_defaults_follow_the_isolation() -> None:
         ("gpu_slice",),
         "10.0.0.12",
     )
-    assert (spec.ssh.port, spec.ssh.user, spec.root) == (22, "gpuaas", "/")
+    assert (spec.ssh.port, spec.ssh.user, spec.root) == (22, "", "/")
     assert typed(directory()).sharing == "any"
 
 
@@ -352,3 +353,13 @@ def test_what_this_version_cannot_do_yet() -> None:
     assert fleet.unsupported("node/gpu01") == "admin.state evacuating"
     fleet["node/gpu01"].update(address="10.0.0.1", root="/srv", admin={})
     assert fleet.unsupported("node/gpu01") == ""
+
+
+def test_the_control_login_is_the_nodes_own_else_the_fleets() -> None:
+    """`ssh.user` of gpuaas.yaml counts where a node does not say."""
+    spec = replace(typed(Fleet()), ssh=Ssh())
+    fleet = Settings(folder="/fleet", operators=("olga",), ssh=SshSettings(user="ops"))
+    plain = Settings(folder="/fleet", operators=("olga",))
+    assert (control_login(spec, plain), control_login(spec, fleet)) == ("gpuaas", "ops")
+    own = replace(spec, ssh=Ssh(user="root"))
+    assert control_login(own, fleet) == "root"
