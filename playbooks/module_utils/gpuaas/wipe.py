@@ -6,7 +6,9 @@ Never through a link, never across or over a mount; what cannot be removed is sa
 from __future__ import annotations
 
 import os
+import secrets
 import stat
+from typing import NamedTuple
 
 from .files import fact_of
 from .mounts import mounts
@@ -32,7 +34,9 @@ def remove_folder(tree: Tree, path: str) -> None:
                 tree.changed = True
                 if tree.dry:
                     return
-                _empty(folder, path, os.fstat(folder).st_dev, MAX_DEPTH)
+                top = Top(folder, os.fstat(folder).st_dev)
+                while os.listdir(folder):
+                    _empty(folder, path, top, MAX_DEPTH)
             finally:
                 os.close(folder)
             os.rmdir(name, dir_fd=parent)
@@ -42,20 +46,30 @@ def remove_folder(tree: Tree, path: str) -> None:
             raise _kept(path, f"{where}{error.strerror}") from error
 
 
-def _empty(folder: int, path: str, device: int, depth: int) -> None:
-    """Depth first by open folders, so that nobody can put a link in between."""
-    if depth == 0:
-        raise _kept(path, f"nested deeper than {MAX_DEPTH}")
-    if os.fstat(folder).st_dev != device:
+class Top(NamedTuple):
+    """The open folder that is removed, and the file system that it is on."""
+
+    folder: int
+    device: int
+
+
+def _empty(folder: int, path: str, top: Top, depth: int) -> None:
+    """Depth first by open folders, so that nobody can put a link in between.
+
+    What is nested too deep is moved to the top for the next round: nobody may hold up his end so.
+    """
+    if os.fstat(folder).st_dev != top.device:
         raise _kept(path, "on another file system")
     if stat.S_IMODE(os.fstat(folder).st_mode) & 0o700 != 0o700:
         os.fchmod(folder, 0o700)
     for name in os.listdir(folder):
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISDIR(status.st_mode):
+        if stat.S_ISDIR(status.st_mode) and depth == 0:
+            os.rename(name, secrets.token_hex(16), src_dir_fd=folder, dst_dir_fd=top.folder)
+        elif stat.S_ISDIR(status.st_mode):
             inner = os.open(name, FOLDER, dir_fd=folder)
             try:
-                _empty(inner, f"{path}/{name}", device, depth - 1)
+                _empty(inner, f"{path}/{name}", top, depth - 1)
             finally:
                 os.close(inner)
             os.rmdir(name, dir_fd=folder)
