@@ -6,6 +6,7 @@ tell of what is applied and provided, and hold nothing secret.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -142,6 +143,8 @@ def _code(text: str) -> str:
 def _write_all(folder: Path, texts: Mapping[str, str]) -> None:
     """Pins first: a configuration never names a host before it can be believed."""
     folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    if folder.is_symlink():
+        raise NotADirectoryError(errno.ENOTDIR, "it is a link, and nothing is written through it")
     for name, text in texts.items():
         _write(folder / name, text.encode())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -123,6 +124,18 @@ def test_what_cannot_be_written_is_told(yard: Yard) -> None:
     (problem,) = publish(yard.fleet(), yard.world)
     assert (problem.code, "nlp" in problem.message) == ("publish_failed", True)
     assert (public / "vision/status.md").is_file(), "the others are written all the same"
+
+
+def test_nothing_is_written_where_a_link_leads(yard: Yard, tmp_path: Path) -> None:
+    """SEC-04: whoever may write beside it could have our files replace those of whoever applies."""
+    elsewhere, vision = tmp_path / "ssh", yard.folder / "public/vision"
+    elsewhere.mkdir()
+    (elsewhere / "known_hosts").write_text("mine")
+    shutil.rmtree(vision)
+    vision.symlink_to(elsewhere)
+    (problem,) = publish(yard.fleet(), yard.world)
+    assert problem.code == "publish_failed" and "link" in problem.message
+    assert [path.read_text() for path in elsewhere.iterdir()] == ["mine"]
 
 
 def test_only_what_is_active_is_published(yard: Yard) -> None:
