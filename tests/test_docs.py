@@ -116,6 +116,7 @@ def test_the_vocabulary_stands_in_the_glossary() -> None:
         "endpoint", "evidence", "proof", "plan", "change", "step", "wave", "run", "event", "actor",
         "problem", "runbook", "approval", "readiness", "consent", "lock", "lease", "receipt",
         "observation", "verb", "world", "journal", "serial", "fingerprint", "descriptor", "basis",
+        "preparation", "wall", "hardening", "named fact", "projection", "stray key", "revocation",
     }  # fmt: skip
     kinds = {kind.replace("_", " ") for kind in KINDS} - {"node family"}
     assert wanted | kinds <= set(glossary), (wanted | kinds) - set(glossary)

@@ -20,6 +20,10 @@ A kept connection to a host that was cut off would else be waited on until work 
 REMOTE_PYTHON, SUDO = "/usr/bin/python3", "/usr/bin/sudo"
 
 CHANGED = "Host key for {node} has changed"
+BEFORE_SSH = "Make sure this host can be reached over ssh: "
+"""How Ansible leads over to what ssh said."""
+MUX = "mux_client_"
+"""Of a kept connection, before a new one is tried."""
 UNKNOWN = re.compile(r"No (\S+) host key is known for (\S+) ")
 SHOWN = re.compile(r"fingerprint for the (\S+) key sent by the remote host is\s+(SHA256:\S{43})")
 NO_SUDO = re.compile(
@@ -91,7 +95,14 @@ def why_not_reached(host: Host, said: str) -> tuple[str, str]:
     if unknown:
         shown = f"only one of type {unknown[-1]}, which is not pinned"
         return "host_identity_changed", f"host key shown: {shown}; pinned: {pinned}"
-    return "host_unreachable", said
+    return "host_unreachable", _in_short(said)
+
+
+def _in_short(said: str) -> str:
+    """What ssh itself says of the host, without what others say about ssh."""
+    _, _, own = said.rpartition(BEFORE_SSH)
+    lines = own.splitlines(keepends=True)
+    return "".join(each for each in lines if not each.startswith(MUX)).strip() or said
 
 
 def fingerprint(key: str) -> str:

@@ -192,7 +192,10 @@ def _check_stale(resource: Resource) -> Iterator[Problem]:
         if fallen and not is_current(spec, approval):
             message = f"changed since {approval.by} approved it: {', '.join(fallen)}"
             anew = approval_digest(spec, approval.covers)
-            hint = f"look at the change, then approve it anew with digest {anew}"
+            hint = (
+                f"look at the change, then: gpuaas node approve {resource.ref.name} "
+                f"(or, by hand, the digest {anew})"
+            )
             path = ("spec", "approvals", at, "digest")
             yield warning(resource, path, "approval_stale", message, hint)
 

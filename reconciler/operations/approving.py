@@ -142,10 +142,12 @@ def _covers(spec: NodeSpec, wish: Wish) -> tuple[str, ...]:
     wanted = {HOST} if wish.host_only else set(wish.slots) or set(names)
     covers = tuple(name for name in names if name in wanted - approved_names(spec))
     if not covers:
+        asked = sorted(wish.slots) or ([HOST] if wish.host_only else ())
+        what = ", ".join(asked) if asked else f"host and all {len(spec.slots)} slots"
         raise refuse(
             "already_approved",
-            f"{wish.node}: {', '.join(n for n in names if n in wanted)} approved as it stands",
-            f"see who approved what: gpuaas node show {wish.node}",
+            f"{wish.node}: {what} approved as it stands",
+            f"commit its file if that is still to be done; by whom: gpuaas node show {wish.node}",
         )
     return covers
 

@@ -37,7 +37,8 @@ def endpoint_of(settings: Settings, world: World, ref: Ref) -> Endpoint:
     """Raises ProblemError `not_found`, or `no_endpoint` for what cannot be reached now."""
     one = world.recorded.get(ref)
     if one is None and not any(claim.ref == ref for claim in world.claims):
-        raise refuse("not_found", f"{ref} is not in the state", "see what there is: gpuaas status")
+        hint = "see what there is: gpuaas status; if it stands in a file: gpuaas apply"
+        raise refuse("not_found", f"{ref} is not in the state", hint)
     if one is None or not one.id or one.phase is not Phase.ACTIVE:
         raise refuse(
             "no_endpoint",

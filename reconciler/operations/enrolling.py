@@ -6,7 +6,7 @@ somebody has given or confirmed it, or if the specs hold it already (rule 8).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -186,16 +186,17 @@ def _keys(target: Target, before: Resource | None, confirm: Confirm) -> tuple[st
             return (*keys, *map(_plain, chosen))
     elif shown and (target.accept_shown or confirm(lines)):
         return tuple(map(_plain, shown))
-    raise _unseen(target, lines)
+    raise _unseen(target, shown)
 
 
-def _unseen(target: Target, lines: tuple[str, ...]) -> ProblemError:
-    about = "it shows no key like the one given" if target.host_keys else "nobody confirmed its key"
+def _unseen(target: Target, shown: Sequence[SshKey]) -> ProblemError:
+    about = "shows no key like the one given" if target.host_keys else "shows unconfirmed keys"
+    keys = ", ".join(f"{key.fingerprint} ({key.type})" for key in shown)
     return refuse(
         "host_key_unseen",
-        f"{target.address}: {about}; shown: {'; '.join(lines) or 'none that is safe to use'}",
+        f"{target.address} {about}: {keys or 'none that is safe to use'}",
         "on the host's own console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub; "
-        "if both say the same: --host-key SHA256:…, or the whole key",
+        "if it says the same: --host-key SHA256:…, or the whole key",
     )
 
 

@@ -124,10 +124,11 @@ def _needs_you(world: World, last: history.Run | None, now: datetime) -> Iterato
         )
     for name, seen in sorted(world.observations.items()):
         if seen.problem and Ref("node", "", name) in world.recorded:
+            changed = seen.problem == "host_identity_changed"
             yield NeedsYou(
                 kind="unknown",
                 text=f"node/{name} {seen.problem}: {seen.message}",
-                command="gpuaas plan --refresh",
+                command=f"gpuaas node show {name}" if changed else "gpuaas plan --refresh",
             )
     if last is not None and last.state in (RunState.FAILED, RunState.INTERRUPTED):
         yield NeedsYou(kind="failed", text=f"{last.id} {last.state}", command="gpuaas events")

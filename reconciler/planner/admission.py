@@ -86,7 +86,7 @@ def _field_refused(difference: Difference, situation: Situation) -> Refusal | No
     for field in difference.fields:
         if why := refusal(difference, field, situation):
             message = f"{field.path} may not change: {why}"
-            return Refusal("field_refused", message, "put the former value back")
+            return Refusal("field_refused", message, "put the former value back, or make a new one")
     return None
 
 

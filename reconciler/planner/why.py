@@ -65,11 +65,10 @@ def prepare_facts(reason: str, node: str, world: World) -> Mapping[str, str]:
     """What making a host ready means for who is on it, and how it is made safe."""
     living = len({claim.allocation_id for claim in world.claims if claim.node == node})
     return {
-        "prepare": f"{reason}: sshd, PAM, slices, D-Bus and limits of tenants",
-        "safety": "checked before it lives; kept only if a second connection works, else put back",
+        "prepare": f"{reason}: sshd, PAM, slices, D-Bus, limits; put back unless a new login works",
         "hits": f"{_some(living, 'allocation')} there: sessions and work go on"
         if living
-        else "nobody: no allocation is there; logins other than root and ours lose GPU devices",
+        else "no allocation; logins of the host other than root and ours lose its GPUs",
     }
 
 

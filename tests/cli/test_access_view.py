@@ -59,11 +59,13 @@ def test_a_review_names_doors_keys_and_what_lies_about() -> None:
     assert "ana/desk SHA256:ana" in shown and "cem/desk" not in shown
     assert "\x1b" not in shown and "train-a-k7q2 on gpu01" in shown
     assert "dana  allocation/vision/train-a on gpu31 since 2026-11-27T08:52Z" in shown
-    assert "not known of keys of people's own: gpu31" in shown
+    assert "keys of people's own, unknown on: gpu31" in shown
 
 
 def test_a_review_of_nothing() -> None:
     assert text(access_view.lines(AccessReview())) == "nobody is let in anywhere\n"
+    of_bo = access_view.lines(AccessReview(), asked=("user bo", "allocation/vision/train-a"))
+    assert text(of_bo) == "nobody is let in: user bo, allocation/vision/train-a\n"
 
 
 NOTES = (
@@ -112,6 +114,6 @@ def test_an_apply_ends_with_the_lines_to_log_in_by() -> None:
     shown = text(applied_view.lines(Applied(plan=make(), run="run-000001", logins=logins)))
     assert shown.splitlines()[-3:] == [
         "log in  ssh -F /srv/gpuaas/vision/ssh_config train-a.vision   allocation/vision/train-a",
-        "        or without pins: ssh -p 2222 train-a-k7q2@gpu01.corp.example",
+        "        or, where ssh asks about the host: ssh -p 2222 train-a-k7q2@gpu01.corp.example",
         "log in  /fleet/home/box-aaaa   allocation/nlp/box",
     ]

@@ -54,6 +54,22 @@ def test_no_other_word_is_about_this_host(said: str) -> None:
     assert why_not_reached(host(), said) == ("host_unreachable", said)
 
 
+GONE = "ssh: connect to host 10.0.0.1 port 22: No route to host"
+
+
+@pytest.mark.parametrize(
+    ("said", "short"),
+    [
+        (GONE, GONE),
+        (f"mux_client_request_session: read from master failed: Broken pipe\r\n{GONE}", GONE),
+        (f"Data could not be sent. Make sure this host can be reached over ssh: {GONE}", GONE),
+        ("mux_client_hello: broken", "mux_client_hello: broken"),
+    ],
+)
+def test_a_silent_host_is_told_of_in_the_words_of_ssh(said: str, short: str) -> None:
+    assert why_not_reached(host(), said) == ("host_unreachable", short)
+
+
 @pytest.mark.parametrize(
     ("said", "is_refusal"),
     [

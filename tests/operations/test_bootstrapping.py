@@ -43,6 +43,18 @@ def test_the_key_is_the_public_half_of_the_fleets_own(yard: Yard) -> None:
     assert assignments(script) == {"login": "gpuaas", "key": KEY, "user": ""}
 
 
+def test_the_key_may_lie_in_the_home_of_who_runs_it(
+    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the README names it; a `~` elsewhere is a name like any other, and no path."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    settings = tmp_path / "gpuaas.yaml"
+    settings.write_text("operators: [olga]\nssh: {identityFile: ~/keys/control}\n")
+    assert assignments(bootstrap(yard.fleet()))["key"] == KEY
+    settings.write_text("operators: [olga]\nssh: {identityFile: ~olga/keys/control}\n")
+    assert refusal(yard) == "value_pattern"
+
+
 def test_another_login_and_key_may_be_named(yard: Yard, tmp_path: Path) -> None:
     """The key by its public or its private half, of which only the public one is ever read."""
     other = public_key("other") + ' it\'s "$(mine)" `here`'

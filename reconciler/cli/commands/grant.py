@@ -35,5 +35,6 @@ def list_grants(session: Session, user: str, allocation: str | None) -> Reply:
     that were seen on hosts, which open nothing, and revocations that a host was not yet told of.
     """
     found = reviewing.review_access(open_fleet(session.folder), user, allocation or "")
-    shown = access_view.lines(found, width=session.screen.width)
+    asked = [*([f"user {user}"] if user else ()), *([allocation] if allocation else ())]
+    shown = access_view.lines(found, asked=asked, width=session.screen.width)
     return Reply(result=found, lines=shown)

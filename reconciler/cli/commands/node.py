@@ -144,14 +144,13 @@ def approve(
 
 
 def _confirm(session: Session, address: str) -> Confirm:
-    """Asks a person at a terminal; where there is none, nobody has confirmed anything."""
+    """Shows a key to a line, and asks a person at a terminal; without one, nobody confirms."""
 
     def confirm(keys: tuple[str, ...]) -> bool:
         screen = session.screen
-        if not screen.can_ask:
-            return False
         screen.tell(_shown(address, keys))
-        return screen.ask(line("Does the host's own console show the same? [yes/no]")) == "yes"
+        question = line("Does the host's own console show the same? [yes/no]")
+        return screen.can_ask and screen.ask(question) == "yes"
 
     return confirm
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, strong
 from reconciler.cli.views import tables
@@ -11,9 +11,11 @@ from reconciler.operations.views import AccessReview, AccessRow
 TITLES = "ALLOCATION USER STATE PRIVILEGE UNTIL BY REASON"
 
 
-def lines(found: AccessReview, *, width: int = 0) -> Iterator[Line]:
+def lines(found: AccessReview, *, asked: Sequence[str] = (), width: int = 0) -> Iterator[Line]:
+    """The review; `asked` says about whom and what it is, where it is not about everything."""
     rows = [_row(row) for row in found.rows]
-    yield from tables.lines(TITLES, rows, width=width, none="nobody is let in anywhere")
+    none = f"nobody is let in: {', '.join(asked)}" if asked else "nobody is let in anywhere"
+    yield from tables.lines(TITLES, rows, width=width, none=none)
     for title, told in (("KEYS", _keys(found)), ("KEYS WITHOUT EFFECT", _strays(found))):
         if told:
             yield BLANK
@@ -27,7 +29,7 @@ def lines(found: AccessReview, *, width: int = 0) -> Iterator[Line]:
         yield line("  ", f"{people}  {one.ref} on {one.node} since {one.since}", hang=4)
     if found.unseen:
         yield BLANK
-        yield line(dim(f"not known of keys of people's own: {', '.join(found.unseen)}"), hang=2)
+        yield line(dim(f"keys of people's own, unknown on: {', '.join(found.unseen)}"), hang=2)
 
 
 def _row(row: AccessRow) -> tables.Row:

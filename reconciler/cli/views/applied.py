@@ -13,6 +13,8 @@ from reconciler.model.work import StepOutcome
 from reconciler.operations.applying import Applied
 
 LOG_LINES = 12
+UNREACHED = frozenset({"host_unreachable", "host_identity_changed", "no_root_on_host"})
+"""Where the problem says it all: the log of such a step tells of Ansible alone."""
 
 
 def lines(found: Applied) -> Iterator[Line]:
@@ -27,10 +29,13 @@ def lines(found: Applied) -> Iterator[Line]:
     yield from problems_view.lines(found.problems)
     yield from (BLANK,) if found.problems else ()
     yield line(Span(*_verdict(found)), f"   run {found.run}", hang=2)
+    if any(not outcome.ok for outcome in found.outcomes):
+        again = "gpuaas plan --refresh"
+        yield line(dim(pad("next", 8)), strong(again), "   asks the hosts, then says what is left")
     for login in found.logins:
         yield line(dim(pad("log in", 8)), strong(login.place), f"   {login.ref}")
         if login.plain:
-            yield line(dim(pad("", 8)), dim(f"or without pins: {login.plain}"))
+            yield line(dim(pad("", 8)), dim(f"or, where ssh asks about the host: {login.plain}"))
 
 
 def view(found: Applied) -> dict[str, Any]:
@@ -63,6 +68,8 @@ def _failure(outcome: StepOutcome) -> Iterator[Line]:
         f"  {step.verb} on {step.node}",
         hang=4,
     )
+    if outcome.problem is not None and outcome.problem.code in UNREACHED:
+        return
     for text in outcome.log.splitlines()[-LOG_LINES:]:
         yield line(dim("    | "), text, hang=6)
 

@@ -90,8 +90,9 @@ def _identity(found: NodeShown) -> Iterator[Line]:
 
 def _evidence(found: NodeShown) -> Iterator[str | Span]:
     if found.age is None:
-        yield Span("never observed", Style.WARN)
-        yield "   gpuaas plan --refresh asks the host"
+        silent = any(one.result is CheckResult.FAIL for one in found.readiness[:1])
+        yield Span("none: it gave no answer" if silent else "never observed", Style.WARN)
+        yield f"   gpuaas plan --refresh asks {'it again' if silent else 'the host'}"
         return
     yield f"{format_age(found.age)} ago, "
     standin = Span("from a stand-in for GPUs, not from real ones", Style.WARN)
