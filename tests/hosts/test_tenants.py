@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
-from gpuaas import ipc, leftovers, processes, sessions, tenants
+from gpuaas import holders, ipc, leftovers, processes, sessions, tenants
 from gpuaas.mounts import Mount, mounts
 from gpuaas.passwd import Accounts
 from gpuaas.paths import Refusal, Tree
@@ -219,6 +220,26 @@ def test_a_walk_does_not_go_across_a_mount(tmp_path: Path) -> None:
     found: dict[int, list[str]] = {os.geteuid(): []}
     leftovers.walk(mount(str(tmp_path)), {str(tmp_path / "mnt")}, found, time.monotonic() + 60)
     assert found[os.geteuid()] == [f"file {tmp_path}/mnt"]
+
+
+@as_root
+def test_a_card_that_was_handed_on_to_a_neighbour_is_found(probes: Probes, tmp_path: Path) -> None:
+    """Rule 1: its slice would not let it open the card, but nobody asks once it is open."""
+    conf = tmp_path / "run/systemd/system/user-20001.slice.d/70-gpuaas-devices.conf"
+    conf.parent.mkdir(parents=True)
+    conf.write_text("[Slice]\nDeviceAllow=/dev/nvidiactl rw\nDeviceAllow=/dev/nvidia3 rw\n")
+    (tmp_path / "proc/77/fd").mkdir(parents=True)
+    (tmp_path / "proc/77/status").write_text(
+        "Name:\tpython3\nState:\tS (sleeping)\nUid:\t20001\t20001\t20001\t20001\nThreads:\t1\n"
+    )
+    for at, minor in enumerate((3, 255, 254)):
+        os.mknod(tmp_path / f"node{minor}", 0o600 | stat.S_IFCHR, os.makedev(195, minor))
+        (tmp_path / f"proc/77/fd/{at}").symlink_to(tmp_path / f"node{minor}")
+    (tmp_path / "proc/77/fd/9").symlink_to("socket:[1234]")
+    assert holders.held_cards(probes) == []
+    os.mknod(tmp_path / "innocent", 0o600 | stat.S_IFCHR, os.makedev(195, 0))
+    (tmp_path / "proc/77/fd/10").symlink_to(tmp_path / "innocent")
+    assert holders.held_cards(probes) == [f"process 77 python3 of {OTHER} has /dev/nvidia0 open"]
 
 
 @as_root

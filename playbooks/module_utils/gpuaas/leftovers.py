@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Iterable, Iterator
 
+from .holders import held_cards
 from .ipc import system_v
 from .mounts import Mount, mounts
 from .probes import OPEN_FOLDER, ProbeError, Probes, open_below, printable, shortened
@@ -34,11 +35,12 @@ def read_leftovers(probes: Probes, uids: Iterable[int]) -> dict[str, list[str]]:
     if not asked:
         return {}
     files = probes.ask("leftovers", lambda p: files_of(p, asked))
+    held = probes.ask("leftovers", held_cards)
     found: dict[str, list[str]] = {}
     for uid in asked:
         live = probes.ask("leftovers", partial(living, uid))
-        if live is not None and files is not None:
-            found[str(uid)] = shortened([*live, *sorted(files[uid])])
+        if live is not None and files is not None and held is not None:
+            found[str(uid)] = shortened([*live, *held, *sorted(files[uid])])
     return found
 
 
