@@ -33,6 +33,7 @@ def write(folder: Path) -> None:
     (folder / "dot-gitignore").rename(folder / ".gitignore")
     (folder / "keys").symlink_to(place.key().parent)
     (folder / "specs/nodes").mkdir()
+    (folder / "specs/people").mkdir(exist_ok=True)
     for name in PEOPLE:
         text = USER.format(name=name, key=place.public(place.key(name)))
         (folder / f"specs/people/{name}.yaml").write_text(text, encoding="utf-8")
