@@ -153,12 +153,24 @@ def _look_and_plan(
             journal.close_open_steps()
         if given_up := _given_up(desired, world):
             journal.stop_waiting(given_up)
+        if strangers := _strangers(desired, world):
+            journal.unsee(strangers)
         in_doubt = {step.node for step in world.open_steps}
         names = in_doubt.union(stale_nodes(desired, world, fleet.now()))
         if names:
             journal.observe(observe_nodes(fleet, desired, world, names))
             world = journal.world()
         return desired, world, plan_from(fleet, desired, world, options)
+
+
+def _strangers(desired: Desired, world: World) -> tuple[Ref, ...]:
+    """Nodes that were looked at once, never used, and that no file speaks of any more."""
+    if desired.broken:
+        return ()
+    wanted = desired.resources.keys() | desired.frozen | world.recorded.keys()
+    held = {claim.node for claim in world.claims}
+    seen = (Ref("node", "", name) for name in world.observations if name not in held)
+    return tuple(ref for ref in seen if ref not in wanted)
 
 
 def _given_up(desired: Desired, world: World) -> tuple[Ref, ...]:

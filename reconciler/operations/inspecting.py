@@ -123,8 +123,9 @@ def _needs_you(world: World, last: history.Run | None, now: datetime) -> Iterato
             command=f"gpuaas explain {ref}",
         )
     for name, seen in sorted(world.observations.items()):
-        if seen.problem and Ref("node", "", name) in world.recorded:
-            changed = seen.problem == "host_identity_changed"
+        if seen.problem:
+            recorded = Ref("node", "", name) in world.recorded
+            changed = seen.problem == "host_identity_changed" or not recorded
             yield NeedsYou(
                 kind="unknown",
                 text=f"node/{name} {seen.problem}: {seen.message}",

@@ -52,13 +52,16 @@ def stale_nodes(desired: Desired, world: World, now: datetime) -> tuple[str, ...
     """Nodes whose evidence is missing, failed, or older than half the policy's limit.
 
     Half, so that evidence which was fresh when the plan was shown is still fresh when it is
-    applied.
+    applied. A node that is not recorded yet is always looked at: somebody may have mended it.
     """
     policy = desired.get("policy", "fleet")
     minutes = policy.spec.evidence.max_age_minutes if policy else 60
     fresh = (now - timedelta(minutes=minutes / 2), now)
     return tuple(
-        name for name in node_names(desired) if not _is_fresh(world.observations.get(name), fresh)
+        name
+        for name in node_names(desired)
+        if Ref("node", "", name) not in world.recorded
+        or not _is_fresh(world.observations.get(name), fresh)
     )
 
 

@@ -130,6 +130,11 @@ class Journal:
         with self._recording() as record:
             runs.refuse(replace(record, commit=plan.revision.commit), plan)
 
+    def unsee(self, nodes: Sequence[Ref]) -> None:
+        """What these nodes said counts no more: nobody wants or holds them."""
+        with self._recording() as record:
+            resources.unsee(record, nodes)
+
     def wait(self, refs: Sequence[Ref]) -> None:
         """These found no capacity; who waited before keeps his place. A claim ends the wait."""
         with self._recording() as record:

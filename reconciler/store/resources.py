@@ -71,7 +71,7 @@ def forget(record: Record, refs: Sequence[Ref]) -> None:
     record.connection.executemany(
         "DELETE FROM resource WHERE ref = ?", [(str(ref),) for ref in gone]
     )
-    _unsee(record, gone)
+    unsee(record, gone)
     end_gids(record, gone)
     record.connection.executemany(
         "UPDATE resource SET phase = 'releasing', problem = 'cleanup_blocked' WHERE ref = ?",
@@ -79,7 +79,7 @@ def forget(record: Record, refs: Sequence[Ref]) -> None:
     )
 
 
-def _unsee(record: Record, gone: Iterable[Ref]) -> None:
+def unsee(record: Record, gone: Iterable[Ref]) -> None:
     """Another host may come by the name of a node; what this one said is no evidence of it."""
     nodes = [ref for ref in gone if ref.kind == "node"]
     record.connection.executemany(
@@ -104,7 +104,7 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
     record.connection.execute(
         "UPDATE claim SET ref = ? WHERE ref = ? AND state <> 'freed'", (str(ref), str(former))
     )
-    _unsee(record, [former])
+    unsee(record, [former])
     rename_gid(record, former, ref)
 
 
