@@ -11,6 +11,10 @@ case ${XDG_SESSION_ID:-} in
 esac
 grep -q "^0::/user\.slice/user-$(id -u "$PAM_USER")\.slice/" /proc/self/cgroup
 mkdir -p /run/gpuaas/sessions
+# Of sessions that are over nothing is kept: /run has room for so many files only.
+for over in $(ls /run/gpuaas/sessions); do
+  test -e "/run/systemd/sessions/$over" || rm -f "/run/gpuaas/sessions/$over"
+done
 printf '%s' "${SSH_AUTH_INFO_0:-}" > "/run/gpuaas/sessions/$XDG_SESSION_ID"
 # shellcheck disable=SC2086  # the words are the method, the type and the key
 set -- ${SSH_AUTH_INFO_0:-}

@@ -198,6 +198,16 @@ def test_a_session_that_opens_while_its_key_is_taken_away_does_not(both: Tenancy
     both.host.run("rm", "/run/gpuaas/sessions/x1")
 
 
+def test_of_sessions_that_are_over_nothing_is_kept(both: Tenancy) -> None:
+    """A program that logs in over and over must not fill /run: the whole host lives there."""
+    for _ in range(5):
+        assert both.enter(ANA, "id").returncode == 0
+    time.sleep(1)
+    assert both.enter(BO, "id").returncode == 0
+    kept = both.host.run("ls /run/gpuaas/sessions").stdout.split()
+    assert len(kept) <= 2, kept
+
+
 def test_keys_of_their_own_open_nothing_and_are_reported(both: Tenancy) -> None:
     """F-GRT-07, F-GRT-03: in either file of sshd's, or as an authority; they are not touched."""
     line = place.public(place.key("stranger"))
