@@ -10,11 +10,9 @@ import gc
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import islice
-from multiprocessing import get_context
 
 from reconciler.model.canonical import canonical, text_digest
 from reconciler.model.document import DocumentCache
@@ -97,6 +95,10 @@ class _Reading:
             for batch in unjudged:
                 self.keep(_judge_all(judge, batch))
             return
+        # Costs every command more than the files it reads, and serves big cold loads alone.
+        from concurrent.futures import Future, ProcessPoolExecutor
+        from multiprocessing import get_context
+
         with ProcessPoolExecutor(
             HELPERS, get_context("fork"), initializer=_begin_helping, initargs=(self.schemas,)
         ) as helpers:
