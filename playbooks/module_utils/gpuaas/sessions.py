@@ -26,7 +26,7 @@ class Session(NamedTuple):
 def sessions_of(login: str, uid: int) -> list[Session]:
     """Logins alone: the user manager, which keeps what was started to stay, is none."""
     return [
-        Session(id, told["SCOPE"], _opened_with(id))
+        Session(id, told.get("SCOPE", f"session-{id}.scope"), _opened_with(id))
         for id, told in told_sessions("/")
         if (told.get("USER"), told.get("UID")) == (login, str(uid))
         and told.get("CLASS", "").startswith("user")
