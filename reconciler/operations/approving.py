@@ -146,7 +146,7 @@ def _covers(spec: NodeSpec, wish: Wish) -> tuple[str, ...]:
         what = ", ".join(asked) if asked else f"host and all {len(spec.slots)} slots"
         raise refuse(
             "already_approved",
-            f"{wish.node}: {what} approved as it stands",
+            f"{wish.node} is approved as it stands: {what}",
             f"commit its file if that is still to be done; by whom: gpuaas node show {wish.node}",
         )
     return covers

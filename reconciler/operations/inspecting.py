@@ -108,6 +108,13 @@ def _users_of(world: World, login: str) -> frozenset[str]:
     return named or frozenset((login,))
 
 
+AFTER = {
+    "host_identity_changed": "gpuaas node show {node}",
+    "no_root_on_host": "gpuaas node bootstrap --print",
+}
+"""What to do about a host whose answer asking again would not better."""
+
+
 def _needs_you(world: World, last: history.Run | None, now: datetime) -> Iterator[NeedsYou]:
     yield from _doors_left_open(world, now)
     for claim in world.claims:
@@ -125,11 +132,11 @@ def _needs_you(world: World, last: history.Run | None, now: datetime) -> Iterato
     for name, seen in sorted(world.observations.items()):
         if seen.problem:
             recorded = Ref("node", "", name) in world.recorded
-            changed = seen.problem == "host_identity_changed" or not recorded
+            again = "gpuaas plan --refresh" if recorded else "gpuaas node show {node}"
             yield NeedsYou(
                 kind="unknown",
                 text=f"node/{name} {seen.problem}: {seen.message}",
-                command=f"gpuaas node show {name}" if changed else "gpuaas plan --refresh",
+                command=AFTER.get(seen.problem, again).format(node=name),
             )
     if last is not None and last.state in (RunState.FAILED, RunState.INTERRUPTED):
         yield NeedsYou(kind="failed", text=f"{last.id} {last.state}", command="gpuaas events")

@@ -68,7 +68,7 @@ def find_folder(start: Path) -> Path:
     raise refuse(
         "settings_missing",
         f"there is no {SETTINGS_FILE} in {start} or above it",
-        "go to the folder of your fleet, or make one: gpuaas init",
+        "go to the folder of your fleet, or make one: gpuaas init; users need none: --from DIR|URL",
     )
 
 

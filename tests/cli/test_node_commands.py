@@ -134,6 +134,10 @@ def test_a_node_without_evidence_is_unknown(yard: Yard) -> None:
     text = Shell(yard.folder)("node", "show", "gpu03").stdout
     assert "never observed   gpuaas plan --refresh asks the host" in text
     assert "unknown  reachable  never observed" in text
+    with yard.away("gpu02"):
+        yard.plan("--refresh")
+        text = Shell(yard.folder)("node", "show", "gpu02").stdout
+        assert "none that counts   gpuaas plan --refresh asks it again" in text
     missing = yard.gpuaas("node", "show", "gpu04")
     assert (missing.code, missing.problems) == (1, ["not_found"])
     assert "did you mean" in missing.messages

@@ -91,7 +91,7 @@ def _identity(found: NodeShown) -> Iterator[Line]:
 def _evidence(found: NodeShown) -> Iterator[str | Span]:
     if found.age is None:
         silent = any(one.result is CheckResult.FAIL for one in found.readiness[:1])
-        yield Span("none: it gave no answer" if silent else "never observed", Style.WARN)
+        yield Span("none that counts" if silent else "never observed", Style.WARN)
         yield f"   gpuaas plan --refresh asks {'it again' if silent else 'the host'}"
         return
     yield f"{format_age(found.age)} ago, "

@@ -51,6 +51,12 @@ def _lines(plan: Plan, at_least: Risk) -> Iterator[str]:
         for note in plan.notes:
             yield f"- {code(str(note.ref))} {code(note.topic)} {code(note.text)}"
         yield ""
+    if silent := plan.figures.silent:
+        yield f"#### {code('?')} UNKNOWN ({len(silent)}): nothing is assumed about them"
+        yield ""
+        for name, said in silent.items():
+            yield f"- {code(f'node/{name}')} {code(said)}"
+        yield ""
     for one in filter(None, (*summary(plan), advice(plan))):
         yield f"{code(one)}  "
 
