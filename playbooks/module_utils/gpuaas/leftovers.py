@@ -5,21 +5,22 @@ Everything is looked through, or the uid is left out of the answer: half a look 
 
 from __future__ import annotations
 
-import errno
 import os
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Iterable, Iterator
 
+from .finding import owned_below
 from .holders import held_cards
 from .ipc import system_v
 from .mounts import Mount, mounts
-from .probes import OPEN_FOLDER, ProbeError, Probes, open_below, printable, shortened
+from .probes import ProbeError, Probes, printable, shortened
 from .processes import running
 from .sessions import told_sessions
 
-MAX_WALK_SECONDS = 45.0
+MAX_WALK_SECONDS = 60.0
+MAX_KEPT = 1000
 
 LOCAL_WITHOUT_DISK = frozenset(
     {"tmpfs", "ramfs", "overlay", "zfs", "devtmpfs", "hugetlbfs", "mqueue"}
@@ -120,42 +121,16 @@ def join(point: str, rest: str) -> str:
 def walk(mount: Mount, points: set[str], found: dict[int, list[str]], until: float) -> None:
     """A folder of a uid stands for all that it has in there.
 
-    Raises ProbeError when time is up: what was not looked at is not clean.
+    Raises ProbeError when time is up, or where not everything could be looked at: what was not is
+    not clean.
     """
-    todo = [(mount.point, -1)]
-    while todo:
-        folder, owner = todo.pop()
-        if time.monotonic() > until:
-            raise ProbeError(f"{mount.point}: more files than can be looked at in time")
-        with suppress(FileNotFoundError, NotADirectoryError), listed(folder) as entries:
-            for entry in entries:
-                path = os.path.join(folder, entry.name)
-                with suppress(FileNotFoundError):
-                    uid = entry.stat(follow_symlinks=False).st_uid
-                    if uid in found and uid != owner:
-                        found[uid].append(named(mount, path))
-                    if entry.is_dir(follow_symlinks=False) and path not in points:
-                        todo.append((path, uid))
-
-
-@contextmanager
-def listed(path: str) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """The entries of a folder, however deep somebody has nested it.
-
-    Raises OSError: FileNotFoundError where it is gone.
-    """
-    try:
-        folder = os.open(path, OPEN_FOLDER)
-    except OSError as error:
-        found = open_below("/", path[1:]) if error.errno == errno.ENAMETOOLONG else None
-        if found is None:
-            raise
-        folder = found
-    try:
-        with os.scandir(folder) as entries:
-            yield entries
-    finally:
-        os.close(folder)
+    others = sorted(p for p in points if p != mount.point and below(p, mount.point))
+    last: dict[int, str] = {}
+    for uid, path in owned_below(mount.point, sorted(found), others, until):
+        if not below(path, last.get(uid, "\0")):
+            last[uid] = path
+            if len(found[uid]) < MAX_KEPT:
+                found[uid].append(named(mount, path))
 
 
 def named(mount: Mount, path: str) -> str:
