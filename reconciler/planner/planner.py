@@ -35,7 +35,7 @@ from reconciler.planner.outlook import claim_of
 from reconciler.planner.placement import Placer
 from reconciler.planner.preparing import find_preparations
 from reconciler.planner.rendering import Renderer
-from reconciler.planner.revoking import name_revoked
+from reconciler.planner.revoking import name_revoked, tell_ends
 from reconciler.planner.scope import Scope
 from reconciler.planner.seating import Seating, Unseated, seat_all
 from reconciler.planner.situation import Situation
@@ -187,9 +187,11 @@ def _within(line: Line, scope: Scope) -> bool:
 
 
 def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
-    changes = tuple(sorted((line.change for line in lines), key=_rank))
-    claims = tuple(sorted((c for line in lines for c in line.claims), key=lambda c: c.id))
     steps = name_revoked([step for line in lines for step in line.steps], desk.context)
+    ending = {step.ref: step for step in steps if step.revokes}
+    told = (tell_ends(line.change, ending, request.world) for line in lines)
+    changes = tuple(sorted(told, key=_rank))
+    claims = tuple(sorted((c for line in lines for c in line.claims), key=lambda c: c.id))
     desired, world = desk.context.desired, request.world
     figures = figures_of(desired, world, request.now, changes, claims)
     touched = sum(change.ref in request.desired.resources for change in changes)

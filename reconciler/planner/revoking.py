@@ -12,7 +12,7 @@ from reconciler.kinds.access import KeyLine, key_lines
 from reconciler.kinds.contract import Context
 from reconciler.model.desired import Desired
 from reconciler.model.moment import parse_moment
-from reconciler.model.plan import Step
+from reconciler.model.plan import Action, Change, Step
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
 from reconciler.planner.effective import recorded_of
@@ -40,6 +40,17 @@ def name_revoked(steps: Sequence[Step], context: Context) -> list[Step]:
         else step
         for step in steps
     ]
+
+
+def tell_ends(change: Change, ending: Mapping[Ref, Step], world: World) -> Change:
+    """The change, saying whose access ends with it, and whether its host can be told now."""
+    step = ending.get(change.ref)
+    if step is None or change.action is not Action.CHANGE:
+        return change
+    seen = world.observations.get(step.node)
+    silent = f" · {step.node} is silent: pending until it answers" if seen and seen.problem else ""
+    ends = f"access of {', '.join(step.revokes)}, and sessions opened by it{silent}"
+    return replace(change, facts={"ends": ends, **change.facts})
 
 
 def _before(refs: Collection[Ref], context: Context) -> Mapping[Ref, Lines]:

@@ -14,7 +14,7 @@ from reconciler.model.plan import Plan
 from reconciler.model.world import Revocation, World
 from tests.fleets import public_key
 from tests.planner.fleet import NOW, allocation, base_fleet, desired, grant, project, user
-from tests.planner.walk import allocation_ref, make_plan, settled
+from tests.planner.walk import allocation_ref, line, make_plan, settled
 
 A = allocation_ref("a")
 TRAIN = allocation("a", access=["ana", "bo"])
@@ -62,6 +62,19 @@ def swapped(name: str, *keys: str, of: str) -> dict[str, Any]:
 def test_a_step_says_whose_access_ends(change: Mapping[str, Any], lost: tuple[str, ...]) -> None:
     """ACC-10, ACC-06: by comparison of what the file was made of and is to be made of."""
     assert revoked(planned(world(), change)) == [("access.sync", lost)]
+
+
+def test_a_plan_tells_whose_access_ends_and_that_a_silent_host_cannot_hear_of_it() -> None:
+    """ACC-10: the line of the allocation says it before anybody applies it."""
+    suspended, before = user("bo", "desk", state="suspended"), world()
+    told = line(planned(before, suspended), str(A)).facts["ends"]
+    assert told == "access of bo, and sessions opened by it"
+    silent = {
+        name: replace(one, problem="host_unreachable") for name, one in before.observations.items()
+    }
+    told = line(planned(replace(before, observations=silent), suspended), str(A)).facts["ends"]
+    assert told.endswith("is silent: pending until it answers")
+    assert "ends" not in line(planned(before, user("ana", "laptop", "desk", "x")), str(A)).facts
 
 
 def test_a_new_allocation_takes_nothing_away() -> None:
