@@ -11,10 +11,11 @@ from pathlib import Path
 from reconciler.model.work import Host
 
 PERSIST_SECONDS = 600
-ALIVE_SECONDS, ALIVE_COUNT = 5, 3
+ALIVE_SECONDS, ALIVE_COUNT = 10, 3
 """How often sshd is asked whether it is there, however long our work takes, and how often in vain.
 
-A kept connection to a host that was cut off would else be waited on until work has timed out.
+A kept connection to a host that was cut off would else be waited on until work has timed out. It
+is long enough for a login that hangs in PAM: the host is slow, not away.
 """
 
 REMOTE_PYTHON, SUDO = "/usr/bin/python3", "/usr/bin/sudo"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 
+from reconciler.hosts.executor import RunOptions
 from reconciler.hosts.inventory import PREFIX, unsafe, write_inventory
 from reconciler.hosts.ssh import ssh_command
 from reconciler.model.work import Host, HostWork
@@ -84,6 +85,14 @@ def test_a_far_host_is_known_by_its_pinned_keys_alone(tmp_path: Path) -> None:
     assert command[-2:] == ("--", "10.0.0.12")
     arguments = json.loads(file.read_text())["all"]["hosts"][f"{PREFIX}gpu02"]["ansible_ssh_args"]
     assert "StrictHostKeyChecking=yes" in arguments["__ansible_unsafe"]
+
+
+def test_a_host_that_was_cut_off_is_given_up_on_before_work_times_out(tmp_path: Path) -> None:
+    """F-ANS-02: also through a connection that is kept, which would else say nothing for ever."""
+    words = ssh_command(FAR, tmp_path / "pins", tmp_path)
+    options = dict(word.split("=", 1) for word in words if "=" in word)
+    silent = int(options["ServerAliveInterval"]) * int(options["ServerAliveCountMax"])
+    assert 25 < silent < RunOptions(run_dir=tmp_path, playbooks=tmp_path).observe_timeout_s
 
 
 def test_other_pins_never_share_a_connection(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ OpenSSH's own ssh, with the line that apply printed and a key of his own.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import subprocess
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from reconciler.hosts.folders import short_folder
 from tests.lab import place
 from tests.lab.host import Host
 from tests.operations.yard import Said, Yard
@@ -131,6 +133,13 @@ class Colony(Yard):
         finally:
             shell.kill()
             shell.communicate()
+
+    def let_go(self, node: str) -> None:
+        """End what is kept of the connections to a host, as it ends by itself after ten minutes."""
+        keys = self.recorded(f"node/{node}").normal["spec"]["identity"]["hostKeys"]
+        pins = hashlib.sha256("\n".join(keys).encode()).hexdigest()[:8]
+        for socket in short_folder().glob(f"{pins}-*"):
+            run("ssh", "-o", f"ControlPath={socket}", "-O", "exit", node)
 
     # What stands on hosts.
 

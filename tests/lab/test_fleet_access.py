@@ -119,6 +119,7 @@ def test_a_grant_opens_one_door_and_its_end_shuts_it_for_every_key(colony: Colon
 def test_a_host_that_was_cut_off_is_told_first_when_it_is_back(colony: Colony) -> None:
     """F-GRT-02, rule 9: what it has missed is shown as not yet removed until it is served."""
     c3 = colony.machines["c3"]
+    colony.let_go("c3")
     c3.cut()
     try:
         done = colony.change(person("cem", state="suspended"))

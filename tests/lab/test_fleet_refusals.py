@@ -16,18 +16,21 @@ pytestmark = pytest.mark.lab
 
 Fresh = Callable[[int], AbstractContextManager[tuple[Host, ...]]]
 
-# A lab host has no v1 cgroups to show: what is looked at is the type of this file system.
+# A lab host has no v1 cgroups to show. What is looked at is the type of a file system, which is
+# another one for whoever comes by ssh; the host itself goes on as it must.
+OTHER_CGROUPS = r"[Service]\nTemporaryFileSystem=/sys/fs/cgroup\n"
+EDIT = "systemctl edit --quiet --runtime --stdin --drop-in=other-cgroups ssh"
 SPOILT = {
     "broken-sshd": "echo 'PermitTheRoot yes' > /etc/ssh/sshd_config.d/50-by-hand.conf",
     "no-sudo": "mv /etc/sudoers.d/lab-control /opt/",
-    "old-cgroups": "mount -t tmpfs none /sys/fs/cgroup",
+    "old-cgroups": f"printf '{OTHER_CGROUPS}' | {EDIT} && systemctl restart ssh",
     "other-key": "rm /etc/ssh/ssh_host_*; ssh-keygen -qA && systemctl restart ssh",
     "other-machine": "tr 0-9a-f 1-9a-f0 < /etc/machine-id > /run/id && cp /run/id /etc/machine-id",
 }
 MENDED = {
     "broken-sshd": "rm /etc/ssh/sshd_config.d/50-by-hand.conf",
     "no-sudo": "mv /opt/lab-control /etc/sudoers.d/",
-    "old-cgroups": "umount /sys/fs/cgroup",
+    "old-cgroups": "systemctl revert ssh && systemctl restart ssh; loginctl terminate-user gpuaas",
 }
 CODES = {
     "broken-sshd": "sshd_config_broken",
