@@ -125,6 +125,7 @@ def test_a_process_an_object_or_a_file_that_is_left_keeps_its_slot(colony: Colon
     assert "sleep" in why["back"] and "shm" in why["objects"] and "/opt/left" in why["files"]
     told = colony.shell("status").stdout
     assert all(f"vision/{name}" in told for name in left)
+    assert told.count("cleanup_blocked") and all(word in told for word in ("sleep", "/opt/left"))
     assert not free(colony) & {one.slots[0] for one in held.values()}
 
     host.run("systemctl stop back")
