@@ -69,7 +69,7 @@ def everything_of(colony: Colony, uid: int, login: str) -> str:
 
 
 def test_a_release_asks_and_the_slot_is_free_after_the_proof(colony: Colony) -> None:
-    """ACC-11, ALC-05, F-PLC-04: nothing of it is left, and the proof of that stands first."""
+    """ACC-11, F-PLC-04: nothing of it is left, and the proof of that stands first."""
     held = colony.recorded("allocation/vision/short")
     uid = uid_of(colony, "short")
     lived = colony.enter("vision/short", "ana", "bash -s", LIFE)

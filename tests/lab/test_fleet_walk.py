@@ -52,7 +52,7 @@ def devices(colony: Colony, ref: str) -> dict[str, str]:
 def test_one_host_is_prepared_first_then_the_others_and_each_before_its_tenants(
     colony: Colony,
 ) -> None:
-    """HOS-01, rule 6: the order of the first run, as it was written down."""
+    """Rule 6: the order of the first run, as it was written down."""
     assert "21 to create" in colony.first.stdout
     waves: dict[tuple[str, str], set[int]] = defaultdict(set)
     for wave, verb, node in colony.rows(
@@ -70,7 +70,7 @@ def test_one_host_is_prepared_first_then_the_others_and_each_before_its_tenants(
 
 
 def test_the_printed_line_lets_in_whoever_has_access_and_nobody_else(colony: Colony) -> None:
-    """ACC-01, ACC-02, F-GRT-04: a real login with each own key; the other project's are refused."""
+    """ACC-01, ACC-04, F-GRT-04: a real login with each own key; the other project's are refused."""
     assert printed(colony) == {ref: colony.line(ref) for ref in ALLOCATIONS}
     given = {(ref, person) for ref, (_, _, people) in ALLOCATIONS.items() for person in people}
     assert colony.opened("ana", "bo", "cem", "dana", "olga") == given
@@ -94,7 +94,7 @@ def look(colony: Colony, ref: str, way: str = SHELL) -> dict[str, Any]:
 
 
 def test_a_session_knows_whose_it_is(colony: Colony) -> None:
-    """Rule 22, ACC-05: the cards by UUID, in the order of the slots, and what is paid for."""
+    """Rule 22: the cards by UUID, in the order of the slots, and what is paid for."""
     for ref in ("vision/train", "nlp/gpt"):
         for way in (SHELL, USER_UNIT):
             told = look(colony, ref, way)["environment"]
@@ -113,7 +113,7 @@ systemd-run --user --quiet --unit=mine sleep 300
 
 
 def test_a_neighbour_is_not_seen(colony: Colony) -> None:
-    """ACC-08: neither processes nor homes, nor temporary files and shared memory."""
+    """isolation.md, defaults 3 and 4: neither processes nor homes, nor temporary files and shared memory."""
     try:
         left = colony.enter("nlp/bert", "bo", "sh -s", NEIGHBOUR)
         assert left.returncode == 0, left.stderr
