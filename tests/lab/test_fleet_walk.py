@@ -113,7 +113,7 @@ systemd-run --user --quiet --unit=mine sleep 300
 
 
 def test_a_neighbour_is_not_seen(colony: Colony) -> None:
-    """isolation.md, defaults 3 and 4: neither processes nor homes, nor temporary files and shared memory."""
+    """Neither processes nor homes, nor temporary files and shared memory, of either project."""
     try:
         left = colony.enter("nlp/bert", "bo", "sh -s", NEIGHBOUR)
         assert left.returncode == 0, left.stderr
