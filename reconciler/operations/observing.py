@@ -13,6 +13,7 @@ from reconciler.hosts.evidence import observe
 from reconciler.hosts.executor import RunOptions
 from reconciler.kinds.node_spec import control_login
 from reconciler.kinds.registry import KINDS
+from reconciler.model.capacity import Isolation
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Observation
 from reconciler.model.moment import parse_moment
@@ -52,7 +53,7 @@ def stale_nodes(desired: Desired, world: World, now: datetime) -> tuple[str, ...
     """Nodes whose evidence is missing, failed, or older than half the policy's limit.
 
     Half, so that evidence which was fresh when the plan was shown is still fresh when it is
-    applied. A node that is not recorded yet is always looked at: somebody may have mended it.
+    applied. A host that was never prepared is always looked at: somebody may have mended it.
     """
     policy = desired.get("policy", "fleet")
     minutes = policy.spec.evidence.max_age_minutes if policy else 60
@@ -60,9 +61,16 @@ def stale_nodes(desired: Desired, world: World, now: datetime) -> tuple[str, ...
     return tuple(
         name
         for name in node_names(desired)
-        if Ref("node", "", name) not in world.recorded
+        if _never_prepared(desired, world, name)
         or not _is_fresh(world.observations.get(name), fresh)
     )
+
+
+def _never_prepared(desired: Desired, world: World, name: str) -> bool:
+    ref = Ref("node", "", name)
+    recorded = world.recorded.get(ref)
+    accounts = desired.resources[ref].spec.isolation is Isolation.ACCOUNT
+    return accounts and (recorded is None or not recorded.facts)
 
 
 def _is_fresh(observation: Observation | None, fresh: tuple[datetime, datetime]) -> bool:
