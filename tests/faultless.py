@@ -72,8 +72,9 @@ class FaultlessHosts:
             self.descriptors[node].pop(Path(path).stem, None)
 
     def observe(
-        self, hosts: Iterable[Host], options: object, *, at: datetime
+        self, hosts: Iterable[Host], options: object, *, at: datetime, **question: object
     ) -> tuple[Observation, ...]:
+        """`question` is what real hosts are asked beyond what they always tell."""
         return tuple(self.observation(host.node, at) for host in hosts)
 
     def observation(self, node: str, at: datetime) -> Observation:

@@ -167,7 +167,8 @@ def slot(node_name: str, number: int, hardware: Hardware) -> dict[str, Any]:
 
 
 def policy() -> dict[str, Any]:
-    return document("Policy", "fleet", {"tenants": ["corp"], "evidence": {"maxAgeMinutes": 60}})
+    spec = {"tenants": ["corp"], "evidence": {"maxAgeMinutes": 60}, "grant": {"maxDays": 3650}}
+    return document("Policy", "fleet", spec)
 
 
 def mixed(count: int) -> Iterator[tuple[str, dict[str, Any]]]:
