@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from reconciler.model.capacity import Claim
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, CheckResult, Observation, Proof
-from reconciler.model.lifecycle import Phase, RunState
+from reconciler.model.lifecycle import RunState
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Change, Order, Plan, Step, Wave
 from reconciler.model.problem import Problem
@@ -21,6 +21,7 @@ from reconciler.model.work import Host, HostProgress, StepOutcome, WaveOutcome
 from reconciler.model.world import Recorded, World
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import host_of
+from reconciler.operations.recording import recorded_as
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.working import Crew, has_harmed
 from reconciler.planner.judging import prove
@@ -216,31 +217,8 @@ class Walk:
         return {str(s.item["id"]) for s in retiring if "id" in s.item}
 
     def _recorded(self, change: Change) -> Recorded:
-        """The resource as it is now that its change is done."""
         before = self.world.recorded.get(change.former or change.ref)
-        stays = before is not None and before.id in ("", change.allocation_id)
-        facts = dict(before.facts) if before and stays else {}
-        for step in self._steps_of(change):
-            if change.action is not Action.REPLACE or step.order is not Order.RETIRE:
-                facts.update(step.expected)
-        place = change.placement
-        return Recorded(
-            ref=change.ref,
-            normal=change.normal or (before.normal if before else {}),
-            digest=change.digest or (before.digest if before else ""),
-            file=change.file,
-            commit=change.origin.commit,
-            applied_at=format_moment(self.fleet.now()),
-            phase=Phase.ACTIVE,
-            protect=change.protect,
-            id=change.allocation_id or (before.id if before else ""),
-            login=change.login or (before.login if before else ""),
-            node=place.node if place else before.node if before else "",
-            slots=place.slots if place else before.slots if before else (),
-            shape=place.shape if place else before.shape if before else None,
-            basis=change.basis or (before.basis if before else ""),
-            facts=facts,
-        )
+        return recorded_as(change, before, self._steps_of(change), format_moment(self.fleet.now()))
 
 
 def _leaving(plan: Plan, steps: Iterable[Step]) -> set[Ref]:
