@@ -23,7 +23,7 @@ from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import host_of
 from reconciler.operations.recording import recorded_as
 from reconciler.operations.wiring import Fleet
-from reconciler.operations.working import Crew, has_harmed
+from reconciler.operations.working import Crew, has_harmed, not_tried
 from reconciler.planner.judging import prove
 from reconciler.planner.ordering import PREPARE
 from reconciler.store.journal import Journal
@@ -150,7 +150,8 @@ class Walk:
                 possible.append(step)
             else:
                 self.failed.add(step.ref)
-                self.problems.append(_ruled_out(step, cause))
+                why = f"{cause.step.node} could not be made ready for tenants"
+                self.problems.append(not_tried(step, why))
         return tuple(step for step in possible if step.ref not in self.failed)
 
     def _proofs(
@@ -228,16 +229,6 @@ def _leaving(plan: Plan, steps: Iterable[Step]) -> set[Ref]:
     """
     ending = {c.ref for c in plan.active if c.action in (Action.RELEASE, Action.REPLACE)}
     return {s.ref for s in steps if s.order is Order.RETIRE and s.ref in ending}
-
-
-def _ruled_out(step: Step, cause: StepOutcome) -> Problem:
-    return Problem(
-        code="host_not_prepared",
-        message=f"{step.verb} of {step.ref} on {step.node} was not tried: "
-        f"{cause.step.node} could not be made ready for tenants",
-        hint="mend what its preparation names, then: gpuaas apply",
-        ref=str(step.ref),
-    )
 
 
 def _blocked(change: Change, unproved: Sequence[Proof]) -> Problem:

@@ -23,10 +23,13 @@ from reconciler.operations.wiring import Fleet
 from reconciler.planner.judging import judge
 from reconciler.planner.ordering import PREPARE
 
+Leaving = Mapping[str, tuple[int, ...]]
+"""By node, the uids of which nothing may be left afterwards."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worked:
-    """Each step judged, in their order, and the last answer of each host, taken at `at`."""
+    """Each step judged, in their order, and the last answer of each host."""
 
     judged: tuple[StepOutcome, ...]
     seen: Mapping[str, Observation]
@@ -48,13 +51,14 @@ class Crew:
         by itself after a while, so it must not wait for others; and where preparing has done harm
         to a host, no other is tried.
         """
+        leaving = _leaving(steps)
         rest = _by_host([step for step in steps if step.verb != PREPARE], self.find)
         left = _by_host([step for step in steps if step.verb == PREPARE], self.find)
-        done = [self._work(rest)] if rest else []
+        done = [self._work(rest, leaving)] if rest else []
         while left and not any(map(has_harmed, _outcomes(done))):
             kept = tried or any(o.step.verb == PREPARE and o.ok for o in _outcomes(done))
             size = BATCH if kept else 1
-            done.append(self._work(left[:size]))
+            done.append(self._work(left[:size], leaving))
             left = left[size:]
         judged = {outcome.step.id: outcome for outcome in _outcomes(done)}
         spared = {step.id for work in left for step in work.steps}
@@ -67,7 +71,8 @@ class Crew:
             seen={node: seen for worked in done for node, seen in worked.seen.items()},
         )
 
-    def _work(self, works: Sequence[HostWork]) -> Worked:
+    def _work(self, works: Sequence[HostWork], leaving: Leaving) -> Worked:
+        """`leaving` is that of the whole wave: the last look at a host is the one that counts."""
         steps = [step for work in works for step in work.steps]
         options = run_options(self.fleet)
         answers = run_wave(works, options, self._on_the_way, self.interrupts)
@@ -75,22 +80,25 @@ class Crew:
         for work in works:
             self.on_progress(HostProgress(node=work.host.node, phase="observe"))
         changed = {s.node for s in steps if s.verb == PREPARE and _changed(receipts.get(s.id))}
-        seen = self._look([work.host for work in works], steps, changed)
+        seen = self._look([work.host for work in works], leaving, changed)
         judged = [judge(step, receipts.get(step.id), seen.get(step.node)) for step in steps]
         if changed:
-            judged = self._settle(judged, seen, changed)
+            judged = self._settle(judged, seen, changed, leaving)
         self._tell_ends([work.host.node for work in works], judged)
         return Worked(judged=tuple(judged), seen=seen)
 
     def _look(
-        self, hosts: Sequence[Host], steps: Sequence[Step], fresh: set[str]
+        self, hosts: Sequence[Host], leaving: Leaving, fresh: Collection[str] = ()
     ) -> dict[str, Observation]:
-        leaving = _leaving(steps)
         options, at = run_options(self.fleet), self.fleet.now()
         return {o.node: o for o in observe(hosts, options, at=at, prove=leaving, fresh=fresh)}
 
     def _settle(
-        self, judged: Sequence[StepOutcome], seen: dict[str, Observation], changed: set[str]
+        self,
+        judged: Sequence[StepOutcome],
+        seen: dict[str, Observation],
+        changed: set[str],
+        leaving: Leaving,
     ) -> list[StepOutcome]:
         """What a preparation changed is kept where it shows, and put back everywhere else."""
         good = {o.step.node for o in judged if o.step.verb == PREPARE and o.ok} & changed
@@ -99,7 +107,7 @@ class Crew:
             n: why for n, why in settle(hosts, good, run_options(self.fleet)).items() if why
         }
         undone = [host for host in hosts if host.node not in good or host.node in unsettled]
-        seen.update(self._look(undone, (), set()))
+        seen.update(self._look(undone, leaving))
         settled = changed - unsettled.keys()
         return [_unkept(_put_back(o, settled), unsettled) for o in judged]
 
@@ -139,14 +147,18 @@ def _outcomes(done: Sequence[Worked]) -> list[StepOutcome]:
     return [outcome for worked in done for outcome in worked.judged]
 
 
-def _spared(step: Step) -> StepOutcome:
-    problem = Problem(
+def not_tried(step: Step, why: str) -> Problem:
+    """Of a step that a preparation which failed has ruled out."""
+    return Problem(
         code="host_not_prepared",
-        message=f"{step.verb} of {step.ref} on {step.node} was not tried:"
-        " preparing another host did it harm",
-        hint="mend what that preparation names, then: gpuaas apply",
+        message=f"{step.verb} of {step.ref} on {step.node} was not tried: {why}",
+        hint="mend what the preparation names, then: gpuaas apply",
         ref=str(step.ref),
     )
+
+
+def _spared(step: Step) -> StepOutcome:
+    problem = not_tried(step, "preparing another host did it harm")
     return StepOutcome(step=step, ok=False, changed=False, problem=problem)
 
 
@@ -155,8 +167,7 @@ def _changed(receipt: Receipt | None) -> bool:
     return receipt is None or receipt.changed or receipt.unknown
 
 
-def _leaving(steps: Sequence[Step]) -> dict[str, tuple[int, ...]]:
-    """By node, the uids of which nothing may be left afterwards."""
+def _leaving(steps: Sequence[Step]) -> Leaving:
     uids: dict[str, set[int]] = defaultdict(set)
     for step in steps:
         if step.order is Order.RETIRE and step.item.get("uid") and step.verb == RELEASE:

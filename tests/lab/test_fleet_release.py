@@ -12,7 +12,8 @@ from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.lab
 
-SHORT = {name: paper.allocation(name, node="c2") for name in ("short", "back", "objects", "files")}
+ENDS = ("short", "walled", "back", "objects", "files")
+SHORT = {name: paper.allocation(name, node="c2") for name in ENDS}
 """On the host that has most room; each ends in a way of its own."""
 
 LIFE = """
@@ -38,7 +39,7 @@ while True:
 
 @pytest.fixture(scope="module", autouse=True)
 def allocations(colony: Colony) -> Iterator[None]:
-    """Four more, each of ana's, beside those that stay."""
+    """Five more, each of ana's, beside those that stay."""
     given = colony.change(*SHORT.values())
     assert given.code == 0, given.document["problems"]
     yield
@@ -96,6 +97,18 @@ def test_a_release_asks_and_the_slot_is_free_after_the_proof(colony: Colony) -> 
     claims = "SELECT state, proof IS NOT NULL, freed_at >= since FROM claim WHERE allocation_id = ?"
     assert colony.rows(claims, held.id) == [("freed", 1, 1)]
     assert "vision/short" not in colony.refs
+    assert held.slots[0] in free(colony)
+
+
+def test_a_release_is_proved_on_a_host_that_is_prepared_anew_meanwhile(colony: Colony) -> None:
+    """ACC-11, F-PLC-04: the look that judges the walls must not hide what was looked for."""
+    held = colony.recorded("allocation/vision/walled")
+    colony.machines["c2"].run("echo '# by hand' >> /etc/sysctl.d/60-gpuaas.conf")
+    assert colony.plan("--refresh").code == 0
+    done = released(colony, "walled")
+    assert done.code == 0, done.document["problems"]
+    assert {"allocation/vision/walled", "node/c2"} <= done.actions.keys()
+    assert [passed for passed, _ in proofs(colony, held.id)] == [1]
     assert held.slots[0] in free(colony)
 
 
