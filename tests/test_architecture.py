@@ -29,13 +29,14 @@ def words(text: str) -> frozenset[str]:
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "__init__": words(""),
     "shipped": words(""),
+    "stops": words(""),
     "model": words(""),
     "kinds": words("model"),
     "specs": words("model kinds"),
     "planner": words("model kinds"),
-    "store": words("model"),
-    "hosts": words("model"),
-    "operations": words("__init__ model kinds specs planner store hosts shipped"),
+    "store": words("model stops"),
+    "hosts": words("model stops"),
+    "operations": words("__init__ model kinds specs planner store hosts shipped stops"),
     "cli": words("__init__ operations model"),
 }
 

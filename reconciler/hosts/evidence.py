@@ -41,6 +41,7 @@ from reconciler.model.codec import encode
 from reconciler.model.evidence import Observation
 from reconciler.model.moment import format_moment
 from reconciler.model.work import Host
+from reconciler.stops import around, reach
 
 AT_ONCE = 16
 MAX_ANSWER = 4 * 1024 * 1024
@@ -100,12 +101,14 @@ def ask(
     ):
         pins = write_pins((host for host, _ in asked), Path(folder))
         one = partial(_observe, pins=pins, options=options, at=format_moment(at))
-        return tuple(pool.map(one, *zip(*asked, strict=True)))
+        with around("look"):
+            return tuple(pool.map(one, *zip(*asked, strict=True)))
 
 
 def _observe(
     host: Host, question: Question, pins: Path, options: RunOptions, at: str
 ) -> Observation:
+    reach("look.during")
     empty = Observation(node=host.node, at=at)
     if host.address == "local" and not os.path.isdir(host.root):
         message = f"root folder {host.root} is not there"

@@ -22,6 +22,7 @@ from reconciler.hosts.play import Played, PlayRequest, play
 from reconciler.hosts.receipts import failure, receipts_of
 from reconciler.hosts.verbs import check_item
 from reconciler.model.work import HostProgress, HostWork, Receipt
+from reconciler.stops import around, reach
 
 BATCH, AT_ONCE = 16, 2
 
@@ -103,17 +104,20 @@ def _run_batch(
     )
     for work in works:
         on_progress(HostProgress(node=work.host.node, phase="connect"))
-    played = play(
-        PlayRequest(
-            folder=folder,
-            playbooks=options.playbooks,
-            inventory=inventory,
-            forks=options.forks,
-            timeout_s=options.timeout_s,
-        ),
-        lambda node: on_progress(HostProgress(node=node, phase="converge")),
-        lambda: stop.forced,
+
+    def on_start(node: str) -> None:
+        on_progress(HostProgress(node=node, phase="converge"))
+        reach("play.during")
+
+    request = PlayRequest(
+        folder=folder,
+        playbooks=options.playbooks,
+        inventory=inventory,
+        forks=options.forks,
+        timeout_s=options.timeout_s,
     )
+    with around("play"):
+        played = play(request, on_start, lambda: stop.forced)
     receipts = tuple(receipt for work in works for receipt in receipts_of(work, played))
     _report(works, receipts, on_progress)
     _keep(folder, played, all(receipt.ok for receipt in receipts), options)

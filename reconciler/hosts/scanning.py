@@ -16,6 +16,7 @@ from reconciler.hosts.receipts import plain
 from reconciler.model.evidence import Observation
 from reconciler.model.problem import refuse
 from reconciler.model.work import Host
+from reconciler.stops import around
 
 SCAN_SECONDS = 10
 ADDRESS = re.compile(r"[0-9A-Za-z:]([0-9A-Za-z.:-]*[0-9A-Za-z:])?", re.ASCII)
@@ -33,7 +34,8 @@ def scan(address: str, port: int) -> tuple[str, ...]:
     if not ADDRESS.fullmatch(address):
         raise refuse("host_unreachable", f"{address!r} is no address", "give a name or an IP")
     command = ("ssh-keyscan", "-T", str(SCAN_SECONDS), "-t", "ed25519,ecdsa,rsa", "-p", str(port))
-    ended = run_bounded((*command, "--", address), b"", 3 * SCAN_SECONDS)
+    with around("scan"):
+        ended = run_bounded((*command, "--", address), b"", 3 * SCAN_SECONDS)
     lines = ended.output.decode("ascii", "replace").splitlines()
     keys = sorted({key for line in lines if (key := _key(line))})
     if not keys:

@@ -20,6 +20,7 @@ from reconciler.hosts.folders import short_folder
 from reconciler.hosts.receipts import plain
 from reconciler.hosts.ssh import REMOTE_PYTHON, SUDO, needs_sudo, ssh_command, write_pins
 from reconciler.model.work import Host
+from reconciler.stops import around
 
 
 def settle(hosts: Sequence[Host], keep: Collection[str], options: RunOptions) -> Mapping[str, str]:
@@ -35,7 +36,8 @@ def settle(hosts: Sequence[Host], keep: Collection[str], options: RunOptions) ->
     ):
         pins = write_pins(hosts, Path(folder))
         one = partial(_settle, keep=keep, pins=pins, options=options)
-        return dict(pool.map(one, hosts))
+        with around("settle"):
+            return dict(pool.map(one, hosts))
 
 
 def _settle(host: Host, keep: Collection[str], pins: Path, options: RunOptions) -> tuple[str, str]:

@@ -34,6 +34,7 @@ from reconciler.operations.endpoints import (
 from reconciler.operations.taking_stock import take_stock
 from reconciler.operations.views import Published
 from reconciler.operations.wiring import Fleet
+from reconciler.stops import around, reach
 
 SCHEMA_VERSION = 1
 OURS = (CONFIG, PINS, STATUS_MD, STATUS_JSON)
@@ -51,6 +52,11 @@ def publish(fleet: Fleet, world: World) -> tuple[Problem, ...]:
     folder = publish_folder(fleet.settings)
     if folder is None:
         return ()
+    with around("publish"):
+        return _publish(fleet, world, folder)
+
+
+def _publish(fleet: Fleet, world: World, folder: Path) -> tuple[Problem, ...]:
     problems: list[Problem] = []
     projects = set()
     for told in publications(fleet, world):
@@ -61,6 +67,7 @@ def publish(fleet: Fleet, world: World) -> tuple[Problem, ...]:
             problems += error.problems
         except OSError as error:
             problems.append(_unwritten(folder / told.project, error))
+        reach("publish.during")
     for gone in _gone(folder, projects, world.state_id):
         try:
             _clear(gone)

@@ -26,6 +26,7 @@ from reconciler.operations.wiring import Fleet
 from reconciler.operations.working import Crew, has_harmed, not_tried
 from reconciler.planner.judging import prove
 from reconciler.planner.ordering import PREPARE
+from reconciler.stops import around
 from reconciler.store.journal import Journal
 
 
@@ -124,10 +125,10 @@ class Walk:
         by_node: dict[str, list[Step]] = defaultdict(list)
         for step in steps:
             by_node[step.node].append(step)
+        with around("prove"):
+            proofs = self._proofs(by_node, worked.seen, format_moment(self.fleet.now()))
         return WaveOutcome(
-            steps=worked.judged,
-            observations=tuple(worked.seen.values()),
-            proofs=self._proofs(by_node, worked.seen, format_moment(self.fleet.now())),
+            steps=worked.judged, observations=tuple(worked.seen.values()), proofs=proofs
         )
 
     def _possible(self, wave: Wave) -> tuple[Step, ...]:

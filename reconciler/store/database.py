@@ -17,6 +17,7 @@ from types import TracebackType
 from reconciler.model.event import Event, EventType
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import refuse
+from reconciler.stops import around, reach
 from reconciler.store import chain
 from reconciler.store.connection import connect, copy, has_log, remove, set_modes
 from reconciler.store.place import check_place
@@ -77,7 +78,8 @@ class Database:
             try:
                 remove(partial)
                 _build(partial, opening.schema or shipped_schema(), state_id, format_moment(now))
-                partial.rename(path)
+                with around("create"):
+                    partial.rename(path)
             finally:
                 with suppress(OSError):
                     remove(partial)
@@ -105,13 +107,18 @@ class Database:
             return cls(path, _connect_to_write(path, opening), writable=True)
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, and durable when it is left. Raises ProblemError if it could not be."""
+    def transaction(self, what: str) -> Iterator[sqlite3.Connection]:
+        """All or nothing, and durable when it is left. Raises ProblemError if it could not be.
+
+        `what` names its stops.
+        """
         with wording(self.path):
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self.connection
+                reach(f"{what}.before")
                 self.connection.execute("COMMIT")
+                reach(f"{what}.after")
             except BaseException:
                 # A full disk may have ended the transaction already.
                 with suppress(sqlite3.Error):

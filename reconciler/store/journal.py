@@ -43,12 +43,12 @@ class Journal:
         """The id of a new run of `plan`, made from `commit` (or from the plan's own)."""
         self._commit = commit or plan.revision.commit
         self._changes = {change.ref: change for change in plan.changes}
-        with self._recording() as record:
+        with self._recording("begin_run") as record:
             return runs.begin(record, plan)
 
     def use_plan(self, fingerprint: str, run: str) -> None:
         """A saved plan is good for one apply. Raises ProblemError `plan_used` the second time."""
-        with self._recording(run) as record:
+        with self._recording("use_plan", run) as record:
             used = record.connection.execute(
                 "SELECT used_at FROM plan WHERE fingerprint = ?", (fingerprint,)
             ).fetchone()
@@ -76,7 +76,7 @@ class Journal:
         Of a ref in `releasing` only those allocations are given up that its retiring steps name:
         a replaced allocation goes, the one that took its place stays.
         """
-        with self._recording(run) as record:
+        with self._recording("begin_wave", run) as record:
             claim_rows.make_claims(record, claims)
             gone = claim_rows.release_claims(record, releasing, _retired_allocations(steps))
             resources.release(record, gone)
@@ -94,7 +94,7 @@ class Journal:
 
         A ref in `forgotten` that still has a live claim stays on the books.
         """
-        with self._recording(run) as record:
+        with self._recording("finish_wave", run) as record:
             runs.end_steps(record, outcome.steps)
             runs.observe(record, outcome.observations)
             claim_rows.prove(record, outcome.proofs)
@@ -109,7 +109,7 @@ class Journal:
         renamed: Sequence[tuple[Ref, Recorded]] = (),
     ) -> None:
         """Changes that need no host. `renamed` pairs the former ref with what it is now."""
-        with self._recording(run) as record:
+        with self._recording("record", run) as record:
             for former, one in renamed:
                 resources.rename(record, former, one.ref)
             self._keep(record, [*recorded, *(one for _, one in renamed)])
@@ -117,27 +117,27 @@ class Journal:
             runs.note_progress(record)
 
     def end_run(self, run: str, state: RunState, problems: Sequence[Problem] = ()) -> None:
-        with self._recording(run) as record:
+        with self._recording("end_run", run) as record:
             runs.end(record, state, problems)
 
     def observe(self, observations: Sequence[Observation]) -> None:
         """What nodes said outside of any wave."""
-        with self._recording() as record:
+        with self._recording("observe") as record:
             runs.observe(record, observations)
 
     def refuse(self, plan: Plan) -> None:
         """What this plan would not do: who wanted it, before, after and why."""
-        with self._recording() as record:
+        with self._recording("refuse") as record:
             runs.refuse(replace(record, commit=plan.revision.commit), plan)
 
     def unsee(self, nodes: Sequence[Ref]) -> None:
         """What these nodes said counts no more: nobody wants or holds them."""
-        with self._recording() as record:
+        with self._recording("unsee") as record:
             resources.unsee(record, nodes)
 
     def wait(self, refs: Sequence[Ref]) -> None:
         """These found no capacity; who waited before keeps his place. A claim ends the wait."""
-        with self._recording() as record:
+        with self._recording("wait") as record:
             waiting = {ref for (ref,) in record.connection.execute("SELECT ref FROM waiting")}
             new = [ref for ref in refs if str(ref) not in waiting]
             record.write(*(Entry(type=EventType.WAITING, ref=ref) for ref in new))
@@ -148,24 +148,24 @@ class Journal:
 
     def stop_waiting(self, refs: Sequence[Ref]) -> None:
         """These gave up, or nobody wants them any more."""
-        with self._recording() as record:
+        with self._recording("stop_waiting") as record:
             record.connection.executemany(
                 "DELETE FROM waiting WHERE ref = ?", [(str(ref),) for ref in refs]
             )
 
     def close_open_steps(self) -> None:
         """After a crash: what was under way is unknown until its host is observed."""
-        with self._recording() as record:
+        with self._recording("close_open_steps") as record:
             runs.close_open(record)
 
     def take_over_lock(self, holder: str) -> None:
         """The lock was left behind by a process that died."""
-        with self._recording() as record:
+        with self._recording("take_over_lock") as record:
             record.write(Entry(type=EventType.LOCK_TAKEN_OVER, reason=holder))
 
-    def _recording(self, run: str = "") -> AbstractContextManager[Record]:
+    def _recording(self, what: str, run: str = "") -> AbstractContextManager[Record]:
         return recording(
-            self._database,
+            self._database.transaction(what),
             actor=self._actor,
             at=format_moment(self._clock()),
             commit=self._commit,

@@ -16,6 +16,7 @@ from pathlib import Path
 from reconciler.model.event import Actor, Event, EventType
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, ProblemError, refuse
+from reconciler.stops import reach
 from reconciler.store import chain
 from reconciler.store.connection import connect, copy, remove
 from reconciler.store.database import Database, Opening
@@ -108,8 +109,11 @@ def restore(path: Path, source: Path, *, actor: Actor, now: datetime) -> Path | 
                 copy(connection, partial)
             with closing(sqlite3.connect(partial, isolation_level=None)) as connection:
                 _say_so(connection, actor, source, now)
+            reach("restore.before")
             kept = _put_aside(path)
+            reach("restore.during")
             partial.rename(path)
+            reach("restore.after")
         finally:
             with suppress(OSError):
                 remove(partial)

@@ -17,6 +17,7 @@ from types import TracebackType
 
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import ProblemError, refuse
+from reconciler.stops import reach
 from reconciler.store.refusals import os_problem
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -64,6 +65,7 @@ class StateLock:
                 raise _locked(_read(file))
             self.left_behind = _read(file)
             _write(file, self._path, _myself(self._actor, self._command))
+            reach("lock.taken")
         except BaseException:
             os.close(file)
             raise

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from reconciler.model.event import Event, EventType
 from reconciler.model.ref import Ref
 from reconciler.store import chain
-from reconciler.store.database import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +58,13 @@ class Record:
 
 @contextmanager
 def recording(
-    database: Database, *, actor: str, at: str, commit: str = "", run: str = ""
+    transaction: AbstractContextManager[sqlite3.Connection],
+    *,
+    actor: str,
+    at: str,
+    commit: str = "",
+    run: str = "",
 ) -> Iterator[Record]:
-    """One durable transaction, or none of it."""
-    with database.transaction() as connection:
+    """All rows of one durable transaction, or none of them."""
+    with transaction as connection:
         yield Record(connection=connection, actor=actor, at=at, commit=commit, run=run)

@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from reconciler.stops import reach
+
 APPLICATION_ID = int.from_bytes(b"GPUA", "big")
 MIGRATION_SET = "gpuaas"
 
@@ -60,6 +62,7 @@ def migrate(connection: sqlite3.Connection, schema: Schema) -> None:
     connection.execute("PRAGMA foreign_keys = OFF")
     try:
         migrations.apply(Database(connection))
+        reach("migrate.after")
     finally:
         connection.execute("PRAGMA foreign_keys = ON")
 
@@ -73,6 +76,7 @@ def _step(number: int, text: str) -> Any:
         if orphans:
             raise sqlite3.IntegrityError(f"rows of {orphans[0][0]} lost what they refer to")
         connection.execute(f"PRAGMA user_version = {number}")
+        reach("migrate.before")
 
     return run
 

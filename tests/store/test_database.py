@@ -200,7 +200,7 @@ class TestVersions:
         self.make_newer(closed)
         with Database.open(closed, write=False, opening=Opening(newer_ok=True)) as database:
             assert len(read_world(database).claims) == 60
-            with pytest.raises(ProblemError) as caught, database.transaction() as connection:
+            with pytest.raises(ProblemError) as caught, database.transaction("observe") as connection:
                 connection.execute("DELETE FROM waiting")
             assert caught.value.problems[0].code == "state_read_only"
 
@@ -384,7 +384,7 @@ def test_read_only_disk(closed: Path) -> None:
 def test_readers_do_not_wait(state: State) -> None:
     """F-STA-08: who only reads neither waits for a write nor sees half of it."""
     state.hold("a")
-    with state.database.transaction() as connection:
+    with state.database.transaction("observe") as connection:
         connection.execute("UPDATE claim SET problem = 'under way'")
         with Database.open(state.path, write=False) as reader:
             assert read_world(reader).claims[0].problem == ""

@@ -130,7 +130,7 @@ class TestBackup:
     def test_is_whole_while_others_write(self, state: State, tmp_path: Path) -> None:
         """F-STA-11: one file, 0600, with what was committed, and nothing beside it."""
         state.hold("a")
-        with state.database.transaction() as connection:
+        with state.database.transaction("observe") as connection:
             connection.execute("INSERT INTO waiting VALUES ('x/y', 't')")
             backup(state.path, tmp_path / "copy.db")
         copied = tmp_path / "copy.db"

@@ -1,0 +1,99 @@
+"""Stops: the named moments of a walk at which a test kills this process, to see what stays true.
+
+`GPUAAS_STOP_AT=NAME` ends it by SIGKILL when it comes to NAME, `NAME#2` when it does so for the
+second time. `GPUAAS_STOP_LOG=FILE` gets a line for each stop that is come to. With neither set a
+stop costs one comparison.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+STOPS: Mapping[str, str] = {
+    "lock.taken": "this process holds the lock and has said so",
+    "take_over_lock.before": "a dead holder is written down, not committed",
+    "take_over_lock.after": "a dead holder is written down",
+    "close_open_steps.before": "what a crash left open is called unknown, not committed",
+    "close_open_steps.after": "what a crash left open is called unknown",
+    "stop_waiting.before": "requests that nobody wants any more are gone, not committed",
+    "stop_waiting.after": "requests that nobody wants any more are gone",
+    "unsee.before": "what forgotten nodes said is gone, not committed",
+    "unsee.after": "what forgotten nodes said is gone",
+    "look.before": "hosts are about to be asked what they show",
+    "look.during": "a host is being asked",
+    "look.after": "hosts have told what they show",
+    "observe.before": "what hosts told outside of a wave is written, not committed",
+    "observe.after": "what hosts told outside of a wave is written",
+    "refuse.before": "what the plan would not do is written, not committed",
+    "refuse.after": "what the plan would not do is written",
+    "begin_run.before": "the run is written, not committed",
+    "begin_run.after": "the run is written, nothing is intended yet",
+    "use_plan.before": "the saved plan is marked as used, not committed",
+    "use_plan.after": "the saved plan is marked as used",
+    "begin_wave.before": "claims and intent are written, not committed",
+    "begin_wave.after": "claims and intent stand, no host was touched",
+    "play.before": "the run folder is made, no host was touched",
+    "play.during": "a host has been given its work",
+    "play.after": "hosts have done their work and answered",
+    "settle.before": "a prepared host shows what it should, and waits for a word",
+    "settle.after": "a prepared host was told to keep or to restore",
+    "prove.before": "released places have been looked at, nothing is proved",
+    "prove.after": "proofs are made, not written",
+    "finish_wave.before": "ends, evidence, proofs and freed claims are written, not committed",
+    "finish_wave.after": "ends, evidence, proofs and freed claims stand",
+    "record.before": "changes without work on hosts are written, not committed",
+    "record.after": "changes without work on hosts stand",
+    "wait.before": "who waits for room is written, not committed",
+    "wait.after": "who waits for room is written",
+    "end_run.before": "the end of the run is written, not committed",
+    "end_run.after": "the end of the run is written",
+    "publish.before": "nothing of this run is published",
+    "publish.during": "some projects' files are published",
+    "publish.after": "all is published",
+    "create.before": "a new state is built beside its place",
+    "create.after": "a new state is in its place",
+    "migrate.before": "an older state is backed up and migrated, not committed",
+    "migrate.after": "the state is of this version",
+    "restore.before": "the copy is checked and lies beside its place",
+    "restore.during": "the state before is put aside, none is in its place",
+    "restore.after": "the copy is in its place",
+    "scan.before": "a host is about to be asked for its keys",
+    "scan.after": "a host has told its keys",
+}
+"""Every stop, in about the order of a walk, and what has happened when it is come to."""
+
+STOP_AT, STOP_LOG = "GPUAAS_STOP_AT", "GPUAAS_STOP_LOG"
+
+_wanted, _, _number = os.environ.get(STOP_AT, "").partition("#")
+_log = os.environ.get(STOP_LOG, "")
+_watched = bool(_wanted or _log)
+_times: Counter[str] = Counter()
+
+
+def reach(stop: str) -> None:
+    """This process has come to `stop`, a name of the table."""
+    if _watched:
+        _come_to(stop)
+
+
+@contextmanager
+def around(what: str) -> Iterator[None]:
+    """The stops before and after `what`; one that fails does not come to the second."""
+    reach(f"{what}.before")
+    yield
+    reach(f"{what}.after")
+
+
+def _come_to(stop: str) -> None:
+    if stop not in STOPS:
+        raise LookupError(f"{stop} is no stop of the table")
+    _times[stop] += 1
+    if _log:
+        with open(_log, "a", encoding="ascii") as file:
+            file.write(f"{stop}\n")
+    if stop == _wanted and _times[stop] == int(_number or 1):
+        os.kill(os.getpid(), signal.SIGKILL)
