@@ -37,7 +37,7 @@ class RunOptions:
     timeout_s: int = 900
     observe_timeout_s: int = 90
     forks: int = BATCH
-    keep_runs: int = 20
+    keep_logs: int = 20
 
 
 class Stop(Protocol):
@@ -149,4 +149,4 @@ def _keep(folder: Path, played: Played, ok: bool, options: RunOptions) -> None:
     (folder / "log").write_text(played.log, encoding="utf-8")
     if not ok:
         (folder / FAILED).touch()
-    prune(options.run_dir, options.keep_runs)
+    prune(options.run_dir, options.keep_logs)

@@ -41,6 +41,16 @@ class LoopSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeepSettings:
+    """How much of what was is kept: folders of logs, runs and events in the state, snapshots."""
+
+    logs: int = 20
+    runs: int = 1000
+    events: int = 50_000
+    snapshots: int = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Paths are relative to `folder`, the absolute path of the folder that holds gpuaas.yaml."""
 
@@ -54,5 +64,6 @@ class Settings:
     publish: PublishSettings = field(default_factory=PublishSettings)
     posix: PosixSettings = field(default_factory=PosixSettings)
     loop: LoopSettings = field(default_factory=LoopSettings)
+    keep: KeepSettings = field(default_factory=KeepSettings)
     notifications: Mapping[str, str] = field(default_factory=dict)
     index: Mapping[str, str] = field(default_factory=dict)

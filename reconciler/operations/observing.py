@@ -127,4 +127,5 @@ def run_options(fleet: Fleet) -> RunOptions:
         run_dir=fleet.state / "runs",
         playbooks=shipped.folder("playbooks"),
         python=sys.executable,
+        keep_logs=fleet.settings.keep.logs,
     )
