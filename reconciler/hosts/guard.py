@@ -55,6 +55,7 @@ def run(request: Mapping[str, Any]) -> int:
             tell(answers, {"event": event["event"], **told})
         return False
 
+    keep_no_output(request["folder"])
     runner = ansible_runner.run(
         private_data_dir=request["folder"],
         ident="ansible",
@@ -62,6 +63,9 @@ def run(request: Mapping[str, Any]) -> int:
         inventory=request["inventory"],
         forks=request["forks"],
         suppress_env_files=True,
+        # The runner waits for a prompt and holds all that is shown meanwhile, in vain and to the
+        # end. Whatever it reads is one, with no answer.
+        passwords={"(?s).+": None},
         quiet=True,
         event_handler=on_event,
         # Given, so that the runner leaves the signals alone; the end of stdin is what cancels.
@@ -69,6 +73,13 @@ def run(request: Mapping[str, Any]) -> int:
     )
     tell(answers, {"event": "end", "status": runner.status})
     return 0 if runner.rc in ENDED_BY_ITSELF else 1
+
+
+def keep_no_output(folder: str) -> None:
+    """Of all that Ansible shows there would be a file; the runner reads this in no other way."""
+    os.mkdir(f"{folder}/env", 0o700)
+    with open(f"{folder}/env/settings", "w", encoding="ascii") as file:
+        json.dump({"suppress_output_file": True}, file)
 
 
 def words(shown: str, result: Any) -> str:
