@@ -20,6 +20,8 @@ import gc, marshal, os, sys, types
 from _frozen_importlib_external import MAGIC_NUMBER
 
 gc.disable()
+sys.stdout.write("\\n")
+sys.stdout.flush()
 
 class Source:
     def __init__(self, text):
@@ -43,6 +45,7 @@ package = types.ModuleType({package!r})
 package.__path__ = []
 sys.modules[{package!r}] = package
 """
+"""It speaks at once: whoever waits for it knows from then on that it is in."""
 
 _END = """\
 sys.stdout.flush()

@@ -6,6 +6,7 @@ No answer, a late one or a wrong one is an observation with a problem and withou
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
 import shlex
@@ -13,9 +14,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -25,7 +26,7 @@ from types import MappingProxyType
 from reconciler.hosts.answers import AnswerError, read_answer
 from reconciler.hosts.carried import carried
 from reconciler.hosts.executor import RunOptions
-from reconciler.hosts.folders import short_folder
+from reconciler.hosts.folders import short_folder, workplace
 from reconciler.hosts.receipts import plain
 from reconciler.hosts.ssh import (
     REMOTE_PYTHON,
@@ -46,6 +47,12 @@ from reconciler.stops import around, reach
 AT_ONCE = 16
 MAX_ANSWER = 4 * 1024 * 1024
 MAX_ERRORS = 4096
+LOGIN_SECONDS, LET_GO_SECONDS = 45, 5
+"""Within the first our code has begun on a host, and said so, or its login hangs.
+
+It is long enough for a kept connection to be given up and a new one to be tried.
+"""
+
 SSH_FAILED = 255
 NOT_STARTED = 127
 
@@ -96,13 +103,23 @@ def ask(
     if not asked:
         return ()
     with (
-        tempfile.TemporaryDirectory(prefix="o", dir=short_folder()) as folder,
+        pinned("o", [host for host, _ in asked]) as pins,
         ThreadPoolExecutor(max_workers=min(AT_ONCE, len(asked))) as pool,
     ):
-        pins = write_pins((host for host, _ in asked), Path(folder))
         one = partial(_observe, pins=pins, options=options, at=format_moment(at))
         with around("look"):
             return tuple(pool.map(one, *zip(*asked, strict=True)))
+
+
+@contextmanager
+def pinned(prefix: str, hosts: Sequence[Host]) -> Iterator[Path]:
+    """The file of their pins, for as long as these hosts are spoken to."""
+    with workplace():
+        folder = tempfile.TemporaryDirectory(prefix=prefix, dir=short_folder())
+    with folder as path:
+        with workplace():
+            pins = write_pins(hosts, Path(path))
+        yield pins
 
 
 def _observe(
@@ -114,7 +131,10 @@ def _observe(
         message = f"root folder {host.root} is not there"
         return replace(empty, problem="host_unreachable", message=message)
     command, given = _program(host, question, pins, options)
-    ended = run_bounded(command, given, options.observe_timeout_s)
+    login = LOGIN_SECONDS if host.address != "local" else math.inf
+    ended = run_bounded(command, given, options.observe_timeout_s, login)
+    if ended.code is None and host.address != "local":
+        let_go(host, pins)
     if problem := _problem_of(ended, host, options):
         return replace(empty, problem=problem[0], message=plain(problem[1]))
     try:
@@ -149,6 +169,8 @@ def _problem_of(ended: Ended, host: Host, options: RunOptions) -> tuple[str, str
     said = ended.errors.decode("utf-8", "replace").strip() or f"it ended with {ended.code}"
     if len(ended.output) > MAX_ANSWER:
         return "host_answer_invalid", f"more than {MAX_ANSWER >> 20} MiB of answer"
+    if ended.code is None and host.address != "local" and not ended.output:
+        return "host_unreachable", f"its login came to nothing within {LOGIN_SECONDS} s"
     if ended.code is None:
         return "host_timeout", f"no answer within {options.observe_timeout_s} s"
     if host.address != "local" and ended.code == SSH_FAILED:
@@ -159,11 +181,16 @@ def _problem_of(ended: Ended, host: Host, options: RunOptions) -> tuple[str, str
     return None
 
 
-def run_bounded(command: Sequence[str], given: bytes, seconds: float) -> Ended:
-    """Run a program in a group of its own; end the whole group when its time or its room is up."""
-    until = time.monotonic() + seconds
-    output, errors = bytearray(), bytearray()
-    with tempfile.TemporaryFile() as stdin:
+def run_bounded(
+    command: Sequence[str], given: bytes, seconds: float, first: float = math.inf
+) -> Ended:
+    """Run a program in a group of its own; end the whole group when its time or its room is up.
+
+    Its time is up after `first` seconds if it has said nothing until then.
+    """
+    began, output, errors = time.monotonic(), bytearray(), bytearray()
+    # In memory, since a host must be heard of when this machine's disks are full as well.
+    with open(os.memfd_create("stdin"), "w+b") as stdin:
         stdin.write(given)
         stdin.seek(0)
         try:
@@ -176,26 +203,37 @@ def run_bounded(command: Sequence[str], given: bytes, seconds: float) -> Ended:
             )
         except OSError as error:
             return Ended(code=NOT_STARTED, output=b"", errors=str(error).encode())
+
+    def left() -> float:
+        return began + (seconds if output else min(first, seconds)) - time.monotonic()
+
     assert program.stdout is not None and program.stderr is not None
     with program.stdout, program.stderr, selectors.DefaultSelector() as ready:
         ready.register(program.stdout, selectors.EVENT_READ, (output, MAX_ANSWER + 1))
         ready.register(program.stderr, selectors.EVENT_READ, (errors, MAX_ERRORS))
-        while ready.get_map() and len(output) <= MAX_ANSWER and time.monotonic() < until:
-            for key, _ in ready.select(timeout=max(0.0, until - time.monotonic())):
+        while ready.get_map() and len(output) <= MAX_ANSWER and left() > 0:
+            for key, _ in ready.select(timeout=max(0.0, left())):
                 chunk = os.read(key.fd, 1 << 16)
                 kept, limit = key.data
                 kept += chunk[: limit - len(kept)]
                 if not chunk:
                     ready.unregister(key.fileobj)
         late = bool(ready.get_map())
-    return Ended(code=_end(program, until, late), output=bytes(output), errors=bytes(errors))
+    code = _end(program, 0.0 if late else max(0.0, began + seconds - time.monotonic()))
+    return Ended(code=code, output=bytes(output), errors=bytes(errors))
 
 
-def _end(program: subprocess.Popen[bytes], until: float, late: bool) -> int | None:
-    """Its exit code; None if it had to be ended."""
+def let_go(host: Host, pins: Path) -> None:
+    """End the kept connection to a host that has hung: the next look begins with a new one."""
+    *command, _, address = ssh_command(host, pins, short_folder())
+    run_bounded((*command, "-O", "exit", "--", address), b"", LET_GO_SECONDS)
+
+
+def _end(program: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """Its exit code; None if it had to be ended, as it has to be without time left."""
     try:
-        if not late:
-            return program.wait(timeout=max(0.0, until - time.monotonic()))
+        if seconds:
+            return program.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
         pass
     with suppress(ProcessLookupError):

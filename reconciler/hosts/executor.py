@@ -10,13 +10,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
 from reconciler.hosts.carried import carried
-from reconciler.hosts.folders import FAILED, fresh_run_folder, prune, short_folder
+from reconciler.hosts.folders import FAILED, fresh_run_folder, prune, short_folder, workplace
 from reconciler.hosts.inventory import write_inventory
 from reconciler.hosts.play import Played, PlayRequest, play
 from reconciler.hosts.receipts import failure, receipts_of
@@ -97,11 +98,7 @@ def _run_batch(
 ) -> tuple[Receipt, ...]:
     if stop.asked:
         return _not_started(works)
-    folder = fresh_run_folder(options.run_dir)
-    code = carried(options.playbooks / "module_utils" / "gpuaas", "converge")
-    inventory = write_inventory(
-        works, folder, sockets=short_folder(), python=options.python, code=code
-    )
+    request = _request(works, options)
     for work in works:
         on_progress(HostProgress(node=work.host.node, phase="connect"))
 
@@ -109,19 +106,29 @@ def _run_batch(
         on_progress(HostProgress(node=node, phase="converge"))
         reach("play.during")
 
-    request = PlayRequest(
+    with around("play"):
+        played = play(request, on_start, lambda: stop.forced)
+    receipts = tuple(receipt for work in works for receipt in receipts_of(work, played))
+    _report(works, receipts, on_progress)
+    _keep(request.folder, played, all(receipt.ok for receipt in receipts), options)
+    return receipts
+
+
+def _request(works: Sequence[HostWork], options: RunOptions) -> PlayRequest:
+    """All of a run that lies on this machine's disk, written before a host is touched."""
+    code = carried(options.playbooks / "module_utils" / "gpuaas", "converge")
+    with workplace():
+        folder = fresh_run_folder(options.run_dir)
+        inventory = write_inventory(
+            works, folder, sockets=short_folder(), python=options.python, code=code
+        )
+    return PlayRequest(
         folder=folder,
         playbooks=options.playbooks,
         inventory=inventory,
         forks=options.forks,
         timeout_s=options.timeout_s,
     )
-    with around("play"):
-        played = play(request, on_start, lambda: stop.forced)
-    receipts = tuple(receipt for work in works for receipt in receipts_of(work, played))
-    _report(works, receipts, on_progress)
-    _keep(folder, played, all(receipt.ok for receipt in receipts), options)
-    return receipts
 
 
 def _not_started(works: Sequence[HostWork]) -> tuple[Receipt, ...]:
@@ -145,8 +152,12 @@ def _report(
 
 
 def _keep(folder: Path, played: Played, ok: bool, options: RunOptions) -> None:
-    """Leave the log, and no more runs than wanted."""
-    (folder / "log").write_text(played.log, encoding="utf-8")
-    if not ok:
-        (folder / FAILED).touch()
+    """Leave the log, and no more runs than wanted.
+
+    A disk that takes no log is no reason to lose what hosts have answered.
+    """
+    with suppress(OSError):
+        (folder / "log").write_text(played.log, encoding="utf-8")
+        if not ok:
+            (folder / FAILED).touch()
     prune(options.run_dir, options.keep_logs)

@@ -6,10 +6,30 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from reconciler.model.problem import refuse
 
 FAILED = "failed"
 PREFIX = "run-"
+
+
+@contextmanager
+def workplace() -> Iterator[None]:
+    """Files of a run are made ready here, before a host is asked for anything.
+
+    Raises ProblemError `run_folder_unusable` where the disk does not take them.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise refuse(
+            "run_folder_unusable",
+            f"{error.filename or 'a file of this run'}: {error.strerror}",
+            "no host was asked for this; free some space on this machine, then: gpuaas apply",
+        ) from error
 
 
 def fresh_run_folder(runs: Path) -> Path:

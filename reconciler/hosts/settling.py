@@ -7,18 +7,17 @@ reached puts all back by itself when its time is up.
 from __future__ import annotations
 
 import shlex
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from reconciler.hosts.carried import carried
-from reconciler.hosts.evidence import AT_ONCE, run_bounded
+from reconciler.hosts.evidence import AT_ONCE, LOGIN_SECONDS, pinned, run_bounded
 from reconciler.hosts.executor import RunOptions
 from reconciler.hosts.folders import short_folder
 from reconciler.hosts.receipts import plain
-from reconciler.hosts.ssh import REMOTE_PYTHON, SUDO, needs_sudo, ssh_command, write_pins
+from reconciler.hosts.ssh import REMOTE_PYTHON, SUDO, needs_sudo, ssh_command
 from reconciler.model.work import Host
 from reconciler.stops import around
 
@@ -31,10 +30,9 @@ def settle(hosts: Sequence[Host], keep: Collection[str], options: RunOptions) ->
     if not hosts:
         return {}
     with (
-        tempfile.TemporaryDirectory(prefix="s", dir=short_folder()) as folder,
+        pinned("s", hosts) as pins,
         ThreadPoolExecutor(max_workers=min(AT_ONCE, len(hosts))) as pool,
     ):
-        pins = write_pins(hosts, Path(folder))
         one = partial(_settle, keep=keep, pins=pins, options=options)
         with around("settle"):
             return dict(pool.map(one, hosts))
@@ -45,7 +43,7 @@ def _settle(host: Host, keep: Collection[str], pins: Path, options: RunOptions) 
     wish = "keep" if host.node in keep else "restore"
     words = (*((SUDO, "-n", "--") if needs_sudo(host) else ()), REMOTE_PYTHON, "-I", "-", wish)
     command = (*ssh_command(host, pins, short_folder()), shlex.join(words))
-    ended = run_bounded(command, code, options.observe_timeout_s)
+    ended = run_bounded(command, code, options.observe_timeout_s, LOGIN_SECONDS)
     if ended.code == 0:
         return host.node, ""
     said = plain(ended.errors.decode("utf-8", "replace"))

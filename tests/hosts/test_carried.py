@@ -59,21 +59,27 @@ def test_siblings_come_first_and_once_each(tmp_path: Path) -> None:
         other="raise AssertionError('nobody asked for it')",
     )
     done = run(carried(folder, "entry"), "a b", "{}")
-    assert done.stdout.decode().splitlines() == ["once", "5 ['a b', '{}']"]
+    assert done.stdout.decode().splitlines() == ["", "once", "5 ['a b', '{}']"]
 
 
 def test_texts_of_any_sort_arrive_as_they_are(tmp_path: Path) -> None:
     text = "'\"\\ {} %s … \N{GRINNING FACE} \x00 \\n"
     source = f"print(ascii({text!r}), end='')"
     done = run(carried(package(tmp_path, entry=source), "entry"))
-    assert done.stdout.decode() == ascii(text)
+    assert done.stdout.decode() == f"\n{text!a}"
 
 
 def test_a_module_can_be_left_behind_as_it_was_carried(tmp_path: Path) -> None:
     """What a host has to do later, by itself, is the source of a module of ours."""
     entry = "from . import kept\nprint(kept.__loader__.get_source(kept.__name__), end='')"
     folder = package(tmp_path, entry=entry, kept="# words\nK = 1\n")
-    assert run(carried(folder, "entry")).stdout.decode() == "# words\nK = 1\n"
+    assert run(carried(folder, "entry")).stdout.decode() == "\n# words\nK = 1\n"
+
+
+def test_it_says_at_once_that_it_has_begun(tmp_path: Path) -> None:
+    """So that a login that hangs is told from work that takes its time."""
+    entry = "import os\nos.kill(os.getpid(), 9)"
+    assert run(carried(package(tmp_path, entry=entry), "entry")).stdout == b"\n"
 
 
 def test_a_traceback_names_module_and_line(tmp_path: Path) -> None:
