@@ -142,6 +142,10 @@ CODES: Mapping[str, str] = MappingProxyType(
         "evidence_mismatch": "The host does not show what it should after the work",
         "cleanup_blocked": "No proof yet that the slots were left clean",
         "ansible_failed": "The Ansible run itself failed",
+        "play_incomplete": "An Ansible run that ended well without a host it was for",
+        "host_busy": "A host on which an earlier run is still at work",
+        "host_rebooted": "A host that has started anew since it was looked at",
+        "run_folder_unusable": "No room on this machine for the files of a run",
         # what users read, and how they get in
         "publish_failed": "What users read could not be written",
         "published_unreadable": "What is published there cannot be read",
