@@ -164,7 +164,9 @@ CODES: Mapping[str, str] = MappingProxyType(
         "state_foreign": "A file that is no state of gpuaas",
         "state_locked": "Somebody else is applying",
         "state_not_locked": "There is no lock to take away",
+        "lock_other": "The lock is not the one that was named",
         "state_guard": "A change of state that a guard refuses",
+        "snapshot_failed": "The state could not be kept as it was before an apply",
         "backup_exists": "The backup file is already there",
         "chain_broken": "The chain of events does not add up",
         # command line

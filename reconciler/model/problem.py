@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from reconciler.model.lock import Holder
+
 
 class Severity(StrEnum):
     ERROR = "error"
@@ -44,7 +46,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """`code` is a stable symbol of `codes.CODES`; `hint` says the next action."""
+    """`code` is a stable symbol of `codes.CODES`; `hint` says the next action.
+
+    `holder` is who has the lock that was wanted.
+    """
 
     code: str
     message: str
@@ -52,6 +57,7 @@ class Problem:
     source: Source | None = None
     ref: str = ""
     severity: Severity = Severity.ERROR
+    holder: Holder | None = None
 
     @property
     def is_error(self) -> bool:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from reconciler.model.lock import Holder
 from reconciler.model.problem import Problem, refuse
 from reconciler.operations.initializing import make_state
 from reconciler.operations.opening import open_fleet
+from reconciler.operations.wiring import Fleet
+from reconciler.operations.writing import locking, writing
 from reconciler.store import keeping as stored
-from reconciler.store.lock import StateLock, unlock
+from reconciler.store.lock import left_behind
 
 
 def state_init(folder: Path | None, new: bool) -> str:
@@ -33,13 +36,19 @@ def state_backup(folder: Path | None, file: Path) -> None:
     stored.backup(open_fleet(folder).database_file, file)
 
 
-def state_restore(folder: Path | None, file: Path) -> Path | None:
+def state_restore(fleet: Fleet, file: Path) -> Path | None:
     """Put a checked copy in place; where the state before it was kept, None if there was none."""
-    fleet = open_fleet(folder)
-    with StateLock(fleet.state / "lock", actor=fleet.actor.name, command="state restore"):
+    with locking(fleet, "state restore"):
         return stored.restore(fleet.database_file, file, actor=fleet.actor, now=fleet.now())
 
 
-def state_unlock(folder: Path | None) -> str:
-    """Forget a dead holder of the lock; who it was. Raises ProblemError while the holder lives."""
-    return str(unlock(open_fleet(folder).state / "lock"))
+def state_unlock(folder: Path | None, id_: str) -> Holder:
+    """Forget a dead holder of the lock, which an event says; who it was.
+
+    Raises ProblemError `state_locked` while a holder lives, `lock_other` if `id_` is of another
+    lock, `state_not_locked` where there is none.
+    """
+    fleet = open_fleet(folder)
+    dead = left_behind(fleet.state / "lock", id_)
+    with writing(fleet, "state unlock"):
+        return dead

@@ -20,6 +20,7 @@ from reconciler import shipped
 from reconciler.model.canonical import text_digest
 from reconciler.model.codec import decode, encode
 from reconciler.model.event import Actor
+from reconciler.model.lock import NO_PATIENCE, Patience
 from reconciler.model.settings import Settings
 from reconciler.specs.library import find_folder, has_own_root, read_settings
 from reconciler.store.cache import SqliteCache
@@ -38,11 +39,15 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """Everything an operation needs to open a door. Opening it reads gpuaas.yaml and no more."""
+    """Everything an operation needs to open a door. Opening it reads gpuaas.yaml and no more.
+
+    `patience` is for others who write just now.
+    """
 
     settings: Settings
     actor: Actor
     now: Clock = field(default=utc_now)
+    patience: Patience = NO_PATIENCE
 
     @property
     def folder(self) -> Path:

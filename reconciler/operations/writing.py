@@ -11,16 +11,24 @@ from reconciler.store.journal import Journal
 from reconciler.store.lock import StateLock
 
 
+def locking(fleet: Fleet, command: str) -> StateLock:
+    """The lock of the fleet's state, waited for as long as its user has patience."""
+    return StateLock(
+        fleet.state / "lock", actor=fleet.actor.name, command=command, patience=fleet.patience
+    )
+
+
 @contextmanager
 def writing(fleet: Fleet, command: str) -> Iterator[Journal]:
     """The journal, under the lock. Raises ProblemError `state_locked`, `state_missing`, …"""
-    # Before a lock file is made: a state that is missing, damaged or too new has no writer.
+    # Before anybody's name is written: a state that is missing, damaged or too new has no writer.
     Database.open(fleet.database_file, write=False, opening=Opening(older_ok=True)).close()
     with (
-        StateLock(fleet.state / "lock", actor=fleet.actor.name, command=command) as lock,
+        locking(fleet, command) as lock,
         Database.open(fleet.database_file, write=True) as database,
     ):
         journal = Journal(database, fleet.actor, fleet.now)
         if lock.left_behind is not None:
             journal.take_over_lock(str(lock.left_behind))
+            lock.told()
         yield journal

@@ -1,7 +1,7 @@
 """The lock: one writer at a time. The kernel holds it, so that it dies with its holder.
 
-The file says who holds it, for people; whether it is held, only the kernel says. The file itself
-is never removed: two processes could then lock two files of one name.
+It is on the state's folder, which nobody takes away without the state. A file beside says who
+holds it, for people; whether it is held, and whether its holder lives, only the kernel says.
 """
 
 from __future__ import annotations
@@ -10,66 +10,56 @@ import fcntl
 import json
 import os
 import socket
-from dataclasses import asdict, dataclass
+import time
+from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
+from reconciler.model.lock import NO_PATIENCE, Holder, Patience
 from reconciler.model.moment import format_moment
-from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.stops import reach
 from reconciler.store.refusals import os_problem
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+PAUSE, MOMENT = 0.1, 0.01
+NAMING_SECONDS = 0.5
+"""So long a holder may take from the lock to his name."""
+NAMELESS = "a process that has not said its name"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
-    """Who wrote his name into the lock; `start` and `boot_id` tell his pid from a later one."""
-
-    pid: int
-    start: int
-    host: str
-    boot_id: str
-    since: str
-    actor: str
-    command: str
-
-    def __str__(self) -> str:
-        return f"{self.actor} ({self.command}, pid {self.pid} on {self.host}, since {self.since})"
-
-    @property
-    def lives(self) -> bool:
-        """Whether it is this very process; another one with the same pid is not."""
-        same = self.host == socket.gethostname() and self.boot_id == _boot_id()
-        return same and self.start != 0 and self.start == _start_of(self.pid)
+_held: set[int] = set()
 
 
 class StateLock:
     """`with StateLock(path, actor=…, command=…)`: held inside, by this process alone.
 
-    `left_behind` is then the holder before, if he died without leaving.
+    `left_behind` is then the holder before, if he died without leaving. His name comes back when
+    the lock is given up, unless somebody said by `told()` that he is written down.
     """
 
-    def __init__(self, path: Path, *, actor: str, command: str) -> None:
+    def __init__(
+        self, path: Path, *, actor: str, command: str, patience: Patience = NO_PATIENCE
+    ) -> None:
         self._path = path
         self._actor = actor
         self._command = command
-        self._file = -1
+        self._patience = patience
+        self._folder = -1
         self.left_behind: Holder | None = None
 
     def __enter__(self) -> StateLock:
-        file = _open(self._path)
+        folder = _open(self._path.parent)
         try:
-            if not _take(file):
-                raise _locked(_read(file))
-            self.left_behind = _read(file)
-            _write(file, self._path, _myself(self._actor, self._command))
+            self._wait(folder)
+            self.left_behind = _read(self._path)
+            _write(self._path, _myself(self._actor, self._command))
             reach("lock.taken")
         except BaseException:
-            os.close(file)
+            _close(folder)
             raise
-        self._file = file
+        self._folder = folder
         return self
 
     def __exit__(
@@ -78,55 +68,102 @@ class StateLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        os.ftruncate(self._file, 0)
-        os.close(self._file)
+        try:
+            # A name that stays there does not keep anybody out.
+            with suppress(ProblemError):
+                _write(self._path, self.left_behind)
+        finally:
+            _close(self._folder)
+
+    def told(self) -> None:
+        """The holder before is written down; nobody else need be told of him."""
+        self.left_behind = None
+
+    def _wait(self, folder: int) -> None:
+        """Until the lock is ours. Raises ProblemError `state_locked` when patience has ended."""
+        began = time.monotonic()
+        told = ""
+        while not _take(folder):
+            who, waited = holder(self._path), time.monotonic() - began
+            if who is None and waited < NAMING_SECONDS:
+                time.sleep(MOMENT)
+                continue
+            if waited >= self._patience.seconds:
+                raise _locked(who, self._path, self._patience.seconds)
+            if (words := str(who or NAMELESS)) != told:
+                self._patience.tell(words)
+                told = words
+            time.sleep(PAUSE)
 
 
 def holder(path: Path) -> Holder | None:
     """Who holds the lock now, without touching it; None if nobody does."""
-    try:
-        found = _parse(path.read_bytes())
-    except OSError:
-        return None
-    return found if found and found.lives else None
+    found = _read(path)
+    return found if found and lives(found) else None
 
 
-def unlock(path: Path) -> Holder:
-    """Clear a lock that a dead process left behind; it is told who that was.
+def lives(who: Holder) -> bool:
+    """Whether it is this very process; another one with the same pid is not."""
+    same = who.host == socket.gethostname() and who.boot_id == _boot_id()
+    return same and who.start != 0 and who.start == _start_of(who.pid)
 
-    Raises ProblemError `state_locked` while the holder lives, `state_not_locked` if there is none.
+
+def left_behind(path: Path, id_: str = "") -> Holder:
+    """The dead holder whose name still stands in the lock. Nothing is changed.
+
+    Raises ProblemError `state_locked` while somebody holds it, `lock_other` if its id is not
+    `id_`, `state_not_locked` if there is none.
     """
-    if not path.exists():
-        raise _not_locked()
-    file = _open(path)
+    folder = _open(path.parent)
     try:
-        found = _read(file)
-        if not _take(file):
-            raise _locked(found)
-        if found is None:
-            raise _not_locked()
-        os.ftruncate(file, 0)
-        return found
+        free, found = _take(folder), _read(path)
     finally:
-        os.close(file)
+        _close(folder)
+    if found is not None and id_ and found.id != id_:
+        raise refuse(
+            "lock_other",
+            f"lock {id_} is over: this one is of {found}",
+            "if that is the one you mean, name its id",
+        )
+    if not free:
+        raise _locked(found if found and lives(found) else None, path)
+    if found is None:
+        raise refuse("state_not_locked", "nobody holds the lock", "nothing needs to be done")
+    return found
 
 
-def _open(path: Path) -> int:
+def _open(folder: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError as error:
         raise refuse(
             "state_missing",
-            f"{path.parent}: there is no state",
+            f"{folder}: there is no state",
             "lost? `gpuaas state restore FILE`. A new fleet? `gpuaas state init --new`",
         ) from error
     except OSError as error:
-        raise os_problem(error, path) from error
+        raise os_problem(error, folder) from error
+    _held.add(number)
+    return number
 
 
-def _take(file: int) -> bool:
+def _close(folder: int) -> None:
+    _held.discard(folder)
+    os.close(folder)
+
+
+def _leave_to_parent() -> None:
+    """A process that was forked holds nothing: it may outlive the one that does."""
+    while _held:
+        os.close(_held.pop())
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def _take(folder: int) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -134,6 +171,7 @@ def _take(file: int) -> bool:
 
 def _myself(actor: str, command: str) -> Holder:
     return Holder(
+        id=os.urandom(4).hex(),
         pid=os.getpid(),
         start=_start_of(os.getpid()),
         host=socket.gethostname(),
@@ -144,23 +182,23 @@ def _myself(actor: str, command: str) -> Holder:
     )
 
 
-def _write(file: int, path: Path, who: Holder) -> None:
+def _write(path: Path, who: Holder | None) -> None:
+    text = json.dumps(asdict(who)).encode() if who else b""
     try:
-        os.ftruncate(file, 0)
-        os.pwrite(file, json.dumps(asdict(who)).encode(), 0)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, text)
+        finally:
+            os.close(file)
     except OSError as error:
         raise os_problem(error, path) from error
 
 
-def _read(file: int) -> Holder | None:
-    return _parse(os.pread(file, 65536, 0))
-
-
-def _parse(text: bytes) -> Holder | None:
-    """None for an empty file, and for one that a crash left half written."""
+def _read(path: Path) -> Holder | None:
+    """None for no file, for an empty one, and for one that a crash left half written."""
     try:
-        return Holder(**json.loads(text))
-    except (ValueError, TypeError):
+        return Holder(**json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError):
         return None
 
 
@@ -181,13 +219,14 @@ def _start_of(pid: int) -> int:
     return int(text.rpartition(")")[2].split()[19])
 
 
-def _locked(who: Holder | None) -> ProblemError:
-    return refuse(
-        "state_locked",
-        f"held by {who}" if who else "held by a process that has not said its name",
-        "wait for it to end; the lock goes with it",
+def _locked(who: Holder | None, path: Path, waited: float = 0.0) -> ProblemError:
+    last = _read(path)
+    known = str(who) if who else f"{NAMELESS}; the last that did is {last}" if last else NAMELESS
+    after = f"after {waited:g} s of waiting " if waited else ""
+    problem = Problem(
+        code="state_locked",
+        message=f"{after}held by {known}",
+        hint="wait for it with --lock-timeout=5m, or end it; the lock goes with its process",
+        holder=who,
     )
-
-
-def _not_locked() -> ProblemError:
-    return refuse("state_not_locked", "nobody holds the lock", "nothing needs to be done")
+    return ProblemError((problem,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import io
 import json
 import os
@@ -20,6 +19,7 @@ import pytest
 
 from reconciler import shipped
 from reconciler.cli.main import run
+from reconciler.store.lock import StateLock
 from tests.cli.conftest import GOLDEN
 
 PROGRAM = (sys.executable, "-c", "from reconciler.cli.main import main; main()")
@@ -172,12 +172,28 @@ def test_twenty_broken_files_as_people_and_programs_see_them(shell: Shell, golde
 
 
 def test_a_held_lock_is_one_document(shell: Shell) -> None:
-    """F-CLI-01: somebody else is applying."""
-    with shell.file("state/lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        document = shell.document("apply", code=1)
+    """F-CLI-01: somebody else is applying. F-STA-06: who, since when, and as which process."""
+    with StateLock(shell.file("state/lock"), actor="olga", command="apply"):
+        document = shell.document("apply", "--lock-timeout=0", code=1)
+        text = shell("apply", "--lock-timeout", "1s")
     fits("problems", document)
-    assert document["problems"][0]["code"] == "state_locked"
+    (problem,) = document["problems"]
+    assert problem["code"] == "state_locked"
+    holder = problem["holder"]
+    assert (holder["actor"], holder["pid"], holder["host"]) == ("olga", os.getpid(), os.uname()[1])
+    assert holder["bootId"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert text.returncode == 1
+    waiting, refused = text.stderr.splitlines()[:2]
+    assert waiting.startswith(f"waiting for olga (apply, pid {os.getpid()} on ")
+    assert "after 1 s of waiting held by olga (apply, pid" in refused
+    for fact in (holder["since"], holder["bootId"], holder["id"]):
+        assert fact in refused
+
+
+@pytest.mark.parametrize("wrong", ["", "5", "1d", "-1s", "soon", "1s 2m", "²s"])
+def test_a_duration_has_a_unit(shell: Shell, wrong: str) -> None:
+    """F-CLI-01: what is no duration is wrong usage."""
+    assert shell("apply", f"--lock-timeout={wrong}").returncode == 64
 
 
 @pytest.mark.parametrize("given", ["null", "closed", "yes"])

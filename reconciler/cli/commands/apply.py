@@ -12,7 +12,7 @@ import click
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.consent import Consent
 from reconciler.cli.exit_codes import Exit, of_plan, of_problems, worst
-from reconciler.cli.fleet import open_fleet
+from reconciler.cli.patience import lock_timeout, open_to_write
 from reconciler.cli.refs import check_ref
 from reconciler.cli.views import applied as applied_view
 from reconciler.cli.views import plan_text
@@ -40,8 +40,13 @@ RISKS = tuple(risk.value for risk in Risk)
     multiple=True,
     help="Only this resource; may be repeated.",
 )
+@lock_timeout
 def apply(
-    session: Session, plan_file: Path | None, auto_approve: str | None, only: tuple[str, ...]
+    session: Session,
+    plan_file: Path | None,
+    auto_approve: str | None,
+    only: tuple[str, ...],
+    lock_timeout: float,
 ) -> Reply:
     """Do exactly what a plan shows, after a yes.
 
@@ -60,7 +65,7 @@ def apply(
             stack.enter_context(interrupts)
         consent = Consent(session, approve, partial(stack.enter_context, interrupts))
         found = applying.apply(
-            open_fleet(session.folder),
+            open_to_write(session, lock_timeout),
             ApplyOptions(plan_file=plan_file, approve=approve, only=only),
             consent,
             stack.enter_context(Progress(session.screen)),

@@ -10,7 +10,7 @@ import click
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import of_plan
-from reconciler.cli.fleet import open_fleet
+from reconciler.cli.patience import lock_timeout, open_to_write
 from reconciler.cli.refs import check_ref
 from reconciler.cli.text import line
 from reconciler.cli.views import plan_json, plan_markdown, plan_text
@@ -28,6 +28,7 @@ class Given(TypedDict):
     summary: bool
     refresh: bool
     detailed_exitcode: bool
+    lock_timeout: float
 
 
 @command("plan", "text", "json", "markdown")
@@ -57,13 +58,14 @@ class Given(TypedDict):
     is_flag=True,
     help="Exit 2 if there are changes, 4 if there is only drift to repair.",
 )
+@lock_timeout
 def plan(session: Session, **given: Unpack[Given]) -> Reply:
     """Show what would change, where and why.
 
     First what needs you, then what destroys, interrupts and is safe, then drift. Neither state
     nor hosts are changed.
     """
-    fleet = open_fleet(session.folder)
+    fleet = open_to_write(session, given["lock_timeout"])
     options = PlanOptions(only=given["only"], refresh=given["refresh"])
     found = recall_plan(fleet, options) or _make_plan(fleet, options)
     if (file := given["save"]) is not None:

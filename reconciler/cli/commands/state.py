@@ -8,6 +8,7 @@ import click
 
 from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.exit_codes import of_problems
+from reconciler.cli.patience import lock_timeout, open_to_write
 from reconciler.cli.text import Span, Style, line
 from reconciler.cli.views import problems as problems_view
 from reconciler.operations import keeping
@@ -64,12 +65,13 @@ def backup(session: Session, file: Path) -> Reply:
 
 @command("restore", "text", "json", parent=state)
 @click.argument("file", type=FILE)
-def restore(session: Session, file: Path) -> Reply:
+@lock_timeout
+def restore(session: Session, file: Path, lock_timeout: float) -> Reply:
     """Put the copy in FILE in place of the state.
 
     What was there is kept beside it.
     """
-    kept = keeping.state_restore(session.folder, file)
+    kept = keeping.state_restore(open_to_write(session, lock_timeout), file)
     told = [line(f"restored the state from {file}")]
     if kept is not None:
         told.append(line(f"the state before it is kept in {kept}"))
@@ -77,10 +79,13 @@ def restore(session: Session, file: Path) -> Reply:
 
 
 @command("unlock", "text", "json", parent=state)
-def unlock(session: Session) -> Reply:
+@click.argument("lock_id", required=False, default="", metavar="[ID]")
+def unlock(session: Session, lock_id: str) -> Reply:
     """Forget the lock of a process that is gone.
 
-    Refused while the process lives.
+    There is no need to: the next command that writes takes such a lock over by itself. The lock of
+    a process that lives is never taken away. With ID, the one that the refused command has shown,
+    nothing is done if the lock is somebody else's by now.
     """
-    holder = keeping.state_unlock(session.folder)
+    holder = keeping.state_unlock(session.folder, lock_id)
     return Reply(result={"holder": holder}, lines=[line(f"took the lock away from {holder}")])

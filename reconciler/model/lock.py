@@ -1,0 +1,44 @@
+"""The lock as people are told of it: who holds it, and how long somebody waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who wrote his name into the lock; `start` and `boot_id` tell his pid from a later one.
+
+    `id` is of this one time that the lock is held.
+    """
+
+    id: str = ""
+    pid: int
+    start: int
+    host: str
+    boot_id: str
+    since: str
+    actor: str
+    command: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.actor} ({self.command}, pid {self.pid} on {self.host}, since {self.since},"
+            f" boot {self.boot_id}, lock {self.id or 'without id'})"
+        )
+
+
+def nobody_listens(holder: str) -> None:
+    """Where nobody watches, nobody is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait for the lock; `tell` is told for whom, once for each that holds it."""
+
+    seconds: float = 0.0
+    tell: Callable[[str], None] = nobody_listens
+
+
+NO_PATIENCE = Patience()
