@@ -18,6 +18,10 @@ from reconciler.model.codec import camel, decode
 from reconciler.model.evidence import NodeFacts, ProbeProblem
 
 MAX_TEXT = 4096
+MAX_VALUES = 100_000
+"""More than any host has to say, and less than a control machine would feel."""
+
+_OPENERS = (b",", b"[", b"{")
 
 
 class AnswerError(ValueError):
@@ -26,10 +30,7 @@ class AnswerError(ValueError):
 
 def read_answer(text: bytes) -> NodeFacts:
     """Raises AnswerError for anything but facts of the right types."""
-    try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise AnswerError(f"no JSON: {str(error)[:100]}") from error
+    value = read_json(text)
     fitting = _Fitting()
     facts = decode(NodeFacts, fitting.fit(NodeFacts, value, "facts"))
     if facts.source not in ("host", "standin"):
@@ -39,6 +40,16 @@ def read_answer(text: bytes) -> NodeFacts:
         for key in fitting.dropped[:20]
     )
     return replace(facts, problems=facts.problems + dropped)
+
+
+def read_json(text: bytes) -> Any:
+    """What a host sent, of a bounded size and the same to every reader. Raises AnswerError."""
+    if sum(map(text.count, _OPENERS)) > MAX_VALUES:
+        raise AnswerError(f"more than {MAX_VALUES} values")
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise AnswerError(f"no JSON: {str(error)[:100]}") from error
 
 
 @dataclass(slots=True)
@@ -106,6 +117,13 @@ def _count(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise AnswerError(f"{where} is no count")
     return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice")
+    return found
 
 
 def _refuse_constant(name: str) -> None:

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reconciler.hosts.folders import short_folder
+from reconciler.hosts.answers import AnswerError, read_json
+from reconciler.hosts.folders import short_folder, workplace
 from reconciler.hosts.inventory import PREFIX
 
 GUARD = Path(__file__).with_name("guard.py")
@@ -46,7 +47,11 @@ class PlayRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """How the one task ended on a host: `ok`, `failed` or `unreachable`, and its result."""
+    """How the one task ended on a host, and its result.
+
+    `ok`, `failed` or `unreachable`; `again` where more than one task has ended, and
+    `invalid` where what it said was no answer.
+    """
 
     outcome: str
     result: Mapping[str, Any]
@@ -62,13 +67,19 @@ class Played:
     status: str
     answers: Mapping[str, Answer]
     log: str
+    logs: Mapping[str, str] = field(default_factory=dict)
+
+    def log_of(self, node: str) -> str:
+        """What was told about this node and no other; of a run that nobody answered in, all."""
+        return self.logs.get(node, "") if self.answers else self.log
 
 
 def play(
     request: PlayRequest, on_start: Callable[[str], None], forced: Callable[[], bool]
 ) -> Played:
     """Run to the end, to the time-out, or until `forced`; afterwards nothing of it is left."""
-    home = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=short_folder()))
+    with workplace():
+        home = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=short_folder()))
     folder = request.inventory.parent
     until = time.monotonic() + request.timeout_s
     heard = _Heard(on_start=on_start)
@@ -86,7 +97,8 @@ def play(
         # The guard does it too, for the case that we are not there any more.
         shutil.rmtree(home, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
-    return Played(status=heard.status, answers=heard.answers, log="\n".join(heard.log))
+    logs = {node: "\n".join(lines) for node, lines in heard.logs.items()}
+    return Played(status=heard.status, answers=heard.answers, log="\n".join(heard.log), logs=logs)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,18 +109,36 @@ class _Heard:
     status: str = ""
     answers: dict[str, Answer] = field(default_factory=dict)
     log: deque[str] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
+    logs: dict[str, deque[str]] = field(default_factory=dict)
 
     def take(self, line: Any) -> None:
         match line:
-            case {"event": "log", "text": str(text)}:
+            case {"event": "log", "text": str(text), **rest}:
                 self.log.extend(text.splitlines())
+                node = str(rest.get("host", "")).removeprefix(PREFIX)
+                own = self.logs.setdefault(node, deque(maxlen=LOG_LINES))
+                own.extend(text.splitlines())
             case {"event": "end", "status": str(word)}:
                 self.status = word
             case {"event": "runner_on_start", "host": str(host)}:
                 self.on_start(host.removeprefix(PREFIX))
             case {"event": str(event), "host": str(host), "res": dict(result)}:
-                outcome = event.removeprefix("runner_on_")
-                self.answers[host.removeprefix(PREFIX)] = Answer(outcome=outcome, result=result)
+                node = host.removeprefix(PREFIX)
+                outcome = "again" if node in self.answers else event.removeprefix("runner_on_")
+                self.answers[node] = _answer(outcome, result)
+
+
+def _answer(outcome: str, result: Mapping[str, Any]) -> Answer:
+    """A host's own line is read here, and nowhere before."""
+    if outcome != "ok":
+        return Answer(outcome=outcome, result=result)
+    try:
+        told = read_json(str(result.get("answer", "")).encode())
+    except AnswerError as error:
+        return Answer(outcome="invalid", result={"msg": str(result.get("invalid") or error)})
+    if not isinstance(told, dict):
+        return Answer(outcome="invalid", result={"msg": "its answer is no mapping"})
+    return Answer(outcome="failed" if told.get("failed") else "ok", result=told)
 
 
 def _last_words(folder: Path) -> list[str]:
@@ -151,7 +181,7 @@ def _guarded(
         "forks": request.forks,
         "leavings": [str(folder) for folder in leavings],
     }
-    with open(leavings[0] / ERRORS, "wb") as errors:
+    with workplace(), open(leavings[0] / ERRORS, "wb") as errors:
         guard = subprocess.Popen(
             [sys.executable, "-I", str(GUARD)],
             bufsize=0,
@@ -181,7 +211,10 @@ def _wait(guard: subprocess.Popen[bytes]) -> None:
 
 
 def _lines(guard: subprocess.Popen[bytes]) -> Iterator[Any]:
-    """The guard's lines until it closes, and None whenever it has said nothing for a moment."""
+    """The guard's lines until it closes, and None whenever it has said nothing for a moment.
+
+    After one that cannot be read no other is believed.
+    """
     assert guard.stdout is not None
     rest = b""
     with selectors.DefaultSelector() as ready:
@@ -194,4 +227,8 @@ def _lines(guard: subprocess.Popen[bytes]) -> Iterator[Any]:
             if not chunk:
                 return
             *whole, rest = (rest + chunk).split(b"\n")
-            yield from (json.loads(line) for line in whole)
+            try:
+                yield from [json.loads(line) for line in whole]
+            except ValueError:
+                yield {"event": "log", "text": "what the guard process said cannot be read"}
+                return

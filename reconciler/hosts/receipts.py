@@ -14,6 +14,7 @@ from reconciler.model.work import HostWork, Receipt
 
 KEYS = {"step", "ref", "verb", "changed", "ok", "evidence", "problem"}
 NO_ANSWER = {
+    "successful": ("play_incomplete", "the run ended well and says nothing of this host"),
     "timeout": ("host_timeout", "the run was ended after its time"),
     "killed": ("interrupted", "the run was ended on request"),
 }
@@ -23,17 +24,29 @@ EXCERPT = 2000
 def receipts_of(work: HostWork, played: Played) -> tuple[Receipt, ...]:
     """One for each step of the work, in its order, whatever the run's own status is."""
     answer = played.answers.get(work.host.node)
+    log = played.log_of(work.host.node)[-EXCERPT:]
     if answer is None:
         code, message = NO_ANSWER.get(
             played.status, ("ansible_failed", "the run ended without an answer of this host")
         )
-        return _all(work, code, message, log=played.log[-EXCERPT:])
+        return _all(work, code, message, log=log)
     if answer.outcome == "unreachable":
         code, message = why_not_reached(work.host, _said(answer))
-        return _all(work, code, message, log=played.log[-EXCERPT:])
-    if not isinstance(answer.result.get("receipts"), list):
-        return _refused(work, answer, played.log[-EXCERPT:])
-    return tuple(_receipt(step, answer.result["receipts"], played.log) for step in work.steps)
+        return _all(work, code, message, log=log)
+    if answer.outcome == "invalid":
+        return _all(work, "host_answer_invalid", _said(answer), log=log)
+    if answer.outcome == "again":
+        message = "it ended more than one task of a play of one"
+        return _all(work, "ansible_failed", message, log=log)
+    receipts = answer.result.get("receipts")
+    if not isinstance(receipts, list):
+        return _refused(work, answer, log)
+    if len(receipts) > len(work.steps) or not {step.id for step in work.steps}.issuperset(
+        map(_step_of, receipts)
+    ):
+        message = "there are receipts for work that nobody asked for"
+        return _all(work, "host_answer_invalid", message, log=log)
+    return tuple(_receipt(step, receipts, log) for step in work.steps)
 
 
 def _refused(work: HostWork, answer: Answer, log: str) -> tuple[Receipt, ...]:
@@ -50,13 +63,13 @@ def _refused(work: HostWork, answer: Answer, log: str) -> tuple[Receipt, ...]:
 
 
 def _receipt(step: Step, answers: list[Any], log: str) -> Receipt:
-    mine = [a for a in answers if isinstance(a, dict) and a.get("step") == step.id]
+    mine = [answer for answer in answers if _step_of(answer) == step.id]
     if not mine:
         return failure(step, "receipt_missing", "the host said nothing about this step")
     if len(mine) > 1 or not _is_sound(step, mine[0]):
         return failure(step, "host_answer_invalid", "the receipt is not what a host may answer")
     told = mine[0]
-    dropped = ", ".join(sorted(str(key)[:40] for key in set(told) - KEYS))
+    dropped = plain(", ".join(sorted(key[:40] for key in set(told) - KEYS)[:20]))
     problem = told["problem"]
     return Receipt(
         step=step.id,
@@ -66,8 +79,14 @@ def _receipt(step: Step, answers: list[Any], log: str) -> Receipt:
         changed=told["changed"],
         evidence=told["evidence"],
         problem=_problem(step, problem) if problem else None,
-        log=f"unknown keys dropped: {dropped}" if dropped else "" if told["ok"] else log[-EXCERPT:],
+        log=f"unknown keys dropped: {dropped}" if dropped else "" if told["ok"] else log,
     )
+
+
+def _step_of(receipt: Any) -> str:
+    """Empty, which is no step's id, for what is no receipt at all."""
+    step = receipt.get("step") if isinstance(receipt, dict) else None
+    return step if isinstance(step, str) else ""
 
 
 def _is_sound(step: Step, told: Mapping[str, Any]) -> bool:

@@ -28,7 +28,9 @@ FAILED = {**SOUND, "ok": False, "problem": {"code": "path_not_removed", "message
 
 def receipt(result: dict[str, Any], outcome: str = "ok", status: str = "successful") -> Receipt:
     answers = {"gpu01": Answer(outcome=outcome, result=result)}
-    (only,) = receipts_of(WORK, Played(status=status, answers=answers, log="the log"))
+    logs = {"gpu01": "the log", "gpu02": "of another host"}
+    played = Played(status=status, answers=answers, log="of all hosts", logs=logs)
+    (only,) = receipts_of(WORK, played)
     return only
 
 
@@ -63,7 +65,7 @@ def test_the_host_decides_and_not_the_run(status: str) -> None:
 @pytest.mark.parametrize(
     ("status", "code"),
     [
-        ("successful", "ansible_failed"),
+        ("successful", "play_incomplete"),
         ("failed", "ansible_failed"),
         ("broken", "ansible_failed"),
         ("timeout", "host_timeout"),
@@ -82,7 +84,12 @@ def test_a_host_that_is_not_in_the_run_is_unknown(status: str, code: str) -> Non
         ("unreachable", {"msg": "No route to host"}, "host_unreachable", True),
         ("ok", {}, "receipt_missing", True),
         ("ok", {"receipts": {}}, "receipt_missing", True),
-        ("ok", {"receipts": [{**SOUND, "step": "other"}]}, "receipt_missing", True),
+        ("ok", {"receipts": []}, "receipt_missing", True),
+        ("again", {"receipts": [SOUND]}, "ansible_failed", True),
+        ("ok", {"receipts": [{**SOUND, "step": "other"}]}, "host_answer_invalid", True),
+        ("ok", {"receipts": [SOUND, {**SOUND, "step": "other"}]}, "host_answer_invalid", True),
+        ("ok", {"receipts": [SOUND, "and more"]}, "host_answer_invalid", True),
+        ("ok", {"receipts": ["no receipt"]}, "host_answer_invalid", True),
         ("ok", {"receipts": [SOUND, SOUND]}, "host_answer_invalid", True),
         ("ok", {"receipts": [{**SOUND, "ok": "yes"}]}, "host_answer_invalid", True),
         ("ok", {"receipts": [{**SOUND, "verb": "access.sync"}]}, "host_answer_invalid", True),
