@@ -1,15 +1,16 @@
-"""Bare connections: how the file is opened, in which mode, and how it is copied whole."""
+"""Bare connections: how the file is opened and in which mode."""
 
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 from reconciler.model.problem import refuse
 
 BUSY_SECONDS = 15.0
 CACHE_KIB = 64 * 1024
+PARTIAL = ".partial"
+"""At the end of a name: whatever lies under it was never finished."""
 
 
 def connect(path: Path, *, write: bool) -> sqlite3.Connection:
@@ -38,20 +39,12 @@ def set_modes(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def copy(connection: sqlite3.Connection, target: Path) -> None:
-    """A whole copy of a database as one file, 0600. `target` must not exist; half a copy goes."""
-    target.touch(mode=0o600, exist_ok=False)
-    try:
-        with closing(sqlite3.connect(target, isolation_level=None)) as copied:
-            connection.backup(copied)
-            copied.execute("PRAGMA journal_mode = DELETE")
-    except BaseException:
-        remove(target)
-        raise
+def log_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
 
 
 def has_log(path: Path) -> bool:
-    log = path.with_name(path.name + "-wal")
+    log = log_of(path)
     return log.exists() and log.stat().st_size > 0
 
 
@@ -64,5 +57,5 @@ def _answers(connection: sqlite3.Connection) -> bool:
 
 
 def remove(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm", "-journal"):
+    for suffix in ("", "-wal", "-shm", "-journal", PARTIAL):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -5,7 +5,6 @@ A missing, damaged, foreign or newer file is refused and left as it is. Only `cr
 
 from __future__ import annotations
 
-import itertools
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -19,7 +18,8 @@ from reconciler.model.moment import format_moment
 from reconciler.model.problem import refuse
 from reconciler.stops import around, reach
 from reconciler.store import chain
-from reconciler.store.connection import connect, copy, has_log, remove, set_modes
+from reconciler.store.connection import PARTIAL, connect, has_log, remove, set_modes
+from reconciler.store.copies import back_up
 from reconciler.store.place import check_place
 from reconciler.store.refusals import damaged, wording
 from reconciler.store.schema import (
@@ -29,9 +29,9 @@ from reconciler.store.schema import (
     shipped_schema,
     version_of,
 )
+from reconciler.store.soundness import insist, insist_on_log
 
 SQLITE_MAGIC = b"SQLite format 3\0"
-CHAIN_TAIL = 2000
 NO_STATE_YET = frozenset({".gitkeep", ".gitignore"})
 
 
@@ -69,7 +69,7 @@ class Database:
         Raises ProblemError `state_exists`, `state_unsafe_place`, `state_disk_full`, …
         """
         opening = opening or Opening()
-        folder, partial = path.parent, path.with_name(path.name + ".partial")
+        folder, partial = path.parent, path.with_name(path.name + PARTIAL)
         with wording(path):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _refuse_leftovers(folder, partial)
@@ -90,7 +90,7 @@ class Database:
         """Open the state; a writer first brings an older one up to date, after a backup."""
         opening = opening or Opening()
         _refuse_wrong_file(path)
-        with wording(path):
+        with wording(path), _telling_what_is_no_database(path):
             if not opening.anywhere:
                 check_place(path.parent, opening.mounts)
             # Closing a connection that may write would merge the log of a crash, or of another
@@ -183,23 +183,43 @@ def _refuse_wrong_file(path: Path) -> None:
         )
     if not path.is_file():
         raise refuse("state_foreign", f"{path} is no file", "name another folder in gpuaas.yaml")
-    with wording(path), path.open("rb") as file:
-        head = file.read(len(SQLITE_MAGIC))
-    if not head.strip(b"\0"):
+    if path.stat().st_size == 0:
         raise damaged(path, "it is empty")
-    if head != SQLITE_MAGIC:
+
+
+@contextmanager
+def _telling_what_is_no_database(path: Path) -> Iterator[None]:
+    """Looks into the file by itself only where SQLite has refused it.
+
+    Closing a file takes away all locks of this process on it, those of SQLite's connections too.
+    """
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorname", "") != "SQLITE_NOTADB":
+            raise
+        with path.open("rb") as file:
+            head = file.read(len(SQLITE_MAGIC))
+        if not head.strip(b"\0"):
+            raise damaged(path, "it is empty") from error
+        if head == SQLITE_MAGIC:
+            raise
         raise refuse(
             "state_foreign",
             f"{path} is no SQLite database",
             "if it was the state: `gpuaas state restore FILE` from a backup",
-        )
+        ) from error
 
 
 def _examine(connection: sqlite3.Connection, path: Path, opening: Opening, *, write: bool) -> None:
     _check_identity(connection, path)
     _check_version(connection, path, opening, write=write)
-    if (write or has_log(path)) and not opening.to_check:
-        _check_soundness(connection, path)
+    if opening.to_check:
+        return
+    if write or (opening.anywhere and has_log(path)):
+        insist(connection, path)
+    elif has_log(path):
+        insist_on_log(connection, path)
 
 
 def _connect_to_write(path: Path, opening: Opening) -> sqlite3.Connection:
@@ -245,24 +265,9 @@ def _check_version(
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
-    """Back up, then migrate. Every try keeps a copy of its own: none is ever written over."""
+    """Back up, then migrate. Every try makes a copy of its own: none is ever written over."""
     found = version_of(connection)
     if found == schema.version:
         return
-    folder = path.parent / "backups"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    names = (f"{path.stem}-schema{found}-{number}.db" for number in itertools.count(1))
-    copy(connection, next(copied for name in names if not (copied := folder / name).exists()))
+    back_up(connection, path, found)
     migrate(connection, schema)
-
-
-def _check_soundness(connection: sqlite3.Connection, path: Path) -> None:
-    """Before anything is written, and whenever a log was left behind.
-
-    The log of a crash is part of the state; the log of another database destroys it, and may do so
-    in an index alone, which the quick check does not look at.
-    """
-    found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-    broken = found if found != "ok" else chain.verify(connection, last=CHAIN_TAIL)
-    if broken:
-        raise damaged(path, broken)

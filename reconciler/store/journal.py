@@ -23,6 +23,7 @@ from reconciler.model.world import Recorded, World
 from reconciler.store import claims as claim_rows
 from reconciler.store import resources, runs
 from reconciler.store.database import Database
+from reconciler.store.earlier import take_snapshot
 from reconciler.store.record import Entry, Record, recording
 from reconciler.store.snapshot import read_world
 
@@ -38,6 +39,13 @@ class Journal:
     def world(self) -> World:
         """Everything as it is now, in one read transaction."""
         return read_world(self._database)
+
+    def snapshot(self, keep: int) -> None:
+        """Keep the state as it is now beside it, and no more than `keep` such copies.
+
+        Raises ProblemError `snapshot_failed`.
+        """
+        take_snapshot(self._database, self._clock(), keep)
 
     def begin_run(self, plan: Plan, commit: str = "") -> str:
         """The id of a new run of `plan`, made from `commit` (or from the plan's own)."""

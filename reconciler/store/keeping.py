@@ -18,7 +18,8 @@ from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.stops import reach
 from reconciler.store import chain
-from reconciler.store.connection import connect, copy, remove
+from reconciler.store.connection import PARTIAL, connect, remove
+from reconciler.store.copies import copy, sync
 from reconciler.store.database import Database, Opening
 from reconciler.store.refusals import RECOVER, wording
 from reconciler.store.schema import Schema, expected_objects, objects, shipped_schema
@@ -77,11 +78,12 @@ def check(path: Path, opening: Opening | None = None) -> tuple[Problem, ...]:
 
 def backup(path: Path, target: Path) -> None:
     """A whole, verified copy while others may be writing. Never writes over a file."""
-    with Database.open(path, write=False) as database:
-        if target.exists():
-            raise refuse("backup_exists", f"{target} is there already", "choose another name")
-        with wording(target):
+    with Database.open(path, write=False) as database, wording(target):
+        try:
             copy(database.connection, target)
+        except FileExistsError as error:
+            told = f"{error.filename} is there already"
+            raise refuse("backup_exists", told, "choose another name") from error
     problems = check_copy(target)
     if problems:
         target.unlink()
@@ -100,7 +102,7 @@ def restore(path: Path, source: Path, *, actor: Actor, now: datetime) -> Path | 
     problems = check_copy(source)
     if problems:
         raise ProblemError(problems)
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(path.name + PARTIAL)
     with wording(path):
         remove(partial)
         try:
@@ -113,6 +115,7 @@ def restore(path: Path, source: Path, *, actor: Actor, now: datetime) -> Path | 
             kept = _put_aside(path)
             reach("restore.during")
             partial.rename(path)
+            sync(path.parent)
             reach("restore.after")
         finally:
             with suppress(OSError):
