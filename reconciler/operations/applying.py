@@ -16,7 +16,7 @@ from reconciler.model.work import HostProgress, StepOutcome
 from reconciler.model.world import World
 from reconciler.operations.endpoints import endpoints, published_config, way_in
 from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.observing import observe_nodes, stale_nodes
+from reconciler.operations.observing import Looks, observe_nodes, stale_nodes
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
 from reconciler.operations.publishing import publish
@@ -78,27 +78,32 @@ def apply(
     `ask` is shown the plan and says whether to go on; it knows of a consent given before, and is
     not called where there is nothing to do.
     """
-    plan = _plan_to_show(fleet, options)
+    looks = Looks()
+    plan = _plan_to_show(fleet, options, looks)
     if not plan.active:
         return Applied(plan=plan, problems=_keep_waiting(fleet, plan))
     if not ask(plan):
         raise refuse("declined", "nothing was applied", "run it again and answer yes")
     with writing(fleet, "apply") as journal:
-        desired, world, fresh = _look_and_plan(fleet, journal, _options_of(plan))
+        desired, world, fresh = _look_and_plan(fleet, journal, _options_of(plan), looks)
         _insist(plan, fresh)
-        walk = Walk(
-            fleet=fleet,
-            journal=journal,
-            plan=fresh,
-            desired=desired,
-            world=world,
-            on_progress=on_progress,
-            interrupts=interrupts,
-        )
-        journal.refuse(fresh)
-        run = walk.run(saved=options.plan_file is not None)
-        after = journal.world()
-        unpublished = publish(fleet, after)
+        journal.snapshot(fleet.settings.keep.snapshots)
+        # From here on a signal is a wish to stop; until now it simply ended the command.
+        with interrupts:
+            walk = Walk(
+                fleet=fleet,
+                journal=journal,
+                plan=fresh,
+                desired=desired,
+                world=world,
+                on_progress=on_progress,
+                interrupts=interrupts,
+                silent=looks.silent(world),
+            )
+            journal.refuse(fresh)
+            run = walk.run(saved=options.plan_file is not None)
+            after = journal.world()
+            unpublished = publish(fleet, after)
     return Applied(
         plan=fresh,
         run=run,
@@ -110,11 +115,11 @@ def apply(
     )
 
 
-def _plan_to_show(fleet: Fleet, options: ApplyOptions) -> Plan:
+def _plan_to_show(fleet: Fleet, options: ApplyOptions, looks: Looks) -> Plan:
     if options.plan_file is None:
         wanted = PlanOptions(only=options.only, hold_above=options.approve)
         with writing(fleet, "apply") as journal:
-            _, _, plan = _look_and_plan(fleet, journal, wanted)
+            _, _, plan = _look_and_plan(fleet, journal, wanted, looks)
         return plan
     plan = read_plan(options.plan_file)
     with fleet.reading() as database:
@@ -144,7 +149,7 @@ def _options_of(plan: Plan) -> PlanOptions:
 
 
 def _look_and_plan(
-    fleet: Fleet, journal: Journal, options: PlanOptions
+    fleet: Fleet, journal: Journal, options: PlanOptions, looks: Looks
 ) -> tuple[Desired, World, Plan]:
     """Look at nodes with old evidence or a step without an end, then plan from what is true."""
     with without_collector():
@@ -156,7 +161,8 @@ def _look_and_plan(
         if strangers := _strangers(desired, world):
             journal.unsee(strangers)
         in_doubt = {step.node for step in world.open_steps}
-        names = in_doubt.union(stale_nodes(desired, world, fleet.now()))
+        now = fleet.now()
+        names = looks.due(in_doubt.union(stale_nodes(desired, world, now)), now)
         if names:
             journal.observe(observe_nodes(fleet, desired, world, names))
             world = journal.world()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,36 @@ from reconciler.model.world import World
 from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import writing
+
+SILENT = frozenset({"host_unreachable", "host_identity_changed", "no_root_on_host"})
+"""After one of these nothing can be asked of a host, whatever it is."""
+
+LATELY = timedelta(minutes=1)
+
+
+@dataclass(slots=True)
+class Looks:
+    """When one command has looked at which nodes: none is asked twice in a short while."""
+
+    taken: dict[str, datetime] = field(default_factory=dict)
+
+    def due(self, names: Iterable[str], now: datetime) -> set[str]:
+        """Those to look at, which from now on are looked at."""
+        found = {name for name in names if not self._is_recent(name, now)}
+        self.taken.update(dict.fromkeys(found, now))
+        return found
+
+    def _is_recent(self, name: str, now: datetime) -> bool:
+        at = self.taken.get(name)
+        return at is not None and timedelta(0) <= now - at <= LATELY
+
+    def silent(self, world: World) -> dict[str, Observation]:
+        """Nodes that this command has found to be out of reach."""
+        return {
+            name: seen
+            for name in self.taken
+            if (seen := world.observations.get(name)) is not None and seen.problem in SILENT
+        }
 
 
 def refresh(fleet: Fleet) -> tuple[Observation, ...]:

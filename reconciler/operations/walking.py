@@ -20,8 +20,9 @@ from reconciler.model.ref import Ref
 from reconciler.model.work import Host, HostProgress, StepOutcome, WaveOutcome
 from reconciler.model.world import Recorded, World
 from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.observing import host_of
+from reconciler.operations.observing import SILENT, host_of
 from reconciler.operations.recording import recorded_as
+from reconciler.operations.telling import tell
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.working import Crew, has_harmed, not_tried
 from reconciler.planner.judging import prove
@@ -35,7 +36,8 @@ class Walk:
     """One run of one plan, under the lock; `run()` is called once.
 
     Afterwards `outcomes` holds each judged step, `settled` the changes that are done, `problems`
-    what went wrong. `unready` are nodes that are not to take tenants, and whose failure that is.
+    what went wrong. `unready` are nodes that are not to take tenants, and whose failure that is;
+    `silent` those that were found out of reach, which are not tried again.
     """
 
     fleet: Fleet
@@ -45,6 +47,7 @@ class Walk:
     world: World
     on_progress: Callable[[HostProgress], None]
     interrupts: Interrupts
+    silent: dict[str, Observation] = field(default_factory=dict)
     outcomes: dict[str, StepOutcome] = field(default_factory=dict)
     settled: dict[Ref, Change] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -61,7 +64,8 @@ class Walk:
         if saved:
             self.journal.use_plan(self.plan.fingerprint, run)
         stepless = [change for change in self.plan.active if not change.steps]
-        self._record(run, [c for c in stepless if c.action is not Action.FORGET])
+        if not self.interrupts.asked:
+            self._record(run, [c for c in stepless if c.action is not Action.FORGET])
         for wave in self.plan.waves:
             if not self.interrupts.asked:
                 self._wave(run, wave)
@@ -107,8 +111,8 @@ class Walk:
         for judged in outcome.steps:
             self.outcomes[judged.step.id] = judged
             if judged.problem is not None:
-                self.problems.append(judged.problem)
                 self.failed.add(judged.step.ref)
+        self.problems += tell(outcome.steps)
         recorded, forgotten = self._settle(refs, outcome.proofs)
         self.journal.finish_wave(run, outcome, recorded, forgotten)
 
@@ -119,9 +123,11 @@ class Walk:
             find=self.host,
             on_progress=self.on_progress,
             interrupts=self.interrupts,
+            silent=self.silent,
         )
         prepares = (o for o in self.outcomes.values() if o.step.verb == PREPARE)
         worked = crew.work(steps, tried=any(outcome.ok for outcome in prepares))
+        self.silent |= {n: seen for n, seen in worked.seen.items() if seen.problem in SILENT}
         by_node: dict[str, list[Step]] = defaultdict(list)
         for step in steps:
             by_node[step.node].append(step)

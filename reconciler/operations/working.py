@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from reconciler.hosts.evidence import observe
 from reconciler.hosts.executor import BATCH, run_wave
@@ -37,12 +37,16 @@ class Worked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
-    """Whoever is sent to hosts: `find` tells how a node is reached, None if nobody knows."""
+    """Whoever is sent to hosts: `find` tells how a node is reached, None if nobody knows.
+
+    Nodes that are `silent` are asked for nothing: nobody else has to wait for them in vain.
+    """
 
     fleet: Fleet
     find: Callable[[str], Host | None]
     on_progress: Callable[[HostProgress], None]
     interrupts: Interrupts
+    silent: Mapping[str, Observation] = field(default_factory=dict)
 
     def work(self, steps: Sequence[Step], *, tried: bool = False) -> Worked:
         """Preparing comes last: one host at a time until one is kept, or where `tried` says that
@@ -52,15 +56,18 @@ class Crew:
         to a host, no other is tried.
         """
         leaving = _leaving(steps)
-        rest = _by_host([step for step in steps if step.verb != PREPARE], self.find)
-        left = _by_host([step for step in steps if step.verb == PREPARE], self.find)
+        asked = [step for step in steps if step.node not in self.silent]
+        rest = _by_host([step for step in asked if step.verb != PREPARE], self.find)
+        left = _by_host([step for step in asked if step.verb == PREPARE], self.find)
         done = [self._work(rest, leaving)] if rest else []
         while left and not any(map(has_harmed, _outcomes(done))):
             kept = tried or any(o.step.verb == PREPARE and o.ok for o in _outcomes(done))
             size = BATCH if kept else 1
             done.append(self._work(left[:size], leaving))
             left = left[size:]
-        judged = {outcome.step.id: outcome for outcome in _outcomes(done)}
+        unasked = [_unasked(s, self.silent[s.node]) for s in steps if s.node in self.silent]
+        self._tell_ends(sorted({o.step.node for o in unasked}), unasked)
+        judged = {outcome.step.id: outcome for outcome in (*_outcomes(done), *unasked)}
         spared = {step.id for work in left for step in work.steps}
         return Worked(
             judged=tuple(
@@ -155,6 +162,12 @@ def not_tried(step: Step, why: str) -> Problem:
         hint="mend what the preparation names, then: gpuaas apply",
         ref=str(step.ref),
     )
+
+
+def _unasked(step: Step, seen: Observation) -> StepOutcome:
+    """What the look has said of its host is all that there is to say."""
+    problem = Problem(code=seen.problem, message=f"{step.node}: {seen.message}", ref=str(step.ref))
+    return StepOutcome(step=step, ok=False, changed=False, problem=problem)
 
 
 def _spared(step: Step) -> StepOutcome:

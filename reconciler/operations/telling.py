@@ -1,0 +1,52 @@
+"""Telling: what went wrong with the steps of a wave, once for each cause.
+
+What is wrong with a host is told of the host, however many steps it was to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from reconciler.model.problem import Problem
+from reconciler.model.work import StepOutcome
+from reconciler.operations.observing import SILENT
+from reconciler.planner.admission import HOST_HINTS
+
+OF_HOSTS: Mapping[str, str] = MappingProxyType(
+    {
+        **{code: HOST_HINTS[code] for code in SILENT},
+        "host_timeout": "look at its load, then: gpuaas apply, which looks at it first",
+        "host_busy": "let the earlier run on it end, then: gpuaas apply",
+        "host_rebooted": "it has been looked at since: gpuaas apply",
+        "ansible_failed": "the log below `state/runs` says why; then: gpuaas apply",
+        "play_incomplete": "gpuaas apply looks at it first; report this if it comes again",
+    }
+)
+"""What is said of a host as a whole, and what to do about it."""
+
+
+def tell(outcomes: Iterable[StepOutcome]) -> list[Problem]:
+    """In the order of the steps; one for each host and cause, with a count of its steps."""
+    told: dict[tuple[str, str], list[StepOutcome]] = {}
+    for outcome in outcomes:
+        if outcome.problem is not None:
+            step, code = outcome.step, outcome.problem.code
+            told.setdefault((code, step.node if code in OF_HOSTS else step.id), []).append(outcome)
+    return list(_problems(told.values()))
+
+
+def _problems(groups: Iterable[list[StepOutcome]]) -> Iterator[Problem]:
+    for first, *more in groups:
+        problem = first.problem
+        if problem is None or problem.code not in OF_HOSTS:
+            yield from () if problem is None else (problem,)
+            continue
+        count = f"{1 + len(more)} steps" if more else "1 step"
+        end = f"what became of {count} is unknown" if first.unknown else f"{count} not done"
+        yield Problem(
+            code=problem.code,
+            message=f"{problem.message}; {end}",
+            hint=OF_HOSTS[problem.code],
+            ref=f"node/{first.step.node}",
+        )
