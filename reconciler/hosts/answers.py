@@ -9,16 +9,17 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Union
 
 from reconciler.model.codec import camel, decode
 from reconciler.model.evidence import NodeFacts, ProbeProblem
+from reconciler.model.topology import Topology
 
 MAX_TEXT = 4096
-MAX_VALUES = 100_000
+MAX_VALUES = 50_000
 """More than any host has to say, and less than a control machine would feel."""
 
 _OPENERS = (b",", b"[", b"{")
@@ -35,6 +36,9 @@ def read_answer(text: bytes) -> NodeFacts:
     facts = decode(NodeFacts, fitting.fit(NodeFacts, value, "facts"))
     if facts.source not in ("host", "standin"):
         raise AnswerError("facts.source is neither host nor standin")
+    for what, names in _names(facts):
+        if len(set(names)) < len(names):
+            raise AnswerError(f"{what}: two of one name")
     dropped = tuple(
         ProbeProblem(probe="answer", message=f"unknown key dropped: {key}")
         for key in fitting.dropped[:20]
@@ -50,6 +54,15 @@ def read_json(text: bytes) -> Any:
         return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise AnswerError(f"no JSON: {str(error)[:100]}") from error
+
+
+def _names(facts: NodeFacts) -> Iterator[tuple[str, Sequence[str | int]]]:
+    """Whatever is looked up by its name, since of two only one would be seen."""
+    topology = facts.topology or Topology()
+    yield "gpus by uuid", [gpu.uuid for gpu in facts.gpus or ()]
+    yield "gpus by PCI address", [gpu.pci_address for gpu in facts.gpus or ()]
+    yield "cards by PCI address", [card.pci_address for card in topology.cards or ()]
+    yield "NUMA nodes", [node.number for node in topology.numa_nodes or ()]
 
 
 @dataclass(slots=True)

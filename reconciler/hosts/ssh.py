@@ -18,6 +18,9 @@ A kept connection to a host that was cut off would else be waited on until work 
 is long enough for a login that hangs in PAM: the host is slow, not away.
 """
 
+NOTHING_LENT = {"ForwardAgent": "no", "ForwardX11": "no", "ClearAllForwardings": "yes"}
+"""Whatever a user's ssh_config says: root of a host could use it while we are connected."""
+
 REMOTE_PYTHON, SUDO = "/usr/bin/python3", "/usr/bin/sudo"
 
 CHANGED = "Host key for {node} has changed"
@@ -65,6 +68,7 @@ def ssh_options(host: Host, pins: Path, sockets: Path | None) -> tuple[str, ...]
         "ConnectTimeout": "10",
         "ServerAliveInterval": str(ALIVE_SECONDS),
         "ServerAliveCountMax": str(ALIVE_COUNT),
+        **NOTHING_LENT,
         **(shared if sockets else {"ControlMaster": "no", "ControlPath": "none"}),
     }
     return tuple(part for key, value in values.items() for part in ("-o", f"{key}={value}"))

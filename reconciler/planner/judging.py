@@ -14,7 +14,7 @@ from reconciler.model.evidence import Check, CheckResult, NodeFacts, Observation
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem
 from reconciler.model.work import Receipt, StepOutcome
-from reconciler.planner.showing import differing, is_unknown, shown
+from reconciler.planner.showing import differing, is_unknown, listed, shown
 
 
 def judge(step: Step, receipt: Receipt | None, observation: Observation | None) -> StepOutcome:
@@ -82,9 +82,9 @@ def _seen(step: Step, observation: Observation | None) -> Problem | None:
         return _problem(step, "observation_failed", said or "the host was not seen afterwards")
     found = list(differing(observation.facts, step.expected))
     if unknown := [f"{key} is {seen}" for key, seen, _ in found if is_unknown(seen)]:
-        return _problem(step, "observation_failed", "; ".join(unknown))
+        return _problem(step, "observation_failed", listed(unknown, "; "))
     wrong = [f"{key} is {seen or 'absent'}, not {fact or 'absent'}" for key, seen, fact in found]
-    return _problem(step, "evidence_mismatch", "; ".join(wrong)) if wrong else None
+    return _problem(step, "evidence_mismatch", listed(wrong, "; ")) if wrong else None
 
 
 def _problem(step: Step, code: str, message: str) -> Problem:
@@ -108,7 +108,7 @@ def _left_behind(gone: Sequence[str], facts: NodeFacts | None) -> Iterator[Check
             yield Check(name=key, result=CheckResult.PASS, value="absent")
         else:
             named = "" if key.startswith("/") else seen
-            value = ", ".join(below) or named or "still there"
+            value = listed(below) or named or "still there"
             yield Check(name=key, result=CheckResult.FAIL, value=value)
 
 
@@ -119,7 +119,7 @@ def _of_uid(uid: int, facts: NodeFacts | None) -> Check:
     if str(uid) not in left:
         return Check(name=name, result=CheckResult.UNKNOWN, value="not looked through")
     if found := left[str(uid)]:
-        return Check(name=name, result=CheckResult.FAIL, value=", ".join(found))
+        return Check(name=name, result=CheckResult.FAIL, value=listed(found))
     return Check(name=name, result=CheckResult.PASS, value="nothing")
 
 
@@ -143,8 +143,7 @@ def _processes(
         if gpu is None or gpu.processes is None:
             yield Check(name=name, result=CheckResult.UNKNOWN, value="GPU not seen")
         elif gpu.processes:
-            listed = ", ".join(str(process) for process in gpu.processes)
-            yield Check(name=name, result=CheckResult.FAIL, value=listed)
+            yield Check(name=name, result=CheckResult.FAIL, value=listed(gpu.processes))
         else:
             yield Check(name=name, result=CheckResult.PASS, value="none")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.model.evidence import Observation
@@ -11,6 +12,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.world import World
 
 ACCESS = "access"
+MOST = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +31,24 @@ class StrayKey:
 
 
 def notes_of(world: World) -> tuple[Note, ...]:
-    """Keys of people's own that lie where they open nothing (rule 2), by what they lie in."""
+    """Keys of people's own that lie where they open nothing (rule 2), by what they lie in.
+
+    Of very many in one place the first are told, and how many more there are.
+    """
+    found: dict[Ref, list[str]] = defaultdict(list)
+    for one in stray_keys(world):
+        found[one.ref].append(f"key {one.key} opens nothing")
     return tuple(
-        sorted(
-            (
-                Note(ref=one.ref, topic=ACCESS, text=f"key {one.key} opens nothing")
-                for one in stray_keys(world)
-            ),
-            key=lambda note: (note.ref, note.text),
-        )
+        Note(ref=ref, topic=ACCESS, text=text)
+        for ref, texts in sorted(found.items())
+        for text in _first(sorted(texts))
     )
+
+
+def _first(texts: Sequence[str]) -> Iterator[str]:
+    yield from texts[:MOST]
+    if len(texts) > MOST:
+        yield f"{len(texts) - MOST} more keys that open nothing"
 
 
 def stray_keys(world: World) -> tuple[StrayKey, ...]:

@@ -12,6 +12,7 @@ from reconciler.model.capacity import Need, Shape, Sharing
 from reconciler.model.evidence import NodeFacts
 from reconciler.model.moment import format_age
 from reconciler.planner.capacity import Held, Offer, Slot
+from reconciler.planner.showing import listed
 
 MIB_PER_GIB = 1024
 
@@ -102,12 +103,17 @@ def identity_changed(offer: Offer) -> str:
 
 
 def foreign_descriptors(offer: Offer) -> str:
-    return f"holds {', '.join(offer.foreign)} of another state" if offer.foreign else ""
+    return f"holds {listed(offer.foreign)} of another state" if offer.foreign else ""
 
 
 def unclaimed_descriptors(offer: Offer) -> str:
     """After a backup was restored, hosts may hold allocations made since."""
-    return f"holds {', '.join(offer.unclaimed)}, unknown to this state" if offer.unclaimed else ""
+    return f"holds {listed(offer.unclaimed)}, unknown to this state" if offer.unclaimed else ""
+
+
+def node_in_doubt(offer: Offer) -> str:
+    """A slot of it may never have been proved clean, or somebody be on it whom nobody knows."""
+    return offer.doubt
 
 
 def driver_outside_family(offer: Offer) -> str:
@@ -115,7 +121,7 @@ def driver_outside_family(offer: Offer) -> str:
         return f"family {offer.spec.family} is unknown"
     versions = {gpu.driver or "unknown" for gpu in offer.gpus.values()}
     outside = sorted(v for v in versions if v.split(".")[0] not in offer.drivers)
-    return f"driver {', '.join(outside)}" if outside else ""
+    return f"driver {listed(outside)}" if outside else ""
 
 
 def memory_exceeded(offer: Offer) -> str:
@@ -184,7 +190,7 @@ def gpu_busy(offer: Offer, slot: Slot) -> str:
     processes = offer.gpus[slot.spec.gpu.uuid].processes
     if processes is None:
         return "its processes are unknown"
-    return f"processes {', '.join(map(str, processes))} on it" if processes else ""
+    return f"processes {listed(processes)} on it" if processes else ""
 
 
 def numa_mismatch(offer: Offer, slot: Slot) -> str:

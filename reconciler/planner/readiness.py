@@ -18,7 +18,7 @@ from reconciler.model.moment import format_age
 from reconciler.planner import objections
 from reconciler.planner.capacity import Offer, Slot
 from reconciler.planner.objections import MIB_PER_GIB
-from reconciler.planner.showing import UNKNOWN
+from reconciler.planner.showing import UNKNOWN, listed
 
 PASS, FAIL, UNSEEN = CheckResult.PASS, CheckResult.FAIL, CheckResult.UNKNOWN
 
@@ -70,6 +70,8 @@ def readiness(offer: Offer, family: NodeFamilySpec | None) -> Iterator[Check]:
     yield _memory(offer, facts)
     yield from _walls(offer, facts)
     yield _strangers(offer, facts)
+    if offer.doubt:
+        yield Check(name="doubt", result=FAIL, value=offer.doubt)
 
 
 def contradictions(offer: Offer) -> Mapping[str, str]:
@@ -130,7 +132,7 @@ def _os(facts: NodeFacts, family: NodeFamilySpec | None) -> Check:
 def _drivers(offer: Offer, facts: NodeFacts) -> Check:
     if facts.gpus is None:
         return Check(name="driver", result=UNSEEN, value="no card answered")
-    versions = ", ".join(sorted({gpu.driver or UNKNOWN for gpu in facts.gpus}))
+    versions = listed(sorted({gpu.driver or UNKNOWN for gpu in facts.gpus}))
     if not versions or versions == UNKNOWN or offer.drivers is None:
         value = versions if offer.drivers else "its family is unknown"
         return Check(name="driver", result=UNSEEN, value=value or "no cards")

@@ -5,12 +5,14 @@ Only what was listed in full can be seen to be absent; all else that is not ther
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from reconciler.model.evidence import NodeFacts
 
 UNKNOWN = "unknown"
 """How every answer begins that is none."""
+
+MOST, WIDEST = 12, 300
 
 
 def shown(facts: NodeFacts | None, key: str) -> str | None:
@@ -23,6 +25,13 @@ def shown(facts: NodeFacts | None, key: str) -> str | None:
     if key in named or f"{key.partition(' ')[0]} *" in named:
         return named.get(key)
     return f"{UNKNOWN}: not told"
+
+
+def listed(texts: Iterable[object], between: str = ", ") -> str:
+    """A host's words in one line of ours: the first few, each cut where nobody reads on."""
+    told = [str(text) for text in texts]
+    some = [text if len(text) <= WIDEST else f"{text[:WIDEST]}…" for text in told[:MOST]]
+    return between.join((*some, f"{len(told) - MOST} more") if len(told) > MOST else some)
 
 
 def is_unknown(fact: str | None) -> bool:
