@@ -176,3 +176,5 @@ CODES: Mapping[str, str] = MappingProxyType(
         "internal_error": "A defect in gpuaas",
     }
 )
+        "archive_missing": "A file with old events is not where it was",
+        "archive_broken": "A file with old events is not what was written",

@@ -63,7 +63,7 @@ def show(fleet: Fleet, ref_text: str) -> Shown:
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
         recorded = world.recorded.get(ref)
-        found = history.events(database, str(ref), limit=LAST_EVENTS)
+        found = history.last_events(database, str(ref), LAST_EVENTS)
         steps = history.steps(database, str(ref))
         proofs = history.proofs(database, str(ref))
     resource = read_desired(fleet).resources.get(ref)

@@ -90,10 +90,10 @@ def capacity(fleet: Fleet) -> tuple[SkuRow, ...]:
     return sku_rows(_stock(fleet))
 
 
-def events(fleet: Fleet, ref_text: str = "", after: int = 0) -> tuple[Event, ...]:
+def events(fleet: Fleet, ref_text: str = "", after: int = 0) -> Iterator[Event]:
     """Events after the sequence number `after`, oldest first; of one resource, or all."""
     with fleet.reading() as database:
-        return history.events(database, str(ref_of(ref_text)) if ref_text else "", after)
+        yield from history.events(database, ref, after)
 
 
 def _stock(fleet: Fleet) -> Stock:

@@ -31,4 +31,5 @@ def writing(fleet: Fleet, command: str) -> Iterator[Journal]:
         if lock.left_behind is not None:
             journal.take_over_lock(str(lock.left_behind))
             lock.told()
+        journal.tidy(fleet.settings.keep)
         yield journal

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from reconciler.model.event import Event, EventType
 from reconciler.model.lifecycle import RunState
+from reconciler.store import archive, chain
 from reconciler.store.database import Database
 
 Row = Mapping[str, Any]
@@ -29,17 +30,50 @@ class Run:
     problem: str
 
 
-def events(
-    database: Database, ref: str = "", after: int = 0, limit: int | None = None
-) -> tuple[Event, ...]:
-    """Events after a sequence number, oldest first; of one ref, or all. `limit` keeps the last."""
-    query = (
-        'SELECT sequence, at, type, actor, ref, "commit", before, after, reason, run, digest'
-        " FROM event WHERE sequence > ? AND (? = '' OR ref = ?) ORDER BY sequence DESC LIMIT ?"
-    )
+_EVENTS = (
+    f"SELECT {chain.COLUMNS}, digest FROM event"
+    " WHERE sequence > ? AND (? = '' OR ref = ?) ORDER BY sequence"
+)
+PAGE = 1000
+REF = archive.NAMES.index("ref")
+
+
+def events(database: Database, ref: str = "", after: int = 0) -> Iterator[Event]:
+    """Events after a sequence number, oldest first, of one ref or all: archived ones as well.
+
+    Few of them are held at a time, and nothing is kept from moving meanwhile. Raises ProblemError
+    `archive_missing` or `archive_broken`.
+    """
+    while True:
+        with database.snapshot() as connection:
+            archived = (a for a in archive.archives(connection, database.path) if a.last > after)
+            oldest = next(archived, None)
+            rows = connection.execute(f"{_EVENTS} LIMIT {PAGE}", (after, ref, ref)).fetchall()
+        if oldest is not None:
+            yield from (event for event in _archived(oldest, ref) if event.sequence > after)
+            after = oldest.last
+        elif rows:
+            yield from map(_event, rows)
+            after = rows[-1][0]
+        else:
+            return
+
+
+def last_events(database: Database, ref: str, limit: int) -> tuple[Event, ...]:
+    """The last ones of a ref that the state holds, oldest first; else of the newest archive."""
     with database.snapshot() as connection:
-        rows = connection.execute(query, (after, ref, ref, -1 if limit is None else limit))
-        return tuple(_event(row) for row in reversed(rows.fetchall()))
+        rows = connection.execute(f"{_EVENTS} DESC LIMIT ?", (0, ref, ref, limit)).fetchall()
+        archived = [] if rows else list(archive.archives(connection, database.path))
+    found = [_event(row) for row in reversed(rows)]
+    while archived and not found:
+        found = list(_archived(archived.pop(), ref))[-limit:]
+    return tuple(found)
+
+
+def _archived(one: archive.Archive, ref: str) -> Iterator[Event]:
+    for row, digest in archive.read(one):
+        if not ref or row[REF] == ref:
+            yield _event((*row, digest))
 
 
 def runs(database: Database, limit: int = -1) -> tuple[Run, ...]:

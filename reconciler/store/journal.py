@@ -19,12 +19,14 @@ from reconciler.model.plan import Change, ClaimIntent, Order, Plan, Step
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.ref import Ref
 from reconciler.model.work import WaveOutcome
+from reconciler.model.settings import KeepSettings
 from reconciler.model.world import Recorded, World
 from reconciler.store import claims as claim_rows
 from reconciler.store import resources, runs
 from reconciler.store.database import Database
 from reconciler.store.earlier import take_snapshot
 from reconciler.store.record import Entry, Record, recording
+from reconciler.store.pruning import tidy
 from reconciler.store.snapshot import read_world
 
 
@@ -183,6 +185,10 @@ class Journal:
     def _keep(self, record: Record, recorded: Sequence[Recorded]) -> None:
         resources.keep(record, recorded)
         resources.begin_use(record, recorded, self._changes)
+    def tidy(self, keep: KeepSettings) -> None:
+        """More than that is not kept, but for what somebody still has to decide by."""
+        tidy(self._database, keep)
+
 
 
 def _retired_allocations(steps: Sequence[Step]) -> Mapping[Ref, set[str]]:

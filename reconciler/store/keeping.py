@@ -5,6 +5,7 @@ Nothing here repairs. What is found is told; what is replaced is kept under anot
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -17,7 +18,7 @@ from reconciler.model.event import Actor, Event, EventType
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.stops import reach
-from reconciler.store import chain
+from reconciler.store import archive, chain
 from reconciler.store.connection import PARTIAL, connect, remove
 from reconciler.store.copies import copy, sync
 from reconciler.store.database import Database, Opening
@@ -51,13 +52,29 @@ _UNSOUND = (
         " AND l.sequence > e.sequence AND json_extract(l.before, '$.ref') = e.ref)",
         "recorded, never forgotten, and not there",
     ),
-    (
-        "SELECT id FROM claim WHERE NOT EXISTS (SELECT 1 FROM event"
-        " WHERE sequence = claim.event AND type = 'claimed')",
-        "a claim without its event",
+    *(
+        (
+            f"SELECT id FROM {table} WHERE event > (SELECT coalesce(max(last), 0) FROM"
+            f" event_archive) AND NOT EXISTS (SELECT 1 FROM event WHERE sequence = {table}.event"
+            f" AND type = '{type_}')",
+            f"{article} {table} without its event",
+        )
+        for article, table, type_ in (
+            ("a", "claim", "claimed"),
+            ("a", "proof", "proved"),
+            ("an", "override", "overridden"),
+        )
     ),
 )
 """Queries that find nothing while every guard stands, and what it means if they do."""
+
+_LOST_SINCE = (
+    "SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM resource WHERE ref = value)"
+    " AND NOT EXISTS (SELECT 1 FROM event l WHERE l.ref = value)"
+    " AND NOT EXISTS (SELECT 1 FROM event l WHERE l.type = 'renamed'"
+    " AND json_extract(l.before, '$.ref') = value)"
+)
+"""Of refs that were recorded last when their events moved to an archive."""
 
 
 def check(path: Path, opening: Opening | None = None) -> tuple[Problem, ...]:
@@ -70,10 +87,11 @@ def check(path: Path, opening: Opening | None = None) -> tuple[Problem, ...]:
         Database.open(path, write=False, opening=opening) as database,
         database.snapshot() as connection,
     ):
-        return tuple(
+        found = tuple(
             Problem(code=code, message=message, hint=RECOVER)
             for code, message in _findings(connection, opening.schema or shipped_schema())
         )
+        return found + tuple(_archived(connection, path))
 
 
 def backup(path: Path, target: Path) -> None:
@@ -175,6 +193,25 @@ def _refuse_stranger(backup_: sqlite3.Connection, path: Path) -> None:
         with Database.open(path, write=False, opening=Opening(older_ok=True)) as database:
             ours = database.connection.execute("SELECT state_id FROM state").fetchone()
     except (ProblemError, sqlite3.Error):
+def _archived(connection: sqlite3.Connection, path: Path) -> Iterator[Problem]:
+    """Every archive against the chain; and what they say was recorded and nothing took back."""
+    last: dict[str, str] = {}
+    for one in archive.archives(connection, path):
+        try:
+            for row, _ in archive.read(one):
+                event = dict(zip(archive.NAMES, row, strict=True))
+                if event["type"] == EventType.RENAMED:
+                    last.pop(json.loads(event["before"])["ref"], None)
+                last[event["ref"]] = event["type"]
+        except ProblemError as error:
+            yield from error.problems
+            return
+    recorded = [ref for ref, type_ in last.items() if type_ == EventType.RECORDED]
+    for (ref,) in connection.execute(_LOST_SINCE, (json.dumps(recorded),)):
+        meaning = f"{ref}: recorded, never forgotten, and not there"
+        yield Problem(code="state_damaged", message=meaning, hint=RECOVER)
+
+
         return
     theirs = backup_.execute("SELECT state_id FROM state").fetchone()
     if ours != theirs:

@@ -14,6 +14,7 @@ from reconciler.model.plan import Change, Step
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded
+from reconciler.store import revocations
 from reconciler.store.accounts import end_gids, keep_logins, rename_gid
 from reconciler.store.record import Entry, Record
 
@@ -72,6 +73,7 @@ def forget(record: Record, refs: Sequence[Ref]) -> None:
         "DELETE FROM resource WHERE ref = ?", [(str(ref),) for ref in gone]
     )
     unsee(record, gone)
+    revocations.forget(record, gone)
     end_gids(record, gone)
     record.connection.executemany(
         "UPDATE resource SET phase = 'releasing', problem = 'cleanup_blocked' WHERE ref = ?",
@@ -105,6 +107,7 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
         "UPDATE claim SET ref = ? WHERE ref = ? AND state <> 'freed'", (str(ref), str(former))
     )
     unsee(record, [former])
+    revocations.rename(record, former, ref)
     rename_gid(record, former, ref)
 
 

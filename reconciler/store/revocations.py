@@ -1,61 +1,80 @@
 """Revocations that are pending: steps that take access away and have not ended well since.
 
-Each such step says in its event whose access ends with it, those still pending before included.
+Such a step says whose access ends with it, those still pending before included. That is written
+down apart from the step, which goes with its run one day: who may still be inside is told until
+he is out.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from reconciler.model.canonical import canonical
 from reconciler.model.capacity import Claim, ClaimState
-from reconciler.model.lifecycle import StepState
+from reconciler.model.plan import Step
 from reconciler.model.ref import Ref
 from reconciler.model.world import Revocation
+from reconciler.store.record import Record
 
 SYNC = "access.sync"
 
+_BEGIN = (
+    "INSERT INTO revocation (ref, node, people, since) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (ref, node) DO UPDATE SET people = excluded.people"
+)
 _IN_DOUBT = "SELECT project, name FROM resource WHERE kind = 'allocation' AND basis = ''"
-_TRIES = (
-    "SELECT id, run, node, state, started FROM step WHERE ref = ? AND verb = ?"
-    " ORDER BY run DESC, wave DESC, id"
-)
-_STARTED = (
-    "SELECT after FROM event WHERE ref = ? AND run = ? AND type = 'step_started'"
-    " ORDER BY sequence DESC"
-)
+
+
+def begin(record: Record, steps: Sequence[Step]) -> None:
+    """Each waits from its first try on."""
+    syncs = [step for step in steps if step.verb == SYNC]
+    record.connection.executemany(
+        _BEGIN,
+        [
+            (str(step.ref), step.node, canonical(list(step.revokes)), record.at)
+            for step in syncs
+            if step.revokes
+        ],
+    )
+    _drop(record, [step for step in syncs if not step.revokes])
+
+
+def end(record: Record, steps: Sequence[Step]) -> None:
+    """These have ended well."""
+    _drop(record, [step for step in steps if step.verb == SYNC])
+
+
+def rename(record: Record, former: Ref, ref: Ref) -> None:
+    record.connection.execute(
+        "UPDATE revocation SET ref = ? WHERE ref = ?", (str(ref), str(former))
+    )
+
+
+def forget(record: Record, refs: Iterable[Ref]) -> None:
+    """What is proved gone has no door left; who takes its name begins anew."""
+    record.connection.executemany(
+        "DELETE FROM revocation WHERE ref = ?", [(str(ref),) for ref in refs]
+    )
 
 
 def read_revocations(
     connection: sqlite3.Connection, claims: Iterable[Claim]
 ) -> Iterator[Revocation]:
     """Of every allocation that is in doubt, or given up and not proved gone."""
-    refs = {Ref("allocation", project, name) for project, name in connection.execute(_IN_DOUBT)}
-    refs |= {claim.ref for claim in claims if claim.state is not ClaimState.HELD}
-    for ref in sorted(refs):
-        yield from _of(connection, ref)
+    doubted = (Ref("allocation", *names) for names in connection.execute(_IN_DOUBT))
+    given_up = (claim.ref for claim in claims if claim.state is not ClaimState.HELD)
+    refs = {str(ref): ref for ref in (*doubted, *given_up)}
+    rows = connection.execute("SELECT ref, node, people, since FROM revocation ORDER BY ref, node")
+    for ref, node, people, since in rows:
+        if ref in refs:
+            named = tuple(json.loads(people))
+            yield Revocation(ref=refs[ref], node=node, people=named, since=since)
 
 
-def _of(connection: sqlite3.Connection, ref: Ref) -> Iterator[Revocation]:
-    """The tries of one step, newest first, up to the one that ended well, are one revocation."""
-    tries: dict[str, list[tuple[str, str, str]]] = {}
-    ended: set[str] = set()
-    for step, run, node, state, started in connection.execute(_TRIES, (str(ref), SYNC)):
-        if state == StepState.DONE:
-            ended.add(step)
-        elif step not in ended:
-            tries.setdefault(step, []).append((run, node, started))
-    for step, ((run, node, _), *before) in tries.items():
-        people = _people(connection, ref, run, step)
-        since = before[-1][2] if before else tries[step][0][2]
-        if people:
-            yield Revocation(ref=ref, node=node, people=people, since=since)
-
-
-def _people(connection: sqlite3.Connection, ref: Ref, run: str, step: str) -> tuple[str, ...]:
-    for (after,) in connection.execute(_STARTED, (str(ref), run)):
-        told = json.loads(after)
-        if told["step"] == step:
-            return tuple(told.get("revokes", ()))
-    return ()
+def _drop(record: Record, steps: Iterable[Step]) -> None:
+    record.connection.executemany(
+        "DELETE FROM revocation WHERE ref = ? AND node = ?",
+        [(str(step.ref), step.node) for step in steps],
+    )

@@ -15,6 +15,7 @@ from reconciler.model.plan import Plan, Step
 from reconciler.model.problem import Problem
 from reconciler.model.ref import parse_ref
 from reconciler.model.work import StepOutcome
+from reconciler.store import revocations
 from reconciler.store.record import Entry, Record
 
 LOG_LIMIT = 4000
@@ -89,6 +90,7 @@ def begin_steps(record: Record, steps: Sequence[Step]) -> None:
             for step in steps
         ],
     )
+    revocations.begin(record, steps)
     note_progress(record)
 
 
@@ -125,6 +127,7 @@ def end_steps(record: Record, outcomes: Sequence[StepOutcome]) -> None:
             for outcome in outcomes
         ],
     )
+    revocations.end(record, [outcome.step for outcome in outcomes if outcome.ok])
     note_progress(record)
 
 

@@ -7,7 +7,9 @@ import sqlite3
 from reconciler.model.event import SERIAL_TYPES
 from reconciler.store.database import Database
 
-_LAST_OF_TYPE = "SELECT max(sequence) AS last FROM event WHERE type = ?"
+_LAST_OF_TYPE = "SELECT max(sequence) AS last FROM event WHERE type = ? AND sequence <= ?"
+_LAST_ARCHIVED = "SELECT max(serial) FROM event_archive"
+NO_END = (1 << 63) - 1
 
 
 def read_serial(database: Database) -> tuple[str, int]:
@@ -34,8 +36,10 @@ def state_id(connection: sqlite3.Connection) -> str:
     return found
 
 
-def serial(connection: sqlite3.Connection) -> int:
-    types = sorted(SERIAL_TYPES)
-    query = f"SELECT max(last) FROM ({' UNION ALL '.join([_LAST_OF_TYPE] * len(types))})"
-    found: int = connection.execute(query, types).fetchone()[0] or 0
+def serial(connection: sqlite3.Connection, until: int = NO_END) -> int:
+    """The last event up to `until` that changed recorded, claim or admin state."""
+    each = [_LAST_OF_TYPE] * len(SERIAL_TYPES)
+    query = f"SELECT max(last) FROM ({' UNION ALL '.join((*each, _LAST_ARCHIVED))})"
+    values = [value for type_ in sorted(SERIAL_TYPES) for value in (type_, until)]
+    found: int = connection.execute(query, values).fetchone()[0] or 0
     return found

@@ -58,7 +58,8 @@ def test_create_makes_a_private_state(state_path: Path) -> None:
 
 def test_modes_in_force(closed: Path) -> None:
     """F-STA-09: commits are durable and readers never wait; read back, not assumed."""
-    pragmas = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "user_version": 4}
+    version = shipped_schema().version
+    pragmas = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "user_version": version}
     with Database.open(closed, write=True) as database:
         for name, value in pragmas.items():
             assert database.connection.execute(f"PRAGMA {name}").fetchone() == (value,), name
@@ -207,6 +208,7 @@ class TestVersions:
     REBUILD = """
         -- The classic trap: a parent table is made anew under its old name.
         DROP VIEW projected_allocation; DROP VIEW projected_slot; DROP VIEW projected_node;
+        DROP TRIGGER plan_stays_used;
         CREATE TABLE run_new (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, colour TEXT);
         INSERT INTO run_new SELECT number, id, 'red' FROM run;
         DROP TABLE run;

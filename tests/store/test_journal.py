@@ -56,14 +56,14 @@ def test_claims_are_durable_before_any_host_is_touched(state: State) -> None:
 def test_a_wave_is_all_or_nothing(state: State) -> None:
     """F-STA-05 PLC-05: one claim that is refused takes the whole intent back."""
     state.hold("a", slot="s0")
-    before = history.events(state.database)
+    before = list(history.events(state.database))
     claims = [make_claim("b", slot="s1"), make_claim("c", slot="s0")]
     with pytest.raises(ProblemError) as caught:
         state.journal.begin_wave(state.run(), [make_step("b"), make_step("c")], claims)
     assert caught.value.problems[0].code == "state_guard"
     assert "live claim" in caught.value.problems[0].message
     assert state.claim_states() == {"claim-a": "held"}
-    assert len(history.events(state.database)) == len(before) + 1  # run_started
+    assert len(list(history.events(state.database))) == len(before) + 1  # run_started
     assert state.journal.world().open_steps == ()
 
 
@@ -316,13 +316,13 @@ def test_events_tell_who_what_and_why(state: State) -> None:
     journal = Journal(state.database, Actor(name="root", user="ana"), state.clock)
     run = journal.begin_run(plan(revision=Revision(commit="abc1234")))
     journal.record(run, [make_recorded("x", ref=ref("sku/s"), id="", login="", shape=None)])
-    event = history.events(state.database, "sku/s")[0]
+    event = next(history.events(state.database, "sku/s"))
     assert (event.actor, event.run, event.commit) == ("ana (root)", run, "abc1234")
     assert event.before is None
     assert event.after is not None
     assert event.after["phase"] == "active"
-    later = history.events(state.database, after=event.sequence - 1, limit=1)
-    assert later == (event,)
+    assert next(history.events(state.database, after=event.sequence - 1)) == event
+    assert history.last_events(state.database, "sku/s", 1) == (event,)
 
 
 def race(path: Path, name: str, shape: str, rounds: int, gate: Barrier, results: Path) -> None:

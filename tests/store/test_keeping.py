@@ -169,7 +169,7 @@ class TestRestore:
         kept = restore(state.path, copied, actor=ANA, now=START)
         assert kept is not None
         with Database.open(state.path, write=False) as database:
-            (last,) = history.events(database, limit=1)
+            (last,) = history.last_events(database, "", 1)
             assert last.type is EventType.STATE_RESTORED
             assert last.reason == "restored from copy.db"
             assert read_serial(database) != before

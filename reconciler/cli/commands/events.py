@@ -25,8 +25,9 @@ PAUSE = 1.0
 def events(session: Session, ref: str | None, after: int, follow: bool) -> Reply:
     """Show who changed what, when and by which commit.
 
-    One event is one line, oldest first; the chain over all of them is checked by
-    `gpuaas state check`. With -o jsonl each event is a document of its own.
+    One event is one line, oldest first, those included that have moved to files beside the state;
+    the chain over all of them is checked by `gpuaas state check`. With -o jsonl each event is a
+    document of its own.
     """
     if follow and session.format == "json":
         raise click.UsageError("a stream is never one document: use --follow with -o jsonl")
@@ -34,7 +35,11 @@ def events(session: Session, ref: str | None, after: int, follow: bool) -> Reply
     if follow or session.format == "jsonl":
         return _stream(session, fleet, ref or "", after, follow)
     found = inspecting.events(fleet, ref or "", after)
-    return Reply(result=found, lines=events_view.lines(found))
+    if session.format == "json":
+        return Reply(result=tuple(found))
+    for shown in events_view.lines(found):
+        session.screen.show([shown])
+    return Reply(silent=True)
 
 
 def _stream(session: Session, fleet: Fleet, ref: str, after: int, follow: bool) -> Reply:
