@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 from reconciler.cli.command import Session
 from reconciler.cli.text import BLANK, Span, Style, count, line
@@ -15,16 +14,12 @@ from reconciler.model.problem import refuse
 class Consent:
     """Called with a plan at most once, before anything is done.
 
-    `approve` is a consent given beforehand: the plan is shown, nobody is asked. `on_yes` is
-    called at a person's yes; until then Ctrl-C simply ends the command.
+    `approve` is a consent given beforehand: the plan is shown, nobody is asked.
     """
 
-    def __init__(
-        self, session: Session, approve: Risk | None, on_yes: Callable[[], object] = bool
-    ) -> None:
+    def __init__(self, session: Session, approve: Risk | None) -> None:
         self._session = session
         self._approve = approve
-        self._on_yes = on_yes
         self.shown = False
         """Whether the plan is on the screen already."""
 
@@ -34,12 +29,7 @@ class Consent:
         tell = screen.tell if self._session.wants_document else screen.show
         tell(plan_text.lines(plan, advise=False))
         self.shown = True
-        if self._approve is not None:
-            return True
-        agreed = self._answer(plan)
-        if agreed:
-            self._on_yes()
-        return agreed
+        return self._approve is not None or self._answer(plan)
 
     def _answer(self, plan: Plan) -> bool:
         screen = self._session.screen

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from reconciler import __version__
+from reconciler.cli.ending import end_by_signals
 from reconciler.cli.exit_codes import Exit
 from reconciler.cli.options import Options, global_options
 
@@ -114,6 +115,7 @@ cli.params.extend(global_options())
 
 
 def main() -> NoReturn:
+    end_by_signals()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -10,8 +10,9 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, TextIO, cast
 
 from reconciler.cli.text import SYMBOLS, Line, render
 from reconciler.model.problem import refuse
@@ -20,11 +21,15 @@ PROBE = "·≠…×→≤"
 
 
 class Screen:
-    """Never fails for a character that the output cannot encode, nor for a reader that left."""
+    """Never fails for a character that the output cannot encode, nor for a reader that left.
+
+    Standard error never fails at all: nothing that was begun ends because nobody watches it.
+    """
 
     def __init__(self, *, color: bool = True) -> None:
         self._out = _tolerant(sys.stdout)
         self._err = _tolerant(sys.stderr)
+        self._to_person = _is_terminal(self._out)
         self.color = color and not os.environ.get("NO_COLOR")
         self.left = False
         """Whether the reader of standard output went away."""
@@ -45,10 +50,25 @@ class Screen:
         """Text that is the answer itself: a schema, a completion script, Markdown."""
         self._write(self._out, text if text.endswith("\n") else text + "\n")
 
+    def call_out(self, text: str) -> None:
+        """A line to the person, even in the midst of another one: for handlers of signals."""
+        with suppress(OSError, ValueError):
+            if self._err is not None:
+                start = "\n" if _is_terminal(self._err) else ""
+                os.write(self._err.fileno(), f"{start}{text}\n".encode())
+
     def ask(self, question: Line) -> str:
         """A line typed by a person, '' at the end of input. Only where `can_ask`."""
         self._write(self._err, self._rendered([question], self._err).removesuffix("\n") + " ")
-        return sys.stdin.readline().strip()
+        try:
+            return sys.stdin.readline().strip()
+        except OSError:
+            return ""
+
+    @property
+    def notes(self) -> TextIO:
+        """Standard error for those who write to a file."""
+        return cast(TextIO, _Notes(self._err, self._write))
 
     @property
     def can_ask(self) -> bool:
@@ -77,20 +97,36 @@ class Screen:
         try:
             stream.write(text)
             stream.flush()
-        except BrokenPipeError:
-            self._reader_left(stream)
         except OSError as error:
-            if error.errno == errno.EPIPE:
-                self._reader_left(stream)
-                return
             _silence(stream)
-            raise refuse(
-                "output_unwritable", f"the output cannot be written: {error.strerror}"
-            ) from error
+            if stream is self._err:
+                return
+            # A terminal that was closed answers by an error of the device.
+            gone = (errno.EPIPE, errno.EIO) if self._to_person else (errno.EPIPE,)
+            if error.errno not in gone:
+                raise refuse(
+                    "output_unwritable", f"the output cannot be written: {error.strerror}"
+                ) from error
+            self.left = True
 
-    def _reader_left(self, stream: TextIO) -> None:
-        self.left = self.left or stream is self._out
-        _silence(stream)
+
+class _Notes(io.TextIOBase):
+    """A stream, written to by whoever never fails."""
+
+    def __init__(self, stream: TextIO | None, write: Callable[[TextIO | None, str], None]) -> None:
+        self._stream = stream
+        self._write = write
+
+    def write(self, text: str) -> int:
+        self._write(self._stream, text)
+        return len(text)
+
+    def isatty(self) -> bool:
+        return _is_terminal(self._stream)
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return getattr(self._stream, "encoding", "") or "utf-8"
 
 
 def _silence(stream: TextIO) -> None:

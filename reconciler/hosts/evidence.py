@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -27,6 +27,7 @@ from reconciler.hosts.answers import AnswerError, read_answer
 from reconciler.hosts.carried import carried
 from reconciler.hosts.executor import RunOptions
 from reconciler.hosts.folders import short_folder, workplace
+from reconciler.hosts.halting import TICK_SECONDS, Wish, halting, nobody_wishes
 from reconciler.hosts.receipts import plain
 from reconciler.hosts.ssh import (
     REMOTE_PYTHON,
@@ -70,12 +71,15 @@ class Ended:
 class Question:
     """What one host is asked beyond what it always tells.
 
-    `prove` are uids of which nothing may be left; `fresh` asks through a new connection.
+    `prove` are uids of which nothing may be left; `fresh` asks through a new connection;
+    `descriptors` asks for what they say, `sweep` for what there is of the uids from one to another.
     """
 
     prove: tuple[int, ...] = ()
     topology: bool = False
     fresh: bool = False
+    descriptors: bool = False
+    sweep: tuple[int, int] | None = None
 
 
 def observe(
@@ -99,14 +103,16 @@ def observe(
 def ask(
     asked: Sequence[tuple[Host, Question]], options: RunOptions, *, at: datetime
 ) -> tuple[Observation, ...]:
-    """The answer of each host to its question."""
+    """The answer of each host to its question; `interrupted` where that was no longer wanted."""
     if not asked:
         return ()
     with (
         pinned("o", [host for host, _ in asked]) as pins,
         ThreadPoolExecutor(max_workers=min(AT_ONCE, len(asked))) as pool,
+        halting(options.forced) as forced,
     ):
-        one = partial(_observe, pins=pins, options=options, at=format_moment(at))
+        told = replace(options, forced=forced)
+        one = partial(_observe, pins=pins, options=told, at=format_moment(at))
         with around("look"):
             return tuple(pool.map(one, *zip(*asked, strict=True)))
 
@@ -132,7 +138,9 @@ def _observe(
         return replace(empty, problem="host_unreachable", message=message)
     command, given = _program(host, question, pins, options)
     login = LOGIN_SECONDS if host.address != "local" else math.inf
-    ended = run_bounded(command, given, options.observe_timeout_s, login)
+    ended = run_bounded(command, given, options.observe_timeout_s, login, options.forced)
+    if ended.code is None and options.forced():
+        return replace(empty, problem="interrupted", message="stopped before it had answered")
     if ended.code is None and host.address != "local":
         let_go(host, pins)
     if problem := _problem_of(ended, host, options):
@@ -156,7 +164,13 @@ def _program(
     folder = options.playbooks / "module_utils" / "gpuaas"
     code = carried(folder, "observe_host" if whole else "observe")
     request = json.dumps(
-        {"root": host.root, "prove": question.prove, "topology": question.topology}
+        {
+            "root": host.root,
+            "prove": question.prove,
+            "topology": question.topology,
+            "descriptors": question.descriptors,
+            "sweep": question.sweep,
+        }
     )
     if host.address == "local":
         return (options.python, "-IS", "-", request), code
@@ -182,13 +196,17 @@ def _problem_of(ended: Ended, host: Host, options: RunOptions) -> tuple[str, str
 
 
 def run_bounded(
-    command: Sequence[str], given: bytes, seconds: float, first: float = math.inf
+    command: Sequence[str],
+    given: bytes,
+    seconds: float,
+    first: float = math.inf,
+    forced: Wish = nobody_wishes,
 ) -> Ended:
     """Run a program in a group of its own; end the whole group when its time or its room is up.
 
-    Its time is up after `first` seconds if it has said nothing until then.
+    Its time is up after `first` seconds if it has said nothing until then, and when it is `forced`.
     """
-    began, output, errors = time.monotonic(), bytearray(), bytearray()
+    began = time.monotonic()
     # In memory, since a host must be heard of when this machine's disks are full as well.
     with open(os.memfd_create("stdin"), "w+b") as stdin:
         stdin.write(given)
@@ -204,23 +222,36 @@ def run_bounded(
         except OSError as error:
             return Ended(code=NOT_STARTED, output=b"", errors=str(error).encode())
 
-    def left() -> float:
-        return began + (seconds if output else min(first, seconds)) - time.monotonic()
+    def left(heard: bool) -> float:
+        bound = seconds if heard else min(first, seconds)
+        return 0.0 if forced() else began + bound - time.monotonic()
 
+    try:
+        output, errors, late = _listen(program, left)
+    except BaseException:
+        _end(program, 0.0)
+        raise
+    code = _end(program, 0.0 if late else max(0.0, left(True)))
+    return Ended(code=code, output=output, errors=errors)
+
+
+def _listen(
+    program: subprocess.Popen[bytes], left: Callable[[bool], float]
+) -> tuple[bytes, bytes, bool]:
+    """What it says until it has no more to say, and whether it was not to say all."""
+    output, errors = bytearray(), bytearray()
     assert program.stdout is not None and program.stderr is not None
     with program.stdout, program.stderr, selectors.DefaultSelector() as ready:
         ready.register(program.stdout, selectors.EVENT_READ, (output, MAX_ANSWER + 1))
         ready.register(program.stderr, selectors.EVENT_READ, (errors, MAX_ERRORS))
-        while ready.get_map() and len(output) <= MAX_ANSWER and left() > 0:
-            for key, _ in ready.select(timeout=max(0.0, left())):
+        while ready.get_map() and len(output) <= MAX_ANSWER and (rest := left(bool(output))) > 0:
+            for key, _ in ready.select(timeout=min(rest, TICK_SECONDS)):
                 chunk = os.read(key.fd, 1 << 16)
                 kept, limit = key.data
                 kept += chunk[: limit - len(kept)]
                 if not chunk:
                     ready.unregister(key.fileobj)
-        late = bool(ready.get_map())
-    code = _end(program, 0.0 if late else max(0.0, began + seconds - time.monotonic()))
-    return Ended(code=code, output=bytes(output), errors=bytes(errors))
+        return bytes(output), bytes(errors), bool(ready.get_map())
 
 
 def let_go(host: Host, pins: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from reconciler.hosts.carried import carried
 from reconciler.hosts.folders import FAILED, fresh_run_folder, prune, short_folder, workplace
+from reconciler.hosts.halting import Wish, nobody_wishes
 from reconciler.hosts.inventory import write_inventory
 from reconciler.hosts.play import Played, PlayRequest, play
 from reconciler.hosts.receipts import failure, receipts_of
@@ -30,7 +31,10 @@ BATCH, AT_ONCE = 16, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """`python` runs modules and the observe code of hosts with address `local`."""
+    """`python` runs modules and the observe code of hosts with address `local`.
+
+    `forced` is a wish that whatever is under way ends at once.
+    """
 
     run_dir: Path
     playbooks: Path
@@ -39,6 +43,7 @@ class RunOptions:
     observe_timeout_s: int = 90
     forks: int = BATCH
     keep_logs: int = 20
+    forced: Wish = nobody_wishes
 
 
 class Stop(Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from reconciler.hosts.carried import carried
 from reconciler.hosts.evidence import AT_ONCE, LOGIN_SECONDS, pinned, run_bounded
 from reconciler.hosts.executor import RunOptions
 from reconciler.hosts.folders import short_folder
+from reconciler.hosts.halting import halting
 from reconciler.hosts.receipts import plain
 from reconciler.hosts.ssh import REMOTE_PYTHON, SUDO, needs_sudo, ssh_command
 from reconciler.model.work import Host
@@ -32,8 +34,10 @@ def settle(hosts: Sequence[Host], keep: Collection[str], options: RunOptions) ->
     with (
         pinned("s", hosts) as pins,
         ThreadPoolExecutor(max_workers=min(AT_ONCE, len(hosts))) as pool,
+        halting(options.forced) as forced,
     ):
-        one = partial(_settle, keep=keep, pins=pins, options=options)
+        told = replace(options, forced=forced)
+        one = partial(_settle, keep=keep, pins=pins, options=told)
         with around("settle"):
             return dict(pool.map(one, hosts))
 
@@ -43,7 +47,7 @@ def _settle(host: Host, keep: Collection[str], pins: Path, options: RunOptions) 
     wish = "keep" if host.node in keep else "restore"
     words = (*((SUDO, "-n", "--") if needs_sudo(host) else ()), REMOTE_PYTHON, "-I", "-", wish)
     command = (*ssh_command(host, pins, short_folder()), shlex.join(words))
-    ended = run_bounded(command, code, options.observe_timeout_s, LOGIN_SECONDS)
+    ended = run_bounded(command, code, options.observe_timeout_s, LOGIN_SECONDS, options.forced)
     if ended.code == 0:
         return host.node, ""
     said = plain(ended.errors.decode("utf-8", "replace"))

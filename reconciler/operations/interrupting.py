@@ -1,17 +1,28 @@
-"""Ctrl-C that leaves things true: the first ends after the play in hand, the second kills it."""
+"""Signals while hosts are at work: the first ends after the play in hand, the second kills it."""
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 
 
-class Interrupts:
-    """Counts SIGINT and SIGTERM while it is entered; the old handlers come back at the end."""
+def nobody_listens(forced: bool) -> None:
+    """Where nobody watches, nobody is told."""
 
-    def __init__(self) -> None:
+
+class Interrupts:
+    """Counts, while it is entered, the signals by which people and systems end a process.
+
+    SIGINT and SIGTERM count each time. SIGHUP is no impatience: a terminal that is closed says it
+    besides, and more than once. SIGQUIT is all impatience. What was ignored before stays so.
+    `on_wish` is called in the handler, with whether all is to be ended at once.
+    """
+
+    def __init__(self, on_wish: Callable[[bool], None] = nobody_listens) -> None:
         self._count = 0
+        self._on_wish = on_wish
         self._before: dict[int, signal._HANDLER] = {}
 
     @property
@@ -26,8 +37,9 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(
@@ -36,8 +48,17 @@ class Interrupts:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        while self._before:
+            signal.signal(*self._before.popitem())
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self._count += 1
+        before = self._count
+        match number:
+            case signal.SIGHUP:
+                self._count = max(self._count, 1)
+            case signal.SIGQUIT:
+                self._count = 2
+            case _:
+                self._count += 1
+        if before < self._count <= 2:
+            self._on_wish(self.forced)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from reconciler.hosts.evidence import observe
-from reconciler.hosts.executor import BATCH, run_wave
+from reconciler.hosts.executor import BATCH, RunOptions, run_wave
 from reconciler.hosts.settling import settle
 from reconciler.model.evidence import Observation
 from reconciler.model.plan import Order, Step
@@ -81,13 +81,17 @@ class Crew:
     def _work(self, works: Sequence[HostWork], leaving: Leaving) -> Worked:
         """`leaving` is that of the whole wave: the last look at a host is the one that counts."""
         steps = [step for work in works for step in work.steps]
-        options = run_options(self.fleet)
-        answers = run_wave(works, options, self._on_the_way, self.interrupts)
+        answers = run_wave(works, self._options, self._on_the_way, self.interrupts)
         receipts = {receipt.step: receipt for receipt in answers}
-        for work in works:
-            self.on_progress(HostProgress(node=work.host.node, phase="observe"))
+        begun = [
+            work.host
+            for work in works
+            if not all(_not_begun(receipts.get(step.id)) for step in work.steps)
+        ]
+        for host in begun:
+            self.on_progress(HostProgress(node=host.node, phase="observe"))
         changed = {s.node for s in steps if s.verb == PREPARE and _changed(receipts.get(s.id))}
-        seen = self._look([work.host for work in works], leaving, changed)
+        seen = self._look(begun, leaving, changed)
         judged = [judge(step, receipts.get(step.id), seen.get(step.node)) for step in steps]
         if changed:
             judged = self._settle(judged, seen, changed, leaving)
@@ -97,8 +101,10 @@ class Crew:
     def _look(
         self, hosts: Sequence[Host], leaving: Leaving, fresh: Collection[str] = ()
     ) -> dict[str, Observation]:
-        options, at = run_options(self.fleet), self.fleet.now()
-        return {o.node: o for o in observe(hosts, options, at=at, prove=leaving, fresh=fresh)}
+        """What they show; nothing of those whose answer was no longer waited for."""
+        at = self.fleet.now()
+        seen = observe(hosts, self._options, at=at, prove=leaving, fresh=fresh)
+        return {one.node: one for one in seen if one.problem != INTERRUPTED}
 
     def _settle(
         self,
@@ -110,13 +116,15 @@ class Crew:
         """What a preparation changed is kept where it shows, and put back everywhere else."""
         good = {o.step.node for o in judged if o.step.verb == PREPARE and o.ok} & changed
         hosts = [host for node in sorted(changed) if (host := self.find(node)) is not None]
-        unsettled = {
-            n: why for n, why in settle(hosts, good, run_options(self.fleet)).items() if why
-        }
+        unsettled = {n: why for n, why in settle(hosts, good, self._options).items() if why}
         undone = [host for host in hosts if host.node not in good or host.node in unsettled]
         seen.update(self._look(undone, leaving))
         settled = changed - unsettled.keys()
         return [_unkept(_put_back(o, settled), unsettled) for o in judged]
+
+    @property
+    def _options(self) -> RunOptions:
+        return replace(run_options(self.fleet), forced=lambda: self.interrupts.forced)
 
     def _on_the_way(self, progress: HostProgress) -> None:
         """A host is done when it has been looked at, whatever it says of itself."""
@@ -178,6 +186,16 @@ def _spared(step: Step) -> StepOutcome:
 def _changed(receipt: Receipt | None) -> bool:
     """Silence may hide a change: then the host is to be put back, which harms nobody."""
     return receipt is None or receipt.changed or receipt.unknown
+
+
+INTERRUPTED = "interrupted"
+
+
+def _not_begun(receipt: Receipt | None) -> bool:
+    """Whether its host was spared, since there was a wish to stop before its turn."""
+    if receipt is None or receipt.problem is None or receipt.unknown:
+        return False
+    return receipt.problem.code == INTERRUPTED
 
 
 def _leaving(steps: Sequence[Step]) -> Leaving:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -59,17 +57,14 @@ def apply(
     if plan_file is not None and only:
         raise click.UsageError("--only limits a plan while it is made; PLANFILE is made already")
     approve = Risk(auto_approve) if auto_approve else None
-    interrupts = Interrupts()
-    with ExitStack() as stack:
-        if approve is not None:
-            stack.enter_context(interrupts)
-        consent = Consent(session, approve, partial(stack.enter_context, interrupts))
+    consent, progress = Consent(session, approve), Progress(session.screen)
+    with progress as report:
         found = applying.apply(
             open_to_write(session, lock_timeout),
             ApplyOptions(plan_file=plan_file, approve=approve, only=only),
             consent,
-            stack.enter_context(Progress(session.screen)),
-            interrupts,
+            report,
+            Interrupts(progress.wish),
         )
     before = () if consent.shown else plan_text.lines(found.plan, advise=False)
     return Reply(

@@ -16,6 +16,11 @@ from reconciler.model.work import HostProgress
 
 STYLES = {"done": "green", "failed": "bold red"}
 ENDED = frozenset(STYLES)
+STOPPING = (
+    "stopping: hosts finish what they do now, and that is written down; nothing new begins;"
+    " once more ends it at once"
+)
+ENDING = "ending at once: what hosts were doing is unknown until the next apply looks at them"
 MOST_ROWS = 16
 """More hosts than this at a time are counted, not listed: failed and running ones come first."""
 
@@ -27,6 +32,7 @@ class Progress:
         self._screen = screen
         self._hosts: dict[str, HostProgress] = {}
         self._live: Live | None = None
+        self._wish = ""
 
     def __enter__(self) -> Callable[[HostProgress], None]:
         return self.report
@@ -51,9 +57,15 @@ class Progress:
         elif self._live is None:
             self._live = self._start()
 
+    def wish(self, forced: bool) -> None:
+        """Somebody wants it to end. May be called by a handler of signals."""
+        self._wish = ENDING if forced else STOPPING
+        if self._live is None:
+            self._screen.call_out(self._wish)
+
     def _start(self) -> Live:
         """Drawing begins with the first word of a host: a question may come before it."""
-        console = Console(stderr=True, highlight=False, no_color=not self._screen.color)
+        console = Console(file=self._screen.notes, highlight=False, no_color=not self._screen.color)
         live = Live(console=console, refresh_per_second=8, get_renderable=self._table)
         live.start()
         return live
@@ -66,7 +78,7 @@ class Progress:
             cells = (Text(escape(row.node)), Text(row.phase, style), Text(escape(row.detail)))
             table.add_row(*cells)
         ended = sum(row.phase in ENDED for row in rows)
-        table.add_row(Text(f"{ended} of {len(rows)} hosts"), Text(""), Text(""))
+        table.add_row(Text(f"{ended} of {len(rows)} hosts"), Text(""), Text(self._wish))
         return table
 
 
