@@ -32,7 +32,7 @@ def write_inventory(
         PREFIX + work.host.node: unsafe(
             {
                 **_connection(work.host, pins, sockets, python),
-                "gpuaas_expect": {"machine_id": work.host.machine_id},
+                "gpuaas_expect": {"machine_id": work.host.machine_id, "boot_id": work.host.boot_id},
                 "gpuaas_root": work.host.root,
                 "gpuaas_work": [entry(step) for step in work.steps],
             }

@@ -16,6 +16,7 @@ class Host:
     """How a node is reached and what must be true of it before anything is done.
 
     `root` is absolute; `machine_id` and `host_keys` are empty only where `address` is `local`.
+    `boot_id` is of the boot that the evidence is of; where it is empty, any will do.
     """
 
     node: str
@@ -27,6 +28,7 @@ class Host:
     machine_id: str = ""
     host_keys: tuple[str, ...] = ()
     identity_file: str = ""
+    boot_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from reconciler.model.capacity import Claim
+from reconciler.model.capacity import Claim, Isolation
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, CheckResult, Observation, Proof
 from reconciler.model.lifecycle import RunState
@@ -76,7 +76,12 @@ class Walk:
         return run
 
     def host(self, node: str) -> Host | None:
-        return host_of(self.fleet, self.desired, self.world, node)
+        """Whole hosts are to be in the boot that the evidence is of (rule 7)."""
+        host = host_of(self.fleet, self.desired, self.world, node)
+        seen = self.world.observations.get(node)
+        if host is None or host.isolation == Isolation.DIRECTORY or seen is None:
+            return host
+        return replace(host, boot_id=seen.facts.boot_id if seen.facts else "")
 
     def _state(self) -> RunState:
         if self.interrupts.asked:

@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 from . import access, prepare, provide, release
 from .files import fact_of
 from .items import check_keys
+from .machine import read_boot_id
 from .paths import Refusal, Tree
-from .probes import printable
+from .probes import Probes, printable
+from .turns import turn
 
 VERBS = {
     "node.prepare": prepare,
@@ -29,23 +32,40 @@ ENTRY = {"step": str, "verb": str, "ref": str, "item": dict}
 Receipt = dict[str, Any]
 
 
-def converge(root: str, machine_id: str, work: list[Any], *, dry: bool = False) -> list[Receipt]:
+PLACING = "allocation.provide"
+"""What nobody may do on evidence of another boot; to take away needs no evidence."""
+
+
+def converge(
+    root: str, machine_id: str, work: list[Any], *, boot_id: str = "", dry: bool = False
+) -> list[Receipt]:
     """Receipts in the order of `work`. Raises Refusal, and has touched nothing, on a host that is
 
-    not the one meant.
+    not the one meant, or on which somebody is still at work. `boot_id` is that of the evidence.
     """
     folder = open_root(root, machine_id)
     try:
-        receipts: list[Receipt] = []
-        failed: set[str] = set()
-        for entry in work:
-            receipt = do_entry(folder, entry, failed, dry)
-            if not receipt["ok"]:
-                failed.add(receipt["ref"])
-            receipts.append(receipt)
-        return receipts
+        with nullcontext() if dry else turn(Tree(folder, dry)):
+            barred = {PLACING} if has_started_anew(root, boot_id) else set()
+            return do_entries(folder, work, barred, dry)
     finally:
         os.close(folder)
+
+
+def do_entries(root: int, work: list[Any], barred: set[str], dry: bool) -> list[Receipt]:
+    receipts: list[Receipt] = []
+    failed: set[str] = set()
+    for entry in work:
+        receipt = do_entry(root, entry, (failed, barred), dry)
+        if not receipt["ok"]:
+            failed.add(receipt["ref"])
+        receipts.append(receipt)
+    return receipts
+
+
+def has_started_anew(root: str, boot_id: str) -> bool:
+    """What was seen of it before may hold no longer: its cards, and the walls between tenants."""
+    return bool(boot_id) and read_boot_id(Probes(root)) != boot_id
 
 
 def open_root(root: str, machine_id: str) -> int:
@@ -73,7 +93,9 @@ def read_machine_id(root: int) -> str:
         return "unknown"
 
 
-def do_entry(root: int, entry: Any, failed: set[str], dry: bool) -> Receipt:
+def do_entry(root: int, entry: Any, ruled_out: tuple[set[str], set[str]], dry: bool) -> Receipt:
+    """`ruled_out` are refs of which something has failed, and verbs that are not done now."""
+    failed, barred = ruled_out
     known = entry if isinstance(entry, dict) else {}
     receipt: Receipt = {
         key: printable(str(known.get(key, "")))[:200] for key in ("step", "ref", "verb")
@@ -86,6 +108,8 @@ def do_entry(root: int, entry: Any, failed: set[str], dry: bool) -> Receipt:
             raise Refusal("verb_unknown", f"no such verb: {entry['verb']!r}")
         item = entry["item"]
         check_keys(item, verb.KEYS, "item")
+        if entry["verb"] in barred:
+            raise Refusal("host_rebooted", "it has started anew since it was looked at")
         if entry["ref"] in failed:
             raise Refusal("verb_failed", "not tried: an earlier step of the same ref failed")
         verb.run(tree, item)
@@ -107,10 +131,11 @@ def paths_of(item: dict[str, Any]) -> list[str]:
 def main() -> None:
     """One request as the only argument, one answer as the last line."""
     request = json.loads(sys.argv[1])
-    expected, dry = request["expect"]["machine_id"], request["dry"]
+    expected, dry = request["expect"], request["dry"]
+    machine_id, boot_id = expected["machine_id"], expected["boot_id"]
     answer: dict[str, Any] = {}
     try:
-        receipts = converge(request["root"], expected, request["work"], dry=dry)
+        receipts = converge(request["root"], machine_id, request["work"], boot_id=boot_id, dry=dry)
     except Refusal as refusal:
         answer = {"failed": True, "msg": refusal.message, "code": refusal.code}
     else:

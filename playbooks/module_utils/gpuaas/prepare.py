@@ -118,10 +118,10 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     wanted = [one for one in _wanted(tree, item) if _differs(tree, one)]
     if not wanted and _has_accounts():
         return
-    tree.changed = True
     if not tree.dry:
         _refuse_unsound({one.path: one.content for one in wanted if one.content is not None})
         _prepare(tree, wanted, item["undoAfter"])
+    tree.changed = True
 
 
 def _refuse_unfit(tree: Tree) -> None:
@@ -217,6 +217,7 @@ def _prepare(tree: Tree, wanted: list[Wanted], undo_after: int) -> None:
     """Saved, armed, written, judged again and taken up; or all as it was."""
     actions = sorted({one.action for one in wanted} - {""})
     save([one.path for one in wanted], actions)
+    tree.changed = True
     try:
         arm(undo_after)
         with settle.alone():

@@ -9,10 +9,21 @@ import stat
 from typing import Any
 
 from . import settle
+from .paths import Refusal
 from .probes import ProbeError, call, failure
 
 
 def save(paths: list[str], actions: list[str]) -> None:
+    """Raises Refusal where it cannot be saved; then nothing is touched."""
+    try:
+        _save(paths, actions)
+    except OSError as error:
+        shutil.rmtree(settle.FOLDER, ignore_errors=True)
+        why = f"what is there cannot be saved: {error.filename or ''}: {error.strerror}"
+        raise Refusal("prepare_refused", f"{why}; nothing was touched") from error
+
+
+def _save(paths: list[str], actions: list[str]) -> None:
     """The manifest comes last, and whole: from then on all of it can be put back."""
     shutil.rmtree(settle.FOLDER, ignore_errors=True)
     os.makedirs(settle.FOLDER, mode=0o700)

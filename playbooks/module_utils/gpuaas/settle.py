@@ -84,10 +84,14 @@ def _restore(take_up_now: Sequence[str]) -> str:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Nobody settles meanwhile."""
-    with open(LOCK, "w") as lock:
+    """Nobody settles meanwhile. Tenants cannot open the lock, or one of them could hold us up."""
+    lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(lock, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
 
 
 def take_up(actions: Sequence[str]) -> list[str]:
