@@ -169,6 +169,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "snapshot_failed": "The state could not be kept as it was before an apply",
         "backup_exists": "The backup file is already there",
         "chain_broken": "The chain of events does not add up",
+        "archive_missing": "A file with old events is not where it was",
+        "archive_broken": "A file with old events is not what was written",
         # command line
         "usage": "The command line is not understood",
         "not_found": "Nothing has this ref",
@@ -176,5 +178,3 @@ CODES: Mapping[str, str] = MappingProxyType(
         "internal_error": "A defect in gpuaas",
     }
 )
-        "archive_missing": "A file with old events is not where it was",
-        "archive_broken": "A file with old events is not what was written",

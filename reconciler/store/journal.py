@@ -18,15 +18,15 @@ from reconciler.model.moment import format_moment
 from reconciler.model.plan import Change, ClaimIntent, Order, Plan, Step
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.ref import Ref
-from reconciler.model.work import WaveOutcome
 from reconciler.model.settings import KeepSettings
+from reconciler.model.work import WaveOutcome
 from reconciler.model.world import Recorded, World
 from reconciler.store import claims as claim_rows
 from reconciler.store import resources, runs
 from reconciler.store.database import Database
 from reconciler.store.earlier import take_snapshot
-from reconciler.store.record import Entry, Record, recording
 from reconciler.store.pruning import tidy
+from reconciler.store.record import Entry, Record, recording
 from reconciler.store.snapshot import read_world
 
 
@@ -173,6 +173,10 @@ class Journal:
         with self._recording("take_over_lock") as record:
             record.write(Entry(type=EventType.LOCK_TAKEN_OVER, reason=holder))
 
+    def tidy(self, keep: KeepSettings) -> None:
+        """More than that is not kept, but for what somebody still has to decide by."""
+        tidy(self._database, keep)
+
     def _recording(self, what: str, run: str = "") -> AbstractContextManager[Record]:
         return recording(
             self._database.transaction(what),
@@ -185,10 +189,6 @@ class Journal:
     def _keep(self, record: Record, recorded: Sequence[Recorded]) -> None:
         resources.keep(record, recorded)
         resources.begin_use(record, recorded, self._changes)
-    def tidy(self, keep: KeepSettings) -> None:
-        """More than that is not kept, but for what somebody still has to decide by."""
-        tidy(self._database, keep)
-
 
 
 def _retired_allocations(steps: Sequence[Step]) -> Mapping[Ref, set[str]]:

@@ -5,6 +5,7 @@ Nothing here repairs. What is found is told; what is replaced is kept under anot
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -163,6 +164,25 @@ def _findings(connection: sqlite3.Connection, schema: Schema) -> Iterator[tuple[
             yield "state_damaged", f"{what}: {meaning}"
 
 
+def _archived(connection: sqlite3.Connection, path: Path) -> Iterator[Problem]:
+    """Every archive against the chain; and what they say was recorded and nothing took back."""
+    last: dict[str, str] = {}
+    for one in archive.archives(connection, path):
+        try:
+            for row, _ in archive.read(one):
+                event = dict(zip(archive.NAMES, row, strict=True))
+                if event["type"] == EventType.RENAMED:
+                    last.pop(json.loads(event["before"])["ref"], None)
+                last[event["ref"]] = event["type"]
+        except ProblemError as error:
+            yield from error.problems
+            return
+    recorded = [ref for ref, type_ in last.items() if type_ == EventType.RECORDED]
+    for (ref,) in connection.execute(_LOST_SINCE, (json.dumps(recorded),)):
+        meaning = f"{ref}: recorded, never forgotten, and not there"
+        yield Problem(code="state_damaged", message=meaning, hint=RECOVER)
+
+
 def _integrity(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
     for (found,) in connection.execute("PRAGMA integrity_check(20)"):
         if found != "ok":
@@ -193,25 +213,6 @@ def _refuse_stranger(backup_: sqlite3.Connection, path: Path) -> None:
         with Database.open(path, write=False, opening=Opening(older_ok=True)) as database:
             ours = database.connection.execute("SELECT state_id FROM state").fetchone()
     except (ProblemError, sqlite3.Error):
-def _archived(connection: sqlite3.Connection, path: Path) -> Iterator[Problem]:
-    """Every archive against the chain; and what they say was recorded and nothing took back."""
-    last: dict[str, str] = {}
-    for one in archive.archives(connection, path):
-        try:
-            for row, _ in archive.read(one):
-                event = dict(zip(archive.NAMES, row, strict=True))
-                if event["type"] == EventType.RENAMED:
-                    last.pop(json.loads(event["before"])["ref"], None)
-                last[event["ref"]] = event["type"]
-        except ProblemError as error:
-            yield from error.problems
-            return
-    recorded = [ref for ref, type_ in last.items() if type_ == EventType.RECORDED]
-    for (ref,) in connection.execute(_LOST_SINCE, (json.dumps(recorded),)):
-        meaning = f"{ref}: recorded, never forgotten, and not there"
-        yield Problem(code="state_damaged", message=meaning, hint=RECOVER)
-
-
         return
     theirs = backup_.execute("SELECT state_id FROM state").fetchone()
     if ours != theirs:
