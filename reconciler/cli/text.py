@@ -121,7 +121,7 @@ def _fold(pieces: Iterable[Span], width: int, hang: int) -> Iterator[Span]:
 
 
 _SECRET_FIELD = re.compile(
-    r"""(?ix) ( [\w.-]* (?: password | passwd | secret | token | credential | api_?-?key
+    r"""(?ix) ( (?<![\w.-]) [\w.-]* (?: password | passwd | secret | token | credential | api_?-?key
         | private_?-?key ) [\w-]* ["']? \s* [:=] \s* ) (?! \s | [\[{|>] ) .+ """
 )
 _SECRET_BLOCK = re.compile(r"-----BEGIN|PRIVATE KEY|\b(?:hf_|ghp_|glpat-|AKIA|sk-)\w{8,}")

@@ -22,8 +22,11 @@ from reconciler.specs.syntax import (
     EXPANSION_LIMIT,
     KEY_NOT_TEXT,
     MERGE_OF_NO_MAPPING,
+    PROBLEM_LIMIT,
+    TEXT_OF_A_VALUE,
     TOO_DEEP,
     TOO_LARGE,
+    TOO_MANY,
     alias_problem,
     duplicate_key,
     empty_file,
@@ -134,7 +137,7 @@ def find(place: Place, path: tuple[PathPart, ...], *, key: bool = False) -> tupl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Anchored:
-    """What an alias stands for. `size` counts its nodes, aliases within it written out."""
+    """What an alias stands for. `size` is that of it all, aliases within it written out."""
 
     value: Any
     place: Place
@@ -280,7 +283,9 @@ class _Reader:
         if event.anchor is not None:
             mark = event.start_mark
             place = (mark.line, mark.column, None)
-            self.anchors[event.anchor] = _Anchored(value=value, place=place, size=1, height=0)
+            self.anchors[event.anchor] = _Anchored(
+                value=value, place=place, size=_size(value), height=0
+            )
         return value
 
     def alias(self, event: Any) -> tuple[Any, Place]:
@@ -317,6 +322,8 @@ class _Reader:
                     value[key], inside[key] = part[key], part_place[2][key]
 
     def report(self, event: Any, problem: Problem) -> None:
+        if len(self.problems) >= PROBLEM_LIMIT:
+            raise ProblemError((self.placed(event, TOO_MANY),))
         self.problems.append(self.placed(event, problem))
 
     def placed(self, event: Any, problem: Problem) -> Problem:
@@ -337,9 +344,12 @@ def _is_merge(event: Any) -> bool:
 
 
 def _size(value: Any) -> int:
+    """How many values there are; long text counts as several."""
     if isinstance(value, dict):
-        return 1 + sum(map(_size, value.values()))
-    return 1 + sum(map(_size, value)) if isinstance(value, list) else 1
+        return 1 + sum(len(key) // TEXT_OF_A_VALUE + _size(item) for key, item in value.items())
+    if isinstance(value, list):
+        return 1 + sum(map(_size, value))
+    return 1 + (len(value) // TEXT_OF_A_VALUE if isinstance(value, str) else 0)
 
 
 def _height(value: Any) -> int:

@@ -15,7 +15,10 @@ Git = Callable[..., str]
 
 _UNBORN = "(initial)"
 _DETACHED = "(detached)"
-_HEADER = "\x01"
+_COMMIT = "//"
+"""How the line of a commit starts, and no name of a file does."""
+_FORM = ("--encoding=none", f"--format={_COMMIT}%H%x00%an%x00%ae")
+"""Only zero bytes part its words: a name of an author may hold anything else."""
 _NAMES = ("-c", "--name-only", "--relative", "--no-renames")
 
 
@@ -46,7 +49,7 @@ def work_tree(git: Git, prefix: str, places: Collection[str]) -> WorkTree:
             case ["#", "branch.oid", oid]:
                 commit = "" if oid == _UNBORN else oid
             case ["#", "branch.head", head]:
-                branch = "" if head == _DETACHED else head
+                branch = "" if head == _DETACHED else _text(head)
             case ["?" | "!" as sort, *rest]:
                 name = " ".join(rest)
                 if sort == "?" or not _is_hidden(name.removeprefix(prefix)):
@@ -67,23 +70,32 @@ def origins(git: Git, files: Collection[str], places: Collection[str]) -> Mappin
     wanted = frozenset(files)
     if not wanted:
         return found
-    form = f"--format={_HEADER}%H%x1f%an%x1f%ae"
-    for origin, names in _commits(git("log", "-z", *_NAMES, form, "--", *places)):
-        for name in names:
-            if name in wanted:
-                found.setdefault(name, origin)
+    for origin, name in _changes(git("log", "-z", *_NAMES, *_FORM, "--", *places)):
+        if name in wanted:
+            found.setdefault(name, origin)
         if len(found) == len(wanted):
             break
     signed = _signed(git, {origin.commit for origin in found.values()})
     return {name: replace(one, signed=one.commit in signed) for name, one in found.items()}
 
 
-def _commits(log: str) -> Iterator[tuple[Origin, list[str]]]:
-    for commit in log.split(_HEADER)[1:]:
-        head, *names = commit.split("\0")
-        sha, author, email = head.rstrip("\n").split("\x1f")
-        origin = Origin(commit=sha, author=author, email=email)
-        yield origin, [name.lstrip("\n") for name in names]
+def _changes(log: str) -> Iterator[tuple[Origin, str]]:
+    """Each file of each commit. The first one of a commit stands in a line of its own."""
+    origin, before = Origin(), ""
+    words = iter(log.split("\0"))
+    for word in words:
+        if word.startswith(_COMMIT):
+            author, email = _text(next(words)), _text(next(words))
+            origin = Origin(commit=word.removeprefix(_COMMIT), author=author, email=email)
+            before = "\n"
+        else:
+            yield origin, word.removeprefix(before)
+            before = ""
+
+
+def _text(name: str) -> str:
+    """What git hands on as it was written, whatever its bytes are."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _signed(git: Git, commits: Collection[str]) -> frozenset[str]:

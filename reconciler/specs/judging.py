@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from reconciler.kinds.registry import KINDS
@@ -20,6 +21,7 @@ from reconciler.model.ref import KIND_WORDS, PROJECT_KINDS, Ref, is_name
 from reconciler.model.resource import Resource
 from reconciler.specs.documents import Located, Parsed, read_documents
 from reconciler.specs.nearest import did_you_mean
+from reconciler.specs.syntax import PROBLEM_LIMIT, TOO_MANY
 from reconciler.specs.text import with_text
 from reconciler.specs.validation import Validator, check_document
 
@@ -60,8 +62,9 @@ class Judge:
         for located in parsed.documents:
             document, ref = located.document, ref_of(located.document.value)
             known = _of_document(parsed, document.index)
-            found = self._check(located, known, suspicious)
-            problems += found
+            looking = len(problems) <= PROBLEM_LIMIT
+            found = self._check(located, known, suspicious) if looking else [TOO_MANY]
+            problems += found if looking else ()
             if not (known or found) and parsed.complete and ref is not None:
                 resources.append(_resource(located, ref))
             elif ref is not None:
@@ -71,7 +74,7 @@ class Judge:
             file=file,
             resources=tuple(resources),
             frozen=tuple(frozen),
-            problems=with_text(problems, content),
+            problems=with_text(_few(problems), content),
             broken=broken or any(problem.is_error for problem in parsed.problems),
         )
 
@@ -79,7 +82,7 @@ class Judge:
         self, located: Located, known: tuple[Problem, ...], suspicious: bool
     ) -> list[Problem]:
         value = located.document.value
-        found = list(_secrets(located)) if suspicious else []
+        found = list(islice(_secrets(located), PROBLEM_LIMIT)) if suspicious else []
         found += _envelope(located, known)
         word = KIND_WORDS.get(str(value.get("kind")))
         if word is not None:
@@ -190,6 +193,14 @@ def _envelope(located: Located, known: tuple[Problem, ...]) -> Iterator[Problem]
         message = f"there is no apiVersion `{version}`" if version else "no apiVersion is stated"
         hint = f"write `apiVersion: {API_VERSION}`"
         yield _at(located, ("apiVersion",), "api_version_unknown", message, hint)
+
+
+def _few(problems: list[Problem]) -> list[Problem]:
+    """As many as are told, and that there are more."""
+    if len(problems) <= PROBLEM_LIMIT:
+        return problems
+    *told, more = problems[: PROBLEM_LIMIT + 1]
+    return [*told, replace(TOO_MANY, source=more.source)]
 
 
 def _at(

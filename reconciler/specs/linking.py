@@ -21,6 +21,12 @@ from reconciler.specs.loading import Loaded
 from reconciler.specs.nearest import nearest
 
 
+NAMED_PLACES = 8
+"""So many of those that say the same are named; a problem of each stands in its own place."""
+NEAREST_LIMIT = 100
+"""For so many names that there are not, the nearest one is looked for among all others."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linked:
     """The resources that may be acted on, those that may not, and why not."""
@@ -98,10 +104,13 @@ def _repeated(loaded: Loaded) -> Mapping[Ref, list[Source]]:
 
 def _duplicate_problems(ref: Ref, places: list[Source]) -> Iterator[Problem]:
     for place in places:
-        others = ", ".join(f"{other.file}:{other.line}" for other in places if other is not place)
+        others = [one for one in places[: NAMED_PLACES + 1] if one is not place][:NAMED_PLACES]
+        named = ", ".join(f"{other.file}:{other.line}" for other in others)
+        more = len(places) - 1 - len(others)
         yield Problem(
             code="duplicate_resource",
-            message=f"{ref} is stated more than once: also in {others}",
+            message=f"{ref} is stated more than once: also in {named}"
+            + (f" and {more} more places" if more else ""),
             hint="keep one of them, or give the other a name of its own",
             source=place,
             ref=str(ref),
@@ -114,6 +123,7 @@ class _Names:
     def __init__(self, desired: Desired, duplicates: set[Ref]) -> None:
         self.desired, self.duplicates = desired, duplicates
         self.there = (desired.resources.keys() | desired.frozen) - duplicates
+        self.advised: dict[Ref, str] = {}
 
     def missing(self, resource: Resource) -> Iterator[Reference]:
         there = self.there
@@ -127,7 +137,9 @@ class _Names:
             code = "ambiguous_reference"
             message, hint = f"{ref} is stated more than once", "keep one of its documents"
         else:
-            message, hint = f"there is no {ref}", self.advice(ref)
+            if ref not in self.advised:
+                self.advised[ref] = self.advice(ref)
+            message, hint = f"there is no {ref}", self.advised[ref]
         source = resource.source(*reference.path)
         return Problem(code=code, message=message, hint=hint, source=source, ref=str(resource.ref))
 
@@ -135,7 +147,8 @@ class _Names:
         if self.desired.broken:
             files = ", ".join(sorted(self.desired.broken)[:3])
             return f"it may stand in a file that could not be read: mend {files} first"
-        alike = {one.name for one in self.there if one[:2] == ref[:2]}
+        few = len(self.advised) < NEAREST_LIMIT
+        alike = {one.name for one in self.there if one[:2] == ref[:2]} if few else ()
         if close := nearest(ref.name, alike):
             return f"did you mean `{close}`?"
         return f"write a document of kind {_KINDS[ref.kind]} named {ref.name}, or name another"

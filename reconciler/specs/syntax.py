@@ -14,6 +14,10 @@ from reconciler.specs.text import place_of
 
 DEPTH_LIMIT = 64
 EXPANSION_LIMIT = 100_000
+TEXT_OF_A_VALUE = 64
+"""So many characters of text count as one value more."""
+PROBLEM_LIMIT = 200
+"""Of one file; nobody reads more of them at a time."""
 
 KEY_NOT_TEXT = Problem(
     code="yaml_key_not_text",
@@ -32,8 +36,14 @@ TOO_DEEP = Problem(
 )
 TOO_LARGE = Problem(
     code="yaml_expansion",
-    message=f"aliases expand to more than {EXPANSION_LIMIT:,} values; the rest was not read",
+    message=f"aliases expand to more than {EXPANSION_LIMIT:,} values, or as much text as would fill"
+    " these; the rest was not read",
     hint="write the values out where they are needed",
+)
+TOO_MANY = Problem(
+    code="problems_too_many",
+    message=f"more than {PROBLEM_LIMIT} problems in this file; its rest was not looked at",
+    hint="mend the first ones; perhaps it is not meant to be a spec: move it out of the spec root",
 )
 
 

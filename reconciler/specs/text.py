@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from reconciler.kinds.secrecy import find_secrets
@@ -15,6 +15,11 @@ _WIDE = {
     b"\xfe\xff": "UTF-16",
     b"\0\0\xfe\xff": "UTF-32",
 }
+_TAGS_LIMIT = 100
+"""libyaml compares each %TAG line with each; tags are refused, so nobody needs one."""
+TEXT_LIMIT = 400
+"""So much of a line, and of a sentence about it, is shown."""
+
 _CONFLICT = re.compile(rb"^[ \t]*(?:<{7}|>{7}|\|{7})(?:[ \r\n]|$)", re.MULTILINE)
 _BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 
@@ -37,7 +42,11 @@ def offset_of(text: str, line: int) -> int:
 
 def check_text(file: str, content: bytes) -> Problem | None:
     """Why the content cannot be taken for text that somebody has finished writing."""
-    return _check_encoding(file, content) or _check_markers(file, content)
+    return (
+        _check_encoding(file, content)
+        or _check_markers(file, content)
+        or _check_directives(file, content)
+    )
 
 
 def place_of(file: str, content: bytes, offset: int) -> Source:
@@ -47,7 +56,10 @@ def place_of(file: str, content: bytes, offset: int) -> Source:
 
 
 def with_text(problems: Iterable[Problem], content: bytes) -> tuple[Problem, ...]:
-    """The problems of one file, each with the source line it points at, unless that is secret."""
+    """The problems of one file, each with the source line it points at, unless that is secret.
+
+    What would fill screens is cut: a file may hold anything, and messages repeat what it holds.
+    """
     problems = tuple(problems)
     if not problems:
         return ()
@@ -55,16 +67,26 @@ def with_text(problems: Iterable[Problem], content: bytes) -> tuple[Problem, ...
     for problem in problems:
         if problem.source and problem.code in ("private_key_in_spec", "secret_in_spec"):
             lines.pop(problem.source.line, None)
-    return tuple(
-        problem.at(replace(problem.source, text=_shown(lines.get(problem.source.line, ""))))
-        if problem.source
-        else problem
-        for problem in problems
-    )
+    shown: dict[int, str] = {}
+    return tuple(_with_text(problem, lines, shown) for problem in problems)
+
+
+def _with_text(problem: Problem, lines: Mapping[int, str], shown: dict[int, str]) -> Problem:
+    if source := problem.source:
+        if source.line not in shown:
+            shown[source.line] = _shown(lines.get(source.line, ""))
+        text = shown[source.line] if source.column <= TEXT_LIMIT else ""
+        path = tuple(_cut(part) if isinstance(part, str) else part for part in source.path)
+        problem = problem.at(replace(source, text=text, path=path))
+    return replace(problem, message=_cut(problem.message), hint=_cut(problem.hint))
 
 
 def _shown(line: str) -> str:
-    return "" if next(find_secrets(line), None) else line
+    return "" if next(find_secrets(line), None) else _cut(line)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]}…"
 
 
 def _check_encoding(file: str, content: bytes) -> Problem | None:
@@ -99,4 +121,15 @@ def _check_markers(file: str, content: bytes) -> Problem | None:
         message="merge conflict markers: a merge was committed half done",
         hint="keep one side of each conflict and delete the marker lines",
         source=place_of(file, content, marker.start()),
+    )
+
+
+def _check_directives(file: str, content: bytes) -> Problem | None:
+    if content.count(b"%TAG") <= _TAGS_LIMIT:
+        return None
+    return Problem(
+        code="yaml_tag",
+        message=f"more than {_TAGS_LIMIT} times `%TAG`: the file was not read",
+        hint="delete these lines: tags are not read here",
+        source=place_of(file, content, content.find(b"%TAG")),
     )

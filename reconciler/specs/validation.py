@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
 
 from reconciler.model.problem import Problem, Source
 from reconciler.specs.documents import Located
-from reconciler.specs.wording import Flaw, Found, Path, repeated_entry, words_of
+from reconciler.specs.syntax import PROBLEM_LIMIT
+from reconciler.specs.wording import Flaw, Found, Path, repeated_entry, repetitions, words_of
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -33,14 +35,15 @@ class Validator:
         self._keyed = tuple(_keyed_lists(self._schema, self._schema, ()))
 
     def flaws(self, value: Any) -> tuple[Flaw, ...]:
-        """Everything wrong with `value`, one flaw for each place; empty if it is valid."""
+        """What is wrong with `value`, one flaw for each place, as far as anybody would read it.
+
+        Empty if it is valid.
+        """
+        wrong = () if self._check.is_valid(value) else self._worded(value)
+        twice = (_repeated(value, (), path, fields) for path, fields in self._keyed)
         found: dict[tuple[Path, bool], Flaw] = {}
-        if not self._check.is_valid(value):
-            for flaw in self._worded(value):
-                found.setdefault((flaw.path, flaw.key), flaw)
-        for path, fields in self._keyed:
-            for flaw in _repeated(value, (), path, fields):
-                found.setdefault((flaw.path, flaw.key), flaw)
+        for flaw in islice(chain(wrong, *twice), PROBLEM_LIMIT + 1):
+            found.setdefault((flaw.path, flaw.key), flaw)
         return tuple(found.values())
 
     def _worded(self, value: Any) -> Iterator[Flaw]:
@@ -50,7 +53,8 @@ class Validator:
         from jsonschema.validators import extend
 
         nothing = True
-        strict = extend(Draft202012Validator, {"pattern": _whole_match})
+        own = {"pattern": _whole_match, "uniqueItems": _all_differ}
+        strict = extend(Draft202012Validator, own)
         for error in strict(self._schema).iter_errors(value):
             for flaw in _words(error):
                 nothing = False
@@ -74,6 +78,16 @@ def _whole_match(
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
+def _all_differ(
+    validator: Any, wanted: bool, instance: Any, schema: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    """`uniqueItems` in one pass: jsonschema's own compares each entry with each."""
+    from jsonschema import ValidationError
+
+    if wanted and isinstance(instance, list) and any(repetitions(instance)):
+        yield ValidationError("something stands twice in it")
+
+
 def _words(error: ValidationError) -> Iterable[Flaw]:
     keyword, path = str(error.validator or "falseSchema"), tuple(error.absolute_path)
     if keyword in ("anyOf", "oneOf") and error.context:
@@ -81,7 +95,7 @@ def _words(error: ValidationError) -> Iterable[Flaw]:
         for inner in error.context:
             branches.setdefault(inner.schema_path[0], []).append(inner)
         likely = min(branches.values(), key=_unlikely)
-        return [flaw for inner in likely for flaw in _words(inner)]
+        return chain.from_iterable(map(_words, likely))
     if "propertyNames" in error.absolute_schema_path:
         keyword = "propertyNames"
     return words_of(

@@ -7,7 +7,7 @@ The sentences are made of the schema's own descriptions. Two keywords of ours sp
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,8 +62,17 @@ def repeated_entry(path: Path, fields: Iterable[str], key: Iterable[str], first:
     return Flaw(path=path, problem=problem)
 
 
-def _unknown_fields(found: Found) -> list[Flaw]:
-    flaws = []
+def repetitions(entries: Sequence[Any]) -> Iterator[int]:
+    """Where an entry of a list stands that stood in it before."""
+    seen = set()
+    for index, entry in enumerate(entries):
+        text = json.dumps(entry, sort_keys=True)
+        if text in seen:
+            yield index
+        seen.add(text)
+
+
+def _unknown_fields(found: Found) -> Iterator[Flaw]:
     legal = found.schema.get("properties", {})
     hints = found.schema.get("x-hints", {})
     for name in sorted(found.value.keys() - legal.keys()):
@@ -73,8 +82,7 @@ def _unknown_fields(found: Found) -> list[Flaw]:
             code, message = "field_reserved", f"`{name}` is reserved for a later version"
             hint = "delete it"
         problem = Problem(code=code, message=message, hint=hint)
-        flaws.append(Flaw(path=(*found.path, name), problem=problem, key=True))
-    return flaws
+        yield Flaw(path=(*found.path, name), problem=problem, key=True)
 
 
 def _missing_field(found: Found) -> list[Flaw]:
@@ -128,19 +136,14 @@ def _out_of_range(found: Found) -> list[Flaw]:
     return found.says("value_range", sentence)
 
 
-def _repeated_value(found: Found) -> list[Flaw]:
-    seen: dict[str, int] = {}
-    flaws = []
-    for index, item in enumerate(found.value):
-        first = seen.setdefault(json.dumps(item, sort_keys=True), index)
-        if first != index:
-            problem = Problem(
-                code="value_repeated",
-                message=f"{show(item)} stands twice in this list",
-                hint="delete one of them",
-            )
-            flaws.append(Flaw(path=(*found.path, index), problem=problem))
-    return flaws or found.says("value_repeated", "something stands twice in this list")
+def _repeated_value(found: Found) -> Iterator[Flaw]:
+    for index in repetitions(found.value):
+        problem = Problem(
+            code="value_repeated",
+            message=f"{show(found.value[index])} stands twice in this list",
+            hint="delete one of them",
+        )
+        yield Flaw(path=(*found.path, index), problem=problem)
 
 
 def _wrong_key(found: Found) -> list[Flaw]:
@@ -226,5 +229,5 @@ def show(value: Any, limit: int = 48) -> str:
     """A value as it could be written, cut to fit a sentence; a container only by what it is."""
     if isinstance(value, (dict, list)):
         return "this"
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value[:limit] if isinstance(value, str) else value, ensure_ascii=False)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
