@@ -1,7 +1,7 @@
 """Overlaps: what belongs to one node or one slot, and must not belong to another as well.
 
-A machine, a GPU and a root folder are looked for in the whole fleet; disks, PCI addresses and
-CPUs have the same names on every host, and count within theirs.
+A machine, its host keys, a GPU and a root folder are looked for in the whole fleet; disks, PCI
+addresses and CPUs have the same names on every host, and count within theirs.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from reconciler.model.resource import Resource
 
 def check_overlaps(resource: Resource, desired: Desired) -> Iterator[Problem]:
     yield from _check_machine(resource, desired)
+    yield from _check_host_keys(resource, desired)
     yield from _check_folder(resource, desired)
     yield from _check_gpus(resource, desired)
     yield from _check_devices(resource)
@@ -39,6 +40,22 @@ def _check_machine(resource: Resource, desired: Desired) -> Iterator[Problem]:
         hint = "copied from another node's file? read it from /etc/machine-id of this host"
         path = ("spec", "identity", "machineId")
         yield finding(resource, path, "machine_id_taken", message, hint)
+
+
+def _check_host_keys(resource: Resource, desired: Desired) -> Iterator[Problem]:
+    """Whoever has the private half can pass for both hosts. Folders of one machine share it."""
+    for key in _keys_of_whole_host(resource.spec):
+        if others := _holders(desired)["key", key] - {resource.ref.name}:
+            message = f"a host key is that of node {', '.join(sorted(others))} as well"
+            hint = "hosts cloned from one image? give each its own: ssh-keygen -A"
+            path = ("spec", "identity", "hostKeys")
+            yield finding(resource, path, "host_key_taken", message, hint)
+            return
+
+
+def _keys_of_whole_host(spec: NodeSpec) -> tuple[str, ...]:
+    whole = spec.isolation is not Isolation.DIRECTORY
+    return spec.identity.host_keys if spec.identity and whole else ()
 
 
 def _check_folder(resource: Resource, desired: Desired) -> Iterator[Problem]:
@@ -110,13 +127,14 @@ def _root(spec: NodeSpec, desired: Desired) -> tuple[str, ...]:
 
 @once
 def _holders(desired: Desired) -> Mapping[tuple[str, str], set[str]]:
-    """The nodes that claim a machine id, a GPU or a folder as theirs."""
+    """The nodes that claim a machine id, a host key, a GPU or a folder as theirs."""
     holders: dict[tuple[str, str], set[str]] = {}
     for ref, node in desired.resources.items():
         if ref.kind != "node":
             continue
         spec: NodeSpec = node.spec
         held = [("gpu", slot.gpu.uuid) for slot in spec.slots]
+        held += [("key", key) for key in _keys_of_whole_host(spec)]
         if spec.identity:
             held.append(("machine", spec.identity.machine_id))
         if root := _root(spec, desired):

@@ -21,16 +21,18 @@ from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Suspension, World
 from reconciler.planner.preparing import unprepared
+from reconciler.planner.sightings import NOWHERE, Sightings, read_sightings
 
 DEFAULT_EVIDENCE_MINUTES = 60
-NOWHERE: frozenset[str] = frozenset()
+OUT_OF_USE = ("unavailable", "lost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
     """One slot of a node's spec, with what placement asks of it worked out once.
 
-    `doubles` are the other slots, of whatever node, that name the same GPU.
+    `doubles` are the other slots, of whatever node, that name the same GPU; `elsewhere` are the
+    other nodes that show it.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Slot:
     cpus: int
     approved: bool
     doubles: frozenset[str] = NOWHERE
+    elsewhere: frozenset[str] = NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,7 @@ class Offer:
     foreign: tuple[str, ...] = ()
     unclaimed: tuple[str, ...] = ()
 
+    strange: tuple[str, ...] = ()
     @property
     def facts(self) -> NodeFacts | None:
         return self.observation.facts if self.observation else None
@@ -128,7 +132,7 @@ def read_offers(
     projects = {k.removeprefix("project/"): v for k, v in suspended.items() if "project/" in k}
     claimed = {(claim.node, claim.allocation_id) for claim in world.claims}
     nodes = tuple(desired.of("node"))
-    doubles = _doubles(nodes)
+    doubles, sightings = _doubles(nodes), _sightings(nodes, world, now, limit)
     offers = []
     for node in nodes:
         approved = approved_names(node.spec)
@@ -138,7 +142,7 @@ def read_offers(
             Offer(
                 name=node.ref.name,
                 spec=node.spec,
-                slots=tuple(_slots(node, approved, doubles)),
+                slots=tuple(_slots(node, approved, doubles, sightings)),
                 approved=HOST in approved,
                 blocked=blocked.get(node.ref, ""),
                 unprepared="" if node.ref in preparing else unprepared(node, world),
@@ -151,6 +155,7 @@ def read_offers(
                 suspended_projects=projects,
                 foreign=_foreign(facts, world.state_id),
                 unclaimed=_unclaimed(facts, world.state_id, node.ref.name, claimed),
+                strange=sightings.strange.get(node.ref.name, ()),
             )
         )
     return tuple(offers)
@@ -192,8 +197,26 @@ def _doubles(nodes: Iterable[Resource]) -> Mapping[str, frozenset[str]]:
     return {uuid: frozenset(places) for uuid, places in found.items()}
 
 
+def _sightings(
+    nodes: Iterable[Resource], world: World, now: datetime, limit: timedelta
+) -> Sightings:
+    shown = {}
+    for node in nodes:
+        seen = world.observations.get(node.ref.name)
+        age = _age(seen, now)
+        facts = seen.facts if seen and age is not None and timedelta(0) <= age <= limit else None
+        counts = node.spec.admin.state not in OUT_OF_USE and HOST in approved_names(node.spec)
+        if facts is not None and counts:
+            shown[node.ref.name] = [gpu.uuid for gpu in facts.gpus or ()]
+    owners = ((slot.gpu.uuid, node.ref.name) for node in nodes for slot in node.spec.slots)
+    return read_sightings(shown, owners)
+
+
 def _slots(
-    node: Resource, approved: frozenset[str], doubles: Mapping[str, frozenset[str]]
+    node: Resource,
+    approved: frozenset[str],
+    doubles: Mapping[str, frozenset[str]],
+    sightings: Sightings,
 ) -> Iterator[Slot]:
     for slot in node.spec.slots:
         yield Slot(
@@ -202,6 +225,7 @@ def _slots(
             cpus=len(parse_cpus(slot.cpus)),
             approved=slot.name in approved,
             doubles=doubles.get(slot.gpu.uuid, NOWHERE) - {f"{node.ref.name}/{slot.name}"},
+            elsewhere=sightings.others(slot.gpu.uuid, node.ref.name),
         )
 
 

@@ -37,6 +37,7 @@ NODE_RULES: Mapping[str, tuple[Callable[[Offer], str], SlotState]] = MappingProx
         "foreign_descriptors": (objections.foreign_descriptors, SlotState.NOT_READY),
         "unclaimed_descriptors": (objections.unclaimed_descriptors, SlotState.NOT_READY),
         "driver_outside_family": (objections.driver_outside_family, SlotState.NOT_READY),
+        "cards_of_others": (objections.cards_of_others, SlotState.NOT_READY),
         "memory_exceeded": (objections.memory_exceeded, SlotState.NOT_READY),
     }
 )
@@ -58,6 +59,7 @@ SLOT_RULES: Mapping[str, tuple[Callable[[Offer, Slot], str], SlotState]] = Mappi
         "slot_not_approved": (objections.slot_not_approved, SlotState.NOT_APPROVED),
         "gpu_ambiguous": (objections.gpu_ambiguous, SlotState.NOT_READY),
         "gpu_missing": (objections.gpu_missing, SlotState.NOT_READY),
+        "gpu_seen_twice": (objections.gpu_seen_twice, SlotState.NOT_READY),
         "gpu_busy": (objections.gpu_busy, SlotState.NOT_READY),
         "numa_mismatch": (objections.numa_mismatch, SlotState.NOT_READY),
         "nvme_missing": (objections.nvme_missing, SlotState.NOT_READY),

@@ -11,7 +11,7 @@ from datetime import timedelta
 from reconciler.model.capacity import Need, Shape, Sharing
 from reconciler.model.evidence import NodeFacts
 from reconciler.model.moment import format_age
-from reconciler.planner.capacity import Held, Offer, Slot
+from reconciler.planner.capacity import OUT_OF_USE, Held, Offer, Slot
 from reconciler.planner.showing import listed
 
 MIB_PER_GIB = 1024
@@ -48,7 +48,7 @@ def not_approved(offer: Offer) -> str:
 
 def node_unavailable(offer: Offer) -> str:
     admin = offer.spec.admin
-    return admin.reason or admin.state if admin.state in ("unavailable", "lost") else ""
+    return admin.reason or admin.state if admin.state in OUT_OF_USE else ""
 
 
 def node_draining(offer: Offer) -> str:
@@ -114,6 +114,11 @@ def unclaimed_descriptors(offer: Offer) -> str:
 def node_in_doubt(offer: Offer) -> str:
     """A slot of it may never have been proved clean, or somebody be on it whom nobody knows."""
     return offer.doubt
+
+
+def cards_of_others(offer: Offer) -> str:
+    """It lies, or the specs do, or somebody has moved a card."""
+    return f"shows {listed(offer.strange)}" if offer.strange else ""
 
 
 def driver_outside_family(offer: Offer) -> str:
@@ -183,6 +188,11 @@ def gpu_ambiguous(offer: Offer, slot: Slot) -> str:
     """While a change of one node is held back, its card may stand in the spec of another."""
     others = sorted(slot.doubles)
     return f"{slot.spec.gpu.uuid} is in {', '.join(others)} as well" if others else ""
+
+
+def gpu_seen_twice(offer: Offer, slot: Slot) -> str:
+    others = listed(sorted(slot.elsewhere))
+    return f"{slot.spec.gpu.uuid} is shown by {others} as well" if others else ""
 
 
 def gpu_busy(offer: Offer, slot: Slot) -> str:

@@ -146,6 +146,7 @@ def _cards(offer: Offer, facts: NodeFacts) -> Check:
     if facts.gpus is None:
         return Check(name="cards", result=UNSEEN, value="no answer of the driver")
     wrong = [f"{slot.name}: {why}" for slot in offer.slots if (why := _card(offer, slot))]
+    wrong += [strange] if (strange := objections.cards_of_others(offer)) else []
     if wrong:
         return Check(name="cards", result=FAIL, value="; ".join(wrong))
     more = len(facts.gpus) - len(offer.slots)
@@ -155,8 +156,8 @@ def _cards(offer: Offer, facts: NodeFacts) -> Check:
 
 def _card(offer: Offer, slot: Slot) -> str:
     """Whether the card of a slot is seen, and is what the slot says."""
-    if missing := objections.gpu_missing(offer, slot):
-        return missing
+    if why := objections.gpu_missing(offer, slot) or objections.gpu_seen_twice(offer, slot):
+        return why
     seen, stated = offer.gpus[slot.spec.gpu.uuid], slot.spec.gpu
     if seen.model != stated.model or seen.memory_mib not in (None, stated.memory_mib):
         return f"{seen.model} of {seen.memory_mib} MiB seen"

@@ -172,6 +172,20 @@ def test_one_machine_is_one_node() -> None:
     assert errors(fleet) == errors(fleet, "node/gpu02") == ["machine_id_taken"]
 
 
+def test_one_host_key_is_one_host() -> None:
+    """Rule 8: who has its private half passes for both; folders of one machine share its key."""
+    fleet = Fleet()
+    one, other = (fleet[f"node/gpu0{number}"] for number in (1, 2))
+    other["identity"]["hostKeys"] = [*other["identity"]["hostKeys"], *one["identity"]["hostKeys"]]
+    assert errors(fleet) == errors(fleet, "node/gpu02") == ["host_key_taken"]
+    (problem,) = (one for one in fleet.problems("node/gpu02") if one.is_error)
+    assert "node gpu01 as well" in problem.message
+    folder = directory()
+    folder["node/gpu01"].update(address="10.0.0.12", root="/srv/gpu01", identity=PINNED)
+    folder["node/gpu02"]["identity"]["hostKeys"] = PINNED["hostKeys"]
+    assert errors(folder) == errors(folder, "node/gpu02") == []
+
+
 def test_gpus_are_of_the_family() -> None:
     """INV-13: model and memory of every slot are those of the node's family."""
     fleet = Fleet()

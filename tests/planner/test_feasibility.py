@@ -48,6 +48,18 @@ def the_offer(spec: Mapping[str, Any], blocked: str = "", **changes: Any) -> Off
     return read_offers(of, state, NOW, {resource.ref: blocked} if blocked else {})[0]
 
 
+def the_offer_beside(other: Mapping[str, Any], shown: int) -> Offer:
+    """A node whose host shows its own card, beside one whose host shows `shown` of gpu02 and it."""
+    of = desired([*base_fleet(0), node("gpu01", 1), other])
+    one, two = (of.resources[Ref("node", "", name)] for name in ("gpu01", "gpu02"))
+    own, others = (observation(each).facts.gpus for each in (one, two))
+    seen = {
+        "gpu01": observation(one, gpus=own + others[:shown]),
+        "gpu02": observation(two, gpus=own + others),
+    }
+    return read_offers(of, world(of, observations=seen), NOW, {})[0]
+
+
 def gpus(**changes: Any) -> Mapping[str, Any]:
     """The facts of a node whose every card differs from a sound one."""
     sound = observation(desired([node("gpu01", 2)]).resources[Ref("node", "", "gpu01")])
@@ -123,6 +135,7 @@ CASES: Mapping[str, tuple[Offer, Need]] = {
         ONE,
     ),
     "driver_outside_family": (the_offer(node("gpu01", 2), facts=gpus(driver="580.82")), ONE),
+    "cards_of_others": (the_offer_beside(node("gpu02", 2), 1), ONE),
     "memory_exceeded": (the_offer(node("gpu01", 2), facts={"memory_mib": 16 * 1024}), ONE),
     "slot_disabled": (
         the_offer(node("gpu01", [slot("gpu01", 0, disabled={"reason": "Xid 79"})])),
@@ -131,6 +144,7 @@ CASES: Mapping[str, tuple[Offer, Need]] = {
     "slot_not_approved": (the_offer(node("gpu01", 2, covers=["host"])), ONE),
     "gpu_ambiguous": (the_offer(node("gpu01", [slot("gpu01", 0), TWIN])), need("a")),
     "gpu_missing": (the_offer(node("gpu01", 2), facts=GPU_LOST), ONE),
+    "gpu_seen_twice": (the_offer_beside(node("gpu02", 2), 0), ONE),
     "gpu_busy": (the_offer(node("gpu01", 2), facts=gpus(processes=(4242,))), ONE),
     "numa_mismatch": (the_offer(node("gpu01", 2), facts=gpus(numa=7)), ONE),
     "nvme_missing": (
