@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Union
@@ -21,6 +22,10 @@ from reconciler.model.topology import Topology
 MAX_TEXT = 4096
 MAX_VALUES = 50_000
 """More than any host has to say, and less than a control machine would feel."""
+
+MAX_DEVICES, MAX_CORES, MAX_DROPPED = 256, 4096, 20
+CORE = re.compile(r"[0-9]{1,4}(,[0-9]{1,4}){0,15}")
+"""A whole core, as its threads."""
 
 _OPENERS = (b",", b"[", b"{")
 
@@ -36,12 +41,10 @@ def read_answer(text: bytes) -> NodeFacts:
     facts = decode(NodeFacts, fitting.fit(NodeFacts, value, "facts"))
     if facts.source not in ("host", "standin"):
         raise AnswerError("facts.source is neither host nor standin")
-    for what, names in _names(facts):
-        if len(set(names)) < len(names):
-            raise AnswerError(f"{what}: two of one name")
+    _check_machine(facts)
     dropped = tuple(
         ProbeProblem(probe="answer", message=f"unknown key dropped: {key}")
-        for key in fitting.dropped[:20]
+        for key in fitting.dropped[:MAX_DROPPED]
     )
     return replace(facts, problems=facts.problems + dropped)
 
@@ -56,13 +59,27 @@ def read_json(text: bytes) -> Any:
         raise AnswerError(f"no JSON: {str(error)[:100]}") from error
 
 
-def _names(facts: NodeFacts) -> Iterator[tuple[str, Sequence[str | int]]]:
-    """Whatever is looked up by its name, since of two only one would be seen."""
+def _check_machine(facts: NodeFacts) -> None:
+    """What no machine is made of: two devices of one name, of which only one would be seen, or
+
+    more of something than any has, of which every one with every other would be compared.
+    """
     topology = facts.topology or Topology()
-    yield "gpus by uuid", [gpu.uuid for gpu in facts.gpus or ()]
-    yield "gpus by PCI address", [gpu.pci_address for gpu in facts.gpus or ()]
-    yield "cards by PCI address", [card.pci_address for card in topology.cards or ()]
-    yield "NUMA nodes", [node.number for node in topology.numa_nodes or ()]
+    numas = topology.numa_nodes or ()
+    parts: Mapping[str, Sequence[str | int]] = {
+        "gpus by uuid": [gpu.uuid for gpu in facts.gpus or ()],
+        "gpus by PCI address": [gpu.pci_address for gpu in facts.gpus or ()],
+        "cards by PCI address": [card.pci_address for card in topology.cards or ()],
+        "drives by id": [drive.id for drive in topology.drives or ()],
+        "network cards by name": [nic.name for nic in topology.nics or ()],
+        "NUMA nodes by number": [numa.number for numa in numas],
+    }
+    for what, names in parts.items():
+        if len(names) > MAX_DEVICES or len(set(names)) < len(names):
+            raise AnswerError(f"{what}: more than {MAX_DEVICES}, or two of one name")
+    cores = [core for numa in numas for core in numa.cores]
+    if len(cores) > MAX_CORES or not all(map(CORE.fullmatch, cores)):
+        raise AnswerError(f"cores: more than {MAX_CORES}, or what is none")
 
 
 @dataclass(slots=True)
@@ -93,10 +110,11 @@ class _Fitting:
     def _record(self, shape: Any, value: Any, where: str) -> dict[str, Any]:
         told = _of(dict, value, where)
         hints, fields = _shape_of(shape)
-        self.dropped += [
-            f"{where}.{key}"[:200] if key.isprintable() else f"{where}.?"
-            for key in sorted(set(told) - set(fields))
-        ]
+        if len(self.dropped) < MAX_DROPPED:
+            self.dropped += [
+                f"{where}.{key}"[:200] if key.isprintable() else f"{where}.?"
+                for key in sorted(set(told) - set(fields))[:MAX_DROPPED]
+            ]
         fitted = {}
         for key, one in fields.items():
             if key in told:

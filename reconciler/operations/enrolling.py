@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from reconciler import shipped
 from reconciler.hosts import scanning
 from reconciler.kinds.node_proposal import Proposal, Wish, propose
 from reconciler.kinds.node_spec import CONTROL_LOGIN
@@ -26,6 +27,9 @@ from reconciler.operations.observing import identity_file, run_options
 from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet
 from reconciler.specs import editing, emitting
+from reconciler.specs.judging import Judge
+
+MAX_NOTES, MAX_NOTE = 40, 300
 
 HINTS: Mapping[str, str] = {
     "host_unreachable": "may gpuaas log in there? gpuaas node bootstrap --print",
@@ -124,12 +128,12 @@ def propose_node(desired: Desired, target: Target, facts: NodeFacts) -> Discover
     documents = [_document("Node", name, proposal.spec)]
     if family is not None:
         documents.insert(0, _document("NodeFamily", family.ref.name, family.normal["spec"]))
-    return Discovered(
-        name=name,
-        documents=tuple(documents),
-        source=facts.source,
-        notes=(*_in_specs(desired, name, facts), *_of_family(family), *proposal.notes),
+    notes = (*_in_specs(desired, name, facts), *_of_family(family), *proposal.notes)
+    found = Discovered(
+        name=name, documents=tuple(documents), source=facts.source, notes=_shortened(notes)
     )
+    _check_sound(target.address, found)
+    return found
 
 
 def write(fleet: Fleet, found: Discovered, path: Path) -> str:
@@ -227,8 +231,30 @@ def _check_whole(address: str, proposal: Proposal) -> None:
         raise refuse(
             "discovery_incomplete",
             f"{address} does not tell enough to be a node; unknown: {', '.join(missing)}",
-            "; ".join(proposal.notes),
+            "; ".join(_shortened(proposal.notes)),
         )
+
+
+def _check_sound(address: str, found: Discovered) -> None:
+    """What is printed for people to commit is read again first, as the specs would be."""
+    judged = Judge(shipped.schemas()).judge("discovered.yaml", found.yaml.encode("utf-8"))
+    flaws = [problem for problem in judged.problems if problem.is_error]
+    if flaws or len(judged.resources) != len(found.documents):
+        first = flaws[0] if flaws else None
+        where = ".".join(map(str, first.source.path)) if first and first.source else found.name
+        raise refuse(
+            "host_answer_invalid",
+            f"{address} tells of itself what no spec may hold: {where}: "
+            f"{first.message if first else 'it reads as other documents'}",
+            "look at the host itself; nothing was written",
+        )
+
+
+def _shortened(notes: Sequence[str]) -> tuple[str, ...]:
+    """A host may have as much to say as it likes; nobody reads more than this of it."""
+    told = tuple(note[:MAX_NOTE] for note in notes[:MAX_NOTES])
+    left = len(notes) - len(told)
+    return (*told, f"and {left} notes more") if left else told
 
 
 def _document(kind: str, name: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -246,7 +272,14 @@ def _in_specs(desired: Desired, name: str, facts: NodeFacts) -> Iterator[str]:
             "replace its identity there if this is the same host, installed anew"
         )
     cards = {gpu.uuid for gpu in facts.gpus or ()}
+    keys = set((facts.topology.host_keys if facts.topology else None) or ())
     for other in desired.of("node"):
+        if (
+            other.ref.name != name
+            and other.spec.identity
+            and keys & {*other.spec.identity.host_keys}
+        ):
+            yield f"a host key that it shows is that of node {other.ref.name}: cloned?"
         for slot in other.spec.slots if other.ref.name != name else ():
             if slot.gpu.uuid in cards:
                 yield f"{slot.gpu.uuid} is in slot {slot.name} of node {other.ref.name}: moved?"
