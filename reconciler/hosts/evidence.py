@@ -12,7 +12,6 @@ import selectors
 import shlex
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +27,7 @@ from reconciler.hosts.carried import carried
 from reconciler.hosts.executor import RunOptions
 from reconciler.hosts.folders import short_folder, workplace
 from reconciler.hosts.halting import TICK_SECONDS, Wish, halting, nobody_wishes
+from reconciler.hosts.passing import marked, passing
 from reconciler.hosts.receipts import plain
 from reconciler.hosts.ssh import (
     REMOTE_PYTHON,
@@ -107,7 +107,7 @@ def ask(
     if not asked:
         return ()
     with (
-        pinned("o", [host for host, _ in asked]) as pins,
+        pinned([host for host, _ in asked]) as pins,
         ThreadPoolExecutor(max_workers=min(AT_ONCE, len(asked))) as pool,
         halting(options.forced) as forced,
     ):
@@ -118,13 +118,11 @@ def ask(
 
 
 @contextmanager
-def pinned(prefix: str, hosts: Sequence[Host]) -> Iterator[Path]:
+def pinned(hosts: Sequence[Host]) -> Iterator[Path]:
     """The file of their pins, for as long as these hosts are spoken to."""
-    with workplace():
-        folder = tempfile.TemporaryDirectory(prefix=prefix, dir=short_folder())
-    with folder as path:
+    with passing() as place:
         with workplace():
-            pins = write_pins(hosts, Path(path))
+            pins = write_pins(hosts, place)
         yield pins
 
 
@@ -136,7 +134,8 @@ def _observe(
     if host.address == "local" and not os.path.isdir(host.root):
         message = f"root folder {host.root} is not there"
         return replace(empty, problem="host_unreachable", message=message)
-    command, given = _program(host, question, pins, options)
+    program, given = _program(host, question, pins, options)
+    command = marked(program, pins.parent)
     login = LOGIN_SECONDS if host.address != "local" else math.inf
     ended = run_bounded(command, given, options.observe_timeout_s, login, options.forced)
     if ended.code is None and options.forced():

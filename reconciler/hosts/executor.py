@@ -20,6 +20,7 @@ from reconciler.hosts.carried import carried
 from reconciler.hosts.folders import FAILED, fresh_run_folder, prune, short_folder, workplace
 from reconciler.hosts.halting import Wish, nobody_wishes
 from reconciler.hosts.inventory import write_inventory
+from reconciler.hosts.passing import passing
 from reconciler.hosts.play import Played, PlayRequest, play
 from reconciler.hosts.receipts import failure, receipts_of
 from reconciler.hosts.verbs import check_item
@@ -103,32 +104,34 @@ def _run_batch(
 ) -> tuple[Receipt, ...]:
     if stop.asked:
         return _not_started(works)
-    request = _request(works, options)
-    for work in works:
-        on_progress(HostProgress(node=work.host.node, phase="connect"))
 
     def on_start(node: str) -> None:
         on_progress(HostProgress(node=node, phase="converge"))
         reach("play.during")
 
-    with around("play"):
-        played = play(request, on_start, lambda: stop.forced)
+    with passing() as place:
+        request = _request(works, options, place)
+        for work in works:
+            on_progress(HostProgress(node=work.host.node, phase="connect"))
+        with around("play"):
+            played = play(request, on_start, lambda: stop.forced)
     receipts = tuple(receipt for work in works for receipt in receipts_of(work, played))
     _report(works, receipts, on_progress)
     _keep(request.folder, played, all(receipt.ok for receipt in receipts), options)
     return receipts
 
 
-def _request(works: Sequence[HostWork], options: RunOptions) -> PlayRequest:
+def _request(works: Sequence[HostWork], options: RunOptions, place: Path) -> PlayRequest:
     """All of a run that lies on this machine's disk, written before a host is touched."""
     code = carried(options.playbooks / "module_utils" / "gpuaas", "converge")
     with workplace():
         folder = fresh_run_folder(options.run_dir)
         inventory = write_inventory(
-            works, folder, sockets=short_folder(), python=options.python, code=code
+            works, place, sockets=short_folder(), python=options.python, code=code
         )
     return PlayRequest(
         folder=folder,
+        place=place,
         playbooks=options.playbooks,
         inventory=inventory,
         forks=options.forks,

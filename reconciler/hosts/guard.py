@@ -16,7 +16,7 @@ import select
 import shutil
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, TextIO
 
@@ -37,7 +37,8 @@ def main() -> None:
     ready, _, _ = select.select([sys.stdin, os.pidfd_open(runner)], [], [])
     if sys.stdin in ready or os.waitpid(runner, 0)[1] != 0:
         kill_descendants()
-    remove(request["leavings"])
+    # Inventory, arguments and temporary files; they may hold names and keys of people.
+    shutil.rmtree(request["leavings"], ignore_errors=True)
 
 
 def run(request: Mapping[str, Any]) -> int:
@@ -114,12 +115,6 @@ def adopt_orphans() -> None:
     """Whoever of our descendants loses its parent becomes our child, and so stays in reach."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
-
-
-def remove(leavings: Iterable[str]) -> None:
-    """Inventory, arguments and temporary files; they may hold names and keys of people."""
-    for folder in leavings:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def kill_descendants() -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -18,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.hosts.answers import AnswerError, read_json
-from reconciler.hosts.folders import short_folder, workplace
+from reconciler.hosts.folders import workplace
 from reconciler.hosts.inventory import PREFIX
+from reconciler.hosts.passing import MARK, end_workers
 
 GUARD = Path(__file__).with_name("guard.py")
 KEPT_ENVIRONMENT = ("HOME", "USER", "LOGNAME", "TZ", "SSH_AUTH_SOCK", "KRB5CCNAME")
@@ -33,12 +32,13 @@ ERRORS = "guard.log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayRequest:
-    """`folder` is the run's own, and the inventory lies in one below it, which goes with the run.
+    """`folder` is kept of the run; `place`, which goes with it, holds the inventory in a folder.
 
     `playbooks` may be read-only.
     """
 
     folder: Path
+    place: Path
     playbooks: Path
     inventory: Path
     forks: int
@@ -78,25 +78,17 @@ def play(
     request: PlayRequest, on_start: Callable[[str], None], forced: Callable[[], bool]
 ) -> Played:
     """Run to the end, to the time-out, or until `forced`; afterwards nothing of it is left."""
-    with workplace():
-        home = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=short_folder()))
-    folder = request.inventory.parent
     until = time.monotonic() + request.timeout_s
     heard = _Heard(on_start=on_start)
-    try:
-        with _guarded(request, (folder, home)) as guard:
-            for line in _lines(guard):
-                heard.take(line)
-                if forced() or time.monotonic() > until:
-                    heard.status = heard.status or ("killed" if forced() else "timeout")
-                    break
-        if not heard.status:
-            heard.status = "broken"
-            heard.log.extend(_last_words(folder))
-    finally:
-        # The guard does it too, for the case that we are not there any more.
-        shutil.rmtree(home, ignore_errors=True)
-        shutil.rmtree(folder, ignore_errors=True)
+    with _guarded(request) as guard:
+        for line in _lines(guard):
+            heard.take(line)
+            if forced() or time.monotonic() > until:
+                heard.status = heard.status or ("killed" if forced() else "timeout")
+                break
+    if not heard.status:
+        heard.status = "broken"
+        heard.log.extend(_last_words(request.inventory.parent))
     logs = {node: "\n".join(lines) for node, lines in heard.logs.items()}
     return Played(status=heard.status, answers=heard.answers, log="\n".join(heard.log), logs=logs)
 
@@ -148,17 +140,18 @@ def _last_words(folder: Path) -> list[str]:
         return ["the guard process ended without a word"]
 
 
-def environment(playbooks: Path, home: Path) -> dict[str, str]:
+def environment(playbooks: Path, place: Path) -> dict[str, str]:
     """All that Ansible gets to see. Nothing of a user's own Ansible or Python settings is in it."""
     kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
     beside = str(Path(sys.executable).parent)
     return {
         **kept,
+        MARK: str(place),
         "PATH": f"{beside}:{os.environ.get('PATH', os.defpath)}",
         "LC_ALL": "C.UTF-8",
         "ANSIBLE_CONFIG": str(playbooks / "ansible.cfg"),
         "ANSIBLE_ACTION_PLUGINS": str(playbooks / "action_plugins"),
-        "ANSIBLE_HOME": str(home),
+        "ANSIBLE_HOME": str(place / "home"),
         # Unset, ansible-runner would turn it off, and a host with a wrong key would be believed.
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         # Above this many characters a result would arrive as {}.
@@ -167,29 +160,29 @@ def environment(playbooks: Path, home: Path) -> dict[str, str]:
 
 
 @contextmanager
-def _guarded(
-    request: PlayRequest, leavings: tuple[Path, Path]
-) -> Iterator[subprocess.Popen[bytes]]:
+def _guarded(request: PlayRequest) -> Iterator[subprocess.Popen[bytes]]:
     """A guard at work, in a session of its own, so that a terminal's Ctrl-C is ours to judge.
 
-    However this is left, its stdin is closed, which makes it kill what still runs below it.
+    However this is left, its stdin is closed, which makes it kill what still runs below it. Where
+    it was itself killed we do so.
     """
+    folder = request.inventory.parent
     work = {
-        "folder": str(leavings[0]),
+        "folder": str(folder),
         "playbook": str(request.playbooks / "converge.yml"),
         "inventory": str(request.inventory),
         "forks": request.forks,
-        "leavings": [str(folder) for folder in leavings],
+        "leavings": str(request.place),
     }
-    with workplace(), open(leavings[0] / ERRORS, "wb") as errors:
+    with workplace(), open(folder / ERRORS, "wb") as errors:
         guard = subprocess.Popen(
             [sys.executable, "-I", str(GUARD)],
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env=environment(request.playbooks, leavings[1]),
-            cwd=leavings[0],
+            env=environment(request.playbooks, request.place),
+            cwd=folder,
             start_new_session=True,
         )
     assert guard.stdin is not None and guard.stdout is not None
@@ -200,6 +193,8 @@ def _guarded(
                 yield guard
         finally:
             _wait(guard)
+            if guard.returncode != 0:
+                end_workers(request.place)
 
 
 def _wait(guard: subprocess.Popen[bytes]) -> None:

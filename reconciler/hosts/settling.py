@@ -18,6 +18,7 @@ from reconciler.hosts.evidence import AT_ONCE, LOGIN_SECONDS, pinned, run_bounde
 from reconciler.hosts.executor import RunOptions
 from reconciler.hosts.folders import short_folder
 from reconciler.hosts.halting import halting
+from reconciler.hosts.passing import marked
 from reconciler.hosts.receipts import plain
 from reconciler.hosts.ssh import REMOTE_PYTHON, SUDO, needs_sudo, ssh_command
 from reconciler.model.work import Host
@@ -32,7 +33,7 @@ def settle(hosts: Sequence[Host], keep: Collection[str], options: RunOptions) ->
     if not hosts:
         return {}
     with (
-        pinned("s", hosts) as pins,
+        pinned(hosts) as pins,
         ThreadPoolExecutor(max_workers=min(AT_ONCE, len(hosts))) as pool,
         halting(options.forced) as forced,
     ):
@@ -46,7 +47,7 @@ def _settle(host: Host, keep: Collection[str], pins: Path, options: RunOptions) 
     code = carried(options.playbooks / "module_utils" / "gpuaas", "settle")
     wish = "keep" if host.node in keep else "restore"
     words = (*((SUDO, "-n", "--") if needs_sudo(host) else ()), REMOTE_PYTHON, "-I", "-", wish)
-    command = (*ssh_command(host, pins, short_folder()), shlex.join(words))
+    command = marked((*ssh_command(host, pins, short_folder()), shlex.join(words)), pins.parent)
     ended = run_bounded(command, code, options.observe_timeout_s, LOGIN_SECONDS, options.forced)
     if ended.code == 0:
         return host.node, ""

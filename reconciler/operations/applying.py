@@ -16,7 +16,7 @@ from reconciler.model.work import HostProgress, StepOutcome
 from reconciler.model.world import World
 from reconciler.operations.endpoints import endpoints, published_config, way_in
 from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.observing import Looks, observe_nodes, stale_nodes
+from reconciler.operations.observing import Looks, look, stale_nodes
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
 from reconciler.operations.publishing import publish
@@ -154,17 +154,18 @@ def _look_and_plan(
     """Look at nodes with old evidence or a step without an end, then plan from what is true."""
     with without_collector():
         desired, world = read_desired(fleet), journal.world()
-        if world.open_steps:
+        if journal.has_unended():
             journal.close_open_steps()
         if given_up := _given_up(desired, world):
             journal.stop_waiting(given_up)
         if strangers := _strangers(desired, world):
             journal.unsee(strangers)
         in_doubt = {step.node for step in world.open_steps}
+        in_doubt.update(doubt.node for doubt in world.doubts)
         now = fleet.now()
         names = looks.due(in_doubt.union(stale_nodes(desired, world, now)), now)
         if names:
-            journal.observe(observe_nodes(fleet, desired, world, names))
+            look(fleet, journal, desired, names)
             world = journal.world()
         return desired, world, plan_from(fleet, desired, world, options)
 

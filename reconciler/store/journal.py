@@ -163,6 +163,10 @@ class Journal:
                 "DELETE FROM waiting WHERE ref = ?", [(str(ref),) for ref in refs]
             )
 
+    def has_unended(self) -> bool:
+        """Whether a run or a step has no end, which under the lock nobody will write any more."""
+        return runs.has_unended(self._database.connection)
+
     def close_open_steps(self) -> None:
         """After a crash: what was under way is unknown until its host is observed."""
         with self._recording("close_open_steps") as record:

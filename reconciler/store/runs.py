@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -148,6 +149,14 @@ def end(record: Record, state: RunState, problems: Sequence[Problem]) -> None:
             reason="; ".join(sorted({problem.code for problem in problems})),
         )
     )
+
+
+def has_unended(connection: sqlite3.Connection) -> bool:
+    query = (
+        "SELECT EXISTS (SELECT 1 FROM run WHERE state = 'running')"
+        " OR EXISTS (SELECT 1 FROM step WHERE state = 'open')"
+    )
+    return bool(connection.execute(query).fetchone()[0])
 
 
 def close_open(record: Record) -> None:

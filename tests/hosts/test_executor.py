@@ -224,7 +224,7 @@ def test_nothing_of_the_work_stays_on_the_disk(life: Life) -> None:
     assert {path.name for path in left} == {"log"}
     assert not any("lookup" in path.read_text() for path in left)
     assert all(stat.S_IMODE(run.stat().st_mode) == 0o700 for run in life.runs.iterdir())
-    assert not list(short_folder().glob(f"{os.getpid()}-*"))
+    assert not list(short_folder().glob(f"call-{os.getpid()}-*"))
 
 
 def test_a_dry_run_by_ansible_itself_writes_nothing(tmp_path: Path) -> None:
@@ -394,7 +394,7 @@ def test_nothing_outlives_a_killed_controller(tmp_path: Path, slow: Path) -> Non
     os.kill(controller.pid, signal.SIGKILL)
     controller.wait()
     assert wait_for(lambda: alive(tmp_path) == [])
-    assert wait_for(lambda: not list((tmp_path / "runs").glob("*/ansible")))
+    assert wait_for(lambda: not list(short_folder().glob(f"call-{controller.pid}-*")))
 
 
 def test_two_runs_at_once_share_nothing(tmp_path: Path) -> None:

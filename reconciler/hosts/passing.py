@@ -1,0 +1,97 @@
+"""Passing: the folder of one call to hosts, which goes with it, and so does whoever works for it.
+
+A process that is killed leaves its folder; the next call takes it away. Who works for a call has
+the folder's path in his environment, and is ended by it where nobody is left to do so.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from reconciler.hosts.folders import short_folder, workplace
+
+PREFIX = "call-"
+MARK = "GPUAAS_CALL"
+ENDING_SECONDS, REST_SECONDS = 5.0, 0.01
+"""Who is ended by force may still have to come back from a disk."""
+
+
+@contextmanager
+def passing() -> Iterator[Path]:
+    """A private folder for as long as this lasts. Raises ProblemError `run_folder_unusable`."""
+    with workplace():
+        clear()
+        folder, hold = _held()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(hold)
+
+
+def clear() -> None:
+    """End what is left of calls whose process has died."""
+    for folder in short_folder().glob(f"{PREFIX}*"):
+        with suppress(FileNotFoundError):
+            hold = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if _is_ours(hold):
+                    end_workers(folder)
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(hold)
+
+
+def marked(command: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """The command, for who works for the call of this folder."""
+    return ("env", f"{MARK}={folder}", *command)
+
+
+def end_workers(folder: Path) -> None:
+    """Nobody works for this call any more, as far as force can bring that about."""
+    until = time.monotonic() + ENDING_SECONDS
+    while (found := _workers(folder)) and time.monotonic() < until:
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(REST_SECONDS)
+
+
+def _workers(folder: Path) -> list[int]:
+    """Living processes of ours with the mark of this call; the dead have no environment."""
+    mark = os.fsencode(f"{MARK}={folder}\0")
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+            if mark in file.read():
+                found.append(int(name))
+    return found
+
+
+def _held() -> tuple[Path, int]:
+    """A new folder, and the descriptor that says for as long as we live that it is in use."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=short_folder()))
+        with suppress(FileNotFoundError):
+            hold = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            fcntl.flock(hold, fcntl.LOCK_EX)
+            # Before it was held, somebody may have taken it for one that was left.
+            if folder.exists():
+                return folder, hold
+            os.close(hold)
+
+
+def _is_ours(hold: int) -> bool:
+    try:
+        fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
