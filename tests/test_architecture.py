@@ -49,7 +49,7 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "sqlite3": ("store",),
     "sqlite_utils": ("store",),
     "ansible_runner": ("hosts",),
-    "subprocess": ("hosts", "specs/git"),
+    "subprocess": ("hosts", "specs/git", "store/litestream"),
     "watchdog": ("operations",),
     "click": ("cli",),
     "rich": ("cli",),

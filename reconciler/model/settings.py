@@ -51,6 +51,15 @@ class KeepSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSettings:
+    """Where Litestream copies the state to; the two files are those of a `sftp` place."""
+
+    url: str = ""
+    key_file: str = ""
+    host_key_file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Paths are relative to `folder`, the absolute path of the folder that holds gpuaas.yaml."""
 
@@ -65,5 +74,6 @@ class Settings:
     posix: PosixSettings = field(default_factory=PosixSettings)
     loop: LoopSettings = field(default_factory=LoopSettings)
     keep: KeepSettings = field(default_factory=KeepSettings)
+    replica: ReplicaSettings = field(default_factory=ReplicaSettings)
     notifications: Mapping[str, str] = field(default_factory=dict)
     index: Mapping[str, str] = field(default_factory=dict)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from reconciler.model.lock import Holder
+from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, refuse
+from reconciler.model.snapshot import Snapshot
 from reconciler.operations.initializing import make_state
 from reconciler.operations.opening import open_fleet
+from reconciler.operations.replicating import engine_of
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import locking, writing
 from reconciler.store import keeping as stored
+from reconciler.store.earlier import snapshots
+from reconciler.store.litestream import forget_position
 from reconciler.store.lock import left_behind
 
 
@@ -21,7 +30,7 @@ def state_init(folder: Path | None, new: bool) -> str:
         raise refuse(
             "state_missing",
             "a new, empty state is made only when asked for by --new",
-            "if there was a state before, bring it back: gpuaas state restore FILE",
+            "if there was a state before, bring it back: gpuaas state restore FILE, else rebuild",
         )
     return make_state(fleet)
 
@@ -36,10 +45,62 @@ def state_backup(folder: Path | None, file: Path) -> None:
     stored.backup(open_fleet(folder).database_file, file)
 
 
-def state_restore(fleet: Fleet, file: Path) -> Path | None:
-    """Put a checked copy in place; where the state before it was kept, None if there was none."""
+def state_snapshots(folder: Path | None) -> tuple[Snapshot, ...]:
+    """The copies that applies have kept of the state as it was before them, the newest first."""
+    return snapshots(open_fleet(folder).database_file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """`source` is what was put in place; `kept` where the state before it is, if there was one."""
+
+    source: str
+    kept: Path | None
+
+
+def state_restore(fleet: Fleet, which: str) -> Restored:
+    """Put a checked copy in place: `latest` or a serial of the snapshots, or a file."""
+    file = _named(fleet, which)
+    with _replacing(fleet):
+        kept = stored.restore(fleet.database_file, file, actor=fleet.actor, now=fleet.now())
+    return Restored(source=str(file), kept=kept)
+
+
+def state_restore_replica(fleet: Fleet, to: str, at: datetime | None) -> Restored:
+    """Put in place what Litestream has copied, as it was last or at a moment."""
+    engine = engine_of(fleet, to)
+    whence = engine.replica.shown + (f" as of {format_moment(at)}" if at else "")
+    with _replacing(fleet):
+        file = engine.fetch(format_moment(at) if at else "")
+        try:
+            kept = stored.restore(
+                fleet.database_file, file, actor=fleet.actor, now=fleet.now(), whence=whence
+            )
+        finally:
+            engine.remove_fetched()
+    return Restored(source=whence, kept=kept)
+
+
+@contextmanager
+def _replacing(fleet: Fleet) -> Iterator[None]:
+    """The lock on a state that may be lost with its folder."""
+    fleet.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locking(fleet, "state restore"):
-        return stored.restore(fleet.database_file, file, actor=fleet.actor, now=fleet.now())
+        yield
+        forget_position(fleet.database_file)
+
+
+def _named(fleet: Fleet, which: str) -> Path:
+    if which != "latest" and not (which.isascii() and which.isdecimal()):
+        return Path(which)
+    for one in snapshots(fleet.database_file):
+        if which == "latest" or one.serial == int(which):
+            return Path(one.path)
+    raise refuse(
+        "not_found",
+        f"no snapshot of state #{which} was kept" if which != "latest" else "no snapshot was kept",
+        "see those that were: gpuaas state snapshots; a file of that name is ./" + which,
+    )
 
 
 def state_unlock(folder: Path | None, id_: str) -> Holder:

@@ -6,12 +6,13 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import refuse
+from reconciler.model.snapshot import Snapshot
 from reconciler.stops import around
 from reconciler.store.connection import connect
 from reconciler.store.copies import copy, drop, make_room
@@ -23,22 +24,6 @@ SNAPSHOTS = "snapshots"
 
 _NAME = re.compile(r"(\d+)-(\d{8}T\d{6}Z)\.db")
 _TIME = "%Y%m%dT%H%M%SZ"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """The state `at` a moment. `run` is the last one it knows of, `commit` what that applied.
-
-    `problem` says why it cannot be looked into.
-    """
-
-    path: Path
-    serial: int
-    at: str
-    size: int
-    run: str = ""
-    commit: str = ""
-    problem: str = ""
 
 
 def take_snapshot(database: Database, now: datetime, keep: int) -> None:
@@ -92,11 +77,12 @@ def _knows(path: Path, connection: sqlite3.Connection, number: int) -> bool:
 
 
 def _look(path: Path, number: int, moment: datetime) -> Snapshot:
-    at, size = format_moment(moment), path.stat().st_size
+    size = path.stat().st_size
+    found = Snapshot(path=str(path), serial=number, at=format_moment(moment), size=size)
     query = 'SELECT id, "commit" FROM run ORDER BY number DESC LIMIT 1'
     try:
         with closing(connect(path, write=False)) as connection:
             run, commit = connection.execute(query).fetchone() or ("", "")
     except sqlite3.Error as error:
-        return Snapshot(path=path, serial=number, at=at, size=size, problem=str(error))
-    return Snapshot(path=path, serial=number, at=at, size=size, run=run, commit=commit)
+        return replace(found, problem=str(error))
+    return replace(found, run=run, commit=commit)

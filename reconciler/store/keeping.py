@@ -8,12 +8,14 @@ from __future__ import annotations
 import fcntl
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
+from typing import IO
 
 from reconciler.model.event import Actor, Event, EventType
 from reconciler.model.moment import format_moment
@@ -23,8 +25,16 @@ from reconciler.store import archive, chain
 from reconciler.store.connection import PARTIAL, connect, remove
 from reconciler.store.copies import copy, sync
 from reconciler.store.database import Database, Opening
+from reconciler.store.litestream import OBJECTS
+from reconciler.store.place import check_place
 from reconciler.store.refusals import RECOVER, wording
 from reconciler.store.schema import Schema, expected_objects, objects, shipped_schema
+
+SHARED_BYTES = (510, 0x40000002)
+"""Length and start of what every connection of SQLite locks, to share it, in the file."""
+
+READERS_SECONDS, PAUSE = 5.0, 0.1
+"""So long others may take to finish what they read."""
 
 _UNSOUND = (
     (
@@ -109,12 +119,14 @@ def backup(path: Path, target: Path) -> None:
         raise ProblemError(problems)
 
 
-def restore(path: Path, source: Path, *, actor: Actor, now: datetime) -> Path | None:
+def restore(
+    path: Path, source: Path, *, actor: Actor, now: datetime, whence: str = ""
+) -> Path | None:
     """Put a verified backup in the place of the state, under the lock.
 
     Returns the name under which the state before is kept; None if there was none. The restored
-    state says in an event that it was, so that no plan made before is valid for it; and it knows
-    nothing of its hosts until they are asked.
+    state says in an event that it was, and from `whence`, so that no plan made before is valid for
+    it; and it knows nothing of its hosts until they are asked.
     """
     if not source.exists():
         raise refuse("state_missing", f"{source} is not there", "name a file that a backup wrote")
@@ -123,17 +135,19 @@ def restore(path: Path, source: Path, *, actor: Actor, now: datetime) -> Path | 
         raise ProblemError(problems)
     partial = path.with_name(path.name + PARTIAL)
     with wording(path):
+        check_place(path.parent)
         remove(partial)
         try:
             with closing(connect(source, write=False)) as connection:
                 _refuse_stranger(connection, path)
                 copy(connection, partial)
             with closing(sqlite3.connect(partial, isolation_level=None)) as connection:
-                _say_so(connection, actor, source, now)
+                _say_so(connection, actor, whence or source.name, now)
             reach("restore.before")
-            kept = _put_aside(path)
-            reach("restore.during")
-            partial.rename(path)
+            with _alone(path):
+                kept = _put_aside(path)
+                reach("restore.during")
+                partial.rename(path)
             sync(path.parent)
             reach("restore.after")
         finally:
@@ -196,7 +210,8 @@ def _integrity(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 def _schema(connection: sqlite3.Connection, schema: Schema) -> Iterator[tuple[str, str]]:
     """A guard that was dropped cannot refuse anything any more; that it is gone can be seen."""
-    expected, found = expected_objects(schema), objects(connection)
+    expected = expected_objects(schema)
+    found = {key: sql for key, sql in objects(connection).items() if key not in OBJECTS}
     for key in sorted(expected.keys() | found.keys()):
         what = " ".join(key)
         if key not in found:
@@ -223,12 +238,12 @@ def _refuse_stranger(backup_: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _say_so(connection: sqlite3.Connection, actor: Actor, source: Path, now: datetime) -> None:
+def _say_so(connection: sqlite3.Connection, actor: Actor, whence: str, now: datetime) -> None:
     restored = Event(
         type=EventType.STATE_RESTORED,
         actor=actor.name,
         at=format_moment(now),
-        reason=f"restored from {source.name}",
+        reason=f"restored from {whence}",
     )
     connection.execute("BEGIN")
     chain.append(connection, [restored])
@@ -236,6 +251,37 @@ def _say_so(connection: sqlite3.Connection, actor: Actor, source: Path, now: dat
     connection.execute("DELETE FROM observation")
     connection.execute("UPDATE resource SET basis = '' WHERE id <> '' AND phase = 'active'")
     connection.execute("COMMIT")
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Nobody else has the state open, and nobody opens it meanwhile.
+
+    Whoever went on with the file that was put aside would write to no state any more; a program
+    that copies it would copy that. Every connection of SQLite shares a lock on these bytes.
+    """
+    if not path.exists():
+        yield
+        return
+    with path.open("r+b") as file:
+        until = time.monotonic() + READERS_SECONDS
+        while not _taken(file):
+            if time.monotonic() > until:
+                raise refuse(
+                    "state_in_use",
+                    f"{path}: another process has it open",
+                    "end it first; what copies the state, by: systemctl stop gpuaas-replicate",
+                )
+            time.sleep(PAUSE)
+        yield
+
+
+def _taken(file: IO[bytes]) -> bool:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, *SHARED_BYTES)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
 def _put_aside(path: Path) -> Path | None:

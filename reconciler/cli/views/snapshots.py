@@ -1,0 +1,32 @@
+"""Snapshots of the state, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from reconciler.cli.text import Line
+from reconciler.cli.views import tables
+from reconciler.model.snapshot import Snapshot
+
+MIB = 1 << 20
+
+
+def lines(found: Sequence[Snapshot], width: int) -> Iterator[Line]:
+    rows = [
+        (
+            f"#{one.serial}",
+            one.at,
+            f"{one.size / MIB:.1f} MiB",
+            one.run,
+            one.commit[:7],
+            one.problem,
+        )
+        for one in found
+    ]
+    return tables.lines(
+        "STATE TAKEN SIZE AFTER COMMIT PROBLEM",
+        rows,
+        width=width,
+        right="SIZE",
+        none="no apply has kept a snapshot yet",
+    )
