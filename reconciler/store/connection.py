@@ -44,8 +44,11 @@ def log_of(path: Path) -> Path:
 
 
 def has_log(path: Path) -> bool:
-    log = log_of(path)
-    return log.exists() and log.stat().st_size > 0
+    """Whoever closes the state as the last one takes the log away, at any moment."""
+    try:
+        return log_of(path).stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _answers(connection: sqlite3.Connection) -> bool:

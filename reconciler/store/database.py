@@ -15,13 +15,14 @@ from types import TracebackType
 
 from reconciler.model.event import Event, EventType
 from reconciler.model.moment import format_moment
-from reconciler.model.problem import refuse
+from reconciler.model.problem import ProblemError, refuse
 from reconciler.stops import around, reach
 from reconciler.store import chain
 from reconciler.store.connection import PARTIAL, connect, has_log, remove, set_modes
 from reconciler.store.copies import back_up
+from reconciler.store.lock import alone
 from reconciler.store.place import check_place
-from reconciler.store.refusals import damaged, wording
+from reconciler.store.refusals import LOST_OR_NEW, damaged, wording
 from reconciler.store.schema import (
     APPLICATION_ID,
     Schema,
@@ -59,6 +60,7 @@ class Database:
         self.path = path
         self.connection = connection
         self.writable = writable
+        self._version = version_of(connection)
 
     @classmethod
     def create(
@@ -75,6 +77,8 @@ class Database:
             _refuse_leftovers(folder, partial)
             folder.chmod(0o700)
             check_place(folder, opening.mounts)
+        with wording(path), alone(folder):
+            _refuse_leftovers(folder, partial)
             try:
                 remove(partial)
                 _build(partial, opening.schema or shipped_schema(), state_id, format_moment(now))
@@ -127,10 +131,15 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """Reads in here see one moment, whatever is written meanwhile."""
+        """Reads in here see one moment, whatever is written meanwhile.
+
+        Raises ProblemError `state_newer` if a newer version has changed the schema since.
+        """
         with wording(self.path):
             self.connection.execute("BEGIN")
             try:
+                if (found := version_of(self.connection)) != self._version:
+                    raise _newer(self.path, found, self._version)
                 yield self.connection
             finally:
                 with suppress(sqlite3.Error):
@@ -179,7 +188,7 @@ def _refuse_wrong_file(path: Path) -> None:
         raise refuse(
             "state_missing",
             f"{path}: there is no state",
-            "lost? `gpuaas state restore FILE`. A new fleet? `gpuaas state init --new`",
+            LOST_OR_NEW,
         )
     if not path.is_file():
         raise refuse("state_foreign", f"{path} is no file", "name another folder in gpuaas.yaml")
@@ -251,17 +260,21 @@ def _check_version(
     found = version_of(connection)
     known = (opening.schema or shipped_schema()).version
     if found > known and (write or not opening.newer_ok):
-        raise refuse(
-            "state_newer",
-            f"{path} has schema {found}, this program knows schema {known} at most",
-            "use the newer version of gpuaas that wrote it",
-        )
+        raise _newer(path, found, known)
     if found < known and not write and not opening.older_ok:
         raise refuse(
             "state_older",
             f"{path} has schema {found}, this program works with schema {known}",
             "`gpuaas apply` brings it up to date, after a backup",
         )
+
+
+def _newer(path: Path, found: int, known: int) -> ProblemError:
+    return refuse(
+        "state_newer",
+        f"{path} has schema {found}, this program knows schema {known} at most",
+        "use the newer version of gpuaas that wrote it",
+    )
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:

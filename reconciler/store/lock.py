@@ -11,7 +11,8 @@ import json
 import os
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ from reconciler.model.lock import NO_PATIENCE, Holder, Patience
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.stops import reach
-from reconciler.store.refusals import os_problem
+from reconciler.store.refusals import LOST_OR_NEW, os_problem
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PAUSE, MOMENT = 0.1, 0.01
@@ -96,6 +97,17 @@ class StateLock:
             time.sleep(PAUSE)
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """For a moment nobody else writes in `folder`; whoever does is waited for, and not named."""
+    number = _open(folder)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        _close(number)
+
+
 def holder(path: Path) -> Holder | None:
     """Who holds the lock now, without touching it; None if nobody does."""
     found = _read(path)
@@ -139,7 +151,7 @@ def _open(folder: Path) -> int:
         raise refuse(
             "state_missing",
             f"{folder}: there is no state",
-            "lost? `gpuaas state restore FILE`. A new fleet? `gpuaas state init --new`",
+            LOST_OR_NEW,
         ) from error
     except OSError as error:
         raise os_problem(error, folder) from error

@@ -11,7 +11,13 @@ from pathlib import Path
 from reconciler.model.problem import ProblemError, refuse
 
 RECOVER = (
-    "keep the file; then `gpuaas state restore FILE` from a backup, or copy the fleet's state back"
+    "keep the file; then `gpuaas state restore FILE` from a backup. Without one: move it away, and"
+    " `gpuaas state rebuild`"
+)
+FOREIGN_LOCK = "no gpuaas does that: end whatever else has the file open, then run it again"
+LOST_OR_NEW = (
+    "lost? `gpuaas state restore FILE`, else `gpuaas state rebuild`. "
+    "A new fleet? `gpuaas state init --new`"
 )
 FREE_SPACE = "nothing was changed by this; free some space and run the command again"
 
@@ -24,8 +30,9 @@ _BY_ERROR_NAME: tuple[tuple[str, str, str, str], ...] = (
     ("SQLITE_READONLY", "state_read_only", "may only be read", "ask whoever owns the state"),
     ("SQLITE_PERM", "state_read_only", "may only be read", "ask whoever owns the state"),
     ("SQLITE_CANTOPEN", "state_read_only", "cannot be opened", "check its owner and mode"),
-    ("SQLITE_BUSY", "state_locked", "is being written by another process", "try again soon"),
-    ("SQLITE_LOCKED", "state_locked", "is being written by another process", "try again soon"),
+    ("SQLITE_BUSY", "state_locked", "another program keeps it from being used", FOREIGN_LOCK),
+    ("SQLITE_PROTOCOL", "state_locked", "another program keeps it from being used", FOREIGN_LOCK),
+    ("SQLITE_LOCKED", "state_locked", "another program keeps it from being used", FOREIGN_LOCK),
     ("SQLITE_CONSTRAINT", "state_guard", "refuses the change", "report this: it is a defect"),
 )
 """The first row whose name is a prefix of SQLite's error name wins."""
@@ -65,5 +72,6 @@ def _sqlite_problem(error: sqlite3.Error, path: Path) -> ProblemError:
     name: str = getattr(error, "sqlite_errorname", "")
     for prefix, code, message, hint in _BY_ERROR_NAME:
         if name.startswith(prefix):
-            return refuse(code, f"{path}: {message} ({error})", hint)
+            said = "" if code == "state_locked" else f" ({error})"
+            return refuse(code, f"{path}: {message}{said}", hint)
     return damaged(path, str(error))

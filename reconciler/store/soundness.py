@@ -23,9 +23,13 @@ _LOG_HEADER = 32
 
 
 def insist(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises ProblemError `state_damaged`."""
-    found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-    broken = found if found != "ok" else chain.verify(connection, last=CHAIN_TAIL)
+    """Looks at one moment, whatever is written meanwhile. Raises ProblemError `state_damaged`."""
+    connection.execute("BEGIN")
+    try:
+        found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        broken = found if found != "ok" else chain.verify(connection, last=CHAIN_TAIL)
+    finally:
+        connection.execute("ROLLBACK")
     if broken:
         raise damaged(path, broken)
 
