@@ -17,7 +17,14 @@ from threading import Lock
 from typing import Protocol
 
 from reconciler.hosts.carried import carried
-from reconciler.hosts.folders import FAILED, fresh_run_folder, prune, short_folder, workplace
+from reconciler.hosts.folders import (
+    FAILED,
+    fresh_run_folder,
+    prune,
+    short_folder,
+    workplace,
+    write_private,
+)
 from reconciler.hosts.halting import Wish, nobody_wishes
 from reconciler.hosts.inventory import write_inventory
 from reconciler.hosts.passing import passing
@@ -165,7 +172,7 @@ def _keep(folder: Path, played: Played, ok: bool, options: RunOptions) -> None:
     A disk that takes no log is no reason to lose what hosts have answered.
     """
     with suppress(OSError):
-        (folder / "log").write_text(played.log, encoding="utf-8")
+        write_private(folder / "log", played.log)
         if not ok:
-            (folder / FAILED).touch()
+            write_private(folder / FAILED)
     prune(options.run_dir, options.keep_logs)

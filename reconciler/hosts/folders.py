@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from reconciler.model.problem import refuse
@@ -58,13 +60,33 @@ def _changed_at(run: Path) -> int:
 def short_folder() -> Path:
     """A private folder with a path that leaves room for a socket's name, whatever the state's is.
 
-    The same one each time, so that SSH masters outlive a run; where somebody else holds the
-    name, a fresh one.
+    The same one each time, so that SSH masters outlive a run; where somebody else holds the name,
+    or made it open to others, one of this process alone, which goes with it.
     """
     folder = Path("/tmp", f"gpuaas-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    ours = found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == 0o700
-    if ours and stat.S_ISDIR(found.st_mode):
-        return folder
-    return Path(tempfile.mkdtemp(prefix="gpuaas-", dir="/tmp"))
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    return folder if _is_private(folder) else _folder_of_this_process()
+
+
+def _is_private(folder: Path) -> bool:
+    """In /tmp nobody can put another in its place."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return found.st_uid == os.getuid() and found.st_mode == stat.S_IFDIR | 0o700
+
+
+@cache
+def _folder_of_this_process() -> Path:
+    made = Path(tempfile.mkdtemp(prefix="gpuaas-", dir="/tmp"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
+def write_private(file: Path, content: str | bytes = b"") -> None:
+    """A new file that nobody else can read, whatever the umask."""
+    content = content.encode("utf-8") if isinstance(content, str) else content
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+        opened.write(content)

@@ -29,6 +29,7 @@ TOLD = ("runner_on_start", "runner_on_ok", "runner_on_failed", "runner_on_unreac
 
 
 def main() -> None:
+    os.umask(0o077)
     adopt_orphans()
     request = json.loads(sys.stdin.readline())
     runner = os.fork()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from reconciler.hosts.folders import write_private
 from reconciler.hosts.ssh import REMOTE_PYTHON, SUDO, needs_sudo, ssh_options, write_pins
 from reconciler.model.plan import Step
 from reconciler.model.work import Host, HostWork
@@ -40,16 +40,11 @@ def write_inventory(
         for work in works
     }
     script = folder / "converge.py"
-    _write(script, code)
+    write_private(script, code)
     common = unsafe({"gpuaas_code": str(script)})
     file = folder / "inventory.json"
-    _write(file, json.dumps({"all": {"vars": common, "hosts": hosts}}).encode("ascii"))
+    write_private(file, json.dumps({"all": {"vars": common, "hosts": hosts}}).encode("ascii"))
     return file
-
-
-def _write(file: Path, content: bytes) -> None:
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
-        opened.write(content)
 
 
 def entry(step: Step) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from reconciler.hosts.folders import write_private
 from reconciler.model.work import Host
 
 PERSIST_SECONDS = 600
@@ -40,10 +41,8 @@ NO_SUDO = re.compile(
 def write_pins(hosts: Iterable[Host], folder: Path) -> Path:
     """A known_hosts file by node name, so that addresses and ports do not matter."""
     file = folder / "known_hosts"
-    file.write_text(
-        "".join(f"{host.node} {key}\n" for host in hosts for key in host.host_keys),
-        encoding="utf-8",
-    )
+    lines = (f"{host.node} {key}\n" for host in hosts for key in host.host_keys)
+    write_private(file, "".join(lines))
     return file
 
 

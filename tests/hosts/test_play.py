@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,16 +78,27 @@ def test_the_short_folder_leaves_room_for_a_socket() -> None:
     assert stat.S_IMODE(found.stat().st_mode) == 0o700
 
 
-def test_a_short_folder_that_is_not_ours_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken = Path(f"/tmp/gpuaas-{os.getuid()}")
-    monkeypatch.setattr(folders.os, "getuid", lambda: 4_000_000)
-    other = Path("/tmp/gpuaas-4000000")
-    other.mkdir(mode=0o755)
+@pytest.mark.parametrize("how", ["file", "link", "dangling link", "open to others"])
+def test_a_short_folder_that_somebody_laid_out_for_us_is_not_used(how: str, tmp_path: Path) -> None:
+    """Anybody may make that name in /tmp before us. One other serves all calls, and goes."""
+    name = Path("/tmp/gpuaas-4000000")
+    make = {
+        "file": lambda: name.write_text("mine"),
+        "link": lambda: name.symlink_to(tmp_path),
+        "dangling link": lambda: name.symlink_to(tmp_path / "nothing"),
+        "open to others": lambda: name.mkdir(mode=0o755),
+    }
+    script = "from reconciler.hosts.folders import short_folder as f; print(f(), f(), f().stat())"
+    pretend = f"import os\nos.getuid = lambda: 4_000_000\n{script}"
+    make[how]()
     try:
-        found = folders.short_folder()
-        assert found not in (taken, other)
-        found.rmdir()
+        done = subprocess.run(
+            [sys.executable, "-c", pretend], capture_output=True, text=True, check=True
+        )
     finally:
-        other.rmdir()
+        name.rmdir() if name.is_dir() and not name.is_symlink() else name.unlink()
+    first, second, status = done.stdout.split(" ", 2)
+    assert first == second != str(name)
+    assert first.startswith("/tmp/gpuaas-") and f"st_mode={stat.S_IFDIR | 0o700}" in status
+    assert not Path(first).exists()
+    assert list(tmp_path.iterdir()) == []
