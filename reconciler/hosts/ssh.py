@@ -12,6 +12,9 @@ from reconciler.hosts.folders import write_private
 from reconciler.model.work import Host
 
 PERSIST_SECONDS = 600
+CONNECT_SECONDS = 10
+"""For the connection and the keys: once, since whoever asks again waits as long again."""
+
 ALIVE_SECONDS, ALIVE_COUNT = 10, 3
 """How often sshd is asked whether it is there, however long our work takes, and how often in vain.
 
@@ -25,7 +28,7 @@ NOTHING_LENT = {"ForwardAgent": "no", "ForwardX11": "no", "ClearAllForwardings":
 REMOTE_PYTHON, SUDO = "/usr/bin/python3", "/usr/bin/sudo"
 
 CHANGED = "Host key for {node} has changed"
-BEFORE_SSH = "Make sure this host can be reached over ssh: "
+BEFORE_SSH = "Make sure this host can be reached over ssh:"
 """How Ansible leads over to what ssh said."""
 MUX = "mux_client_"
 """Of a kept connection, before a new one is tried."""
@@ -64,7 +67,7 @@ def ssh_options(host: Host, pins: Path, sockets: Path | None) -> tuple[str, ...]
         "GlobalKnownHostsFile": "/dev/null",
         "UpdateHostKeys": "no",
         "HostKeyAlias": host.node,
-        "ConnectTimeout": "10",
+        "ConnectTimeout": str(CONNECT_SECONDS),
         "ServerAliveInterval": str(ALIVE_SECONDS),
         "ServerAliveCountMax": str(ALIVE_COUNT),
         **NOTHING_LENT,
@@ -104,7 +107,9 @@ def why_not_reached(host: Host, said: str) -> tuple[str, str]:
 
 def _in_short(said: str) -> str:
     """What ssh itself says of the host, without what others say about ssh."""
-    _, _, own = said.rpartition(BEFORE_SSH)
+    _, led, own = said.rpartition(BEFORE_SSH)
+    if led and not own.strip():
+        return "the connection broke off"
     lines = own.splitlines(keepends=True)
     return "".join(each for each in lines if not each.startswith(MUX)).strip() or said
 

@@ -7,6 +7,7 @@ and what could not be read proves nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from reconciler.model.canonical import digest
 from reconciler.model.capacity import Claim, ClaimState
@@ -22,8 +23,10 @@ def judge(step: Step, receipt: Receipt | None, observation: Observation | None) 
     if receipt is None:
         silence = _problem(step, "receipt_missing", "the host said nothing about it")
         return StepOutcome(step=step, ok=False, changed=False, unknown=True, problem=silence)
-    problem = _told(step, receipt) or _seen(step, observation)
-    unknown = receipt.unknown or (problem is not None and problem.code in UNKNOWN_CODES)
+    told = _told(step, receipt)
+    problem = told or _seen(step, observation)
+    unseen = told is None and (observation is None or observation.facts is None)
+    unknown = receipt.unknown or unseen or (problem is not None and problem.code in UNKNOWN_CODES)
     return StepOutcome(
         step=step,
         ok=problem is None,
@@ -66,6 +69,8 @@ def prove(
             *(_of_uid(uid, facts) for uid in sorted(uids)),
             *_processes(slots, devices, facts),
         )
+        if facts is None:
+            checks = (_unseen(claim.node, observation),)
         proofs.append(_proof(claim, checks, facts, at))
     return tuple(proofs)
 
@@ -78,8 +83,10 @@ def _told(step: Step, receipt: Receipt) -> Problem | None:
 
 def _seen(step: Step, observation: Observation | None) -> Problem | None:
     if observation is None or observation.facts is None:
-        said = observation.message if observation else ""
-        return _problem(step, "observation_failed", said or "the host was not seen afterwards")
+        code = (observation.problem if observation else "") or "observation_failed"
+        said = (observation.message if observation else "") or "no answer"
+        unseen = f"{step.node}: not seen afterwards: {said}"
+        return replace(_problem(step, code, ""), message=unseen)
     found = list(differing(observation.facts, step.expected))
     if unknown := [f"{key} is {seen}" for key, seen, _ in found if is_unknown(seen)]:
         return _problem(step, "observation_failed", listed(unknown, "; "))
@@ -94,6 +101,12 @@ def _problem(step: Step, code: str, message: str) -> Problem:
         hint=f"gpuaas show {step.ref}",
         ref=str(step.ref),
     )
+
+
+def _unseen(node: str, observation: Observation | None) -> Check:
+    """Of a host that did not answer nothing was measured, which one line says better than all."""
+    said = observation.message if observation else ""
+    return Check(name=f"host {node}", result=CheckResult.UNKNOWN, value=said or "not seen")
 
 
 def _left_behind(gone: Sequence[str], facts: NodeFacts | None) -> Iterator[Check]:

@@ -63,6 +63,10 @@ GONE = "ssh: connect to host 10.0.0.1 port 22: No route to host"
         (GONE, GONE),
         (f"mux_client_request_session: read from master failed: Broken pipe\r\n{GONE}", GONE),
         (f"Data could not be sent. Make sure this host can be reached over ssh: {GONE}", GONE),
+        (
+            "Data could not be sent. Make sure this host can be reached over ssh:",
+            "the connection broke off",
+        ),
         ("mux_client_hello: broken", "mux_client_hello: broken"),
     ],
 )
