@@ -77,6 +77,11 @@ class FaultlessHosts:
         """`question` is what real hosts are asked beyond what they always tell."""
         return tuple(self.observation(host.node, at) for host in hosts)
 
+    def ask(
+        self, asked: Iterable[tuple[Host, object]], options: object, *, at: datetime
+    ) -> tuple[Observation, ...]:
+        return tuple(self.observation(host.node, at) for host, _ in asked)
+
     def observation(self, node: str, at: datetime) -> Observation:
         spec = self.specs[node]
         facts = NodeFacts(
@@ -116,7 +121,7 @@ def in_place_of_real_hosts(hosts: FaultlessHosts) -> Iterator[None]:
     """Within it, operations reach these hosts and no others."""
     rooms = "reconciler.operations."
     with ExitStack() as stack:
-        for where in ("working.run_wave", "working.observe", "observing.observe"):
+        for where in ("working.run_wave", "working.observe", "observing.ask"):
             stack.enter_context(patch(rooms + where, getattr(hosts, where.split(".")[1])))
         yield
 

@@ -57,6 +57,8 @@ _BY_CODE: Mapping[str, Exit] = MappingProxyType(
         "declined": Exit.HELD,
         "plan_blocked": Exit.BLOCKED,
         "sku_unavailable": Exit.BLOCKED,
+        "descriptor_unverified": Exit.BLOCKED,
+        "node_in_doubt": Exit.BLOCKED,
     }
 )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from reconciler import __version__
-from reconciler.cli.ending import end_by_signals
+from reconciler.cli.ending import be_ended, end_by_signals
 from reconciler.cli.exit_codes import Exit
 from reconciler.cli.options import Options, global_options
 
@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "slot": "Slots: the parts of nodes that are given out.",
         "capacity": "Show what is free for each SKU.",
         "grant": "See who is let in where, and why.",
-        "state": "Make, check, back up and restore the state.",
+        "state": "Make, check, back up, restore and rebuild the state.",
         "version": "Show the versions of the program and its formats.",
         "completion": "Print the completion script of a shell.",
     }
@@ -116,7 +116,9 @@ cli.params.extend(global_options())
 
 def main() -> NoReturn:
     end_by_signals()
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    be_ended()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -16,6 +16,7 @@ from reconciler.kinds.allocation_account import Account, Folder
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.canonical import canonical, text_digest
 from reconciler.model.codec import encode
+from reconciler.model.descriptor import DESCRIPTOR_VERSION
 from reconciler.model.plan import Order, Step, step_id
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
@@ -25,7 +26,6 @@ DESCRIPTOR = "allocation/descriptor.json.j2"
 ENVIRONMENT = "allocation/env.j2"
 KEYS = "allocation/keys.j2"
 
-DESCRIPTOR_VERSION = 1
 FILE_MODE = "0644"
 
 _PLAIN = re.compile(r"[A-Za-z0-9._:,/-]+")

@@ -11,6 +11,9 @@ from typing import Any
 class EventType(StrEnum):
     STATE_CREATED = "state_created"
     STATE_RESTORED = "state_restored"
+    STATE_REBUILT = "state_rebuilt"
+    DOUBTED = "doubted"
+    DOUBT_ENDED = "doubt_ended"
     RUN_STARTED = "run_started"
     RUN_ENDED = "run_ended"
     PLAN_USED = "plan_used"
@@ -35,6 +38,7 @@ SERIAL_TYPES = frozenset(
     {
         EventType.STATE_CREATED,
         EventType.STATE_RESTORED,
+        EventType.STATE_REBUILT,
         EventType.RECORDED,
         EventType.FORGOTTEN,
         EventType.RENAMED,

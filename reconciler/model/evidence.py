@@ -42,7 +42,9 @@ class NodeFacts:
     read begins with `unknown`. `leftovers` maps each uid asked about to what is still there of it;
     a uid that is not among them could not be looked through. `stray_keys` maps logins to keys that
     people have put into files of their own, where they open nothing. `topology` is told only when
-    a host is discovered.
+    a host is discovered. `descriptor_texts` (by allocation id, '' where a file is no descriptor)
+    and `strangers` are told only when asked for: `strangers` maps each uid in the range of tenants
+    to what there is of it, and `cards` to cards that somebody holds who was not given them.
     """
 
     source: str
@@ -59,6 +61,8 @@ class NodeFacts:
     leftovers: Mapping[str, tuple[str, ...]] | None = None
     stray_keys: Mapping[str, tuple[str, ...]] | None = None
     descriptors: Mapping[str, str] | None = None
+    descriptor_texts: Mapping[str, str] | None = None
+    strangers: Mapping[str, tuple[str, ...]] | None = None
     sessions: Mapping[str, int] | None = None
     sizes: Mapping[str, int] | None = None
     topology: Topology | None = None

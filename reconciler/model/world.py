@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from reconciler.model.capacity import Claim, Shape
@@ -59,6 +60,7 @@ class Counters:
     `login_of` holds the login of every allocation that ever had a claim, by its id, and `uids` the
     uid of every one that has or had an account. `gids` are those of projects that live.
     `last_uid` and `last_gid` are the highest ever given, 0 if none was: none is given twice.
+    `least_incarnation` is how often anything may have been created before the state was lost.
     """
 
     incarnations: Mapping[Ref, int] = field(default_factory=dict)
@@ -68,6 +70,31 @@ class Counters:
     gids: Mapping[str, int] = field(default_factory=dict)
     last_uid: int = 0
     last_gid: int = 0
+    least_incarnation: int = 0
+
+    def incarnation(self, ref: Ref) -> int:
+        """How often `ref` was created at most."""
+        return max(self.incarnations.get(ref, 0), self.least_incarnation)
+
+
+class DoubtKind(StrEnum):
+    """`unseen`: what lies on the node may be an allocation that this state knows nothing of.
+
+    `unproved`: a slot of it may not have been left clean, though nobody holds it.
+    """
+
+    UNSEEN = "unseen"
+    UNPROVED = "unproved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """What a state that was lost, or that is older than its hosts, cannot say of a node."""
+
+    node: str
+    kind: DoubtKind
+    reason: str
+    since: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,3 +138,4 @@ class World:
     open_steps: tuple[OpenStep, ...] = ()
     suspensions: tuple[Suspension, ...] = ()
     revocations: tuple[Revocation, ...] = ()
+    doubts: tuple[Doubt, ...] = ()

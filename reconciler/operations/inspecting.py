@@ -15,7 +15,7 @@ from reconciler.model.lifecycle import RunState
 from reconciler.model.moment import format_age
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
-from reconciler.model.world import World
+from reconciler.model.world import DoubtKind, World
 from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.taking_stock import (
     Stock,
@@ -92,6 +92,7 @@ def capacity(fleet: Fleet) -> tuple[SkuRow, ...]:
 
 def events(fleet: Fleet, ref_text: str = "", after: int = 0) -> Iterator[Event]:
     """Events after the sequence number `after`, oldest first; of one resource, or all."""
+    ref = str(ref_of(ref_text)) if ref_text else ""
     with fleet.reading() as database:
         yield from history.events(database, ref, after)
 
@@ -138,6 +139,13 @@ def _needs_you(world: World, last: history.Run | None, now: datetime) -> Iterato
                 text=f"node/{name} {seen.problem}: {seen.message}",
                 command=AFTER.get(seen.problem, again).format(node=name),
             )
+    for doubt in world.doubts:
+        unseen = doubt.kind is DoubtKind.UNSEEN
+        yield NeedsYou(
+            kind="unknown",
+            text=f"node/{doubt.node} in doubt, {doubt.kind}: {doubt.reason}",
+            command=f"gpuaas state rebuild --node {doubt.node}" if unseen else "gpuaas apply",
+        )
     if last is not None and last.state in (RunState.FAILED, RunState.INTERRUPTED):
         yield NeedsYou(kind="failed", text=f"{last.id} {last.state}", command="gpuaas events")
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from reconciler import shipped
-from reconciler.hosts.evidence import observe
+from reconciler.hosts.evidence import Question, ask
 from reconciler.hosts.executor import RunOptions
 from reconciler.kinds.node_spec import control_login
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Isolation
+from reconciler.model.descriptor import LAST_UID
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Observation
 from reconciler.model.moment import parse_moment
@@ -24,6 +25,8 @@ from reconciler.model.world import World
 from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import writing
+from reconciler.planner.doubting import judge_doubts
+from reconciler.store.journal import Journal
 
 SILENT = frozenset({"host_unreachable", "host_identity_changed", "no_root_on_host"})
 """After one of these nothing can be asked of a host, whatever it is."""
@@ -60,17 +63,44 @@ def refresh(fleet: Fleet) -> tuple[Observation, ...]:
     """Observe every node now and keep the answers."""
     desired = read_desired(fleet)
     with writing(fleet, "refresh") as journal:
-        observations = observe_nodes(fleet, desired, journal.world(), node_names(desired))
-        journal.observe(observations)
+        return look(fleet, journal, desired, node_names(desired))
+
+
+def look(
+    fleet: Fleet, journal: Journal, desired: Desired, names: Iterable[str]
+) -> tuple[Observation, ...]:
+    """Observe these nodes, keep what they say, and write down which doubts that has ended."""
+    observations = observe_nodes(fleet, desired, journal.world(), names)
+    journal.observe(observations)
+    world = journal.world()
+    seen = {one.node: one for one in observations}
+    judged = judge_doubts(desired, world, world.doubts, seen)
+    news = tuple(doubt for doubt in judged.kept if doubt not in world.doubts)
+    if judged.ended or news:
+        journal.judge_doubts(replace(judged, kept=news))
     return observations
 
 
 def observe_nodes(
     fleet: Fleet, desired: Desired, world: World, names: Iterable[str]
 ) -> tuple[Observation, ...]:
-    """Ask the nodes named; a node that is nowhere described is not asked."""
-    hosts = [host for name in sorted(set(names)) if (host := host_of(fleet, desired, world, name))]
-    return observe(hosts, run_options(fleet), at=fleet.now()) if hosts else ()
+    """Ask the nodes named, those in doubt for all there is of anybody on them.
+
+    A node that is nowhere described is not asked.
+    """
+    doubted = {doubt.node for doubt in world.doubts}
+    sweep = uids_of_tenants(desired)
+    asked = [
+        (host, Question(sweep=sweep if name in doubted else None))
+        for name in sorted(set(names))
+        if (host := host_of(fleet, desired, world, name))
+    ]
+    return ask(asked, run_options(fleet), at=fleet.now())
+
+
+def uids_of_tenants(desired: Desired) -> tuple[int, int]:
+    """First and last of the uids that an allocation may have."""
+    return desired.settings.posix.first_uid, LAST_UID
 
 
 def node_names(desired: Desired) -> tuple[str, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hmac
+import os
+import stat
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -57,7 +59,7 @@ def plan_from(fleet: Fleet, desired: Desired, world: World, options: PlanOptions
 def signer(fleet: Fleet) -> Callable[[str], str]:
     """HMAC-SHA256 by the key of this control machine (rule 21); the key is read when first needed.
 
-    Raises ProblemError `descriptor_key_missing` then, if there is none.
+    Raises ProblemError `descriptor_key_missing` then, or `descriptor_key_exposed`.
     """
 
     def sign(text: str) -> str:
@@ -67,12 +69,26 @@ def signer(fleet: Fleet) -> Callable[[str], str]:
 
 
 def _descriptor_key(fleet: Fleet) -> bytes:
-    path = fleet.folder / fleet.settings.descriptor_key
+    name = fleet.settings.descriptor_key
     try:
-        return bytes.fromhex(path.read_text(encoding="ascii").strip())
-    except (OSError, ValueError) as error:
+        with (fleet.folder / name).open(encoding="ascii") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            key = bytes.fromhex(file.read(MAX_KEY).strip())
+    except (OSError, ValueError):
+        key = b""
+    if len(key) < MIN_KEY_BYTES:
         raise refuse(
             "descriptor_key_missing",
-            f"{fleet.settings.descriptor_key}: no key to sign host descriptors with",
-            "restore the file from your backup, or make one: gpuaas state init",
-        ) from error
+            f"{name}: no key to sign host descriptors with",
+            "restore the file from your backup, or make a new one: gpuaas init",
+        )
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise refuse(
+            "descriptor_key_exposed",
+            f"{name} is open to others (mode {mode:04o}), who could sign descriptors with it",
+            f"chmod 600 {name}; if somebody may have read it, make a new one in its place",
+        )
+    return key
+
+
+MAX_KEY, MIN_KEY_BYTES = 4096, 16

@@ -7,12 +7,10 @@ anywhere can never become somebody else's.
 from __future__ import annotations
 
 from reconciler.model.capacity import Isolation
+from reconciler.model.descriptor import LAST_UID
 from reconciler.model.desired import Desired
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.world import Counters
-
-LAST = 59999
-"""Numbers above belong to systemd and to subordinate ids."""
 
 NO_ACCOUNT = (0, 0)
 
@@ -39,7 +37,7 @@ class Accounts:
         if uid is None:
             uid = self._uids[allocation] = self._next_uid
             self._next_uid += 1
-        if max(uid, gid) > LAST:
+        if max(uid, gid) > LAST_UID:
             raise _used_up()
         return uid, gid
 
@@ -71,6 +69,6 @@ def _taken(project: str, gid: int | None) -> ProblemError:
 def _used_up() -> ProblemError:
     return refuse(
         "uids_exhausted",
-        f"all numbers up to {LAST} have been given to somebody",
+        f"all numbers up to {LAST_UID} have been given to somebody",
         "start lower, in posix of gpuaas.yaml; none is ever given twice",
     )

@@ -15,6 +15,7 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Risk
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.world import DoubtKind
 from reconciler.planner.conditions import refusal
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import recorded_of
@@ -102,6 +103,19 @@ def _protected(difference: Difference, situation: Situation) -> Refusal | None:
     return Refusal("protected", message, "set protect: false, apply that, and only then remove it")
 
 
+def _may_exist(difference: Difference, situation: Situation) -> Refusal | None:
+    """Unknown never creates twice: it may lie where nobody has looked since the state was lost."""
+    ref = difference.ref
+    if difference.action is not Action.CREATE or ref.kind != "allocation":
+        return None
+    unseen = [d.node for d in situation.world.doubts if d.kind is DoubtKind.UNSEEN]
+    if not unseen or difference.recorded is not None or ref in situation.claiming:
+        return None
+    message = f"it may exist on {', '.join(unseen)}: nobody knows all that lies there"
+    hint = f"take in what lies there: gpuaas state rebuild --node {unseen[0]}"
+    return Refusal("allocation_may_exist", message, hint)
+
+
 def _unfit_host(difference: Difference, situation: Situation) -> Refusal | None:
     """A host that was never made ready, and that shows already why it cannot be."""
     ref, resource, recorded = difference.ref, difference.resource, difference.recorded
@@ -133,6 +147,7 @@ HOST_HINTS: Mapping[str, str] = MappingProxyType(
 RULES: tuple[Callable[[Difference, Situation], Refusal | None], ...] = (
     _not_yet_supported,
     _rename_unsound,
+    _may_exist,
     _unfit_host,
     _field_refused,
     _protected,

@@ -48,7 +48,8 @@ class Offer:
     """A node as specs, suspensions and evidence show it; who holds its slots is in `Held`.
 
     `blocked` is why the node itself is no node yet, `unprepared` why tenants would not be kept
-    apart on it. `evidence_age` is None without an answer.
+    apart on it. `doubt` is what is not known of it since the state was lost. `evidence_age` is None
+    without an answer.
     """
 
     name: str
@@ -66,8 +67,9 @@ class Offer:
     suspended_projects: Mapping[str, str] = field(default_factory=dict)
     foreign: tuple[str, ...] = ()
     unclaimed: tuple[str, ...] = ()
-
     strange: tuple[str, ...] = ()
+    doubt: str = ""
+
     @property
     def facts(self) -> NodeFacts | None:
         return self.observation.facts if self.observation else None
@@ -131,6 +133,7 @@ def read_offers(
     suspended = {s.scope: s.reason or "suspended" for s in in_force(world.suspensions, now)}
     projects = {k.removeprefix("project/"): v for k, v in suspended.items() if "project/" in k}
     claimed = {(claim.node, claim.allocation_id) for claim in world.claims}
+    doubts = {doubt.node: doubt.reason for doubt in world.doubts}
     nodes = tuple(desired.of("node"))
     doubles, sightings = _doubles(nodes), _sightings(nodes, world, now, limit)
     offers = []
@@ -156,6 +159,7 @@ def read_offers(
                 foreign=_foreign(facts, world.state_id),
                 unclaimed=_unclaimed(facts, world.state_id, node.ref.name, claimed),
                 strange=sightings.strange.get(node.ref.name, ()),
+                doubt=doubts.get(node.ref.name, ""),
             )
         )
     return tuple(offers)

@@ -31,7 +31,7 @@ def figures_of(
     return FleetFigures(
         nodes=len(nodes),
         answered=len(answers),
-        silent=_silence(silent, world),
+        silent=_with_doubts(_silence(silent, world), world),
         observed_age=max(0, *ages) if ages else None,
         gpus=sum(nodes.values()),
         gpus_held_before=held,
@@ -51,6 +51,15 @@ def _silence(silent: Mapping[str, Observation | None], world: World) -> Mapping[
         keeps = f"; {number} allocation{'s keep their' if number > 1 else ' keeps its'} claims"
         told[name] = said + since + (keeps if number else "") + _waiting(world, name)
     return told
+
+
+def _with_doubts(told: Mapping[str, str], world: World) -> Mapping[str, str]:
+    """Nodes that answer, and of which something is not known all the same."""
+    found = dict(told)
+    for doubt in world.doubts:
+        what = f"in doubt since {doubt.since}, {doubt.kind}: {doubt.reason}"
+        found[doubt.node] = "; ".join(filter(None, (found.get(doubt.node, ""), what)))
+    return dict(sorted(found.items()))
 
 
 def _waiting(world: World, node: str) -> str:

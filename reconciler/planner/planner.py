@@ -107,6 +107,11 @@ def plan(request: PlanRequest) -> Plan:
     return _assemble(request, desk, lines)
 
 
+def context_of(request: PlanRequest) -> Context:
+    """What kinds may look at, as if all that git wants were in force, and nobody had written it."""
+    return _context(request, request.desired, {})
+
+
 def explain(
     desired: Desired, world: World, now: datetime, ref: Ref, made: Plan | None = None
 ) -> tuple[Candidate, ...]:

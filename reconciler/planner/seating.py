@@ -184,7 +184,7 @@ class _Usher:
         return None
 
     def _new_seat(self, need: Need, placement: Placement) -> Seat:
-        count = self.world.counters.incarnations.get(need.ref, 0)
+        count = self.world.counters.incarnation(need.ref)
         id = allocation_id(self.world.state_id, need.ref, count + 1)
         login = login_for(need.ref.name, id, self.logins)
         node = self.seating.desired.resources[Ref("node", "", placement.node)]

@@ -42,6 +42,11 @@ class Situation:
         return frozenset(claim.project for claim in self.world.claims)
 
     @cached_property
+    def claiming(self) -> frozenset[Ref]:
+        """Whoever holds anything, recorded or not."""
+        return frozenset(claim.ref for claim in self.world.claims)
+
+    @cached_property
     def policy(self) -> Resource | None:
         """As git says, else as recorded: a guard does not go together with its file."""
         ref = Ref("policy", "", "fleet")

@@ -18,15 +18,18 @@ from reconciler.store.accounts import keep_logins, keep_numbers
 from reconciler.store.record import Entry, Record
 
 
-def make_claims(record: Record, claims: Sequence[ClaimIntent]) -> None:
+def make_claims(record: Record, claims: Sequence[ClaimIntent], why: str = "") -> None:
     """A new allocation id of a ref is its next incarnation; who has a claim waits no more.
 
     Its login and its uid are written down with it: whoever clears up has to know them, whatever
-    comes between.
+    comes between. `why` is told where no plan has made the claims.
     """
     fresh = _new_allocations(record, claims)
     sequences = record.write(
-        *(Entry(type=EventType.CLAIMED, ref=claim.ref, after=_place(claim)) for claim in claims)
+        *(
+            Entry(type=EventType.CLAIMED, ref=claim.ref, after=_place(claim), reason=why)
+            for claim in claims
+        )
     )
     record.connection.executemany(
         "INSERT INTO claim (id, allocation_id, ref, node, slot, shape, state, since, tenant,"
@@ -49,7 +52,8 @@ def make_claims(record: Record, claims: Sequence[ClaimIntent]) -> None:
     )
     record.connection.executemany(
         "INSERT INTO incarnation (ref, count)"
-        " SELECT ?1, 1 + coalesce((SELECT count FROM incarnation WHERE ref = ?1), 0) WHERE true"
+        " SELECT ?1, 1 + max(coalesce((SELECT count FROM incarnation WHERE ref = ?1), 0),"
+        " coalesce((SELECT number FROM counter_floor WHERE counter = 'incarnation'), 0)) WHERE true"
         " ON CONFLICT (ref) DO UPDATE SET count = excluded.count",
         [(ref,) for ref, _ in fresh],
     )

@@ -17,12 +17,13 @@ from reconciler.model.lifecycle import RunState
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Change, ClaimIntent, Order, Plan, Step
 from reconciler.model.problem import Problem, refuse
+from reconciler.model.rebuilt import Judged, Rebuilt
 from reconciler.model.ref import Ref
 from reconciler.model.settings import KeepSettings
 from reconciler.model.work import WaveOutcome
 from reconciler.model.world import Recorded, World
 from reconciler.store import claims as claim_rows
-from reconciler.store import resources, runs
+from reconciler.store import doubts, rebuilding, resources, runs
 from reconciler.store.database import Database
 from reconciler.store.earlier import take_snapshot
 from reconciler.store.pruning import tidy
@@ -162,6 +163,17 @@ class Journal:
             record.connection.executemany(
                 "DELETE FROM waiting WHERE ref = ?", [(str(ref),) for ref in refs]
             )
+
+    def rebuild(self, rebuilt: Rebuilt) -> None:
+        """What hosts have told of allocations that this state knew nothing of."""
+        with self._recording("rebuild") as record:
+            rebuilding.write(record, rebuilt)
+
+    def judge_doubts(self, judged: Judged, why: str = "") -> None:
+        """What a look has come to, or somebody's word of `why` no look is to be waited for."""
+        with self._recording("judge_doubts") as record:
+            doubts.begin(record, judged.kept)
+            doubts.end(record, judged.ended, why)
 
     def has_unended(self) -> bool:
         """Whether a run or a step has no end, which under the lock nobody will write any more."""

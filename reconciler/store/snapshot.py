@@ -19,6 +19,7 @@ from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Counters, OpenStep, Recorded, Suspension, World
 from reconciler.store.database import Database
+from reconciler.store.doubts import floors, read_doubts
 from reconciler.store.revocations import read_revocations
 from reconciler.store.rows import JsonText, RecordedRows, Rows, read_json
 from reconciler.store.serial import serial, state_id
@@ -59,6 +60,7 @@ def read_world(database: Database) -> World:
                 )
             ),
             revocations=tuple(read_revocations(connection, claims)),
+            doubts=read_doubts(connection),
         )
 
 
@@ -146,15 +148,22 @@ def _counters(connection: sqlite3.Connection) -> Counters:
     counts = connection.execute("SELECT ref, count FROM incarnation")
     login_of = dict(connection.execute("SELECT allocation_id, login FROM login").fetchall())
     numbers = connection.execute("SELECT kind, owner, number, ended FROM posix_id").fetchall()
+    least = floors(connection)
     return Counters(
         incarnations={_ref(ref): count for ref, count in counts},
         logins=frozenset(login_of.values()),
         login_of=login_of,
         uids={owner: number for kind, owner, number, _ in numbers if kind == "uid"},
         gids={owner: number for kind, owner, number, end in numbers if kind == "gid" and not end},
-        last_uid=max((number for kind, _, number, _ in numbers if kind == "uid"), default=0),
-        last_gid=max((number for kind, _, number, _ in numbers if kind == "gid"), default=0),
+        last_uid=_last("uid", numbers, least),
+        last_gid=_last("gid", numbers, least),
+        least_incarnation=least.get("incarnation", 0),
     )
+
+
+def _last(kind: str, numbers: Iterable[Any], least: Mapping[str, int]) -> int:
+    given: list[int] = [number for one, _, number, _ in numbers if one == kind]
+    return max([least.get(kind, 0), *given])
 
 
 def _open_step(row: Any) -> OpenStep:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -134,6 +135,7 @@ CASES: Mapping[str, tuple[Offer, Need]] = {
         the_offer(node("gpu01", 2), facts={"descriptors": {"abc": STATE_ID}}),
         ONE,
     ),
+    "node_in_doubt": (replace(the_offer(node("gpu01", 2)), doubt="a process of uid 20001"), ONE),
     "driver_outside_family": (the_offer(node("gpu01", 2), facts=gpus(driver="580.82")), ONE),
     "cards_of_others": (the_offer_beside(node("gpu02", 2), 1), ONE),
     "memory_exceeded": (the_offer(node("gpu01", 2), facts={"memory_mib": 16 * 1024}), ONE),

@@ -19,10 +19,20 @@ CHUNK = 1 << 16
 MAX_SAID = 300
 
 
+def any_of(uids: Sequence[int]) -> list[str]:
+    """The test of `find` for one of these owners."""
+    return " -o ".join(f"-uid {uid}" for uid in uids).split()
+
+
+def between(first: int, last: int) -> list[str]:
+    """The test of `find` for owners from `first` to `last`."""
+    return ["-uid", f"+{first - 1}", "-uid", f"-{last + 1}"]
+
+
 def owned_below(
-    point: str, uids: Sequence[int], without: Sequence[str], until: float
+    point: str, who: Sequence[str], without: Sequence[str], until: float
 ) -> Iterator[tuple[int, str]]:
-    """(uid, path) of all below `point` that is theirs, each folder before what is in it.
+    """(uid, path) of all below `point` whose owner passes the test, folders before what is in them.
 
     What is mounted at `without` is not entered, but its place is told. Raises ProbeError.
     """
@@ -32,7 +42,7 @@ def owned_below(
     with (
         tempfile.TemporaryFile() as errors,
         subprocess.Popen(
-            [program, point, *words(uids, without)],
+            [program, point, *words(who, without)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -55,9 +65,8 @@ def owned_below(
             raise ProbeError(f"{point}: {printable(said.strip())}")
 
 
-def words(uids: Sequence[int], without: Sequence[str]) -> Iterator[str]:
-    """The test of `find`: what goes meanwhile is passed over, and no link is followed."""
-    who = " -o ".join(f"-uid {uid}" for uid in uids).split()
+def words(who: Sequence[str], without: Sequence[str]) -> Iterator[str]:
+    """All that `find` is told: what goes meanwhile is passed over, and no link is followed."""
     told = ("(", *who, ")", "-printf", r"%U %p\0")
     yield "-ignore_readdir_race"
     for place in without:

@@ -15,7 +15,14 @@ POSIX = ("dev/mqueue", "dev/shm")
 
 
 def system_v(root: str, uid: int) -> Iterator[tuple[str, str, str]]:
-    """(kind, id, ipcrm's word) of those it owns or has made.
+    """(kind, id, ipcrm's word) of those it owns or has made."""
+    for kind, id, word, owners in all_system_v(root):
+        if uid in owners:
+            yield kind, id, word
+
+
+def all_system_v(root: str) -> Iterator[tuple[str, str, str, tuple[int, ...]]]:
+    """Each with who owns and who has made it.
 
     Raises OSError or ProbeError where the kernel does not tell.
     """
@@ -26,8 +33,7 @@ def system_v(root: str, uid: int) -> Iterator[tuple[str, str, str]]:
             raise ProbeError(f"/proc/sysvipc/{kind} has no columns of owners")
         for row in rows:
             told = {name: row[at] for at, name in enumerate(head)}
-            if str(uid) in (told["uid"], told["cuid"]):
-                yield kind, told[key], word
+            yield kind, told[key], word, (int(told["uid"]), int(told["cuid"]))
 
 
 def remove_all(tree: Tree, uid: int) -> None:

@@ -8,6 +8,7 @@ import re
 import stat
 import time
 from functools import partial
+from typing import Any
 
 from .probes import (
     MAX_SECONDS,
@@ -23,6 +24,7 @@ from .probes import (
 MAX_PATHS = 20_000
 MAX_DEPTH = 16
 MAX_SIZED = 50_000
+MAX_DESCRIPTORS, MAX_DESCRIPTOR = 500, 4096
 
 OURS = re.compile(r".*gpuaas.*")
 PLACES = (
@@ -100,13 +102,41 @@ def read_descriptors(probes: Probes) -> dict[str, str]:
 
 
 def read_state_id(folder: int, name: str) -> str:
-    try:
-        with open(os.open(name, OPEN_FILE, dir_fd=folder), "rb") as file:
-            descriptor = json.loads(file.read(1_000_000))
-    except (OSError, ValueError, RecursionError):
-        return ""
+    descriptor = read_descriptor(folder, name)
     found = descriptor.get("stateId") if isinstance(descriptor, dict) else None
     return printable(found) if isinstance(found, str) else ""
+
+
+def read_descriptor(folder: int, name: str) -> Any:
+    """Whatever JSON it holds; None where it holds none."""
+    try:
+        with open(os.open(name, OPEN_FILE, dir_fd=folder), "rb") as file:
+            return json.loads(file.read(1_000_000))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def read_descriptor_texts(probes: Probes) -> dict[str, str]:
+    """Allocation id → what its descriptor says, on one line; '' where that is nothing sound."""
+    folder = open_below(probes.root, "etc/gpuaas/allocations")
+    if folder is None:
+        return {}
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+        if len(names) > MAX_DESCRIPTORS:
+            raise ProbeError(f"more than {MAX_DESCRIPTORS} descriptors")
+        return {printable(name[:-5]): one_line(read_descriptor(folder, name)) for name in names}
+    finally:
+        os.close(folder)
+
+
+def one_line(value: Any) -> str:
+    """The values are what is signed, so it does not matter how they were written."""
+    try:
+        text = json.dumps(value, separators=(",", ":"))
+    except RecursionError:
+        return ""
+    return text if isinstance(value, dict) and len(text) <= MAX_DESCRIPTOR else ""
 
 
 def read_sizes(probes: Probes) -> dict[str, int]:

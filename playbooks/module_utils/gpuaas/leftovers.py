@@ -9,9 +9,9 @@ import os
 import time
 from contextlib import suppress
 from functools import partial
-from typing import Iterable, Iterator
+from typing import Iterable, Iterator, Sequence
 
-from .finding import owned_below
+from .finding import any_of, owned_below
 from .holders import held_cards
 from .ipc import system_v
 from .mounts import Mount, mounts
@@ -61,29 +61,46 @@ def ran_by(probes: Probes, uid: int) -> Iterator[str]:
 def held_for(probes: Probes, uid: int) -> Iterator[str]:
     for kind, id, _ in system_v(probes.root, uid):
         yield f"{kind} {id}"
+    for owner, what in (*sockets(probes), *user_mounts()):
+        if owner == uid:
+            yield what
+
+
+def sockets(probes: Probes) -> Iterator[tuple[int, str]]:
+    """Every socket of the network, with its uid."""
     for protocol in SOCKETS:
         with suppress(FileNotFoundError):
             for line in probes.text("proc/net", protocol).splitlines()[1:]:
                 fields = line.split()
-                if fields[7] == str(uid):
-                    yield f"socket {protocol} {fields[1]}"
+                yield int(fields[7]), f"socket {protocol} {fields[1]}"
+
+
+def user_mounts() -> Iterator[tuple[int, str]]:
+    """What somebody has mounted for himself, with his uid."""
     for mount in mounts():
-        if f"user_id={uid}" in mount.options:
-            yield f"mount {printable(mount.point)}"
+        for option in mount.options:
+            key, _, value = option.partition("=")
+            if key == "user_id" and value.isdigit():
+                yield int(value), f"mount {printable(mount.point)}"
 
 
 def files_of(probes: Probes, uids: list[int]) -> dict[int, list[str]]:
     """Files by uid on every local file system, each entered at its own place, never across."""
-    if os.path.isdir(probes.at("proc/sys/fs/mqueue")) and not any(
-        mount.kind == "mqueue" for mount in mounts()
-    ):
-        raise ProbeError("message queues cannot be listed: no mqueue is mounted")
+    check_queues(probes)
     found: dict[int, list[str]] = {uid: [] for uid in uids}
     until = time.monotonic() + MAX_WALK_SECONDS
     points = {mount.point for mount in mounts()}
     for mount in places(probes):
         walk(mount, points, found, until)
     return found
+
+
+def check_queues(probes: Probes) -> None:
+    """Raises ProbeError where there may be message queues that no mount shows."""
+    if os.path.isdir(probes.at("proc/sys/fs/mqueue")) and not any(
+        mount.kind == "mqueue" for mount in mounts()
+    ):
+        raise ProbeError("message queues cannot be listed: no mqueue is mounted")
 
 
 def places(probes: Probes) -> Iterator[Mount]:
@@ -119,18 +136,25 @@ def join(point: str, rest: str) -> str:
 
 
 def walk(mount: Mount, points: set[str], found: dict[int, list[str]], until: float) -> None:
-    """A folder of a uid stands for all that it has in there.
+    for uid, what in topmost(mount, points, any_of(sorted(found)), until):
+        if len(found[uid]) < MAX_KEPT:
+            found[uid].append(what)
+
+
+def topmost(
+    mount: Mount, points: set[str], who: Sequence[str], until: float
+) -> Iterator[tuple[int, str]]:
+    """What is owned by uids that pass the test; a folder stands for all that its uid has in there.
 
     Raises ProbeError when time is up, or where not everything could be looked at: what was not is
     not clean.
     """
     others = sorted(p for p in points if p != mount.point and below(p, mount.point))
     last: dict[int, str] = {}
-    for uid, path in owned_below(mount.point, sorted(found), others, until):
+    for uid, path in owned_below(mount.point, who, others, until):
         if not below(path, last.get(uid, "\0")):
             last[uid] = path
-            if len(found[uid]) < MAX_KEPT:
-                found[uid].append(named(mount, path))
+            yield uid, named(mount, path)
 
 
 def named(mount: Mount, path: str) -> str:

@@ -9,6 +9,7 @@ from .leftovers import read_leftovers
 from .observe import Request, main
 from .platform import read_platform
 from .probes import Facts, Probes
+from .strangers import read_strangers
 from .tenants import read_sessions, read_stray_keys, read_tenants
 from .topology import read_topology
 
@@ -16,9 +17,13 @@ from .topology import read_topology
 def more(probes: Probes, request: Request) -> Facts:
     """`prove` holds the uids whose leftovers are looked for.
 
-    With `topology` (slice.topology_discover) it says as well what slots could be made of.
+    With `topology` (slice.topology_discover) it says as well what slots could be made of, and with
+    a range of uids in `sweep` what there is of any of them.
     """
     found = of_a_whole_host(probes, request["prove"]) if probes.whole_host else {}
+    if request.get("sweep") and probes.whole_host:
+        first, last = request["sweep"]
+        found["strangers"] = probes.ask("strangers", lambda p: read_strangers(p, first, last))
     return {**found, "topology": read_topology(probes) if request["topology"] else None}
 
 

@@ -26,17 +26,18 @@ def running(root: str, uid: int) -> dict[int, str]:
     One that has ended and only waits for its parent to hear of it holds nothing any more.
     """
     inside = set(_in_slice(root, uid))
-    found = {}
-    for name in os.listdir(os.path.join(root, "proc")):
-        if name.isdigit():
-            status = _status(root, name)
+    return {pid: name for pid, name, uids in alive(root) if str(uid) in uids or pid in inside}
+
+
+def alive(root: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """pid, name and the four uids of every process that has not ended."""
+    for pid in os.listdir(os.path.join(root, "proc")):
+        if pid.isdigit():
+            status = _status(root, pid)
             uids = UIDS.search(status)
-            if uids is None or DEAD.search(status):
-                continue
-            if str(uid) in uids.groups() or int(name) in inside:
+            if uids is not None and not DEAD.search(status):
                 called = NAME.search(status)
-                found[int(name)] = printable(called.group(1)) if called else "?"
-    return found
+                yield int(pid), printable(called.group(1)) if called else "?", uids.groups()
 
 
 def end_all(tree: Tree, uid: int) -> None:

@@ -1,0 +1,36 @@
+"""Agreement: something is shown, and a person at a terminal says yes, or has said so beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from reconciler.cli.command import Session
+from reconciler.cli.text import BLANK, Line, line
+from reconciler.model.problem import refuse
+
+
+def agreement(
+    session: Session, view: Callable[[Any], Iterable[Line]], question: str, *, yes: bool
+) -> Callable[[Any], bool]:
+    """Shows what it is called with, and answers whether to go on.
+
+    Raises ProblemError `nobody_to_ask` where no person can answer.
+    """
+
+    def agreed(shown: Any) -> bool:
+        screen = session.screen
+        tell = screen.tell if session.wants_document else screen.show
+        tell(view(shown))
+        if yes:
+            return True
+        if not screen.can_ask:
+            raise refuse(
+                "nobody_to_ask",
+                "this needs a yes, and there is no terminal to ask on",
+                "say it beforehand: --yes",
+            )
+        screen.tell([BLANK])
+        return screen.ask(line(f"{question} [yes/no]")).lower() in ("y", "yes")
+
+    return agreed

@@ -1,0 +1,88 @@
+"""Allocation's places on any host: whose a path or a named fact is, as far as its name says.
+
+For whoever looks at a host without knowing what was there: what `allocation_host` and
+`allocation_account` make, read backwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.kinds.allocation_account import INSTANCES, WORDS
+
+_LOGIN = re.compile(r"[a-z][a-z0-9-]{0,26}-[a-z2-7]{4}")
+_OWNED = re.compile(r" (\d+):\d+$")
+_UNITS = "/etc/systemd/system"
+_BY_ID = (
+    r"/var/lib/gpuaas/scratch/([^/]+)",
+    r"/etc/gpuaas/allocations/([^/]+)\.json",
+    r"/etc/gpuaas/runtime/allocations/([^/]+)\.env",
+)
+_BY_LOGIN = (
+    r"/home/([^/]+)",
+    r"/etc/gpuaas/ssh/([^/]+)",
+    rf"{INSTANCES}/(?:shm|tmp|var-tmp|session)/([^/]+)",
+    rf"{_UNITS}/var-lib-gpuaas-instances-shm-([^/]+)\.mount",
+)
+_BY_UID = (
+    r"/etc/gpuaas/devices/(\d+)\.json",
+    rf"{_UNITS}/user-([1-9]\d*)\.slice\.d",
+    rf"{_UNITS}/user@([1-9]\d*)\.service\.d",
+    r"/run/systemd/system/user-([1-9]\d*)\.slice\.d",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The allocations that are known to be on one host."""
+
+    ids: frozenset[str] = frozenset()
+    logins: frozenset[str] = frozenset()
+    uids: frozenset[int] = field(default=frozenset())
+
+
+def strange_paths(paths: Mapping[str, str], known: Known, first_uid: int) -> Iterator[str]:
+    """Paths that some allocation has had which is not known; a person's own home is none.
+
+    `first_uid` is where the numbers of tenants begin.
+    """
+    uids = frozenset(map(str, known.uids))
+    for patterns, names in ((_BY_ID, known.ids), (_BY_LOGIN, known.logins), (_BY_UID, uids)):
+        for path in sorted(paths):
+            name = _name(patterns, path)
+            if name and name not in names and not _is_persons_home(path, paths[path], first_uid):
+                yield path
+
+
+def strange_facts(named: Mapping[str, str], known: Known) -> Iterator[str]:
+    """Named facts of logins that are not known; who may linger without being a tenant, may."""
+    for key in sorted(named):
+        word, _, login = key.partition(" ")
+        persons = word == "linger" and not _LOGIN.fullmatch(login)
+        if word in WORDS and login not in known.logins | {"*"} and not persons:
+            yield key
+
+
+def unlisted(named: Mapping[str, str]) -> Collection[str]:
+    """Words of tenants that the host has not told in full: of those nothing is absent."""
+    return [word for word in WORDS if f"{word} *" not in named]
+
+
+def _name(patterns: Collection[str], path: str) -> str:
+    for pattern in patterns:
+        match = re.fullmatch(pattern, path)
+        if match is not None:
+            return match[1].replace("\\\\x2d", "-")
+    return ""
+
+
+def _is_persons_home(path: str, fact: str, first_uid: int) -> bool:
+    """Below /home people of the host live as well, with numbers below those of tenants."""
+    if not path.startswith("/home/"):
+        return False
+    owned = _OWNED.search(fact)
+    return not _LOGIN.fullmatch(path.rpartition("/")[2]) or (
+        owned is not None and int(owned[1]) < first_uid
+    )

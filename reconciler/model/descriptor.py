@@ -1,0 +1,161 @@
+"""Descriptor: the signed file on a host that says what one allocation is, read strictly.
+
+A host is not believed: what is no descriptor to the letter is none, and what it says counts only
+once its signature was found right.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hmac import compare_digest
+from typing import Any
+
+from reconciler.model.canonical import canonical
+from reconciler.model.capacity import Shape
+from reconciler.model.ref import Ref, is_name, parse_ref
+
+DESCRIPTOR_VERSION = 1
+LAST_UID = 59999
+"""Of a tenant; numbers above belong to systemd and to subordinate ids."""
+
+_ID = re.compile(r"[a-z2-7]{10}")
+_LOGIN = re.compile(r"[a-z][a-z0-9-]{0,26}-[a-z2-7]{4}")
+_COMMIT = re.compile(r"[0-9a-f]{0,64}")
+_STATE = re.compile(r"[a-z0-9-]{1,64}")
+_SLOT_KEYS = frozenset({"name", "uuid", "pciAddress"})
+
+
+class DescriptorError(ValueError):
+    """Why a text is no descriptor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Descriptor:
+    """What an allocation was when its host was last told. `signed` is the text that `hmac` signs.
+
+    `uid` and `gid` are 0 without an account.
+    """
+
+    state_id: str
+    ref: Ref
+    id: str
+    login: str
+    uid: int
+    gid: int
+    owner: str
+    sku: str
+    node: str
+    shape: Shape
+    slots: tuple[str, ...]
+    commit: str
+    signed: str
+    hmac: str
+
+    def is_signed_by(self, sign: Callable[[str], str]) -> bool:
+        return compare_digest(sign(self.signed).encode(), self.hmac.encode())
+
+
+def read_descriptor(text: str) -> Descriptor:
+    """Raises DescriptorError for anything but a descriptor of a version that is known."""
+    told = _mapping(text)
+    version = told.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version != DESCRIPTOR_VERSION:
+        raise DescriptorError("of no version that is known")
+    if told.keys() != _FIELDS.keys():
+        raise DescriptorError("with other fields than a descriptor has")
+    for field, fits in _FIELDS.items():
+        if not fits(told[field]):
+            raise DescriptorError(f"{field} is not what it may be")
+    ref = parse_ref(told["ref"])
+    if ref is None or ref != Ref("allocation", told["project"], told["name"]):
+        raise DescriptorError("ref is not that of its project and name")
+    return Descriptor(
+        state_id=told["stateId"],
+        ref=ref,
+        id=told["id"],
+        login=told["login"],
+        uid=told["uid"],
+        gid=told["gid"],
+        owner=told["owner"],
+        sku=told["sku"],
+        node=told["node"],
+        shape=Shape(told["shape"]),
+        slots=tuple(slot["name"] for slot in told["slots"]),
+        commit=told["commit"],
+        signed=canonical({key: value for key, value in told.items() if key != "hmac"}),
+        hmac=told["hmac"],
+    )
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise DescriptorError("unreadable") from error
+    if not isinstance(value, dict):
+        raise DescriptorError("unreadable")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a key stands twice")
+    return dict(pairs)
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+def _matching(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _name(value: Any) -> bool:
+    return isinstance(value, str) and is_name(value)
+
+
+def _number(value: Any) -> bool:
+    plain = isinstance(value, int) and not isinstance(value, bool)
+    return plain and (value == 0 or 1000 <= value <= LAST_UID)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _slots(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and _distinct(value) and all(map(_slot, value))
+
+
+def _slot(value: Any) -> bool:
+    told = isinstance(value, dict) and value.keys() == _SLOT_KEYS
+    return told and _name(value["name"]) and _text(value["uuid"]) and _text(value["pciAddress"])
+
+
+def _distinct(slots: Iterable[Any]) -> bool:
+    names = [slot.get("name") for slot in slots if isinstance(slot, dict)]
+    return len(set(map(str, names))) == len(names)
+
+
+_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    "version": lambda value: True,
+    "stateId": _matching(_STATE),
+    "ref": _text,
+    "id": _matching(_ID),
+    "login": _matching(_LOGIN),
+    "uid": _number,
+    "gid": _number,
+    "project": _name,
+    "name": _name,
+    "owner": _name,
+    "sku": _name,
+    "node": _name,
+    "shape": lambda value: isinstance(value, str) and value in set(Shape),
+    "slots": _slots,
+    "commit": _matching(_COMMIT),
+    "hmac": _text,
+}

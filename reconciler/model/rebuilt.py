@@ -1,0 +1,48 @@
+"""Rebuilt: what is written down of allocations that hosts, and not this state, know of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from reconciler.model.evidence import Check, Observation
+from reconciler.model.plan import Change, ClaimIntent
+from reconciler.model.world import Doubt, DoubtKind, Recorded
+
+MARGIN = 1000
+"""How far counters go on above the highest number that is known (rule 21)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A doubt that is over, and what was measured to end it."""
+
+    node: str
+    kind: DoubtKind
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """Of doubts that were looked into: those that are over, and those that stay with a reason."""
+
+    ended: tuple[Ended, ...] = ()
+    kept: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """`why` tells by allocation id where a claim comes from. `changes` are what use is billed by.
+
+    `least` are counters below which no number is given again, `reason` that of who asked for it.
+    """
+
+    nodes: tuple[str, ...]
+    claims: tuple[ClaimIntent, ...] = ()
+    why: Mapping[str, str] = field(default_factory=dict)
+    recorded: tuple[Recorded, ...] = ()
+    changes: tuple[Change, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    doubts: Judged = field(default_factory=Judged)
+    least: Mapping[str, int] = field(default_factory=dict)
+    reason: str = ""

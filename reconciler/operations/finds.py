@@ -1,0 +1,115 @@
+"""Finds: what a rebuild has come upon and what becomes of it, as people are shown it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from reconciler.model.problem import Problem
+from reconciler.model.rebuilt import Judged
+from reconciler.model.ref import Ref
+from reconciler.planner.rebuilding import Verdict
+from reconciler.planner.verifying import Found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRow:
+    """An allocation as some host has shown it, and what becomes of it."""
+
+    node: str
+    id: str
+    verdict: Verdict
+    ref: str = ""
+    slots: tuple[str, ...] = ()
+    why: str = ""
+    adopted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """One node that was asked; `doubts` are what is not known of it afterwards."""
+
+    node: str
+    answered: bool
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finds:
+    """Of one state. It is shown before anything is written, and nothing else is written then."""
+
+    state_id: str
+    found: tuple[FoundRow, ...]
+    nodes: tuple[NodeRow, ...]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is left open, each with the next thing to do."""
+        unverified = (row for row in self.found if row.verdict is Verdict.UNVERIFIED)
+        return (*map(_unverified, unverified), *(_doubted(row) for row in self.nodes if row.doubts))
+
+
+def found_rows(
+    judged: Sequence[Found],
+    refs: Mapping[str, Ref],
+    verdicts: Mapping[str, tuple[Verdict, str]],
+) -> tuple[FoundRow, ...]:
+    """By ref; those that nobody could read come last."""
+    rows = [_found_row(one, refs, verdicts) for one in judged]
+    return tuple(sorted(rows, key=lambda row: (not row.ref, row.ref, row.node, row.id)))
+
+
+def node_rows(
+    names: Sequence[str], answered: Mapping[str, object], doubts: Judged
+) -> tuple[NodeRow, ...]:
+    told = {name: [one for one in doubts.kept if one.node == name] for name in names}
+    return tuple(
+        NodeRow(
+            node=name,
+            answered=name in answered,
+            doubts=tuple(f"{one.kind}: {one.reason}" for one in told[name]),
+        )
+        for name in names
+    )
+
+
+def _found_row(
+    one: Found, refs: Mapping[str, Ref], verdicts: Mapping[str, tuple[Verdict, str]]
+) -> FoundRow:
+    descriptor = one.descriptor
+    verdict, why = (
+        verdicts.get(one.id, (Verdict.UNVERIFIED, one.why))
+        if one.taken
+        else (
+            Verdict.UNVERIFIED,
+            one.why,
+        )
+    )
+    return FoundRow(
+        node=one.node,
+        id=one.id,
+        verdict=verdict,
+        ref=str(refs.get(one.id, descriptor.ref)) if descriptor else "",
+        slots=descriptor.slots if descriptor else (),
+        why=f"adopted though {one.why}" if one.adopted and one.why else why,
+        adopted=one.adopted,
+    )
+
+
+def _unverified(row: FoundRow) -> Problem:
+    return Problem(
+        code="descriptor_unverified",
+        message=f"{row.node}/{row.id}: {row.why}",
+        hint="the host takes nobody meanwhile. If you know that it is right: "
+        f"gpuaas state rebuild --node {row.node} --adopt {row.node}/{row.id} --reason TEXT",
+        ref=row.ref,
+    )
+
+
+def _doubted(row: NodeRow) -> Problem:
+    return Problem(
+        code="node_in_doubt",
+        message=f"{row.node}: {'; '.join(row.doubts)}",
+        hint="remove what is nobody's, then: gpuaas apply",
+        ref=f"node/{row.node}",
+    )
