@@ -9,6 +9,9 @@ from reconciler.model.problem import refuse
 
 BUSY_SECONDS = 15.0
 CACHE_KIB = 64 * 1024
+LOG_LIMIT = 16 << 20
+"""Bytes of the log that stay on disk after a write that took more; SQLite reuses them."""
+
 PARTIAL = ".partial"
 """At the end of a name: whatever lies under it was never finished."""
 
@@ -30,6 +33,7 @@ def set_modes(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    connection.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT}")
     mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if mode != "wal":
         raise refuse(
