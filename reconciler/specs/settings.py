@@ -30,9 +30,12 @@ def parse_settings(folder: Path, content: bytes, schema: str) -> Settings:
         problems = [_settings_problem("it must hold exactly one document")]
     if problems:
         raise ProblemError(in_order(with_text(problems, content)))
-    settings = decode(Settings, {**parsed.documents[0].document.value, "folder": str(folder)})
+    (located,) = parsed.documents
+    settings = decode(Settings, {**located.document.value, "folder": str(folder)})
     if not has_own_root(settings):
-        raise ProblemError((_settings_problem("specRoot leads out of the fleet's folder"),))
+        problem = _settings_problem("specRoot leads out of the fleet's folder")
+        found = with_text([problem.at(located.source(("specRoot",)))], content)
+        raise ProblemError(found)
     return settings
 
 

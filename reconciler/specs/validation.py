@@ -27,12 +27,13 @@ class Validator:
     `x-key` of a list names what tells its entries apart: one field or several.
     """
 
-    __slots__ = ("_check", "_keyed", "_schema")
+    __slots__ = ("_check", "_keyed", "_schema", "_strict")
 
     def __init__(self, text: str) -> None:
         self._schema: dict[str, Any] = _whole_patterns(json.loads(text))
         self._check = jsonschema_rs.validator_for(self._schema)
         self._keyed = tuple(_keyed_lists(self._schema, self._schema, ()))
+        self._strict: Any = None
 
     def flaws(self, value: Any) -> tuple[Flaw, ...]:
         """What is wrong with `value`, one flaw for each place, as far as anybody would read it.
@@ -48,14 +49,9 @@ class Validator:
 
     def _worded(self, value: Any) -> Iterator[Flaw]:
         """The gate says only that something is wrong; jsonschema says what."""
-        # A tenth of a second to import, and only a value that is wrong needs it.
-        from jsonschema import Draft202012Validator
-        from jsonschema.validators import extend
-
         nothing = True
-        own = {"pattern": _whole_match, "uniqueItems": _all_differ}
-        strict = extend(Draft202012Validator, own)
-        for error in strict(self._schema).iter_errors(value):
+        self._strict = self._strict or _strict_validator(self._schema)
+        for error in self._strict.iter_errors(value):
             for flaw in _words(error):
                 nothing = False
                 yield flaw
@@ -66,6 +62,15 @@ class Validator:
                 yield from words_of(
                     Found(keyword="", path=path, value=value, schema={}, message=refused.message)
                 )
+
+
+def _strict_validator(schema: Mapping[str, Any]) -> Any:
+    # A tenth of a second to import, and only a value that is wrong needs it.
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    own = {"pattern": _whole_match, "uniqueItems": _all_differ}
+    return extend(Draft202012Validator, own)(schema)
 
 
 def _whole_match(
