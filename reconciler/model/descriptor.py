@@ -24,7 +24,7 @@ LAST_UID = 59999
 _ID = re.compile(r"[a-z2-7]{10}")
 _LOGIN = re.compile(r"[a-z][a-z0-9-]{0,26}-[a-z2-7]{4}")
 _COMMIT = re.compile(r"[0-9a-f]{0,64}")
-_STATE = re.compile(r"[a-z0-9-]{1,64}")
+STATE_ID = re.compile(r"[a-z0-9-]{1,64}")
 _SLOT_KEYS = frozenset({"name", "uuid", "pciAddress"})
 
 
@@ -143,7 +143,7 @@ def _distinct(slots: Iterable[Any]) -> bool:
 
 _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "version": lambda value: True,
-    "stateId": _matching(_STATE),
+    "stateId": _matching(STATE_ID),
     "ref": _text,
     "id": _matching(_ID),
     "login": _matching(_LOGIN),

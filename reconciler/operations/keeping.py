@@ -14,11 +14,13 @@ from reconciler.model.problem import Problem, refuse
 from reconciler.model.snapshot import Snapshot
 from reconciler.operations.initializing import make_state
 from reconciler.operations.opening import open_fleet
+from reconciler.operations.reading import read_desired
 from reconciler.operations.replicating import engine_of
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import locking, writing
 from reconciler.store import keeping as stored
 from reconciler.store.earlier import snapshots
+from reconciler.store.keeping import Beyond
 from reconciler.store.litestream import forget_position
 from reconciler.store.lock import left_behind
 
@@ -62,7 +64,13 @@ def state_restore(fleet: Fleet, which: str) -> Restored:
     """Put a checked copy in place: `latest` or a serial of the snapshots, or a file."""
     file = _named(fleet, which)
     with _replacing(fleet):
-        kept = stored.restore(fleet.database_file, file, actor=fleet.actor, now=fleet.now())
+        kept = stored.restore(
+            fleet.database_file,
+            file,
+            actor=fleet.actor,
+            now=fleet.now(),
+            beyond=_beyond(fleet, file.name),
+        )
     return Restored(source=str(file), kept=kept)
 
 
@@ -74,11 +82,26 @@ def state_restore_replica(fleet: Fleet, to: str, at: datetime | None) -> Restore
         file = engine.fetch(format_moment(at) if at else "")
         try:
             kept = stored.restore(
-                fleet.database_file, file, actor=fleet.actor, now=fleet.now(), whence=whence
+                fleet.database_file,
+                file,
+                actor=fleet.actor,
+                now=fleet.now(),
+                beyond=_beyond(fleet, whence),
             )
         finally:
             engine.remove_fetched()
     return Restored(source=whence, kept=kept)
+
+
+def _beyond(fleet: Fleet, whence: str) -> Beyond:
+    """With every node of the specs, as far as they can be read: one may be newer than the copy."""
+    posix = fleet.settings.posix
+    return Beyond(
+        whence=whence,
+        nodes=tuple(node.ref.name for node in read_desired(fleet).of("node")),
+        first_uid=posix.first_uid,
+        first_gid=posix.first_gid,
+    )
 
 
 @contextmanager

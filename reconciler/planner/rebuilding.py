@@ -26,6 +26,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.world import Counters, Recorded, World
 from reconciler.planner import why
 from reconciler.planner.desk import binding_of
+from reconciler.planner.effective import as_recorded
 from reconciler.planner.planner import PlanRequest, context_of
 from reconciler.planner.showing import differing, is_unknown, shown
 from reconciler.planner.verifying import Found
@@ -243,9 +244,7 @@ def _as_shown(
     recorded: Recorded, context: Context, facts: NodeFacts | None
 ) -> Mapping[str, str | None]:
     """What its host shows of all that is expected of it there."""
-    resource = context.desired.resources.get(recorded.ref)
-    if resource is None:
-        return {}
+    resource = context.desired.resources.get(recorded.ref) or as_recorded(recorded)
     expected = KINDS["allocation"].expected(binding_of(recorded, resource, context.world), context)
     seen = {key: shown(facts, key) for key in expected}
     return {key: fact for key, fact in seen.items() if fact is not None and not is_unknown(fact)}

@@ -72,6 +72,22 @@ def raise_floors(connection: sqlite3.Connection, least: Mapping[str, int]) -> No
     )
 
 
+def highest(connection: sqlite3.Connection) -> Mapping[str, int]:
+    """The highest uid and gid that were given to anybody, or that may have been."""
+    least = floors(connection)
+    given = dict(
+        connection.execute("SELECT kind, max(number) FROM posix_id GROUP BY kind").fetchall()
+    )
+    return {kind: max(given.get(kind, 0), least.get(kind, 0)) for kind in ("uid", "gid")}
+
+
+def both(nodes: Iterable[str], reason: str, since: str) -> Iterable[Doubt]:
+    """Everything that can be in doubt about these nodes."""
+    for node in sorted(nodes):
+        for kind in DoubtKind:
+            yield Doubt(node=node, kind=kind, reason=reason, since=since)
+
+
 def floors(connection: sqlite3.Connection) -> Mapping[str, int]:
     return dict(connection.execute("SELECT counter, number FROM counter_floor").fetchall())
 

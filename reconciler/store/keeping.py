@@ -11,30 +11,44 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import IO
 
-from reconciler.model.event import Actor, Event, EventType
+from reconciler.model.event import Actor, EventType
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, ProblemError, refuse
+from reconciler.model.rebuilt import MARGIN
 from reconciler.stops import reach
-from reconciler.store import archive, chain
+from reconciler.store import archive, chain, doubts
 from reconciler.store.connection import PARTIAL, connect, remove
 from reconciler.store.copies import copy, sync
 from reconciler.store.database import Database, Opening
 from reconciler.store.litestream import OBJECTS
 from reconciler.store.place import check_place
+from reconciler.store.record import Entry, Record
 from reconciler.store.refusals import RECOVER, wording
-from reconciler.store.schema import Schema, expected_objects, objects, shipped_schema
+from reconciler.store.schema import (
+    Schema,
+    expected_objects,
+    migrate,
+    objects,
+    shipped_schema,
+    version_of,
+)
 
 SHARED_BYTES = (510, 0x40000002)
 """Length and start of what every connection of SQLite locks, to share it, in the file."""
 
 READERS_SECONDS, PAUSE = 5.0, 0.1
 """So long others may take to finish what they read."""
+
+_NODES = (
+    "SELECT name FROM resource WHERE kind = 'node'"
+    " UNION SELECT node FROM claim WHERE state <> 'freed'"
+)
 
 _UNSOUND = (
     (
@@ -119,15 +133,30 @@ def backup(path: Path, target: Path) -> None:
         raise ProblemError(problems)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beyond:
+    """What a copy does not say: whence it comes, and of which fleet it is by now.
+
+    Whatever `nodes` hold may be younger than the copy; tenants' numbers begin with `first_uid` and
+    `first_gid`.
+    """
+
+    whence: str = ""
+    nodes: tuple[str, ...] = ()
+    first_uid: int = 1
+    first_gid: int = 1
+
+
 def restore(
-    path: Path, source: Path, *, actor: Actor, now: datetime, whence: str = ""
+    path: Path, source: Path, *, actor: Actor, now: datetime, beyond: Beyond | None = None
 ) -> Path | None:
     """Put a verified backup in the place of the state, under the lock.
 
     Returns the name under which the state before is kept; None if there was none. The restored
-    state says in an event that it was, and from `whence`, so that no plan made before is valid for
-    it; and it knows nothing of its hosts until they are asked.
+    state says in an event that it was, so that no plan made before is valid for it; it knows
+    nothing of its hosts until they are asked, and gives no number that may have been given since.
     """
+    beyond = beyond or Beyond()
     if not source.exists():
         raise refuse("state_missing", f"{source} is not there", "name a file that a backup wrote")
     problems = check_copy(source)
@@ -142,7 +171,10 @@ def restore(
                 _refuse_stranger(connection, path)
                 copy(connection, partial)
             with closing(sqlite3.connect(partial, isolation_level=None)) as connection:
-                _say_so(connection, actor, whence or source.name, now)
+                if version_of(connection) < shipped_schema().version:
+                    migrate(connection, shipped_schema())
+                record = Record(connection=connection, actor=actor.name, at=format_moment(now))
+                _say_so(record, replace(beyond, whence=beyond.whence or source.name), now)
             reach("restore.before")
             with _alone(path):
                 kept = _put_aside(path)
@@ -238,18 +270,20 @@ def _refuse_stranger(backup_: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _say_so(connection: sqlite3.Connection, actor: Actor, whence: str, now: datetime) -> None:
-    restored = Event(
-        type=EventType.STATE_RESTORED,
-        actor=actor.name,
-        at=format_moment(now),
-        reason=f"restored from {whence}",
-    )
+def _say_so(record: Record, beyond: Beyond, now: datetime) -> None:
+    """What was done after the copy was made is unknown: numbers, allocations, and proofs."""
+    connection, reason = record.connection, f"restored from {beyond.whence}"
     connection.execute("BEGIN")
-    chain.append(connection, [restored])
     # What hosts said and were given before the backup says nothing about what they hold now.
     connection.execute("DELETE FROM observation")
     connection.execute("UPDATE resource SET basis = '' WHERE id <> '' AND phase = 'active'")
+    first = {"uid": beyond.first_uid, "gid": beyond.first_gid}
+    given = doubts.highest(connection)
+    least = {kind: max(given[kind], number - 1) + MARGIN for kind, number in first.items()}
+    doubts.raise_floors(connection, {**least, "incarnation": int(now.timestamp())})
+    nodes = {name for (name,) in connection.execute(_NODES)} | set(beyond.nodes)
+    doubts.begin(record, doubts.both(nodes, reason, record.at))
+    record.write(Entry(type=EventType.STATE_RESTORED, reason=reason))
     connection.execute("COMMIT")
 
 

@@ -19,7 +19,7 @@ from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Counters, OpenStep, Recorded, Suspension, World
 from reconciler.store.database import Database
-from reconciler.store.doubts import floors, read_doubts
+from reconciler.store.doubts import floors, highest, read_doubts
 from reconciler.store.revocations import read_revocations
 from reconciler.store.rows import JsonText, RecordedRows, Rows, read_json
 from reconciler.store.serial import serial, state_id
@@ -148,22 +148,17 @@ def _counters(connection: sqlite3.Connection) -> Counters:
     counts = connection.execute("SELECT ref, count FROM incarnation")
     login_of = dict(connection.execute("SELECT allocation_id, login FROM login").fetchall())
     numbers = connection.execute("SELECT kind, owner, number, ended FROM posix_id").fetchall()
-    least = floors(connection)
+    last = highest(connection)
     return Counters(
         incarnations={_ref(ref): count for ref, count in counts},
         logins=frozenset(login_of.values()),
         login_of=login_of,
         uids={owner: number for kind, owner, number, _ in numbers if kind == "uid"},
         gids={owner: number for kind, owner, number, end in numbers if kind == "gid" and not end},
-        last_uid=_last("uid", numbers, least),
-        last_gid=_last("gid", numbers, least),
-        least_incarnation=least.get("incarnation", 0),
+        last_uid=last["uid"],
+        last_gid=last["gid"],
+        least_incarnation=floors(connection).get("incarnation", 0),
     )
-
-
-def _last(kind: str, numbers: Iterable[Any], least: Mapping[str, int]) -> int:
-    given: list[int] = [number for one, _, number, _ in numbers if one == kind]
-    return max([least.get(kind, 0), *given])
 
 
 def _open_step(row: Any) -> OpenStep:

@@ -164,7 +164,10 @@ def test_a_move_killed_at_its_end_keeps_what_was_left_at_its_new_place(yard: Yar
 
 
 def test_what_a_backup_does_not_know_is_not_free(yard: Yard, tmp_path: Path) -> None:
-    """F-PLC-02: a place given out after the backup is taken, whatever the restored state says."""
+    """F-PLC-02 F-STA-11: a place given out after the backup is taken, whatever the state says;
+
+    nothing is made that may be it, and its host is asked for what the state does not know.
+    """
     backup = str(tmp_path / "before.db")
     assert yard.gpuaas("state", "backup", backup).code == 0
     yard.write(NEW)
@@ -175,11 +178,20 @@ def test_what_a_backup_does_not_know_is_not_free(yard: Yard, tmp_path: Path) -> 
     assert yard.gpuaas("state", "restore", backup).code == 0
     yard.write(paper.allocation("other"))
     done = yard.apply()
-    assert done.blocked == {"allocation/vision/other": "sku_unavailable"}
+    assert (done.code, done.blocked) == (3, {"allocation/vision/other": "allocation_may_exist"})
+    assert "gpu02" in done.change("allocation/vision/other")["problem"]["message"]
     found = yard.gpuaas("explain", "allocation/vision/other").document["result"]["candidates"]
     (refused,) = [one for one in found if one["node"] == "gpu02"]
     assert refused["rule"] == "unclaimed_descriptors"
     assert id[0] in refused["detail"]
+
+    hosts = yard.hosts()
+    assert yard.gpuaas("state", "rebuild", "--node", "gpu02", "--yes").code == 0
+    assert (yard.claims[f"{NEW_REF}@gpu02/s1"], yard.hosts()) == ("held", hosts)
+    assert yard.plan().actions == {NEW_REF: "release", "allocation/vision/other": "blocked"}
+    assert yard.plan().blocked == {"allocation/vision/other": "sku_unavailable"}
+    yard.write(NEW)
+    assert (yard.plan().change(NEW_REF)["action"], yard.plan().plan["waves"]) == ("change", [])
 
 
 def test_who_was_let_in_after_a_backup_is_shut_out_again(yard: Yard, tmp_path: Path) -> None:
