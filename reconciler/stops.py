@@ -46,7 +46,7 @@ STOPS: Mapping[str, str] = {
     "use_plan.after": "the saved plan is marked as used",
     "begin_wave.before": "claims and intent are written, not committed",
     "begin_wave.after": "claims and intent stand, no host was touched",
-    "play.before": "the run folder is made, no host was touched",
+    "play.before": "all that hosts are to be told is written, no host was touched",
     "play.during": "a host has been given its work",
     "play.after": "hosts have done their work and answered",
     "settle.before": "a prepared host shows what it should, and waits for a word",

@@ -6,9 +6,13 @@ import os
 import sys
 import tempfile
 import traceback
+from pathlib import Path
 
 from reconciler import __version__
 from reconciler.model.problem import Problem
+
+NAME, KEPT = ("gpuaas-error-", ".log"), 20
+"""A loop that fails each minute must not fill the disk."""
 
 
 def report(error: BaseException) -> Problem:
@@ -29,9 +33,18 @@ def report(error: BaseException) -> Problem:
 def _keep(text: str) -> str:
     """The file's name, readable by its owner alone; empty if there is no place for it."""
     try:
-        number, name = tempfile.mkstemp(prefix="gpuaas-error-", suffix=".log")
+        number, name = tempfile.mkstemp(prefix=NAME[0], suffix=NAME[1])
         with os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
+        _drop_old(Path(name).parent)
     except OSError:
         return ""
     return name
+
+
+def _drop_old(folder: Path) -> None:
+    """All of this user's but the newest."""
+    found = ((path, path.lstat()) for path in folder.glob("*".join(NAME)))
+    ours = [(told.st_mtime_ns, path) for path, told in found if told.st_uid == os.getuid()]
+    for _, path in sorted(ours)[:-KEPT]:
+        path.unlink(missing_ok=True)

@@ -10,25 +10,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
 from reconciler.hosts.carried import carried
-from reconciler.hosts.folders import (
-    FAILED,
-    fresh_run_folder,
-    prune,
-    short_folder,
-    workplace,
-    write_private,
-)
+from reconciler.hosts.folders import keep_log, short_folder, workplace
 from reconciler.hosts.halting import Wish, nobody_wishes
 from reconciler.hosts.inventory import write_inventory
 from reconciler.hosts.passing import passing
-from reconciler.hosts.play import Played, PlayRequest, play
+from reconciler.hosts.play import PlayRequest, play
 from reconciler.hosts.receipts import failure, receipts_of
 from reconciler.hosts.verbs import check_item
 from reconciler.model.work import HostProgress, HostWork, Receipt
@@ -124,7 +116,8 @@ def _run_batch(
             played = play(request, on_start, lambda: stop.forced)
     receipts = tuple(receipt for work in works for receipt in receipts_of(work, played))
     _report(works, receipts, on_progress)
-    _keep(request.folder, played, all(receipt.ok for receipt in receipts), options)
+    ok = all(receipt.ok for receipt in receipts)
+    keep_log(options.run_dir, played.log, ok=ok, keep=options.keep_logs)
     return receipts
 
 
@@ -132,12 +125,10 @@ def _request(works: Sequence[HostWork], options: RunOptions, place: Path) -> Pla
     """All of a run that lies on this machine's disk, written before a host is touched."""
     code = carried(options.playbooks / "module_utils" / "gpuaas", "converge")
     with workplace():
-        folder = fresh_run_folder(options.run_dir)
         inventory = write_inventory(
             works, place, sockets=short_folder(), python=options.python, code=code
         )
     return PlayRequest(
-        folder=folder,
         place=place,
         playbooks=options.playbooks,
         inventory=inventory,
@@ -164,15 +155,3 @@ def _report(
         detail = bad[0].problem.message if bad and bad[0].problem else ""
         phase = "failed" if bad else "done"
         on_progress(HostProgress(node=work.host.node, phase=phase, detail=detail))
-
-
-def _keep(folder: Path, played: Played, ok: bool, options: RunOptions) -> None:
-    """Leave the log, and no more runs than wanted.
-
-    A disk that takes no log is no reason to lose what hosts have answered.
-    """
-    with suppress(OSError):
-        write_private(folder / "log", played.log)
-        if not ok:
-            write_private(folder / FAILED)
-    prune(options.run_dir, options.keep_logs)

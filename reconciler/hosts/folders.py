@@ -1,4 +1,4 @@
-"""Folders of runs: a fresh private one each, few kept, and a short one for what needs a socket."""
+"""Folders: one for the log of each run, few of them kept, and a short one for sockets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from reconciler.model.problem import refuse
 
 FAILED = "failed"
-PREFIX = "run-"
+PREFIX, EARLIER, LOG = "play-", "run-", "log"
 
 
 @contextmanager
@@ -34,27 +34,45 @@ def workplace() -> Iterator[None]:
         ) from error
 
 
-def fresh_run_folder(runs: Path) -> Path:
-    """A new folder of mode 0700, shared with no other run."""
+def keep_log(runs: Path, log: str, *, ok: bool, keep: int) -> None:
+    """The log of a run that has ended, in a folder of its own, and no more of them than wanted.
+
+    A disk that takes no log is no reason to lose what hosts have answered.
+    """
+    with suppress(OSError):
+        folder = _next_folder(runs)
+        write_private(folder / LOG, log)
+        if not ok:
+            write_private(folder / FAILED)
+    _prune(runs, keep)
+
+
+def _next_folder(runs: Path) -> Path:
+    """Numbered in the order in which runs end, whatever the clock says; shared with no other."""
     runs.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=runs))
+    number = max(map(_number, runs.iterdir()), default=0)
+    while True:
+        number += 1
+        with suppress(FileExistsError):
+            folder = runs / f"{PREFIX}{number:06}"
+            folder.mkdir(mode=0o700)
+            return folder
 
 
-def prune(runs: Path, keep: int) -> None:
+def _prune(runs: Path, keep: int) -> None:
     """Keep the newest runs, and the newest failed one however old it is."""
-    newest = sorted(runs.glob(f"{PREFIX}*"), key=_changed_at, reverse=True)
+    names = (*runs.glob(f"{PREFIX}*"), *runs.glob(f"{EARLIER}*"))
+    newest = sorted(names, key=_number, reverse=True)
     failed = next((run for run in newest if (run / FAILED).exists()), None)
     for run in newest[keep:]:
         if run != failed:
             shutil.rmtree(run, ignore_errors=True)
 
 
-def _changed_at(run: Path) -> int:
-    """The oldest of all if another run has just taken it away."""
-    try:
-        return run.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
+def _number(run: Path) -> int:
+    """Those of an earlier version are the oldest."""
+    number = run.name.removeprefix(PREFIX)
+    return int(number) if number.isdecimal() else 0
 
 
 def short_folder() -> Path:

@@ -10,6 +10,7 @@ import fcntl
 import os
 import shutil
 import signal
+import stat
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -17,9 +18,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from reconciler.hosts.folders import short_folder, workplace
+from reconciler.hosts.ssh import PERSIST_SECONDS
 
 PREFIX = "call-"
 MARK = "GPUAAS_CALL"
+SOCKETS = "/proc/net/unix"
 ENDING_SECONDS, REST_SECONDS = 5.0, 0.01
 """Who is ended by force may still have to come back from a disk."""
 
@@ -29,6 +32,7 @@ def passing() -> Iterator[Path]:
     """A private folder for as long as this lasts. Raises ProblemError `run_folder_unusable`."""
     with workplace():
         clear()
+        clear_sockets()
         folder, hold = _held()
     try:
         yield folder
@@ -48,6 +52,22 @@ def clear() -> None:
                     shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(hold)
+
+
+def clear_sockets() -> None:
+    """Take away the names of kept connections whose ssh died without doing so.
+
+    The kernel knows who listens: to knock at one that lives would keep it alive for ever.
+    """
+    with suppress(OSError), open(SOCKETS, encoding="utf-8", errors="surrogateescape") as file:
+        # ssh listens under a name of its own and then gives it the one that others know.
+        listening = {Path(line.split()[-1]).stem for line in file}
+        old = time.time() - PERSIST_SECONDS
+        for path in short_folder().iterdir():
+            found = path.lstat()
+            dead = path.stem not in listening and found.st_mtime < old
+            if dead and stat.S_ISSOCK(found.st_mode):
+                path.unlink()
 
 
 def marked(command: Sequence[str], folder: Path) -> tuple[str, ...]:

@@ -32,12 +32,8 @@ ERRORS = "guard.log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayRequest:
-    """`folder` is kept of the run; `place`, which goes with it, holds the inventory in a folder.
+    """`place` goes with the run and holds the inventory in a folder; `playbooks` may be read-only."""
 
-    `playbooks` may be read-only.
-    """
-
-    folder: Path
     place: Path
     playbooks: Path
     inventory: Path

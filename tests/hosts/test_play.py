@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -50,25 +51,30 @@ def test_host_keys_are_checked_whatever_the_runner_would_do(
     assert config.env["ANSIBLE_CONFIG"] == str(PLAYBOOKS / "ansible.cfg")
 
 
-def test_a_run_folder_is_fresh_and_private(tmp_path: Path) -> None:
-    """F-ANS-04: two are never the same one."""
-    one, two = (folders.fresh_run_folder(tmp_path / "state" / "runs") for _ in range(2))
-    assert one != two
-    assert stat.S_IMODE(one.stat().st_mode) == 0o700
+def test_a_log_lies_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    """F-ANS-04: two runs never share one, and nobody else looks into it."""
+    runs = tmp_path / "state" / "runs"
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        list(pool.map(lambda n: folders.keep_log(runs, f"run {n}", ok=True, keep=50), range(40)))
+    logs = [run / folders.LOG for run in runs.iterdir()]
+    assert sorted(log.read_text() for log in logs) == sorted(f"run {n}" for n in range(40))
+    assert {stat.S_IMODE(log.parent.stat().st_mode) for log in logs} == {0o700}
 
 
-def test_run_folders_do_not_pile_up(tmp_path: Path) -> None:
-    """F-ANS-12: few are kept, and among them the newest that failed."""
+def test_logs_do_not_pile_up(tmp_path: Path) -> None:
+    """F-ANS-12: few are kept, the newest failed one among them, wherever the clock is set to."""
     (tmp_path / "note.txt").write_text("not ours")
-    made = []
-    for number in range(60):
-        run = folders.fresh_run_folder(tmp_path)
-        made.append(run)
-        if number in (3, 5):
-            (run / folders.FAILED).touch()
-        os.utime(run, (number, number))
-        folders.prune(tmp_path, keep=4)
-    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "note.txt", made[5], *made[-4:]])
+    earlier = [tmp_path / f"run-{name}" for name in ("x2k9", "abcd")]
+    for run in earlier:
+        run.mkdir()
+    for number in range(550):
+        folders.keep_log(tmp_path, f"{number}", ok=number not in (3, 5), keep=4)
+        run = max(tmp_path.glob(f"{folders.PREFIX}*"))
+        os.utime(run, (1_000 - number, 1_000 - number))
+        assert len(list(tmp_path.rglob("*"))) < 20
+    kept = [(run / folders.LOG).read_text() for run in sorted(tmp_path.glob("*-*"))]
+    assert kept == ["5", "546", "547", "548", "549"]
+    assert (tmp_path / "note.txt").exists()
 
 
 def test_the_short_folder_leaves_room_for_a_socket() -> None:
