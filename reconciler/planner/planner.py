@@ -5,9 +5,10 @@ bytes, and every refusal names its rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 
 from reconciler.kinds.access import next_change
 from reconciler.kinds.contract import Context
@@ -15,7 +16,7 @@ from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Candidate
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.moment import format_moment, parse_moment
-from reconciler.model.plan import Action, Change, Plan, Risk, Step, fingerprint
+from reconciler.model.plan import Action, Change, Note, Plan, Risk, Step, fingerprint
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
@@ -25,6 +26,7 @@ from reconciler.planner.capacity import in_force as suspensions_in_force
 from reconciler.planner.capacity import read_offers
 from reconciler.planner.desk import Desk, find_pending
 from reconciler.planner.diff import Difference, compare
+from reconciler.planner.drift import drift_of
 from reconciler.planner.effective import in_force
 from reconciler.planner.figures import figures_of
 from reconciler.planner.granting import refuse_grants
@@ -211,12 +213,17 @@ def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
         waves=in_waves(steps, _after(lines, steps)),
         waiting=tuple(desk.positions),
         problems=request.desired.problems,
-        notes=notes_of(world),
+        notes=_notes(world, {change.ref for change in changes}),
         figures=replace(figures, unchanged=len(request.desired.resources) - touched),
         only=request.only,
         next_moment=_next_moment(desired, world, request.now),
     )
     return replace(made, fingerprint=fingerprint(made))
+
+
+def _notes(world: World, told: Collection[Ref]) -> tuple[Note, ...]:
+    found = (*notes_of(world), *drift_of(world, told))
+    return tuple(sorted(found, key=attrgetter("ref")))
 
 
 def _after(lines: Sequence[Line], steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
