@@ -136,6 +136,15 @@ def facts(account: Account) -> Mapping[str, str]:
     return {f"{word} {login}": fact for word, fact in zip(WORDS, values, strict=False)}
 
 
+def links(binding: Binding) -> Mapping[str, str]:
+    """Path → target: what the host itself makes with the account, and takes away with it."""
+    if not binding.uid:
+        return {}
+    mount = _mount_path(binding.login)
+    folder, _, unit = mount.rpartition("/")
+    return {f"{folder}/local-fs.target.wants/{unit}": mount}
+
+
 def left_paths(binding: Binding) -> tuple[str, ...]:
     """Everything of its own besides home, scratch, keys and what the control machine reads."""
     if not binding.uid:

@@ -113,7 +113,12 @@ def _provide(seated: _Seated, context: Context) -> Step:
             "files": _items(files),
             "account": accounts.item(account, binding.id) if account else None,
         },
-        {**{folder.path: folder.fact for folder in folders}, **_facts(files), **named},
+        {
+            **{folder.path: folder.fact for folder in folders},
+            **_facts(files),
+            **{_shown(at): f"link {_shown(to)}" for at, to in accounts.links(binding).items()},
+            **named,
+        },
     )
 
 
@@ -139,7 +144,9 @@ def _retiring(binding: Binding) -> tuple[Step, ...]:
             "allocation.release",
             Order.RETIRE,
             {"absent": rest, "uid": binding.uid, "gid": binding.gid},
-            dict.fromkeys([*map(_shown, rest), *accounts.left_facts(binding)]),
+            dict.fromkeys(
+                [*map(_shown, (*rest, *accounts.links(binding))), *accounts.left_facts(binding)]
+            ),
         ),
     )
 

@@ -81,7 +81,10 @@ def test_what_it_must_show_is_in_force_and_not_only_written() -> None:
     assert (facts[HOME], facts[SCRATCH]) == (f"dir 0700 {UID}:{GID}",) * 2
     assert facts[SESSION] == "dir 0755"
     written = {path.replace("\\", "\\\\") for path in texts()}
-    assert set(facts) - set(named) == {HOME, SCRATCH, SESSION, *written}
+    mount = MOUNT.replace("\\", "\\\\")
+    link = mount.replace("/system/", "/system/local-fs.target.wants/")
+    assert set(facts) - set(named) == {HOME, SCRATCH, SESSION, link, *written}
+    assert facts[link] == f"link {mount}", "without it nothing is mounted at the next boot"
 
 
 def test_limits_are_those_of_all_its_slots() -> None:
