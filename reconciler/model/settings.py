@@ -46,7 +46,7 @@ class KeepSettings:
 
     logs: int = 20
     runs: int = 1000
-    events: int = 50_000
+    events: int = 10_000
     snapshots: int = 10
 
 
