@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.hosts.answers import AnswerError, read_json
-from reconciler.hosts.folders import workplace
+from reconciler.hosts.folders import workplace, write_private
 from reconciler.hosts.inventory import PREFIX
 from reconciler.hosts.passing import MARK, end_workers
 
@@ -170,7 +170,9 @@ def _guarded(request: PlayRequest) -> Iterator[subprocess.Popen[bytes]]:
         "forks": request.forks,
         "leavings": str(request.place),
     }
-    with workplace(), open(folder / ERRORS, "wb") as errors:
+    with workplace():
+        write_private(folder / ERRORS)
+    with open(folder / ERRORS, "r+b") as errors:
         guard = subprocess.Popen(
             [sys.executable, "-I", str(GUARD)],
             bufsize=0,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+import tempfile
 from pathlib import Path
 
 from reconciler import __version__
@@ -21,16 +23,18 @@ def save_plan(plan: Plan, path: Path) -> None:
     text = canonical(
         {"gpuaasPlan": FORMAT, "version": __version__, "digest": digest(body), "plan": body}
     )
-    partial = path.with_name(path.name + ".partial")
     try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        # A name that nobody can know before: the folder may be one that others write to.
+        number, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(number, "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        finally:
+            Path(partial).unlink(missing_ok=True)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise refuse(
             "file_unreadable",
             f"the plan cannot be saved to {path}: {error.strerror}",
@@ -39,14 +43,17 @@ def save_plan(plan: Plan, path: Path) -> None:
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan saved in `path`. Raises ProblemError `plan_damaged` unless it is whole."""
+    """The plan saved in `path`. Raises ProblemError `plan_damaged` unless it is whole, and
+
+    `plan_exposed` where somebody else could have changed it since it was looked at.
+    """
     try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
+        saved = json.loads(_read_own(path))
     except OSError as error:
         raise refuse(
             "plan_damaged", f"{path}: {error.strerror}", "name a file that `plan --save` wrote"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _damaged(path, "it is no JSON") from error
     if not isinstance(saved, dict) or saved.get("gpuaasPlan") != FORMAT:
         raise _damaged(path, "it is no plan of this format")
@@ -59,6 +66,23 @@ def read_plan(path: Path) -> Plan:
     if fingerprint(plan) != plan.fingerprint:
         raise _damaged(path, "its fingerprint is not that of its steps")
     return plan
+
+
+def _read_own(path: Path) -> bytes:
+    """What was read is what was looked at: the file that is open."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise _damaged(path, "it is no file")
+        others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if others or found.st_uid not in (0, os.geteuid()):
+            raise refuse(
+                "plan_exposed",
+                f"{path} can be written by somebody else (mode {stat.S_IMODE(found.st_mode):04o}, "
+                f"uid {found.st_uid}): it may not be the plan that you have looked at",
+                "make a new one: gpuaas plan --save FILE",
+            )
+        return file.read()
 
 
 def _damaged(path: Path, why: str) -> ProblemError:

@@ -21,7 +21,7 @@ from reconciler.store import chain
 from reconciler.store.connection import PARTIAL, connect, has_log, remove, set_modes
 from reconciler.store.copies import back_up
 from reconciler.store.lock import alone
-from reconciler.store.place import check_place
+from reconciler.store.place import check_file, check_place
 from reconciler.store.refusals import LOST_OR_NEW, damaged, wording
 from reconciler.store.schema import (
     APPLICATION_ID,
@@ -97,6 +97,7 @@ class Database:
         with wording(path), _telling_what_is_no_database(path):
             if not opening.anywhere:
                 check_place(path.parent, opening.mounts)
+                check_file(path)
             # Closing a connection that may write would merge the log of a crash, or of another
             # database, into the file: everything is looked at before there is one.
             reader = connect(path, write=False)

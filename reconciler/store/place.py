@@ -1,7 +1,13 @@
-"""Where a state may lie: a folder of its own, on a file system that SQLite's log is safe on."""
+"""Where a state may lie: a folder of our own that nobody else can change or put another in the
+
+place of, on a file system that SQLite's log is safe on.
+"""
 
 from __future__ import annotations
 
+import grp
+import os
+import pwd
 import re
 import stat
 from collections.abc import Iterator
@@ -22,18 +28,72 @@ SAFE_FUSE_TYPES = frozenset({"fuse.fuse-overlayfs", "fuse.lxcfs"})
 
 def check_place(folder: Path, mounts: str | None = None) -> None:
     """Raises ProblemError `state_unsafe_place`. `mounts` is the text of /proc/self/mountinfo."""
-    mode = folder.stat().st_mode
-    if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise _unsafe(
-            f"{folder} can be written by others (mode {stat.S_IMODE(mode):04o})",
-            f"chmod 700 {folder}",
-        )
+    _check_ours(folder, folder.lstat())
+    _check_way(folder)
     kind = file_system(folder.resolve(), read_mounts() if mounts is None else mounts)
     if kind in UNSAFE_TYPES or (kind.startswith("fuse.") and kind not in SAFE_FUSE_TYPES):
         raise _unsafe(
             f"{folder} lies on {kind}, where SQLite's write-ahead log damages databases",
             "move the state to a local disk: `state` in gpuaas.yaml",
         )
+
+
+def check_file(path: Path) -> None:
+    """Raises ProblemError `state_unsafe_place` for a file that is a link or not ours alone."""
+    _check_ours(path, path.lstat())
+
+
+def _check_ours(path: Path, found: os.stat_result) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise _unsafe(f"{path} is a link", "name the place itself: `state` in gpuaas.yaml")
+    if found.st_uid != os.geteuid():
+        raise _unsafe(
+            f"{path} belongs to {_login(found.st_uid)}, you are {_login(os.geteuid())}",
+            f"run gpuaas as {_login(found.st_uid)}, or give it to you by chown",
+        )
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise _unsafe(
+            f"{path} can be written by others (mode {stat.S_IMODE(found.st_mode):04o})",
+            f"chmod go-w {path}",
+        )
+
+
+def _check_way(folder: Path) -> None:
+    """Whoever can write to a folder above can put another in our place, whatever ours allows."""
+    for way in {folder.absolute(), folder.resolve()}:
+        for child, parent in zip((way, *way.parents), way.parents, strict=False):
+            found = parent.stat()
+            if not _others_write(found):
+                continue
+            if found.st_mode & stat.S_ISVTX and child.lstat().st_uid in (0, os.geteuid()):
+                continue
+            raise _unsafe(
+                f"{parent} can be written by others (mode {stat.S_IMODE(found.st_mode):04o}), who "
+                f"could put another in the place of {child.name}",
+                f"chmod go-w {parent}, or keep the state elsewhere: `state` in gpuaas.yaml",
+            )
+
+
+def _others_write(found: os.stat_result) -> bool:
+    by_group = found.st_mode & stat.S_IWGRP and not _is_ours_alone(found.st_gid)
+    return bool(found.st_mode & stat.S_IWOTH or by_group)
+
+
+def _is_ours_alone(gid: int) -> bool:
+    """The private group that many systems give to each user."""
+    try:
+        me, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    members = set(group.gr_mem) - {me.pw_name}
+    return gid == me.pw_gid and group.gr_name == me.pw_name and not members
+
+
+def _login(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
 
 
 def read_mounts() -> str:
