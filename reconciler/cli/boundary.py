@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import click
 
 from reconciler.cli import crash
-from reconciler.cli.command import open_session
+from reconciler.cli.command import STOPPED, open_session
 from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.options import Options
 from reconciler.cli.screen import Screen
@@ -41,8 +41,19 @@ def problems_of(error: BaseException) -> tuple[Problem, ...]:
     if isinstance(error, click.ClickException):
         return (_usage(error),)
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
-        return (Problem(code="interrupted", message="stopped on request"),)
+        return (STOPPED,)
+    if isinstance(error, OSError) and error.filename is not None:
+        return (_not_had(error),)
     return (crash.report(error),)
+
+
+def _not_had(error: OSError) -> Problem:
+    """A file that the operating system refuses, wherever that showed: no defect of ours."""
+    return Problem(
+        code="os_refused",
+        message=f"{error.filename}: {error.strerror}",
+        hint="put that right, or name another file or folder",
+    )
 
 
 def asked_format(arguments: Sequence[str]) -> str:

@@ -13,9 +13,11 @@ import click
 from reconciler.cli.exit_codes import Exit
 from reconciler.cli.options import Options, format_option, global_options
 from reconciler.cli.screen import Screen
-from reconciler.cli.text import Line
+from reconciler.cli.text import BLANK, Line
 from reconciler.cli.views.documents import document
-from reconciler.model.problem import Problem
+from reconciler.model.problem import Problem, ProblemError
+
+STOPPED = Problem(code="interrupted", message="stopped on request")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,14 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> int:
         ctx.obj.command = ctx.command_path.removeprefix("gpuaas ")
         session = open_session(ctx.obj)
+        try:
+            return self._answer(ctx, session)
+        except KeyboardInterrupt as error:
+            # click itself would write to a terminal that may be gone.
+            session.screen.tell([BLANK] if session.screen.is_live else ())
+            raise ProblemError((STOPPED,)) from error
+
+    def _answer(self, ctx: click.Context, session: Session) -> int:
         reply: Reply = ctx.invoke(self.callback, session, **ctx.params)  # type: ignore[arg-type]
         if reply.silent:
             return int(reply.code)

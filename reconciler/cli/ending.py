@@ -18,6 +18,11 @@ def end_by_signals() -> None:
     _handle(_end)
 
 
+def be_ended() -> None:
+    """All is done and said: what comes now would only spoil the exit code."""
+    _handle(signal.SIG_IGN)
+
+
 def _end(number: int, frame: FrameType | None) -> NoReturn:
     _handle(_is_ending)
     raise KeyboardInterrupt

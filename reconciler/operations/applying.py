@@ -69,6 +69,12 @@ class Applied:
     interrupted: bool = False
     logins: tuple[Login, ...] = ()
 
+    @property
+    def left(self) -> tuple[Change, ...]:
+        """What was to be done and is not."""
+        done = {change.ref for change in self.done}
+        return tuple(change for change in self.plan.active if change.ref not in done)
+
 
 def apply(
     fleet: Fleet, options: ApplyOptions, ask: Ask, on_progress: Progress, interrupts: Interrupts

@@ -78,7 +78,8 @@ def _verdict(found: Applied) -> tuple[str, Style]:
     wrong = sum(not outcome.ok for outcome in found.outcomes)
     done = f"{count(len(found.done), 'change')}, {count(len(found.outcomes), 'step')} on hosts"
     if found.interrupted:
-        return f"interrupted: {done}", Style.WARN
+        left = count(len(found.left), "change") if found.left else "nothing"
+        return f"interrupted: {done}; {left} left to do", Style.WARN
     if wrong or found.problems:
         return f"incomplete: {done}, {wrong} of them failed", Style.BAD
     return f"applied: {done}", Style.GOOD
