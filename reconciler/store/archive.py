@@ -12,6 +12,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from filecmp import cmp
 from itertools import count
@@ -74,6 +75,19 @@ def read(archive: Archive) -> Iterator[tuple[Row, str]]:
         raise _broken(archive, str(error)) from error
     if digest != archive.digest:
         raise _broken(archive, "it is not what was written then")
+
+
+def digest_of(connection: sqlite3.Connection, state: Path, sequence: int) -> str:
+    """The digest of an event, wherever it is by now; empty where that cannot be said."""
+    query = "SELECT digest FROM event WHERE sequence = ?"
+    found: tuple[str] | None = connection.execute(query, (sequence,)).fetchone()
+    if found is not None:
+        return found[0]
+    holding = (a for a in archives(connection, state) if a.first <= sequence <= a.last)
+    with suppress(ProblemError):
+        for one in holding:
+            return next(digest for row, digest in read(one) if row[0] == sequence)
+    return ""
 
 
 def write(connection: sqlite3.Connection, state: Path, last: int) -> str:

@@ -14,6 +14,7 @@ from reconciler.model.moment import format_moment
 from reconciler.model.problem import refuse
 from reconciler.model.snapshot import Snapshot
 from reconciler.stops import around
+from reconciler.store.archive import digest_of
 from reconciler.store.connection import connect
 from reconciler.store.copies import copy, drop, make_room
 from reconciler.store.database import Database
@@ -35,7 +36,7 @@ def take_snapshot(database: Database, now: datetime, keep: int) -> None:
     try:
         number = serial(connection)
         before = _snapshots(folder)
-        if any(of == number and _knows(one, connection, number) for of, _, one in before):
+        if any(of == number and _knows(one, database, number) for of, _, one in before):
             return
         with around("snapshot"):
             make_room(folder)
@@ -67,12 +68,11 @@ def _named(folder: Path) -> Iterator[tuple[int, datetime, Path]]:
                 yield int(matched[1]), moment, path
 
 
-def _knows(path: Path, connection: sqlite3.Connection, number: int) -> bool:
+def _knows(path: Path, database: Database, number: int) -> bool:
     """Whether a snapshot is of this very history: after a restore numbers are given anew."""
-    query = "SELECT digest FROM event WHERE sequence = ?"
-    ours = connection.execute(query, (number,)).fetchone()
+    ours = digest_of(database.connection, database.path, number)
     with suppress(sqlite3.Error), closing(connect(path, write=False)) as copied:
-        return ours is not None and copied.execute(query, (number,)).fetchone() == ours
+        return ours != "" and digest_of(copied, database.path, number) == ours
     return False
 
 

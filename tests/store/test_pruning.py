@@ -243,6 +243,17 @@ class TestEvents:
         assert state.rows("SELECT min(sequence) > ? FROM event", before[1]) == [(1,)]
         assert read_serial(state.database) == before
 
+    def test_a_snapshot_of_this_serial_is_known_by_it(self, state: State) -> None:
+        """F-STA-11: none is made anew, in the place of an older one, as its event has moved."""
+        state.hold()
+        state.journal.snapshot(3)
+        for number in range(1200):
+            state.journal.observe([make_observation(digest=f"sha256:{number}")])
+        state.journal.tidy(FEW)
+        state.journal.snapshot(3)
+        state.journal.snapshot(3)
+        assert len(list((state.path.parent / "snapshots").iterdir())) == 1
+
     def test_what_is_asked_for_is_read_and_no_more(self, used: State) -> None:
         before = told(used)
         used.journal.tidy(FEW)
