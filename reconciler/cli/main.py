@@ -66,9 +66,9 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        name, *verbs = ALIASES.get(cmd_name, cmd_name).split()
-        if name not in COMMANDS:
+        if cmd_name not in COMMANDS and cmd_name not in ALIASES:
             return None
+        name, *verbs = ALIASES.get(cmd_name, cmd_name).split()
         word = name.replace("-", "_")
         found: click.Command = getattr(import_module(f"reconciler.cli.commands.{word}"), word)
         for verb in verbs:
@@ -78,7 +78,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, *rest = ALIASES.get(args[0], args[0]).split()
+        name, *rest = ALIASES[args[0]].split() if args[0] in ALIASES else args[:1]
         if name not in COMMANDS and not name.startswith("-"):
             raise NoSuchCommand(name, ctx)
         return super().resolve_command(ctx, [name, *rest, *args[1:]])
@@ -125,8 +125,18 @@ def run(arguments: Sequence[str]) -> int:
     """One command line, from arguments to exit code. Nothing is raised."""
     options = Options()
     try:
+        _check_bytes(arguments)
         code: int = cli.main(list(arguments), "gpuaas", standalone_mode=False, obj=options)
         return code
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the boundary
         refused: int = import_module("reconciler.cli.boundary").refuse(error, arguments, options)
         return refused
+
+
+def _check_bytes(arguments: Sequence[str]) -> None:
+    """What is no text here is none in the state, in files and on hosts either."""
+    for word in arguments:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            raise click.UsageError(f"{word!r} is no UTF-8") from error

@@ -42,7 +42,7 @@ def bootstrap(fleet: Fleet, login: str = "", key: Path | None = None) -> str:
 def _public_key(fleet: Fleet, stated: Path | None) -> str:
     """One line for authorized_keys, made anew from what was read."""
     file = stated or _own_key(fleet)
-    public = file if file.suffix == ".pub" else file.with_name(f"{file.name}.pub")
+    public = file if file.suffix == ".pub" else file.parent / f"{file.name}.pub"
     try:
         text = public.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -28,6 +28,7 @@ from reconciler.store.database import Database
 
 Clock = Callable[[], datetime]
 
+LONGEST_LOGIN = 256
 DEFAULT_STATE, CACHE = "state", "cache.db"
 SETTINGS = "settings"
 """The space of remembered settings in the cache."""
@@ -73,9 +74,10 @@ class Fleet:
 
 
 def os_login() -> str:
-    """The OS user; a user id without a name is told by its number."""
+    """The OS user; a user id without a name is told by its number. The environment may lie."""
     try:
-        return getpass.getuser()
+        name = os.fsencode(getpass.getuser()).decode("utf-8", "backslashreplace")
+        return name[:LONGEST_LOGIN]
     except (KeyError, OSError):
         return f"uid-{os.getuid()}"
 

@@ -64,12 +64,25 @@ def find_folder(start: Path) -> Path:
     start = start.resolve()
     for folder in (start, *start.parents):
         if (folder / SETTINGS_FILE).is_file():
+            _check_name(folder)
             return folder
     raise refuse(
         "settings_missing",
         f"there is no {SETTINGS_FILE} in {start} or above it",
         "go to the folder of your fleet, or make one: gpuaas init; users need none: --from DIR|URL",
     )
+
+
+def _check_name(folder: Path) -> None:
+    """It ends up in texts of all sorts, which are UTF-8."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError as error:
+        raise refuse(
+            "settings_missing",
+            f"the name of the fleet's folder is no UTF-8: {str(folder)!r}",
+            "rename it, or move the fleet to another one",
+        ) from error
 
 
 def read_settings(folder: Path) -> bytes:
