@@ -188,6 +188,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         # command line
         "usage": "The command line is not understood",
         "not_found": "Nothing has this ref",
+        "os_refused": "The operating system refuses a file or folder",
         "output_unwritable": "The output cannot be written",
         "internal_error": "A defect in gpuaas",
     }
