@@ -6,14 +6,13 @@ that is read again because somebody must be shown the line.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from reconciler.kinds.registry import KINDS
-from reconciler.kinds.secrecy import SUSPECT, find_secrets
+from reconciler.kinds.secrecy import find_secrets, is_suspicious
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
 from reconciler.model.problem import PathPart, Problem
@@ -58,7 +57,7 @@ class Judge:
         resources: list[Resource] = []
         frozen: list[tuple[Ref, int]] = []
         broken = not parsed.complete
-        suspicious = _is_suspicious(content)
+        suspicious = is_suspicious(content)
         for located in parsed.documents:
             document, ref = located.document, ref_of(located.document.value)
             known = _of_document(parsed, document.index)
@@ -82,7 +81,7 @@ class Judge:
         self, located: Located, known: tuple[Problem, ...], suspicious: bool
     ) -> list[Problem]:
         value = located.document.value
-        found = list(islice(_secrets(located), PROBLEM_LIMIT)) if suspicious else []
+        found = list(islice(secrets_of(located), PROBLEM_LIMIT)) if suspicious else []
         found += _envelope(located, known)
         word = KIND_WORDS.get(str(value.get("kind")))
         if word is not None:
@@ -152,31 +151,14 @@ def _resource(located: Located, ref: Ref) -> Resource:
     )
 
 
-_SUSPECT = re.compile(SUSPECT.pattern.encode())
-_SUSPECT_NAMES = (
-    b"passw",
-    b"secret",
-    b"token",
-    b"apikey",
-    b"api_key",
-    b"privatekey",
-    b"private_key",
-)
-
-
-def _is_suspicious(content: bytes) -> bool:
-    """One cheap look, so that only few documents are searched value by value."""
-    lower = content.lower()
-    return any(name in lower for name in _SUSPECT_NAMES) or bool(_SUSPECT.search(content))
-
-
-def _secrets(located: Located) -> Iterator[Problem]:
+def secrets_of(located: Located) -> Iterator[Problem]:
+    """Everything in a document that git must not keep, in its place."""
     for secret in find_secrets(located.document.value):
         yield Problem(
             code=secret.code,
             message=secret.message,
             hint=secret.hint,
-            source=located.source(secret.path),
+            source=located.source(secret.path, key=secret.is_key),
         )
 
 

@@ -8,6 +8,7 @@ from reconciler.model.codec import decode
 from reconciler.model.problem import Problem, ProblemError, Source, in_order
 from reconciler.model.settings import Settings
 from reconciler.specs.documents import read_documents
+from reconciler.specs.judging import secrets_of
 from reconciler.specs.library import SETTINGS_FILE, has_own_root, read_settings
 from reconciler.specs.text import with_text
 from reconciler.specs.validation import Validator, check_document
@@ -25,7 +26,9 @@ def parse_settings(folder: Path, content: bytes, schema: str) -> Settings:
     validator = Validator(schema)
     problems = list(parsed.problems)
     for located in parsed.documents:
-        problems.extend(check_document(located, validator, parsed.problems))
+        secrets = tuple(secrets_of(located))
+        problems += secrets
+        problems += check_document(located, validator, (*parsed.problems, *secrets))
     if len(parsed.documents) != 1 and not any(problem.is_error for problem in problems):
         problems = [_settings_problem("it must hold exactly one document")]
     if problems:

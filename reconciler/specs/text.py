@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from reconciler.kinds.secrecy import find_secrets
+from reconciler.kinds.secrecy import concealed, is_body
 from reconciler.model.problem import Problem, Source
 
+SECRET_CODES = ("private_key_in_spec", "secret_in_spec")
 _MARK = b"\xef\xbb\xbf"
 _WIDE = {
     b"\xff\xfe": "UTF-16",
@@ -65,7 +66,7 @@ def with_text(problems: Iterable[Problem], content: bytes) -> tuple[Problem, ...
         return ()
     lines = dict(enumerate(split_lines(content), start=1))
     for problem in problems:
-        if problem.source and problem.code in ("private_key_in_spec", "secret_in_spec"):
+        if problem.source and problem.code in SECRET_CODES:
             lines.pop(problem.source.line, None)
     shown: dict[int, str] = {}
     return tuple(_with_text(problem, lines, shown) for problem in problems)
@@ -74,15 +75,16 @@ def with_text(problems: Iterable[Problem], content: bytes) -> tuple[Problem, ...
 def _with_text(problem: Problem, lines: Mapping[int, str], shown: dict[int, str]) -> Problem:
     if source := problem.source:
         if source.line not in shown:
-            shown[source.line] = _shown(lines.get(source.line, ""))
+            line = lines.get(source.line, "")
+            shown[source.line] = "" if is_body(line) or concealed(line) != line else _cut(line)
         text = shown[source.line] if source.column <= TEXT_LIMIT else ""
-        path = tuple(_cut(part) if isinstance(part, str) else part for part in source.path)
+        path = tuple(_shown(part) if isinstance(part, str) else part for part in source.path)
         problem = problem.at(replace(source, text=text, path=path))
-    return replace(problem, message=_cut(problem.message), hint=_cut(problem.hint))
+    return replace(problem, message=_shown(problem.message), hint=_shown(problem.hint))
 
 
-def _shown(line: str) -> str:
-    return "" if next(find_secrets(line), None) else _cut(line)
+def _shown(text: str) -> str:
+    return _cut(concealed(text))
 
 
 def _cut(text: str) -> str:

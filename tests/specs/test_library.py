@@ -218,7 +218,7 @@ def test_no_settings_is_said_plainly(tmp_path: Path) -> None:
     [
         ("operators: [ana]\nspecroot: x\n", "field_unknown", 2),
         ("operators: [ana]\nstate: no\n", "yaml_ambiguous", 2),
-        ("operators: [ana]\nspecRoot: ../other\n", "settings_invalid", 1),
+        ("operators: [ana]\nspecRoot: ../other\n", "settings_invalid", 2),
         ("operators: [ana]\n---\noperators: [bo]\n", "settings_invalid", 1),
         ("", "settings_invalid", 1),
     ],
