@@ -42,6 +42,13 @@ class Order(StrEnum):
     ENRICH = "enrich"
 
 
+class Cause(StrEnum):
+    """Why something changes that nobody has changed."""
+
+    RERENDERED = "rerendered"
+    """Only the program makes its files otherwise: it was upgraded, or its templates changed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
     """`path` into the normal form; `rule` is the word of the kind's FIELD_RULES."""
@@ -115,6 +122,7 @@ class Change:
     problem: Problem | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     caused_by: tuple[Ref, ...] = ()
+    cause: Cause | None = None
     former: Ref | None = None
     gpus: int = 0
     price_per_hour: Mapping[str, str] = field(default_factory=dict)
@@ -165,6 +173,8 @@ class Plan:
     """Sorted and complete: changes by action then ref, waves by number, steps by node and order.
 
     `next_moment` is the earliest time at which the same specs and state could plan otherwise.
+    `confirmed` needs nothing: it was in doubt, or is made from other texts, and shows what it
+    should. The next apply writes that down. `written_by` is the version that applied last.
     """
 
     revision: Revision
@@ -173,6 +183,7 @@ class Plan:
     serial: int
     made_at: str
     changes: tuple[Change, ...] = ()
+    confirmed: tuple[Change, ...] = ()
     claims: tuple[ClaimIntent, ...] = ()
     waves: tuple[Wave, ...] = ()
     waiting: tuple[Ref, ...] = ()
@@ -182,6 +193,7 @@ class Plan:
     only: tuple[str, ...] = ()
     hold_above: Risk | None = None
     next_moment: str = ""
+    written_by: str = ""
     fingerprint: str = ""
 
     def of(self, *actions: Action) -> tuple[Change, ...]:

@@ -125,7 +125,8 @@ class Revocation:
 class World:
     """`serial` is the sequence of the last event that changed recorded, claim or admin state.
 
-    `waiting` maps a ref that found no capacity to the time it was first seen.
+    `waiting` maps a ref that found no capacity to the time it was first seen. `written_by` is the
+    version of the program that applied last.
     """
 
     state_id: str
@@ -139,3 +140,4 @@ class World:
     suspensions: tuple[Suspension, ...] = ()
     revocations: tuple[Revocation, ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    written_by: str = ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from reconciler.hosts.openssh import plain_command
 from reconciler.model.desired import Desired
 from reconciler.model.endpoint import unsound
+from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Change, Plan, Risk
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.ref import Ref
@@ -21,6 +22,7 @@ from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
 from reconciler.operations.publishing import publish
 from reconciler.operations.reading import read_desired
+from reconciler.operations.recording import recorded_as
 from reconciler.operations.saving import read_plan
 from reconciler.operations.walking import Walk
 from reconciler.operations.wiring import Fleet, without_collector
@@ -125,7 +127,9 @@ def _plan_to_show(fleet: Fleet, options: ApplyOptions, looks: Looks) -> Plan:
     if options.plan_file is None:
         wanted = PlanOptions(only=options.only, hold_above=options.approve)
         with writing(fleet, "apply") as journal:
-            _, _, plan = _look_and_plan(fleet, journal, wanted, looks)
+            _, world, plan = _look_and_plan(fleet, journal, wanted, looks)
+            if not plan.active:
+                _confirm(fleet, journal, world, plan)
         return plan
     plan = read_plan(options.plan_file)
     with fleet.reading() as database:
@@ -144,6 +148,14 @@ def _plan_to_show(fleet: Fleet, options: ApplyOptions, looks: Looks) -> Plan:
             f"give it: gpuaas apply {options.plan_file} --auto-approve={risky[0].risk.value}",
         )
     return plan
+
+
+def _confirm(fleet: Fleet, journal: Journal, world: World, plan: Plan) -> None:
+    """Where there is nothing else to do: what was in doubt shows what it should."""
+    at = format_moment(fleet.now())
+    confirmed = [recorded_as(c, world.recorded[c.ref], (), at) for c in plan.confirmed]
+    if confirmed:
+        journal.record("", confirmed)
 
 
 def _above(risk: Risk, limit: Risk | None) -> bool:

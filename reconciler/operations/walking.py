@@ -65,6 +65,8 @@ class Walk:
             self.journal.use_plan(self.plan.fingerprint, run)
         stepless = [change for change in self.plan.active if not change.steps]
         if not self.interrupts.asked:
+            if confirmed := tuple(self._recorded(change) for change in self.plan.confirmed):
+                self.journal.record(run, confirmed)
             self._record(run, [c for c in stepless if c.action is not Action.FORGET])
         for wave in self.plan.waves:
             if not self.interrupts.asked:
@@ -84,7 +86,8 @@ class Walk:
         return replace(host, boot_id=seen.facts.boot_id if seen.facts else "")
 
     def _state(self) -> RunState:
-        if self.interrupts.asked:
+        """A wish to stop that came when all was done has interrupted nothing."""
+        if self.interrupts.asked and any(c.ref not in self.settled for c in self.plan.active):
             return RunState.INTERRUPTED
         return RunState.FAILED if self.problems else RunState.DONE
 

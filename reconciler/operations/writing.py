@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from reconciler import __version__
 from reconciler.operations.wiring import Fleet
 from reconciler.store.database import Database, Opening
 from reconciler.store.journal import Journal
@@ -27,7 +28,7 @@ def writing(fleet: Fleet, command: str) -> Iterator[Journal]:
         locking(fleet, command) as lock,
         Database.open(fleet.database_file, write=True) as database,
     ):
-        journal = Journal(database, fleet.actor, fleet.now)
+        journal = Journal(database, fleet.actor, fleet.now, __version__)
         if lock.left_behind is not None:
             journal.take_over_lock(str(lock.left_behind))
             lock.told()

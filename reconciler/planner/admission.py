@@ -15,10 +15,12 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Risk
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
 from reconciler.model.world import DoubtKind
 from reconciler.planner.conditions import refusal
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import recorded_of
+from reconciler.planner.preparing import Preparation
 from reconciler.planner.showing import is_unknown, shown
 from reconciler.planner.situation import Situation
 
@@ -61,7 +63,7 @@ def _first_refusal(difference: Difference, situation: Situation) -> Problem | No
     for rule in RULES:
         found = rule(difference, situation)
         if found is not None:
-            return _problem(difference, found)
+            return _problem(difference.ref, difference.resource, found)
     return None
 
 
@@ -173,7 +175,9 @@ def _guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
     message = f"{len(removals)} of {held} allocations would be released at once, more than {limit}"
     hint = "release some of them with --only, or raise guard in the Policy"
     for difference in removals:
-        refused[difference.ref] = _problem(difference, Refusal("removals_guard", message, hint))
+        refused[difference.ref] = _problem(
+            difference.ref, difference.resource, Refusal("removals_guard", message, hint)
+        )
 
 
 def _removal_limit(situation: Situation, held: int) -> int:
@@ -203,7 +207,9 @@ def _keep_what_is_used(situation: Situation, refused: dict[Ref, Problem]) -> Non
             who = users.get(difference.ref)
             message = f"{who} still refers to it" if who else "allocations still hold slots of it"
             hint = "remove what uses it first, apply that, and then remove this"
-            refused[difference.ref] = _problem(difference, Refusal("in_use", message, hint))
+            refused[difference.ref] = _problem(
+                difference.ref, difference.resource, Refusal("in_use", message, hint)
+            )
 
 
 def _users_of(situation: Situation, refused: Iterable[Ref]) -> Mapping[Ref, Ref]:
@@ -223,29 +229,37 @@ def _claimed(difference: Difference, situation: Situation) -> bool:
 
 
 def _hold(situation: Situation, refused: dict[Ref, Problem]) -> None:
-    if situation.hold_above is None:
-        return
-    allowed = RISK_LEVELS.index(situation.hold_above)
     for difference in situation.differences:
-        risk = risk_of(difference.action)
-        if difference.ref not in refused and RISK_LEVELS.index(risk) > allowed:
-            message = f"it {risk}, and the consent given covers {situation.hold_above} changes"
-            hint = f"gpuaas apply, or --auto-approve={risk}"
-            refused[difference.ref] = _problem(
-                difference, Refusal("held_for_approval", message, hint)
-            )
+        held = _held(risk_of(difference.action), situation.hold_above)
+        if held is not None and difference.ref not in refused:
+            refused[difference.ref] = _problem(difference.ref, difference.resource, held)
+
+
+def hold(preparations: Mapping[Ref, Preparation], limit: Risk | None) -> Mapping[Ref, Problem]:
+    """The problem of every preparation whose risk the consent given before does not cover."""
+    return {
+        ref: _problem(ref, one.resource, held)
+        for ref, one in preparations.items()
+        if (held := _held(one.risk, limit)) is not None
+    }
+
+
+def _held(risk: Risk, limit: Risk | None) -> Refusal | None:
+    if limit is None or RISK_LEVELS.index(risk) <= RISK_LEVELS.index(limit):
+        return None
+    message = f"it {risk}, and the consent given covers {limit} changes"
+    return Refusal("held_for_approval", message, f"gpuaas apply, or --auto-approve={risk}")
 
 
 def risk_of(action: Action) -> Risk:
     return ACTION_RISKS.get(action, Risk.SAFE)
 
 
-def _problem(difference: Difference, found: Refusal) -> Problem:
-    resource = difference.resource
+def _problem(ref: Ref, resource: Resource | None, found: Refusal) -> Problem:
     return Problem(
         code=found.code,
         message=found.message,
         hint=found.hint,
         source=resource.source() if resource else None,
-        ref=str(difference.ref),
+        ref=str(ref),
     )

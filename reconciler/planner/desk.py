@@ -12,7 +12,6 @@ from functools import cached_property
 from reconciler.kinds.access import in_force as grant_in_force
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.registry import KINDS
-from reconciler.model.canonical import digest
 from reconciler.model.capacity import Claim, Placement, Shape
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action
@@ -21,6 +20,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
 from reconciler.planner.accounts import account_of
+from reconciler.planner.basis import basis_of, is_basis, is_rerendered
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import as_recorded
 from reconciler.planner.identity import former_login
@@ -32,11 +32,15 @@ from reconciler.planner.seating import Seat, Unseated, placement_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """An allocation in its place whose files are no longer made from what was recorded."""
+    """An allocation in its place whose files are no longer made from what was recorded.
+
+    `rerendered` says that only the program makes them otherwise.
+    """
 
     binding: Binding
     resource: Resource
     basis: str
+    rerendered: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +101,13 @@ def find_pending(context: Context, changed: Mapping[Ref, Difference]) -> Mapping
         if resource is None or moving:
             continue
         binding = binding_of(recorded, resource, context.world)
-        basis = digest(KINDS[ref.kind].basis(binding, context))
-        if basis != recorded.basis:
-            found[ref] = Pending(binding=binding, resource=resource, basis=basis)
+        made_from = KINDS[ref.kind].basis(binding, context)
+        basis = basis_of(made_from)
+        if not is_basis(recorded.basis, basis, made_from):
+            rerendered = is_rerendered(recorded.basis, basis)
+            found[ref] = Pending(
+                binding=binding, resource=resource, basis=basis, rerendered=rerendered
+            )
     return found
 
 

@@ -13,15 +13,15 @@ from types import MappingProxyType
 
 from reconciler.kinds.contract import Binding
 from reconciler.kinds.registry import KINDS
-from reconciler.model.canonical import digest
 from reconciler.model.desired import Origin
 from reconciler.model.lifecycle import Phase
-from reconciler.model.plan import Action, Change, ClaimIntent, Step
+from reconciler.model.plan import Action, Cause, Change, ClaimIntent, Step
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.planner import why
 from reconciler.planner.admission import risk_of
+from reconciler.planner.basis import basis_of
 from reconciler.planner.desk import Desk, Pending, binding_of, causes_of, leaving_bindings
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import as_recorded
@@ -32,12 +32,16 @@ from reconciler.planner.showing import differing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A change and what it brings: `after` maps a step to those that must have ended before."""
+    """A change and what it brings: `after` maps a step to those that must have ended before.
+
+    One that `confirms` changes nothing: what was in doubt shows what it should.
+    """
 
     change: Change
     steps: tuple[Step, ...] = ()
     claims: tuple[ClaimIntent, ...] = ()
     after: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    confirms: bool = False
 
 
 def write_lines(differences: tuple[Difference, ...], desk: Desk) -> Iterator[Line]:
@@ -52,7 +56,7 @@ def write_lines(differences: tuple[Difference, ...], desk: Desk) -> Iterator[Lin
             yield _line_of_causes(pending, desk)
     for ref, preparation in desk.preparations.items():
         if ref not in told:
-            yield _prepare(_difference_of(preparation), desk)
+            yield _line_of_preparation(preparation, desk)
 
 
 def _line(difference: Difference, desk: Desk) -> Line:
@@ -62,7 +66,9 @@ def _line(difference: Difference, desk: Desk) -> Line:
         return Line(change=_refused(difference, problem, desk))
     if difference.finishing and ref in desk.pending:
         # Taking away access waits for no cleanup: what a replace left behind comes after.
-        return _line_of_causes(desk.pending[ref], desk)
+        first = _line_of_causes(desk.pending[ref], desk)
+        if not first.confirms:
+            return first
     if ref in desk.preparations:
         return _prepare(difference, desk)
     write = WRITERS.get(difference.action, _plain) if ref.kind in WITH_CAPACITY else _plain
@@ -109,13 +115,19 @@ def _prepare(difference: Difference, desk: Desk) -> Line:
     return Line(change=change, steps=preparation.steps)
 
 
-def _difference_of(preparation: Preparation) -> Difference:
-    return Difference(
+def _line_of_preparation(preparation: Preparation, desk: Desk) -> Line:
+    """A host that nothing else changes about."""
+    difference = Difference(
         ref=preparation.resource.ref,
         action=Action.CHANGE,
         resource=preparation.resource,
         recorded=preparation.recorded,
     )
+    problem = desk.refused.get(difference.ref)
+    held = Line(change=_refused(difference, problem, desk)) if problem else None
+    line = held or _prepare(difference, desk)
+    cause = Cause.RERENDERED if preparation.rerendered else None
+    return replace(line, change=replace(line.change, risk=preparation.risk, cause=cause))
 
 
 def _create(difference: Difference, desk: Desk) -> Line:
@@ -192,7 +204,11 @@ def _line_of_causes(pending: Pending, desk: Desk) -> Line:
         resource=pending.resource,
         recorded=pending.binding.recorded,
     )
-    return _keep_in_step(difference, desk)
+    line = _keep_in_step(difference, desk)
+    if not pending.rerendered:
+        return replace(line, confirms=not line.steps and not line.change.caused_by)
+    change = replace(line.change, cause=Cause.RERENDERED, caused_by=())
+    return replace(line, change=change, confirms=not line.steps)
 
 
 def _taking(difference: Difference, desk: Desk) -> tuple[Seat, Binding]:
@@ -245,7 +261,7 @@ def _seated(change: Change, seat: Seat, binding: Binding, desk: Desk) -> Change:
         placement=placement,
         allocation_id=seat.id,
         login=seat.login,
-        basis=digest(KINDS[resource.ref.kind].basis(binding, context)),
+        basis=basis_of(KINDS[resource.ref.kind].basis(binding, context)),
         gpus=gpus,
         price_per_hour=why.price_delta(price, _price_before(change.ref, desk)),
         rate_per_hour=why.price_delta(price, {}),

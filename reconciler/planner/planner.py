@@ -21,7 +21,7 @@ from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
-from reconciler.planner.admission import admit
+from reconciler.planner.admission import admit, hold
 from reconciler.planner.capacity import in_force as suspensions_in_force
 from reconciler.planner.capacity import read_offers
 from reconciler.planner.desk import Desk, find_pending
@@ -79,6 +79,7 @@ def plan(request: PlanRequest) -> Plan:
     effective = _effective(request, everything, differences, refused)
     context = _context(request, effective, origins)
     preparations = find_preparations(context, lambda ref: scope.reaches(ref, ()))
+    refused = {**refused, **hold(preparations, request.hold_above)}
     seats = seat_all(
         Seating(
             desired=effective,
@@ -87,7 +88,7 @@ def plan(request: PlanRequest) -> Plan:
             refused=refused,
             origins=origins,
             differences=differences,
-            preparing=preparations.keys(),
+            preparing=preparations.keys() - refused.keys(),
         )
     )
     unseated = {ref: s.problem for ref, s in seats.items() if isinstance(s, Unseated)}
@@ -106,7 +107,9 @@ def plan(request: PlanRequest) -> Plan:
         preparations=preparations,
     )
     lines = [line for line in write_lines(differences, desk) if _within(line, scope)]
-    return _assemble(request, desk, lines)
+    confirmed = tuple(line.change for line in lines if line.confirms)
+    made = _assemble(request, desk, [line for line in lines if not line.confirms])
+    return replace(made, confirmed=tuple(sorted(confirmed, key=_rank)))
 
 
 def context_of(request: PlanRequest) -> Context:
@@ -217,6 +220,7 @@ def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
         figures=replace(figures, unchanged=len(request.desired.resources) - touched),
         only=request.only,
         next_moment=_next_moment(desired, world, request.now),
+        written_by=world.written_by,
     )
     return replace(made, fingerprint=fingerprint(made))
 

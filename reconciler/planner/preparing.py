@@ -12,24 +12,32 @@ from dataclasses import dataclass
 from reconciler.kinds.approval import HOST, approved_names
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.registry import KINDS
-from reconciler.model.canonical import digest
 from reconciler.model.capacity import Isolation, Placement, Shape
-from reconciler.model.plan import Step
+from reconciler.model.plan import Risk, Step
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
+from reconciler.planner.basis import basis_of, is_basis, is_rerendered
 from reconciler.planner.showing import differing, is_unknown
+
+OTHERWISE = "prepared otherwise than it would be now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """One node, what it is made from, and why; `steps` are never empty."""
+    """One node, what it is made from, and why; `steps` are never empty.
+
+    `rerendered` says that only the program makes it otherwise: a `risk` for whoever works there,
+    as nobody has asked for it.
+    """
 
     resource: Resource
     recorded: Recorded | None
     basis: str
     why: str
     steps: tuple[Step, ...]
+    rerendered: bool = False
+    risk: Risk = Risk.SAFE
 
 
 def find_preparations(
@@ -91,15 +99,33 @@ def _preparation(node: Resource, context: Context) -> Preparation | None:
         resource=node,
         recorded=recorded,
     )
-    basis = digest(KINDS["node"].basis(binding, context))
-    why = _reason(node, recorded, basis, context.world)
+    made_from = KINDS["node"].basis(binding, context)
+    basis = basis_of(made_from)
+    same = recorded is not None and is_basis(recorded.basis, basis, made_from)
+    why = _reason(node, recorded, same, context.world)
     steps = KINDS["node"].steps(binding, context) if why else ()
     if not steps:
         return None
-    return Preparation(resource=node, recorded=recorded, basis=basis, why=why, steps=steps)
+    rerendered = why == OTHERWISE and _is_rerendered(node, recorded, basis)
+    inhabited = any(claim.node == node.ref.name for claim in context.world.claims)
+    return Preparation(
+        resource=node,
+        recorded=recorded,
+        basis=basis,
+        why=why,
+        steps=steps,
+        rerendered=rerendered,
+        risk=Risk.INTERRUPTS if rerendered and inhabited else Risk.SAFE,
+    )
 
 
-def _reason(node: Resource, recorded: Recorded | None, basis: str, world: World) -> str:
+def _is_rerendered(node: Resource, recorded: Recorded | None, basis: str) -> bool:
+    if recorded is None or recorded.digest != node.digest:
+        return False
+    return is_rerendered(recorded.basis, basis)
+
+
+def _reason(node: Resource, recorded: Recorded | None, same: bool, world: World) -> str:
     """Only a host that answers is touched, and again only for what it was seen to show."""
     seen = world.observations.get(node.ref.name)
     facts = seen.facts if seen and not seen.problem else None
@@ -107,8 +133,8 @@ def _reason(node: Resource, recorded: Recorded | None, basis: str, world: World)
         return ""
     if recorded is None or not recorded.facts:
         return "never prepared"
-    if recorded.basis != basis:
-        return "prepared otherwise than it would be now"
+    if not same:
+        return OTHERWISE
     for key, shown, _ in differing(facts, recorded.facts):
         if not is_unknown(shown):
             return f"{key} is {shown or 'absent'}"

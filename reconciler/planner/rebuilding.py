@@ -25,6 +25,7 @@ from reconciler.model.rebuilt import MARGIN
 from reconciler.model.ref import Ref
 from reconciler.model.world import Counters, Recorded, World
 from reconciler.planner import why
+from reconciler.planner.basis import basis_of
 from reconciler.planner.desk import binding_of
 from reconciler.planner.effective import as_recorded
 from reconciler.planner.planner import PlanRequest, context_of
@@ -102,7 +103,7 @@ def prepared(request: PlanRequest, facts: Shown) -> Mapping[Ref, Recorded]:
                 digest=node.digest,
                 file=node.file,
                 applied_at=at,
-                basis=digest(KINDS["node"].basis(binding, context)),
+                basis=basis_of(KINDS["node"].basis(binding, context)),
                 facts=expected,
             )
     return found
@@ -111,12 +112,13 @@ def prepared(request: PlanRequest, facts: Shown) -> Mapping[Ref, Recorded]:
 def settled(made: Plan) -> tuple[Change, ...]:
     """Changes that need no host: with the world as it is shown, these are in force already."""
     begun = (Action.CREATE, Action.CHANGE)
-    return tuple(c for c in made.active if c.action in begun and not c.steps)
+    needless = tuple(c for c in made.active if c.action in begun and not c.steps)
+    return (*needless, *made.confirmed)
 
 
 def verdicts(seeded: Seeded, made: Plan) -> Mapping[str, tuple[Verdict, str]]:
-    """By allocation id, and what the next plan will do about it."""
-    lines = {change.ref: change for change in made.changes}
+    """By allocation id, and what the next plan will do about it; a refusal is told first."""
+    lines = {c.ref: c for c in sorted(made.changes, key=lambda c: c.problem is not None)}
     return {id: _verdict(lines.get(ref)) for id, ref in seeded.refs.items()}
 
 

@@ -32,8 +32,16 @@ from reconciler.store.snapshot import read_world
 
 
 class Journal:
-    def __init__(self, database: Database, actor: Actor, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        actor: Actor,
+        clock: Callable[[], datetime],
+        program: str = "",
+    ) -> None:
+        """`program` is the version of it that writes."""
         self._database = database
+        self._program = program
         self._actor = f"{actor.user} ({actor.name})" if actor.user else actor.name
         self._clock = clock
         self._commit = ""
@@ -55,7 +63,7 @@ class Journal:
         self._commit = commit or plan.revision.commit
         self._changes = {change.ref: change for change in plan.changes}
         with self._recording("begin_run") as record:
-            return runs.begin(record, plan)
+            return runs.begin(record, plan, self._program)
 
     def use_plan(self, fingerprint: str, run: str) -> None:
         """A saved plan is good for one apply. Raises ProblemError `plan_used` the second time."""
@@ -129,7 +137,7 @@ class Journal:
 
     def end_run(self, run: str, state: RunState, problems: Sequence[Problem] = ()) -> None:
         with self._recording("end_run", run) as record:
-            runs.end(record, state, problems)
+            runs.end(record, state, problems, self._program)
 
     def observe(self, observations: Sequence[Observation]) -> None:
         """What nodes said outside of any wave."""

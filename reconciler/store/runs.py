@@ -23,8 +23,16 @@ LOG_LIMIT = 4000
 NO_END = "the run ended before this step's end was written"
 
 
-def begin(record: Record, plan: Plan) -> str:
-    """The id of a new run; ids sort in the order of runs."""
+_PROGRAM = (
+    "SELECT json_extract(after, '$.program') AS program FROM event WHERE sequence IN ("
+    "(SELECT max(sequence) FROM event WHERE type = 'run_started'),"
+    " (SELECT max(sequence) FROM event WHERE type = 'run_ended'))"
+    " AND program <> '' ORDER BY sequence DESC LIMIT 1"
+)
+
+
+def begin(record: Record, plan: Plan, program: str) -> str:
+    """The id of a new run by this version of the program; ids sort in the order of runs."""
     number = record.connection.execute("SELECT coalesce(max(number), 0) + 1 FROM run").fetchone()[0]
     run = f"run-{number:06d}"
     record.connection.execute(
@@ -46,10 +54,21 @@ def begin(record: Record, plan: Plan) -> str:
     replace(record, run=run).write(
         Entry(
             type=EventType.RUN_STARTED,
-            after={"run": run, "fingerprint": plan.fingerprint, "serial": plan.serial},
+            after={
+                "run": run,
+                "fingerprint": plan.fingerprint,
+                "serial": plan.serial,
+                "program": program,
+            },
         )
     )
     return run
+
+
+def read_program(connection: sqlite3.Connection) -> str:
+    """The version of the program that applied last, as far as events say; empty if none did."""
+    row = connection.execute(_PROGRAM).fetchone()
+    return str(row[0]) if row else ""
 
 
 def begin_steps(record: Record, steps: Sequence[Step]) -> None:
@@ -136,7 +155,7 @@ def note_progress(record: Record) -> None:
     record.connection.execute("UPDATE run SET progress = ? WHERE id = ?", (record.at, record.run))
 
 
-def end(record: Record, state: RunState, problems: Sequence[Problem]) -> None:
+def end(record: Record, state: RunState, problems: Sequence[Problem], program: str) -> None:
     words = "; ".join(f"{problem.code}: {problem.message}" for problem in problems)
     record.connection.execute(
         "UPDATE run SET state = ?, ended = ?, problem = ? WHERE id = ?",
@@ -145,7 +164,7 @@ def end(record: Record, state: RunState, problems: Sequence[Problem]) -> None:
     record.write(
         Entry(
             type=EventType.RUN_ENDED,
-            after={"run": record.run, "state": state.value},
+            after={"run": record.run, "state": state.value, "program": program},
             reason="; ".join(sorted({problem.code for problem in problems})),
         )
     )

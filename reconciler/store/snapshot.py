@@ -22,6 +22,7 @@ from reconciler.store.database import Database
 from reconciler.store.doubts import floors, highest, read_doubts
 from reconciler.store.revocations import read_revocations
 from reconciler.store.rows import JsonText, RecordedRows, Rows, read_json
+from reconciler.store.runs import read_program
 from reconciler.store.serial import serial, state_id
 
 _RESOURCES = (
@@ -61,6 +62,7 @@ def read_world(database: Database) -> World:
             ),
             revocations=tuple(read_revocations(connection, claims)),
             doubts=read_doubts(connection),
+            written_by=read_program(connection),
         )
 
 

@@ -26,6 +26,7 @@ class Given(TypedDict):
     only: tuple[str, ...]
     risk: str
     summary: bool
+    expand: bool
     refresh: bool
     detailed_exitcode: bool
     lock_timeout: float
@@ -52,6 +53,9 @@ class Given(TypedDict):
     help="Show changes of this risk or a higher one; the plan stays the same.",
 )
 @click.option("--summary", is_flag=True, help="Show only the last lines.")
+@click.option(
+    "--expand", is_flag=True, help="Show each change that a new version of gpuaas alone brings."
+)
 @click.option("--refresh", is_flag=True, help="Ask every host first, however new its answer is.")
 @click.option(
     "--detailed-exitcode",
@@ -77,7 +81,9 @@ def plan(session: Session, **given: Unpack[Given]) -> Reply:
         problems=found.problems,
         result=plan_json.view(found) if session.wants_document else None,
         raw=plan_markdown.text(found, at_least) if session.format == "markdown" else "",
-        lines=plan_text.foot(found) if given["summary"] else plan_text.lines(found, at_least),
+        lines=plan_text.foot(found)
+        if given["summary"]
+        else plan_text.lines(found, at_least, expand=given["expand"]),
     )
 
 

@@ -18,6 +18,7 @@ def view(plan: Plan) -> dict[str, Any]:
     shown: dict[str, Any] = encode(plan)
     del shown["problems"]
     shown["changes"] = [_change(change) for change in plan.changes]
+    shown["confirmed"] = [_change(change) for change in plan.confirmed]
     shown["waves"] = [
         {"number": wave.number, "steps": [_step(step) for step in wave.steps]}
         for wave in plan.waves

@@ -6,10 +6,20 @@ link or mention anybody.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from reconciler.cli.text import escape
-from reconciler.cli.views.plan_words import advice, details, fact, header, short, summary
+from reconciler.cli.views.plan_words import (
+    advice,
+    apart,
+    details,
+    fact,
+    group_details,
+    group_fact,
+    header,
+    short,
+    summary,
+)
 from reconciler.cli.views.problems import where
 from reconciler.cli.views.sections import Section, sections
 from reconciler.model.plan import Plan, Risk
@@ -43,7 +53,7 @@ def _lines(plan: Plan, at_least: Risk) -> Iterator[str]:
                 yield f"  - hint: {code(problem.hint)}"
         yield ""
     for section in sections(plan, at_least):
-        yield from _section(section)
+        yield from _section(section, plan)
         yield ""
     if plan.notes:
         yield f"#### {code('≠')} DRIFT ({len(plan.notes)}): reported, no more"
@@ -61,11 +71,19 @@ def _lines(plan: Plan, at_least: Risk) -> Iterator[str]:
         yield f"{code(one)}  "
 
 
-def _section(section: Section) -> Iterator[str]:
+def _section(section: Section, plan: Plan) -> Iterator[str]:
     title = f"{code(section.word.symbol)} {section.word.title} ({len(section.changes)})"
     yield f"#### {title}: {section.note}"
     yield ""
-    for change in section.changes:
+    single, groups = apart(section.changes)
+    for change in single:
         yield f"- {code(str(change.ref))} {code(fact(change))}".rstrip()
-        for label, content in details(change):
-            yield f"  - {escape(label)}: {code(content)}"
+        yield from _details(details(change))
+    for group in groups:
+        yield f"- {code(group_fact(group, plan))}"
+        yield from _details(group_details(group))
+
+
+def _details(told: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for label, content in told:
+        yield f"  - {escape(label)}: {code(content)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from reconciler.cli.text import (
     BLANK,
@@ -18,7 +18,16 @@ from reconciler.cli.text import (
     strong,
 )
 from reconciler.cli.views import problems as problems_view
-from reconciler.cli.views.plan_words import advice, details, fact, header, summary
+from reconciler.cli.views.plan_words import (
+    advice,
+    apart,
+    details,
+    fact,
+    group_details,
+    group_fact,
+    header,
+    summary,
+)
 from reconciler.cli.views.sections import Section, sections
 from reconciler.model.plan import Change, Plan, Risk
 
@@ -29,10 +38,13 @@ MOST_SILENT = 8
 """A fleet that was never asked is silent as a whole; the rest is counted."""
 
 
-def lines(plan: Plan, at_least: Risk = Risk.SAFE, *, advise: bool = True) -> Iterator[Line]:
+def lines(
+    plan: Plan, at_least: Risk = Risk.SAFE, *, advise: bool = True, expand: bool = False
+) -> Iterator[Line]:
     """The whole plan; `at_least` leaves out changes of a lower risk and says so.
 
-    Without `advise` it does not say how to apply it: somebody is about to.
+    Without `advise` it does not say how to apply it: somebody is about to. What a new version of
+    the program brings is told in groups, unless they are to `expand`.
     """
     yield line(dim(header(plan)), hang=2)
     yield BLANK
@@ -41,7 +53,7 @@ def lines(plan: Plan, at_least: Risk = Risk.SAFE, *, advise: bool = True) -> Ite
         yield BLANK
     shown = 0
     for section in sections(plan, at_least):
-        yield from _section(section)
+        yield from _section(section, plan, expand)
         yield BLANK
         shown += len(section.changes)
     yield from _notes(plan)
@@ -59,17 +71,25 @@ def foot(plan: Plan, *, advise: bool = True) -> Iterator[Line]:
         yield line(text, hang=2)
 
 
-def _section(section: Section) -> Iterator[Line]:
+def _section(section: Section, plan: Plan, expand: bool) -> Iterator[Line]:
     title = f"{section.word.symbol} {section.word.title} ({len(section.changes)})"
     yield line(Span(pad(title, 34), section.style), Span(section.note, section.style), hang=2)
-    wide = max(cells(escape(str(change.ref))) for change in section.changes)
-    for change in section.changes:
+    single, groups = (section.changes, []) if expand else apart(section.changes)
+    wide = max((cells(escape(str(change.ref))) for change in single), default=0)
+    for change in single:
         yield from _change(change, min(wide, LONGEST_REF))
+    for group in groups:
+        yield line("  ", strong(group_fact(group, plan)), hang=6)
+        yield from _details(group_details(group))
 
 
 def _change(change: Change, wide: int) -> Iterator[Line]:
     yield line("  ", strong(pad(str(change.ref), wide)), "  ", fact(change), hang=6)
-    for label, text in details(change):
+    yield from _details(details(change))
+
+
+def _details(told: Iterable[tuple[str, str]]) -> Iterator[Line]:
+    for label, text in told:
         yield line("      ", dim(pad(label, LABEL)), text, hang=6 + LABEL)
 
 

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from reconciler import __version__
 from reconciler.cli.exit_codes import Exit, of_change
 from reconciler.cli.text import HIDDEN, conceal, count
 from reconciler.cli.views.sections import LEVELS, counts
 from reconciler.model.capacity import Placement
 from reconciler.model.desired import Origin
 from reconciler.model.moment import format_age
-from reconciler.model.plan import Action, Change, FieldChange, Plan
+from reconciler.model.plan import Action, Cause, Change, FieldChange, Plan
 
 
 def header(plan: Plan) -> str:
@@ -84,12 +85,50 @@ def details(change: Change) -> Iterator[tuple[str, str]]:
         yield "cost", prices(change.price_per_hour)
 
 
+def apart(changes: Iterable[Change]) -> tuple[list[Change], list[tuple[Change, ...]]]:
+    """Changes that are told one by one; and those that a new version brings, by kind, as groups."""
+    single = [change for change in changes if change.cause is not Cause.RERENDERED]
+    groups: dict[str, list[Change]] = {}
+    for change in changes:
+        if change.cause is Cause.RERENDERED:
+            groups.setdefault(change.ref.kind, []).append(change)
+    return single, [tuple(groups[kind]) for kind in sorted(groups)]
+
+
+def group_fact(group: Sequence[Change], plan: Plan) -> str:
+    """Many lines of one cause as one."""
+    by = f"gpuaas {__version__}"
+    before = f"state was written by {plan.written_by or 'an earlier version'}"
+    if plan.written_by == __version__:
+        before = "its templates are others than then"
+    if group[0].ref.kind == "node":
+        return f"{count(len(group), 'host')}: made ready anew by {by} ({before})"
+    hosts = {change.placement.node for change in group if change.placement}
+    where = f"{count(len(group), group[0].ref.kind)} on {count(len(hosts), 'host')}"
+    return f"{where}: platform files re-rendered by {by} ({before})"
+
+
+def group_details(group: Sequence[Change]) -> Iterator[tuple[str, str]]:
+    """What it means for those who work there, and how to see each."""
+    first = group[0]
+    if first.problem is not None:
+        yield "next", first.problem.hint
+    if first.ref.kind != "node":
+        yield "hits", "nobody: it interrupts nothing"
+    else:
+        yield "hits", "new logins, while sshd, PAM and slices are replaced; sessions and work go on"
+        yield "safety", "one host first, then the others; put back unless a new login works"
+    yield "each", "gpuaas plan --expand"
+
+
 def _why(change: Change) -> str:
     place = f"{change.file}:{change.line}" if change.line else change.file
     if place and not change.line and change.action in (Action.RELEASE, Action.FORGET):
         place = f"file removed: {place}"
     whence = " ".join(filter(None, (place, _origin(change.origin) if place else "")))
     causes = "caused by " + ", ".join(map(str, change.caused_by)) if change.caused_by else ""
+    if change.cause is Cause.RERENDERED:
+        causes = f"unchanged, re-rendered by gpuaas {__version__}"
     return "; ".join(filter(None, (whence, causes)))
 
 
