@@ -10,7 +10,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from reconciler.kinds.allocation_account import INSTANCES, WORDS
+from reconciler.kinds.allocation_account import INSTANCES
+
+TOLD = ("account", "slice", "shm", "linger")
+"""Words of tenants that say that somebody is there; that a list denies him something does not."""
 
 _LOGIN = re.compile(r"[a-z][a-z0-9-]{0,26}-[a-z2-7]{4}")
 _OWNED = re.compile(r" (\d+):\d+$")
@@ -28,9 +31,9 @@ _BY_LOGIN = (
 )
 _BY_UID = (
     r"/etc/gpuaas/devices/(\d+)\.json",
-    rf"{_UNITS}/user-([1-9]\d*)\.slice\.d",
-    rf"{_UNITS}/user@([1-9]\d*)\.service\.d",
-    r"/run/systemd/system/user-([1-9]\d*)\.slice\.d",
+    rf"{_UNITS}/user-(\d+)\.slice\.d",
+    rf"{_UNITS}/user@(\d+)\.service\.d",
+    r"/run/systemd/system/user-(\d+)\.slice\.d",
 )
 
 
@@ -44,16 +47,20 @@ class Known:
 
 
 def strange_paths(paths: Mapping[str, str], known: Known, first_uid: int) -> Iterator[str]:
-    """Paths that some allocation has had which is not known; a person's own home is none.
+    """Paths that some allocation has had which is not known; what a person has is none.
 
     `first_uid` is where the numbers of tenants begin.
     """
     uids = frozenset(map(str, known.uids))
-    for patterns, names in ((_BY_ID, known.ids), (_BY_LOGIN, known.logins), (_BY_UID, uids)):
+    for patterns, names in ((_BY_ID, known.ids), (_BY_LOGIN, known.logins)):
         for path in sorted(paths):
             name = _name(patterns, path)
             if name and name not in names and not _is_persons_home(path, paths[path], first_uid):
                 yield path
+    for path in sorted(paths):
+        uid = _name(_BY_UID, path)
+        if uid and int(uid) >= first_uid and uid not in uids:
+            yield path
 
 
 def strange_facts(named: Mapping[str, str], known: Known) -> Iterator[str]:
@@ -61,13 +68,13 @@ def strange_facts(named: Mapping[str, str], known: Known) -> Iterator[str]:
     for key in sorted(named):
         word, _, login = key.partition(" ")
         persons = word == "linger" and not _LOGIN.fullmatch(login)
-        if word in WORDS and login not in known.logins | {"*"} and not persons:
+        if word in TOLD and login not in known.logins | {"*"} and not persons:
             yield key
 
 
 def unlisted(named: Mapping[str, str]) -> Collection[str]:
     """Words of tenants that the host has not told in full: of those nothing is absent."""
-    return [word for word in WORDS if f"{word} *" not in named]
+    return [word for word in TOLD if f"{word} *" not in named]
 
 
 def _name(patterns: Collection[str], path: str) -> str:

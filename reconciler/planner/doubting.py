@@ -105,7 +105,7 @@ def _strangers(known: Known, facts: NodeFacts) -> Check:
         "strangers",
         facts.strangers,
         lambda found: [
-            f"{', '.join(what)} of {'uid ' if uid.isdigit() else ''}{uid}"
+            ", ".join(what) + (f" of uid {uid}" if uid.isdigit() else "")
             for uid, what in sorted(found.items())
             if uid not in ours
         ],
