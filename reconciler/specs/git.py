@@ -105,19 +105,22 @@ def _run(
             ["git", "--no-pager", "--literal-pathspecs", *arguments],
             cwd=settings.folder,
             env=environment,
-            input=stdin,
+            input=stdin.encode("utf-8", "surrogateescape"),
             capture_output=True,
-            encoding="utf-8",
-            errors="surrogateescape",
             timeout=seconds,
             check=True,
         )
-        return done.stdout
+        return _text(done.stdout)
     except FileNotFoundError:
         reason = "git is not installed"
     except subprocess.TimeoutExpired:
         reason = f"git did not answer within {seconds} s"
     except subprocess.CalledProcessError as error:
-        said = error.stderr.strip() or error.stdout.strip()
+        said = _text(error.stderr).strip() or _text(error.stdout).strip()
         reason = next(iter(said.splitlines()), f"git ended with {error.returncode}")
     raise _Unanswered(reason)
+
+
+def _text(said: bytes) -> str:
+    """Every byte as it is: not even a line break of another system is turned into ours."""
+    return said.decode("utf-8", "surrogateescape")

@@ -17,7 +17,7 @@ _UNBORN = "(initial)"
 _DETACHED = "(detached)"
 _COMMIT = "//"
 """How the line of a commit starts, and no name of a file does."""
-_FORM = ("--encoding=none", f"--format={_COMMIT}%H%x00%an%x00%ae")
+_FORM = ("--encoding=UTF-8", f"--format={_COMMIT}%H%x00%an%x00%ae")
 """Only zero bytes part its words: a name of an author may hold anything else."""
 _NAMES = ("-c", "--name-only", "--relative", "--no-renames")
 
