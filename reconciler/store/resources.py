@@ -115,8 +115,13 @@ def doubt(record: Record, steps: Sequence[Step]) -> None:
     """From now on nobody knows what the host shows of these steps, until they are recorded anew.
 
     A crash, or a step that fails, leaves it so: the next plan then does them again, even where git
-    has gone back meanwhile to what was recorded before.
+    has gone back meanwhile to what was recorded before. A host that is made ready shows it before
+    all of it is in force, so until it is recorded anew it counts as never prepared.
     """
+    record.connection.executemany(
+        "UPDATE resource SET facts = '{}' WHERE ref = ? AND kind = 'node'",
+        [(str(step.ref),) for step in steps if not step.item.get("id")],
+    )
     record.connection.executemany(
         "UPDATE resource SET basis = '', facts = json_patch(facts, ?)"
         " WHERE ref = ? AND id = ? AND phase = 'active'",
