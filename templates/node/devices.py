@@ -31,7 +31,9 @@ def main() -> None:
     named = set(told if takes_up else told[1:])
     if not all(uid.isdigit() for uid in named):
         sys.exit("uids of tenants, or nothing")
-    with open(LOCK, "w") as lock:
+    with open(os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w") as lock:
+        # A tenant who could open it could hold it, and with it everybody's cards.
+        os.fchmod(lock.fileno(), 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         given = read_given()
         uids = named or set(given) | written()

@@ -14,8 +14,7 @@ from .files import names_of, remove_file
 from .paths import Places, Refusal, Tree, owned
 from .probes import call
 from .processes import end_all, refuse, running
-from .programs import must
-from .slices import unconfine
+from .slices import take_up, unconfine
 from .wipe import remove_folder
 
 KEYS = {"id": str, "login": str, "absent": [str], "uid": int, "gid": int}
@@ -38,7 +37,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
         unconfine(tree, login)
     _remove(tree, [path for path in paths if path not in last], places)
     if uid:
-        _reload(tree)
+        take_up(tree, login, uid)
         denied.forget(tree, login)
         _remove_account(tree, login, uid, item["gid"])
     _remove(tree, last, places)
@@ -83,8 +82,3 @@ def _remove_account(tree: Tree, login: str, uid: int, gid: int) -> None:
         if tree.whole_host:
             refuse(running("/", uid))
         raise
-
-
-def _reload(tree: Tree) -> None:
-    if tree.whole_host and tree.changed and not tree.dry:
-        must("systemctl", "daemon-reload")

@@ -21,18 +21,25 @@ def confine(tree: Tree, login: str, uid: int, shm_bytes: int) -> None:
     """What was written for it counts from now on, for open sessions too."""
     if not tree.whole_host:
         return
-    slice_unit, mount = f"user-{uid}.slice", mount_unit(login)
+    mount = mount_unit(login)
     put_link(tree, _wants(mount), f"{UNITS}/{mount}")
     refusal = _open_devices(tree, uid)
-    stale = must("systemctl", "show", "--property=NeedDaemonReload", slice_unit, mount)
-    if (tree.changed or "=yes" in stale) and not tree.dry:
-        # The dearest step of all: every unit of the host is read anew. So it is done once.
-        must("systemctl", "daemon-reload")
+    take_up(tree, login, uid)
     if refusal is not None:
         # Only now: what it had before is no longer open to it either.
         raise refusal
     if shm_bytes != shm_size(login):
         change(tree, "systemctl", "reload-or-restart", mount)
+
+
+def take_up(tree: Tree, login: str, uid: int) -> None:
+    """systemd goes by what is written now, also where an earlier run was broken off before this."""
+    if tree.whole_host:
+        units = (f"user-{uid}.slice", mount_unit(login))
+        stale = must("systemctl", "show", "--property=NeedDaemonReload", *units)
+        if (tree.changed or "=yes" in stale) and not tree.dry:
+            # The dearest step of all: every unit of the host is read anew. So it is done once.
+            must("systemctl", "daemon-reload")
 
 
 def unconfine(tree: Tree, login: str) -> None:
