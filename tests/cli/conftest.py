@@ -13,6 +13,7 @@ from reconciler.model.capacity import Placement, Shape
 from reconciler.model.desired import Origin, Revision
 from reconciler.model.plan import (
     Action,
+    Cause,
     Change,
     FieldChange,
     FleetFigures,
@@ -199,6 +200,43 @@ def full_plan() -> Plan:
         problems=(PROBLEM, WARNING),
         waves=(Wave(number=1, steps=(STEP,)),),
     )
+
+
+@pytest.fixture
+def upgraded_plan() -> Plan:
+    """What a new version alone brings, beside one change of a person."""
+
+    def placed(number: int) -> Placement:
+        return Placement(node=f"gpu{number % 12:02}", slots=("s0",), shape=Shape.GPU_SLICE)
+
+    allocations = [
+        Change(
+            ref=allocation(f"train-{number:02}"),
+            action=Action.CHANGE,
+            cause=Cause.RERENDERED,
+            summary="1 GPU · owner ana · held 3 d",
+            file=f"specs/projects/vision/train-{number:02}.yaml",
+            line=1,
+            origin=ANA,
+            placement=placed(number),
+            facts={"access": "ana (laptop)"},
+            steps=(f"k{number}",),
+        )
+        for number in range(37)
+    ]
+    hosts = [
+        Change(
+            ref=Ref("node", "", f"gpu{number:02}"),
+            action=Action.CHANGE,
+            risk=Risk.INTERRUPTS,
+            cause=Cause.RERENDERED,
+            summary="8 slots of h100, isolation account",
+            facts={"prepare": "prepared otherwise than it would be now: sshd, PAM, slices"},
+            steps=(f"p{number}",),
+        )
+        for number in range(12)
+    ]
+    return make(CHANGE, *hosts, *allocations, written_by="0.0.9")
 
 
 @pytest.fixture

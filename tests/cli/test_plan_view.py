@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
+from reconciler import __version__
 from reconciler.cli.views import plan_json, plan_markdown, plan_text
 from reconciler.model.plan import Plan, Risk
 
@@ -28,6 +30,38 @@ def test_plan_as_markdown(golden, full_plan: Plan) -> None:
 
 def test_plan_with_nothing_to_do(watch, golden, quiet_plan: Plan) -> None:
     golden("plan_quiet.txt", shown(watch, quiet_plan))
+
+
+def test_plan_after_an_upgrade(watch, golden, upgraded_plan: Plan) -> None:
+    """Rule 21: a line for all allocations and one for all hosts, each with what it means."""
+    golden("plan_upgraded.txt", shown(watch, upgraded_plan).replace(__version__, "X.Y.Z"))
+    golden("plan_upgraded.md", plan_markdown.text(upgraded_plan).replace(__version__, "X.Y.Z"))
+
+
+def test_plan_after_an_upgrade_in_full(watch, upgraded_plan: Plan) -> None:
+    """Rule 21: nothing is only told as a number: each line can be seen, and stands in the JSON."""
+    watched = watch()
+    watched.screen.show(plan_text.lines(upgraded_plan, expand=True))
+    for change in upgraded_plan.changes:
+        assert str(change.ref) in watched.out.shown
+    assert watched.out.shown.count("unchanged, re-rendered by gpuaas") == 49
+    told = plan_json.view(upgraded_plan)
+    causes = [change.get("cause", "") for change in told["changes"]]
+    assert (causes.count("rerendered"), causes.count("")) == (49, 1)
+    assert told["writtenBy"] == "0.0.9"
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        ("0.0.9", "state was written by 0.0.9"),
+        ("", "state was written by an earlier version"),
+        (__version__, "its templates are others than then"),
+    ],
+)
+def test_what_wrote_the_state(watch, upgraded_plan: Plan, before: str, words: str) -> None:
+    text = " ".join(shown(watch, replace(upgraded_plan, written_by=before)).split())
+    assert f"re-rendered by gpuaas {__version__} ({words})" in text
 
 
 def test_order_of_sections(watch, full_plan: Plan) -> None:

@@ -80,7 +80,9 @@ def plan(session: Session, **given: Unpack[Given]) -> Reply:
         code=of_plan(found, detailed=given["detailed_exitcode"]),
         problems=found.problems,
         result=plan_json.view(found) if session.wants_document else None,
-        raw=plan_markdown.text(found, at_least) if session.format == "markdown" else "",
+        raw=plan_markdown.text(found, at_least, expand=given["expand"])
+        if session.format == "markdown"
+        else "",
         lines=plan_text.foot(found)
         if given["summary"]
         else plan_text.lines(found, at_least, expand=given["expand"]),

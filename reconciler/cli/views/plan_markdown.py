@@ -25,8 +25,9 @@ from reconciler.cli.views.sections import Section, sections
 from reconciler.model.plan import Plan, Risk
 
 
-def text(plan: Plan, at_least: Risk = Risk.SAFE) -> str:
-    return "\n".join(_lines(plan, at_least)) + "\n"
+def text(plan: Plan, at_least: Risk = Risk.SAFE, *, expand: bool = False) -> str:
+    """What a new version of the program brings is told in groups, unless they are to `expand`."""
+    return "\n".join(_lines(plan, at_least, expand)) + "\n"
 
 
 def code(content: str) -> str:
@@ -38,7 +39,7 @@ def code(content: str) -> str:
     return f"{fence}{edge}{shown}{edge}{fence}" if shown else ""
 
 
-def _lines(plan: Plan, at_least: Risk) -> Iterator[str]:
+def _lines(plan: Plan, at_least: Risk, expand: bool) -> Iterator[str]:
     yield f"### gpuaas plan {code(short(plan))}"
     yield ""
     yield code(header(plan))
@@ -53,7 +54,7 @@ def _lines(plan: Plan, at_least: Risk) -> Iterator[str]:
                 yield f"  - hint: {code(problem.hint)}"
         yield ""
     for section in sections(plan, at_least):
-        yield from _section(section, plan)
+        yield from _section(section, plan, expand)
         yield ""
     if plan.notes:
         yield f"#### {code('≠')} DRIFT ({len(plan.notes)}): reported, no more"
@@ -71,11 +72,11 @@ def _lines(plan: Plan, at_least: Risk) -> Iterator[str]:
         yield f"{code(one)}  "
 
 
-def _section(section: Section, plan: Plan) -> Iterator[str]:
+def _section(section: Section, plan: Plan, expand: bool) -> Iterator[str]:
     title = f"{code(section.word.symbol)} {section.word.title} ({len(section.changes)})"
     yield f"#### {title}: {section.note}"
     yield ""
-    single, groups = apart(section.changes)
+    single, groups = (section.changes, []) if expand else apart(section.changes)
     for change in single:
         yield f"- {code(str(change.ref))} {code(fact(change))}".rstrip()
         yield from _details(details(change))
