@@ -39,7 +39,7 @@ def wedged(host: Host, program: str, then: Callable[[], object], when: str = "*"
         until(host, "test -e /run/wedged")
         then()
 
-    watcher = Thread(target=wait)
+    watcher = Thread(target=wait, daemon=True)
     watcher.start()
     try:
         yield
