@@ -91,4 +91,4 @@ def _descriptor_key(fleet: Fleet) -> bytes:
     return key
 
 
-MAX_KEY, MIN_KEY_BYTES = 4096, 16
+MAX_KEY, MIN_KEY_BYTES = 4096, 32

@@ -178,6 +178,6 @@ def test_a_key_that_others_can_read_signs_nothing(tmp_path: Path) -> None:
     key.chmod(0o400)
     assert len(sign("text")) == 64
     key.chmod(0o600)
-    for content in ("", "\n", "00", "no number", "ab" * 15):
+    for content in ("", "\n", "00", "no number", "ab" * 31):
         key.write_text(content)
         assert refusal(sign, "text") == "descriptor_key_missing", content
