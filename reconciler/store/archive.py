@@ -24,7 +24,7 @@ from reconciler.model.problem import ProblemError, refuse
 from reconciler.stops import reach
 from reconciler.store import chain
 from reconciler.store.connection import PARTIAL
-from reconciler.store.copies import sync
+from reconciler.store.copies import make_room, sync
 
 FOLDER = "archive"
 RECOVER = "copy the file back from where the state folder is backed up; nothing else needs it"
@@ -101,7 +101,7 @@ def write(connection: sqlite3.Connection, state: Path, last: int) -> str:
         "SELECT digest FROM event WHERE sequence = ?", (last,)
     ).fetchone()
     folder = state.parent / FOLDER
-    folder.mkdir(mode=0o700, exist_ok=True)
+    make_room(folder)
     stem = f"events-{start + 1:09}-{last:09}-{digest.partition(':')[2][:12]}"
     partial = folder / (stem + PARTIAL)
     _pack(connection, partial, start, last)

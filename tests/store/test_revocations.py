@@ -1,4 +1,4 @@
-"""Revocations that wait for a host, as the steps and their events tell; and edges that are none."""
+"""Revocations that wait for a host, as steps begin and end; and edges that are none."""
 
 from __future__ import annotations
 
@@ -84,6 +84,22 @@ def test_a_release_that_could_not_shut_the_door(state: State) -> None:
     state.journal.finish_wave(run, done(step, proofs=(state.prove(),)), (), [TRAIN])
     assert pending(state) == []
     assert state.journal.world().recorded == {}
+
+
+def test_another_name_keeps_it_and_an_end_ends_it(state: State) -> None:
+    """F-GRT-02: who takes the name of one that is gone is not told of its people."""
+    state.hold()
+    attempt(state, sync("bo"))
+    new = ref("allocation/vision/b")
+    moved = make_recorded("a", ref=new, basis="")
+    state.journal.record(state.run(), renamed=[(TRAIN, moved)])
+    (told,) = state.journal.world().revocations
+    assert (told.ref, told.people) == (new, ("bo",))
+
+    run = state.run()
+    state.journal.begin_wave(run, [], (), [new])
+    state.journal.finish_wave(run, done(proofs=(state.prove(),)), (), [new])
+    assert state.rows("SELECT * FROM revocation") == []
 
 
 def test_a_begun_release_is_not_taken_back(state: State) -> None:
