@@ -65,10 +65,11 @@ def end(record: Record, ended: Sequence[Ended], why: str = "") -> None:
 
 def raise_floors(connection: sqlite3.Connection, least: Mapping[str, int]) -> None:
     """From now on every counter goes on above these, whatever rows of it there are."""
+    before = floors(connection)
     connection.executemany(
         "INSERT INTO counter_floor (counter, number) VALUES (?, ?)"
-        " ON CONFLICT (counter) DO UPDATE SET number = max(number, excluded.number)",
-        sorted(least.items()),
+        " ON CONFLICT (counter) DO UPDATE SET number = excluded.number",
+        sorted(one for one in least.items() if one[1] > before.get(one[0], -1)),
     )
 
 

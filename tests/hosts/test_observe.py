@@ -277,6 +277,31 @@ def test_descriptors_say_whose_they_are(root: Path) -> None:
     }
 
 
+def test_descriptors_are_told_in_full_when_asked_for(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 21: on one line each, empty where there is none; more than that is no answer."""
+    assert "descriptorTexts" not in code.observe({"root": str(root)})
+    asked = {"root": str(root), "descriptors": True, "sweep": None}
+    assert code.observe(asked)["descriptorTexts"] == {}
+    folder = root / "etc/gpuaas/allocations"
+    folder.mkdir(parents=True)
+    (folder / "abcdefghij.json").write_text('{\n  "name": "\u00e9\\n"\n}')
+    (folder / "bbbbbbbbbb.json").write_text("[]")
+    (folder / "cccccccccc.json").write_text("[" * 100_000)
+    (folder / "dddddddddd.json").symlink_to("abcdefghij.json")
+    (folder / "eeeeeeeeee.json").write_text(json.dumps({"name": "x" * 5000}))
+    os.mkfifo(folder / "ffffffffff.json")
+    assert code.observe(asked)["descriptorTexts"] == {
+        "abcdefghij": '{"name":"\\u00e9\\n"}',
+        **dict.fromkeys((letter * 10 for letter in "bcdef"), ""),
+    }
+    monkeypatch.setattr(kept, "MAX_DESCRIPTORS", 5)
+    facts = code.observe(asked)
+    assert "descriptorTexts" not in facts
+    assert "more than 5 descriptors" in str(facts["problems"])
+
+
 def test_sizes_are_counted_up_to_a_limit(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for login, count in (("a-abcd", 2), ("b-abcd", 30)):
         home = root / "home" / login

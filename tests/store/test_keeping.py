@@ -15,8 +15,9 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.problem import ProblemError
 from reconciler.store import history
 from reconciler.store.database import Database
-from reconciler.store.keeping import backup, check, restore
+from reconciler.store.keeping import Beyond, backup, check, restore
 from reconciler.store.serial import read_serial
+from reconciler.store.snapshot import read_world
 from tests.store.making import START, STATE_ID, State, done, make_recorded, ref
 
 ANA = Actor(name="ana")
@@ -178,6 +179,23 @@ class TestRestore:
         assert check(state.path) == ()
         again = restore(state.path, copied, actor=ANA, now=START)
         assert again not in (None, kept)
+
+    def test_doubts_what_a_copy_cannot_know(self, state: State, tmp_path: Path) -> None:
+        """F-STA-11, rules 15 and 21: no number of since is given again, no node taken for known."""
+        state.hold("a", node="gpu01")
+        copied = self.copy(state, tmp_path)
+        beyond = Beyond(nodes=("gpu02",), first_uid=20000, first_gid=30000)
+        restore(state.path, copied, actor=ANA, now=START, beyond=beyond)
+        with Database.open(state.path, write=False) as database:
+            world = read_world(database)
+        assert [(one.node, one.kind.value) for one in world.doubts] == [
+            (node, kind) for node in ("gpu01", "gpu02") for kind in ("unproved", "unseen")
+        ]
+        assert {one.reason for one in world.doubts} == {"restored from copy.db"}
+        counters = world.counters
+        assert (counters.last_uid, counters.last_gid) == (20999, 30999)
+        assert counters.least_incarnation == int(START.timestamp())
+        assert check(state.path) == ()
 
     @pytest.mark.parametrize("loss", ["missing", "damaged", "emptied"])
     def test_after_a_loss(self, state: State, tmp_path: Path, loss: str) -> None:
