@@ -3,18 +3,19 @@
 # make check  the quick part: static checks and unit tests
 # make lab    three real Debian hosts on this machine, and a fleet for them; make lab-down ends it
 # make bench  measure; BENCH_SCALE=0.01 for a short look
+# make fuzz   look for inputs that are answered wrongly, for FUZZ_SECONDS=600 a target
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 HOST_CODE := playbooks/module_utils
 
-.PHONY: help demo test check static unit walk wheel lab-test lab lab-down bench lock clean
+.PHONY: help demo test check static unit walk wheel lab-test lab lab-down bench fuzz lock clean
 
 help:
 	@sed -n 's/^# \(make .*\)/  \1/p' Makefile
 
-.venv/.ready-run .venv/.ready-dev: .venv/.ready-%: requirements.lock pyproject.toml .ci/prepare
+.venv/.ready-run .venv/.ready-dev .venv/.ready-fuzz: .venv/.ready-%: requirements.lock pyproject.toml .ci/prepare
 	@.ci/prepare $*
 
 demo: .venv/.ready-run
@@ -57,9 +58,12 @@ lab-down:
 bench: .venv/.ready-dev
 	@$(BIN)/python -m tests.bench $(BENCH)
 
+fuzz: .venv/.ready-dev .venv/.ready-fuzz
+	@$(BIN)/python -m tests.fuzz $(FUZZ)
+
 lock:
 	@.ci/prepare dev
-	@(sed -n '/^#/p' requirements.lock; $(BIN)/pip freeze --exclude-editable) > .venv/lock
+	@(sed -n '/^#/p' requirements.lock; $(BIN)/pip freeze --exclude-editable --exclude atheris) > .venv/lock
 	@mv .venv/lock requirements.lock
 
 clean:

@@ -34,9 +34,8 @@ class Resource:
 
     def source(self, *path: PathPart) -> Source:
         """A place in this resource's document, to be located when a problem is shown."""
-        return Source(
-            file=self.file, document=self.document, path=path, line=0 if path else self.line
-        )
+        line, column = (self.line, 1) if self.line and not path else (0, 0)
+        return Source(file=self.file, document=self.document, path=path, line=line, column=column)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from math import isfinite
 
 from reconciler.model.problem import Problem
 
@@ -44,8 +45,7 @@ def plain(text: str) -> Scalar | Problem:
         return _WORDS[text]
     if _WHOLE.fullmatch(text):
         return int(text)
-    if _DECIMAL.fullmatch(text):
-        number = float(text)
+    if _DECIMAL.fullmatch(text) and isfinite(number := float(text)):
         return int(number) if number.is_integer() and abs(number) < 1e15 else number
     folded = text.lower()
     if folded in _NULLS:
