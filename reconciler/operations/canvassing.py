@@ -102,7 +102,9 @@ def signer_if_any(fleet: Fleet) -> Callable[[str], str] | None:
     sign = signer(fleet)
     try:
         sign("")
-    except ProblemError:
+    except ProblemError as error:
+        if error.problems[0].code != "descriptor_key_missing":
+            raise
         return None
     return sign
 

@@ -16,7 +16,7 @@ RECOVER = (
 )
 FOREIGN_LOCK = "no gpuaas does that: end whatever else has the file open, then run it again"
 LOST_OR_NEW = (
-    "lost? `gpuaas state restore FILE`, else `gpuaas state rebuild`. "
+    "lost? `gpuaas state restore latest`, or a FILE, else `gpuaas state rebuild`. "
     "A new fleet? `gpuaas state init --new`"
 )
 FREE_SPACE = "nothing was changed by this; free some space and run the command again"
