@@ -118,6 +118,26 @@ HOSTILE = [
 ]
 
 
+HOSTILE += [
+    b'{"source": "host", "os": "a", "os": "b"}',
+    b'{"source": "host", "os": "\\ud800"}',
+    b'{"source": "host", "os": "\\u202e"}',
+    b'{"source": "host", "os": "a\\u0000"}',
+    b'{"source": "host", "os": "a\\u200b"}',
+    b'{"source": "host", "memoryMiB": 1e999}',
+    b'{"source": "host", "memoryMiB": ' + b"9" * 5000 + b"}",
+    b'{"source": "host", "x": [' + b"0," * 60_000 + b"0]}",
+    b'{"source": "host", "gpus": ['
+    + b",".join([b'{"uuid":"a","pciAddress":"b","model":"c"}'] * 2)
+    + b"]}",
+    b'{"source": "host", "topology": {"numaNodes": [{"number": 0, "cores": ["0-9999"],'
+    b' "memoryMiB": 1}]}}',
+    b'{"source": "host", "topology": {"cards": ['
+    + b",".join(b'{"pciAddress":"%d"}' % n for n in range(300))
+    + b"]}}",
+]
+
+
 @pytest.mark.parametrize("answer", HOSTILE, ids=range(len(HOSTILE)))
 def test_an_answer_that_no_host_should_give_is_refused(answer: bytes) -> None:
     """F-ANS-03: garbage is no fact."""
