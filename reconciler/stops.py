@@ -73,7 +73,7 @@ STOPS: Mapping[str, str] = {
     "rebuilt.before": "a rebuilt state is whole beside its place",
     "rebuilt.after": "a rebuilt state is in its place",
     "restore.before": "the copy is checked and lies beside its place",
-    "restore.during": "the state before is put aside, none is in its place",
+    "restore.during": "the state before is kept under another name",
     "restore.after": "the copy is in its place",
     "scan.before": "a host is about to be asked for its keys",
     "scan.after": "a host has told its keys",

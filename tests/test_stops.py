@@ -21,7 +21,7 @@ MARKS = {"reach", "around", "transaction", "_recording"}
 """Functions whose first argument names a stop, or what lies between two."""
 
 BEGINS = re.compile(r"\s*BEGIN\b")
-NOTHING_WRITTEN = {"snapshot", "_connect_to_write"}
+NOTHING_WRITTEN = {"snapshot", "insist", "_connect_to_write"}
 """Transactions that only read, or ask whether one could write."""
 
 NONE: frozenset[str] = frozenset()

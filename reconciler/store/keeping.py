@@ -38,6 +38,7 @@ from reconciler.store.schema import (
     shipped_schema,
     version_of,
 )
+from reconciler.store.soundness import insist
 
 SHARED_BYTES = (510, 0x40000002)
 """Length and start of what every connection of SQLite locks, to share it, in the file."""
@@ -152,7 +153,8 @@ def restore(
 ) -> Path | None:
     """Put a verified backup in the place of the state, under the lock.
 
-    Returns the name under which the state before is kept; None if there was none. The restored
+    Returns the name under which the state before is kept; None if there was none. Whoever reads
+    meanwhile sees the one or the other; only where the state is damaged nobody may. The restored
     state says in an event that it was, so that no plan made before is valid for it; it knows
     nothing of its hosts until they are asked, and gives no number that may have been given since.
     """
@@ -176,11 +178,7 @@ def restore(
                 record = Record(connection=connection, actor=actor.name, at=format_moment(now))
                 _say_so(record, replace(beyond, whence=beyond.whence or source.name), now)
             reach("restore.before")
-            with _alone(path):
-                kept = _put_aside(path)
-                reach("restore.during")
-                partial.rename(path)
-            sync(path.parent)
+            kept = (_write_over if _is_sound(path) else _exchange)(path, partial)
             reach("restore.after")
         finally:
             with suppress(OSError):
@@ -287,12 +285,51 @@ def _say_so(record: Record, beyond: Beyond, now: datetime) -> None:
     connection.execute("COMMIT")
 
 
+def _is_sound(path: Path) -> bool:
+    try:
+        opening = Opening(older_ok=True, newer_ok=True)
+        with Database.open(path, write=False, opening=opening) as database:
+            insist(database.connection, path)
+    except ProblemError:
+        return False
+    return True
+
+
+def _write_over(path: Path, partial: Path) -> Path:
+    """As one change to a state that stays the same file, for readers and programs that copy it."""
+    kept = _free_name(path)
+    with closing(connect(path, write=True)) as state, closing(connect(partial, write=False)) as new:
+        copy(state, kept)
+        reach("restore.during")
+        new.backup(state)
+    return kept
+
+
+def _exchange(path: Path, partial: Path) -> Path | None:
+    """A file that is not there, or not sound, is put aside as it is, with its log."""
+    kept = _free_name(path) if path.exists() else None
+    with _alone(path):
+        for suffix in ("-wal", "-shm", ""):
+            part = path.with_name(path.name + suffix)
+            if kept and part.exists():
+                part.rename(kept.with_name(kept.name + suffix))
+        reach("restore.during")
+        partial.rename(path)
+    sync(path.parent)
+    return kept
+
+
+def _free_name(path: Path) -> Path:
+    names = (path.with_name(f"{path.name}.before-restore-{number}") for number in count(1))
+    return next(name for name in names if not name.exists())
+
+
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Nobody else has the state open, and nobody opens it meanwhile.
+    """Nobody else has the damaged state open, and nobody opens it meanwhile.
 
-    Whoever went on with the file that was put aside would write to no state any more; a program
-    that copies it would copy that. Every connection of SQLite shares a lock on these bytes.
+    Whoever went on with the file that was put aside would write to no state any more. Every
+    connection of SQLite shares a lock on these bytes.
     """
     if not path.exists():
         yield
@@ -316,16 +353,3 @@ def _taken(file: IO[bytes]) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     return True
-
-
-def _put_aside(path: Path) -> Path | None:
-    """Rename the state and its log together: they are one."""
-    if not path.exists():
-        return None
-    names = (path.with_name(f"{path.name}.before-restore-{number}") for number in count(1))
-    kept = next(name for name in names if not name.exists())
-    for suffix in ("-wal", "-shm", ""):
-        part = path.with_name(path.name + suffix)
-        if part.exists():
-            part.rename(kept.with_name(kept.name + suffix))
-    return kept

@@ -13,9 +13,10 @@ from reconciler.model.event import Actor, EventType
 from reconciler.model.evidence import CheckResult
 from reconciler.model.lifecycle import Phase
 from reconciler.model.problem import ProblemError
-from reconciler.store import history
+from reconciler.store import history, keeping
+from reconciler.store.connection import connect
 from reconciler.store.database import Database
-from reconciler.store.keeping import Beyond, backup, check, restore
+from reconciler.store.keeping import Beyond, backup, check, check_copy, restore
 from reconciler.store.serial import read_serial
 from reconciler.store.snapshot import read_world
 from tests.store.making import START, STATE_ID, State, done, make_recorded, ref
@@ -215,16 +216,40 @@ class TestRestore:
             assert database.connection.execute("SELECT count(*) FROM claim").fetchone() == (1,)
 
     def test_a_log_goes_with_its_database(self, state: State, tmp_path: Path) -> None:
-        """F-STA-03: the log of the state before is not left beside the restored one."""
+        """F-STA-03: what stands in the log alone is kept, and does not come back."""
         state.hold("a")
         copied = self.copy(state, tmp_path)
         state.hold("b", slot="s1")
         assert state.path.with_name("gpuaas.db-wal").stat().st_size > 0
         kept = restore(state.path, copied, actor=ANA, now=START)
-        assert kept is not None
-        assert kept.with_name(kept.name + "-wal").stat().st_size > 0
-        with Database.open(state.path, write=False) as database:
-            assert database.connection.execute("SELECT count(*) FROM claim").fetchone() == (1,)
+        assert kept is not None and check_copy(kept) == ()
+        assert not kept.with_name(kept.name + "-wal").exists()
+        for path, claims in ((kept, 2), (state.path, 1)):
+            with closing(connect(path, write=False)) as connection:
+                assert connection.execute("SELECT count(*) FROM claim").fetchone() == (claims,)
+
+    def test_is_one_change_for_whoever_reads(
+        self, state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """F-STA-08, F-STA-11: who has it open sees what was, then what is; nobody is shut out."""
+        state.hold("a")
+        copied = self.copy(state, tmp_path)
+        state.hold("b", slot="s1")
+        seen = []
+
+        def look(stop: str) -> None:
+            with Database.open(state.path, write=False) as database:
+                seen.append((stop, len(read_world(database).claims)))
+
+        monkeypatch.setattr(keeping, "reach", look)
+        with Database.open(state.path, write=False) as before:
+            with before.snapshot() as connection:
+                assert connection.execute("SELECT count(*) FROM claim").fetchone() == (2,)
+                restore(state.path, copied, actor=ANA, now=START)
+                assert connection.execute("SELECT count(*) FROM claim").fetchone() == (2,)
+            assert len(read_world(before).claims) == 1
+        assert seen == [("restore.before", 2), ("restore.during", 2), ("restore.after", 1)]
+        assert check(state.path) == ()
 
     @pytest.mark.parametrize("bad", ["damaged", "foreign", "absent", "another state"])
     def test_refuses_a_bad_copy(self, state: State, tmp_path: Path, bad: str) -> None:
