@@ -92,8 +92,14 @@ def release_claims(
 
 
 def prove(record: Record, proofs: Sequence[Proof]) -> None:
-    """Keep proofs. A passed one frees the claim it is about, any other one blocks it."""
-    sequences = record.write(*(_proved(record, proof) for proof in proofs))
+    """Keep proofs. A passed one frees the claim it is about, any other one blocks it.
+
+    What was measured once is kept once: a clock that stands still, or was set back, may tell the
+    same moment again.
+    """
+    known = _known_proofs(record, proofs)
+    kept = [proof for proof in proofs if proof.id not in known]
+    sequences = record.write(*(_proved(record, proof) for proof in kept))
     record.connection.executemany(
         "INSERT INTO proof (id, allocation_id, node, slot, at, boot_id, checks, source, passed,"
         " event) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -110,11 +116,19 @@ def prove(record: Record, proofs: Sequence[Proof]) -> None:
                 int(proof.passed),
                 sequence,
             )
-            for proof, sequence in zip(proofs, sequences, strict=True)
+            for proof, sequence in zip(kept, sequences, strict=True)
         ],
     )
     _free(record, [proof for proof in proofs if proof.passed])
     _block(record, [proof for proof in proofs if not proof.passed])
+
+
+def _known_proofs(record: Record, proofs: Iterable[Proof]) -> frozenset[str]:
+    ids = canonical([proof.id for proof in proofs])
+    rows = record.connection.execute(
+        "SELECT id FROM proof WHERE id IN (SELECT value FROM json_each(?))", (ids,)
+    )
+    return frozenset(id for (id,) in rows)
 
 
 def _free(record: Record, proofs: Iterable[Proof]) -> None:
