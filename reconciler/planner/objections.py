@@ -206,7 +206,7 @@ def gpu_busy(offer: Offer, slot: Slot) -> str:
 def numa_mismatch(offer: Offer, slot: Slot) -> str:
     seen = offer.gpus[slot.spec.gpu.uuid].numa
     if seen is None:
-        return "NUMA node unknown"
+        return f"NUMA node unknown, {slot.spec.numa} when it was approved"
     # The kernel says -1 where a machine has no NUMA nodes at all: its only node is 0.
     return "" if max(seen, 0) == slot.spec.numa else f"NUMA {seen}, approved {slot.spec.numa}"
 
