@@ -64,7 +64,8 @@ _LIST = (
             "a host without systemd, or whose cgroups are not version 2 alone",
             "an sshd configuration that sshd refuses already: nothing is touched",
             "a path that is no place of a node",
-            "files that sshd, PAM or the bus could not read: nothing is touched",
+            "files that sshd, PAM or the bus could not read, and a disk that has no room for what"
+            " is there now: nothing is touched",
             "to leave half of it: what cannot be taken up is put back, `prepare_rolled_back`",
         ),
     ),
@@ -84,6 +85,7 @@ _LIST = (
             "a link or a file where a folder should stand, a folder where a file should",
             "a way that leads through a link",
             "a login, uid, group or home that is somebody else's: `account_conflict`",
+            "a host that has started anew since it was looked at: `host_rebooted`",
         ),
     ),
     Verb(
