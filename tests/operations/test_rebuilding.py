@@ -483,3 +483,24 @@ def test_it_is_whole_or_not_at_all(
     assert yard.gpuaas("state", "check").code == 0
     assert yard.plan("--detailed-exitcode").code == 0
     assert not list((yard.folder / "state").glob("rebuilding/*"))
+
+
+@pytest.mark.parametrize("stop", ["judge_doubts.before", "judge_doubts.after"])
+def test_a_doubt_ends_once(yard: Yard, monkeypatch: pytest.MonkeyPatch, stop: str) -> None:
+    """F-STA-07: killed while its end is written, the next apply looks again, or need not."""
+    left = yard.root("gpu02") / "home/gone-abcd"
+    left.mkdir()
+    lose(yard)
+    assert rebuild(yard).code == 3
+    left.rmdir()
+    monkeypatch.setenv(STOP_AT, stop)
+    killed = yard.python(REBUILD.replace('"state", "rebuild", "--yes"', '"apply"'))
+    killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    monkeypatch.delenv(STOP_AT)
+    assert (doubts(yard) == {}) is (stop == "judge_doubts.after")
+    assert yard.apply().code == 0
+    assert doubts(yard) == {}
+    ended = "SELECT count(*) FROM event WHERE type = 'doubt_ended' AND ref = 'node/gpu02'"
+    assert yard.rows(ended + " AND json_extract(after, '$.kind') = 'unproved'") == [(1,)]
+    assert yard.gpuaas("state", "check").code == 0
