@@ -11,7 +11,7 @@ from reconciler.model.problem import ProblemError, refuse
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.wiring import Fleet
 from reconciler.planner.rendering import Renderer
-from reconciler.store.litestream import Engine, Replica, find_program
+from reconciler.store.litestream import LOCK, Engine, Replica, find_program
 from reconciler.store.lock import StateLock
 
 UNIT = "control/replicate.service.j2"
@@ -26,7 +26,7 @@ def replicate(fleet: Fleet, to: str, interrupts: Interrupts) -> None:
     engine = engine_of(fleet, to)
     with fleet.reading():
         engine.folder.mkdir(mode=0o700, exist_ok=True)
-    lock = StateLock(engine.folder / "lock", actor=fleet.actor.name, command="state replicate")
+    lock = StateLock(engine.folder / LOCK, actor=fleet.actor.name, command="state replicate")
     with lock, interrupts:
         lock.told()
         engine.replicate(lambda: interrupts.asked + interrupts.forced)

@@ -22,10 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.model.problem import ProblemError, refuse
+from reconciler.store.lock import holder
 
 PROGRAM = "litestream"
 OLDEST = (0, 5)
 FOLDER, CONFIG, POSITION, RESTORED = "replica", "litestream.yml", "position", "restored.db"
+LOCK = "lock"
+"""Held by whoever runs it."""
+
 OBJECTS = frozenset({("table", "_litestream_lock"), ("table", "_litestream_seq")})
 """What it makes in a database that it copies: nobody reads them but itself."""
 
@@ -150,8 +154,12 @@ def find_program() -> str:
 
 
 def forget_position(path: Path) -> None:
-    """What it knows of the database before is no start for another one in its place."""
-    shutil.rmtree(path.parent / FOLDER / POSITION, ignore_errors=True)
+    """What it knows of the database before is no start for another one in its place.
+
+    Where it is at work it has seen that for itself.
+    """
+    if holder(path.parent / FOLDER / LOCK) is None:
+        shutil.rmtree(path.parent / FOLDER / POSITION, ignore_errors=True)
 
 
 def _die_with(mother: int) -> None:
