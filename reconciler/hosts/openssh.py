@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
@@ -53,9 +54,12 @@ def plain_command(endpoint: Endpoint) -> str:
 
 def become(command: Sequence[str]) -> NoReturn:
     """This process goes on as `command`. Raises ProblemError `ssh_missing` if there is no ssh."""
+    # Python ignores it, and so would ssh: it is to end when nobody reads what it says.
+    before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         os.execvp(command[0], list(command))
     except OSError as error:
+        signal.signal(signal.SIGPIPE, before)
         raise refuse(
             "ssh_missing",
             f"{command[0]}: {error.strerror}",

@@ -152,6 +152,7 @@ def _write_all(folder: Path, texts: Mapping[str, str]) -> None:
     folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     if folder.is_symlink():
         raise NotADirectoryError(errno.ENOTDIR, "it is a link, and nothing is written through it")
+    _sweep(folder)
     for name, text in texts.items():
         _write(folder / name, text.encode())
 
@@ -168,9 +169,16 @@ def _write(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(number)
         os.replace(partial, path)
-    except OSError:
+    except BaseException:
         os.unlink(partial)
         raise
+
+
+def _sweep(folder: Path) -> None:
+    """What an apply that was killed has left half written: nobody else publishes just now."""
+    for name in OURS:
+        for partial in folder.glob(f".{name}.????????"):
+            partial.unlink(missing_ok=True)
 
 
 def _gone(folder: Path, projects: Collection[str], state_id: str) -> Iterable[Path]:
@@ -192,6 +200,7 @@ def _whose(folder: Path) -> str:
 
 
 def _clear(folder: Path) -> None:
+    _sweep(folder)
     for name in OURS:
         (folder / name).unlink(missing_ok=True)
     with suppress(OSError):

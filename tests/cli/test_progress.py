@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
+
 import pytest
 
+from reconciler.cli.screen import Screen
+from reconciler.cli.text import line
 from reconciler.cli.views.progress import Progress
 from reconciler.model.work import HostProgress
 
@@ -46,3 +52,50 @@ def test_many_hosts_are_counted(watch) -> None:
     last = watched.err.shown.split("gpu000")[-1]
     assert "500 of 500 hosts" in last
     assert last.count("gpu") < 20
+
+
+class Gone(io.TextIOWrapper):
+    """A terminal that was closed."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8")
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("mode", ["TERM=xterm", "TERM=dumb"])
+def test_nobody_need_watch(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """F-STA-14: neither drawing nor plain lines nor a wish to stop fail for a closed terminal."""
+    monkeypatch.setenv(*mode.split("="))
+    monkeypatch.setattr("sys.stdout", Gone())
+    monkeypatch.setattr("sys.stderr", Gone())
+    screen = Screen()
+    progress = Progress(screen)
+    with progress as report:
+        report(HostProgress(node="gpu01", phase="connect"))
+        progress.wish(False)
+        report(HostProgress(node="gpu01", phase="done"))
+    screen.tell([line("a note")])
+    screen.show([line("the answer")])
+    assert screen.left
+
+
+@pytest.mark.parametrize(("forced", "said"), [(False, "stopping: "), (True, "ending at once: ")])
+def test_a_wish_is_answered(capfd: pytest.CaptureFixture[str], forced: bool, said: str) -> None:
+    """F-STA-14: from within a handler of signals, whatever is being written just then."""
+    Progress(Screen()).wish(forced)
+    out, err = capfd.readouterr()
+    assert (out, err.startswith(said)) == ("", True)
+
+
+def test_a_wish_is_answered_where_progress_is_drawn(watch) -> None:
+    watched = watch(terminal=True, columns=200)
+    progress = Progress(watched.screen)
+    with progress as report:
+        report(HostProgress(node="gpu01", phase="converge"))
+        progress.wish(False)
+    assert "once more ends it at once" in watched.err.shown

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -145,3 +148,13 @@ def test_without_ssh_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     with pytest.raises(ProblemError) as refused:
         become(("ssh", "x"))
     assert refused.value.problems[0].code == "ssh_missing"
+
+
+def test_ssh_ends_when_nobody_reads_it() -> None:
+    """F-CLI-03: Python's own deafness to a closed pipe is not handed on."""
+    become = "from reconciler.hosts.openssh import become; become(('cat', '/proc/self/status'))"
+    told = subprocess.run(
+        [sys.executable, "-c", become], capture_output=True, text=True, check=True
+    )
+    (ignored,) = re.findall(r"^SigIgn:\t([0-9a-f]+)$", told.stdout, re.MULTILINE)
+    assert not int(ignored, 16) >> (signal.SIGPIPE - 1) & 1

@@ -236,6 +236,16 @@ def test_mine_are_those_that_let_me_in(
     assert "home and scratch die at release" in shown
 
 
+def test_what_a_killed_apply_left_half_written_goes(yard: Yard) -> None:
+    """F-STA-06: files of its own under way, and nobody else's."""
+    folder = yard.folder / "public/vision"
+    ours, theirs = folder / ".ssh_config.k3x_9a1b", folder / ".ssh_config.mine"
+    ours.write_text("Host ")
+    theirs.write_text("Host ")
+    assert publish(yard.fleet(), yard.world) == ()
+    assert (ours.exists(), theirs.exists()) == (False, True)
+
+
 def refused(*words: str, capsys: Any) -> tuple[int, str]:
     code = run([*words, "-o", "json"] if words[0] != "ssh" else list(words))
     shown = capsys.readouterr()

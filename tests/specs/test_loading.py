@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -159,6 +162,40 @@ def test_helpers_say_the_same(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> 
     cache = Memory()
     assert fleet.load(cache) == alone
     assert fleet.load(cache) == alone
+
+
+HELPED = """
+import os, sys, time
+from pathlib import Path
+from reconciler.specs import loading
+from tests.specs.small_fleet import Fleet, allocation
+
+def judge_for_ever(judge, batch):
+    os.write(1, f"{os.getpid()}\\n".encode())
+    time.sleep(300)
+
+loading.SHARED_FROM, loading.CHUNK, loading._judge_all = 1, 1, judge_for_ever
+Fleet(Path(sys.argv[1])).load()
+"""
+
+
+def test_helpers_end_with_whom_they_help(fleet: Fleet) -> None:
+    """F-STA-06: one that outlived a killed apply would be a process of ours, and hold its files."""
+    for number in range(4):
+        fleet.write(f"many/{number}.yaml", allocation(f"a{number}"))
+    with subprocess.Popen(
+        [sys.executable, "-c", HELPED, str(fleet.folder)],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as helped:
+        assert helped.stdout is not None
+        pids = [int(helped.stdout.readline()) for _ in range(loading.HELPERS)]
+        helped.kill()
+    end = time.monotonic() + 2
+    while [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_what_linking_found_is_remembered(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
