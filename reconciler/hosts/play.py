@@ -113,10 +113,10 @@ class _Heard:
             case {"event": str(event), "host": str(host), "res": dict(result)}:
                 node = host.removeprefix(PREFIX)
                 outcome = "again" if node in self.answers else event.removeprefix("runner_on_")
-                self.answers[node] = _answer(outcome, result)
+                self.answers[node] = answer_of(outcome, result)
 
 
-def _answer(outcome: str, result: Mapping[str, Any]) -> Answer:
+def answer_of(outcome: str, result: Mapping[str, Any]) -> Answer:
     """A host's own line is read here, and nowhere before."""
     if outcome != "ok":
         return Answer(outcome=outcome, result=result)

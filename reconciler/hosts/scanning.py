@@ -37,7 +37,7 @@ def scan(address: str, port: int) -> tuple[str, ...]:
     with around("scan"):
         ended = run_bounded((*command, "--", address), b"", 3 * SCAN_SECONDS)
     lines = ended.output.decode("ascii", "replace").splitlines()
-    keys = sorted({key for line in lines if (key := _key(line))})
+    keys = sorted({key for line in lines if (key := key_of(line))})
     if not keys:
         told = ended.errors.decode("utf-8", "replace").splitlines()
         said = plain("; ".join(dict.fromkeys(line for line in told if line[:1] != "#")))
@@ -55,7 +55,7 @@ def discover(host: Host, options: RunOptions, *, at: datetime) -> Observation:
     return found
 
 
-def _key(line: str) -> str:
+def key_of(line: str) -> str:
     """A key of a type that a spec may hold; empty for anything else that a network may send."""
     match = LINE.fullmatch(line)
     if match is None:

@@ -18,6 +18,11 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
         *("reconciler.specs", "reconciler.kinds", "reconciler.planner", "reconciler.cli.views"),
         "reconciler.cli.text",
     ),
+    "host_answers": (
+        *("reconciler.hosts", "reconciler.planner", "reconciler.kinds", "reconciler.cli.views"),
+        *("reconciler.model.codec", "reconciler.model.descriptor", "reconciler.specs.emitting"),
+        *("reconciler.operations.enrolling", "reconciler.operations.families"),
+    ),
 }
 """Each with the code whose branches lead the fuzzer on."""
 
