@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,53 +17,11 @@ from reconciler.model.problem import ProblemError
 from reconciler.model.settings import ReplicaSettings, Settings
 from reconciler.operations.replicating import replica_of, unit
 from reconciler.operations.wiring import Fleet
-from tests.operations.yard import ROOT, Yard
+from tests.copying import command, of_litestream, replicating, until
+from tests.operations.yard import Yard
 from tests.planner import fleet as paper
 
 NEW_REF = "allocation/vision/new"
-GPUAAS = "import sys; from reconciler.cli.main import main; main()"
-
-
-def until(true: Callable[[], object], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never came to it"
-        time.sleep(0.05)
-
-
-def command(yard: Yard, *words: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", GPUAAS, "-C", str(yard.folder), *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-@contextmanager
-def replicating(yard: Yard, copy: Path) -> Iterator[subprocess.Popen[str]]:
-    process = command(yard, "state", "replicate")
-    try:
-        until(lambda: list(copy.rglob("*.ltx")))
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-        until(lambda: not of_litestream(yard))
-
-
-def of_litestream(yard: Yard) -> list[int]:
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                words = (folder / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if words[0].endswith(b"litestream") and str(yard.folder).encode() in b" ".join(words):
-                found.append(int(folder.name))
-    return found
 
 
 @pytest.mark.walk
@@ -78,17 +34,17 @@ def test_the_way_back_when_all_else_is_gone(yard: Yard, tmp_path: Path) -> None:
     settings = yard.folder / "gpuaas.yaml"
     settings.write_text(f"{settings.read_text()}replica: {{url: '{copy}'}}\n")
     claims = yard.claims
-    with replicating(yard, copy):
-        second = command(yard, "state", "replicate")
+    with replicating(yard.folder, copy):
+        second = command(yard.folder, "state", "replicate")
         _, told = second.communicate(timeout=30)
         assert (second.returncode, "state_locked" in told) == (1, True)
         yard.write(paper.allocation("new"))
-        cut = command(yard, "apply", "--auto-approve", GPUAAS_STOP_AT="play.after")
+        cut = command(yard.folder, "apply", "--auto-approve", GPUAAS_STOP_AT="play.after")
         cut.communicate(timeout=60)
         assert cut.returncode == -signal.SIGKILL, "the host has done its work, nobody knows"
         assert yard.gpuaas("state", "check").code == 0
         until(lambda: copied_claim(yard, copy, tmp_path))
-        (engine,) = of_litestream(yard)
+        (engine,) = of_litestream(yard.folder)
         os.kill(engine, signal.SIGKILL)
     shutil.rmtree(yard.folder / "state")
     assert yard.plan().problems == ["state_missing"]
@@ -125,13 +81,15 @@ def copied_claim(yard: Yard, copy: Path, tmp_path: Path) -> bool:
 def test_as_it_was_at_a_moment(yard: Yard, tmp_path: Path) -> None:
     """F-STA-11: a copy knows every moment of a while, and a stranger's is refused."""
     copy = tmp_path / "elsewhere"
-    with replicating_to(yard, copy):
+    with replicating(yard.folder, copy, "--to", str(copy)) as process:
         time.sleep(2.5)
         moment = yard.fleet().now().strftime("%Y-%m-%dT%H:%M:%SZ")
         time.sleep(1.5)
         yard.write(paper.allocation("new"))
         assert yard.apply().code == 0
-        time.sleep(2.5)
+        process.terminate()
+        told, _ = process.communicate(timeout=40)
+        assert (process.returncode, told) == (130, "all that was written is copied\n")
     after = yard.claims
     assert yard.gpuaas("state", "restore", f"--from-replica={copy}", "--at", moment).code == 0
     assert NEW_REF in " ".join(after) and NEW_REF not in " ".join(yard.claims)
@@ -142,20 +100,6 @@ def test_as_it_was_at_a_moment(yard: Yard, tmp_path: Path) -> None:
     assert Yard(stranger).gpuaas("init").code == 0
     refused = Yard(stranger).gpuaas("state", "restore", f"--from-replica={copy}")
     assert (refused.code, refused.problems) == (1, ["state_foreign"])
-
-
-@contextmanager
-def replicating_to(yard: Yard, copy: Path) -> Iterator[None]:
-    process = command(yard, "state", "replicate", "--to", str(copy))
-    try:
-        until(lambda: list(copy.rglob("*.ltx")))
-        yield
-        process.terminate()
-        told, _ = process.communicate(timeout=40)
-        assert (process.returncode, told) == (130, "all that was written is copied\n")
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def fleet(folder: Path, **replica: str) -> Fleet:
@@ -230,8 +174,7 @@ def test_a_unit_for_systemd(tmp_path: Path) -> None:
         file = tmp_path / "gpuaas-replicate.service"
         file.write_text(text.replace("User=olga", "User=root"))
         done = subprocess.run([verify, "verify", str(file)], capture_output=True, text=True)
-        told = [line for line in done.stderr.splitlines() if "gpuaas-replicate" in line]
-        assert not [line for line in told if "ExecStart" not in line], done.stderr
+        assert "gpuaas-replicate" not in done.stderr
 
 
 def test_a_unit_is_no_place_for_a_new_line(tmp_path: Path) -> None:

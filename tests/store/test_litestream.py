@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,10 +20,10 @@ from reconciler.store.journal import Journal
 from reconciler.store.keeping import backup, check, check_copy, restore
 from reconciler.store.litestream import Engine, Replica, find_program
 from reconciler.store.snapshot import read_world
+from tests.copying import PATIENCE, of_litestream, until
 from tests.store.making import START, State, ref
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 30.0
 
 REPLICATE = """
 import json, signal, sys
@@ -64,28 +64,7 @@ def running(state: State, tmp_path: Path) -> Iterator[tuple[Engine, subprocess.P
     finally:
         process.kill()
         process.communicate()
-        until(lambda: not of_litestream(one))
-
-
-def until(true: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end, "it never came to it"
-        time.sleep(0.05)
-
-
-def of_litestream(one: Engine) -> list[int]:
-    """Processes of Litestream that work for this state."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                words = (folder / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if words[0].endswith(b"litestream") and str(one.folder).encode() in b" ".join(words):
-                found.append(int(folder.name))
-    return found
+        until(lambda: not of_litestream(one.folder))
 
 
 def claims(path: Path) -> int:
@@ -102,7 +81,7 @@ def test_what_was_written_comes_back(
     state.hold("b", slot="s1")
     process.terminate()
     assert process.wait(PATIENCE) == 0
-    assert of_litestream(one) == []
+    assert of_litestream(one.folder) == []
     state.database.close()
     for name in ("gpuaas.db", "gpuaas.db-wal", "gpuaas.db-shm"):
         (state.path.parent / name).unlink(missing_ok=True)
@@ -147,16 +126,16 @@ def test_it_ends_with_us(
 ) -> None:
     """F-STA-06: killed or asked, no process of it stays behind."""
     one, process = running
-    assert len(of_litestream(one)) == 1
+    assert len(of_litestream(one.folder)) == 1
     process.send_signal(how)
     process.wait(PATIENCE)
-    until(lambda: not of_litestream(one))
+    until(lambda: not of_litestream(one.folder))
 
 
 def test_we_end_with_it(running: tuple[Engine, subprocess.Popen[bytes]]) -> None:
     """F-STA-04: a copy that is not made any more is told, and is no success."""
     one, process = running
-    (pid,) = of_litestream(one)
+    (pid,) = of_litestream(one.folder)
     os.kill(pid, signal.SIGKILL)
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode != 0
@@ -177,7 +156,7 @@ def test_another_file_in_its_place_ends_it(
         state.path.unlink()
     _, errors = process.communicate(timeout=PATIENCE)
     assert b"is not the file any more that it was" in errors
-    assert of_litestream(one) == []
+    assert of_litestream(one.folder) == []
 
 
 def test_a_restore_is_copied_on_as_any_change(
