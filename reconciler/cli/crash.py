@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 from reconciler import __version__
+from reconciler.cli.text import escape
 from reconciler.model.problem import Problem
 
 NAME, KEPT = ("gpuaas-error-", ".log"), 20
@@ -21,7 +22,7 @@ def report(error: BaseException) -> Problem:
         traceback.format_exception(error)
     )
     if os.environ.get("GPUAAS_DEBUG") and sys.stderr is not None:
-        sys.stderr.write(text)
+        sys.stderr.write("\n".join(map(escape, text.split("\n"))))
     kept = _keep(text)
     return Problem(
         code="internal_error",
