@@ -115,6 +115,6 @@ def test_silence_proves_nothing(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(observing, "run_options", impatient)
     done = yard.apply()
     assert done.code == 1
-    assert "observation_failed" in done.problems
+    assert "host_timeout" in done.problems
     assert "no answer within 1 s" in done.messages
     assert yard.claims["allocation/nlp/box@gpu03/*"] != "freed"
