@@ -135,10 +135,12 @@ def read_offers(
     claimed = {(claim.node, claim.allocation_id) for claim in world.claims}
     doubts = {doubt.node: doubt.reason for doubt in world.doubts}
     nodes = tuple(desired.of("node"))
-    doubles, sightings = _doubles(nodes), _sightings(nodes, world, now, limit)
+    approvals = {node.ref.name: approved_names(node.spec) for node in nodes}
+    counted = [node for node in nodes if HOST in approvals[node.ref.name]]
+    doubles, sightings = _doubles(nodes), _sightings(nodes, counted, world, (now - limit, now))
     offers = []
     for node in nodes:
-        approved = approved_names(node.spec)
+        approved = approvals[node.ref.name]
         seen = world.observations.get(node.ref.name)
         facts = seen.facts if seen else None
         offers.append(
@@ -202,16 +204,19 @@ def _doubles(nodes: Iterable[Resource]) -> Mapping[str, frozenset[str]]:
 
 
 def _sightings(
-    nodes: Iterable[Resource], world: World, now: datetime, limit: timedelta
+    nodes: Iterable[Resource],
+    counted: Iterable[Resource],
+    world: World,
+    fresh: tuple[datetime, datetime],
 ) -> Sightings:
     shown = {}
-    for node in nodes:
+    for node in counted:
         seen = world.observations.get(node.ref.name)
-        age = _age(seen, now)
-        facts = seen.facts if seen and age is not None and timedelta(0) <= age <= limit else None
-        counts = node.spec.admin.state not in OUT_OF_USE and HOST in approved_names(node.spec)
-        if facts is not None and counts:
-            shown[node.ref.name] = [gpu.uuid for gpu in facts.gpus or ()]
+        at = parse_moment(seen.at) if seen and seen.facts else None
+        if at is None or not fresh[0] <= at <= fresh[1]:
+            continue
+        if seen and seen.facts and node.spec.admin.state not in OUT_OF_USE:
+            shown[node.ref.name] = [gpu.uuid for gpu in seen.facts.gpus or ()]
     owners = ((slot.gpu.uuid, node.ref.name) for node in nodes for slot in node.spec.slots)
     return read_sightings(shown, owners)
 

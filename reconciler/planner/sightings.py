@@ -39,8 +39,9 @@ def read_sightings(
             nodes[uuid].add(node)
     strange: dict[str, list[str]] = defaultdict(list)
     for uuid, owner in owners:
-        for node in nodes.get(uuid, NOWHERE) - {owner}:
-            strange[node].append(f"{uuid} of {owner}")
+        for node in nodes.get(uuid, NOWHERE):
+            if node != owner:
+                strange[node].append(f"{uuid} of {owner}")
     return Sightings(
         twice={uuid: frozenset(found) for uuid, found in nodes.items() if len(found) > 1},
         strange={node: tuple(sorted(told)) for node, told in strange.items()},
