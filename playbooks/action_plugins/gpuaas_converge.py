@@ -69,17 +69,20 @@ def answer_of(done: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"invalid": f"more than {MAX_ANSWER // MIB} MiB of answer"}
     if not (line.isascii() and line.isprintable()):
         return {"invalid": "its answer is no plain text"}
-    return {"answer": line, "changed": has_changed(line)}
+    return {"answer": line, **outcome_of(line)}
 
 
-def has_changed(line: str) -> bool:
-    """For whoever runs the play by hand."""
+def outcome_of(line: str) -> Mapping[str, Any]:
+    """For whoever runs the play by hand: whether anything has changed, or failed."""
     try:
         with bounded(ROOM):
             told = json.loads(line)
     except (ValueError, RecursionError, MemoryError):
-        return False
-    return isinstance(told, dict) and told.get("changed") is True
+        told = None
+    if not isinstance(told, dict):
+        return {"failed": True, "msg": "its answer is no mapping"}
+    failed = {"failed": True, "msg": "not all of its work was done"} if told.get("failed") else {}
+    return {"changed": told.get("changed") is True, **failed}
 
 
 def plain(text: str) -> str:

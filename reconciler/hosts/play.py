@@ -32,7 +32,10 @@ ERRORS = "guard.log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayRequest:
-    """`place` goes with the run and holds the inventory in a folder; `playbooks` may be read-only."""
+    """`place` goes with the run and holds the inventory in a folder.
+
+    `playbooks` may be read-only.
+    """
 
     place: Path
     playbooks: Path
@@ -118,7 +121,7 @@ class _Heard:
 
 def answer_of(outcome: str, result: Mapping[str, Any]) -> Answer:
     """A host's own line is read here, and nowhere before."""
-    if outcome != "ok":
+    if outcome != "ok" and not (outcome == "failed" and "answer" in result):
         return Answer(outcome=outcome, result=result)
     try:
         told = read_json(str(result.get("answer", "")).encode())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,8 +34,8 @@ class Initialized:
 def init(folder: Path) -> Initialized:
     """Make what is missing; never write over anything.
 
-    A folder with a `gpuaas.yaml` gets state and key only. Raises ProblemError `state_exists` if
-    the state folder holds something that is no state.
+    A folder with a `gpuaas.yaml` gets state, key and the folder of the starter's own node only.
+    Raises ProblemError `state_exists` if the state folder holds something that is no state.
     """
     made = [] if (folder / "gpuaas.yaml").exists() else _write_starter(folder)
     fleet = open_fleet(folder)
@@ -44,8 +46,7 @@ def init(folder: Path) -> Initialized:
     else:
         state_id = make_state(fleet)
         made.append(fleet.database_file.relative_to(fleet.folder).as_posix())
-    if "gpuaas.yaml" in made:
-        made += _lay_standins(fleet)
+    made += _lay_standins(fleet)
     return Initialized(folder=str(fleet.folder), files=tuple(sorted(made)), state_id=state_id)
 
 
@@ -58,11 +59,7 @@ def make_state(fleet: Fleet) -> str:
 
 def _write_starter(folder: Path) -> list[str]:
     """The starter's files, and the schemas that its editor modelines name."""
-    starter = {
-        name.removeprefix(STARTER).replace("dot-", "."): text
-        for name, text in shipped.templates().items()
-        if name.startswith(STARTER)
-    }
+    starter = _starter()
     schemas = {
         f"schemas/{name}.schema.json": text
         for name, text in shipped.schemas().items()
@@ -87,23 +84,47 @@ def _write_starter(folder: Path) -> list[str]:
     return made
 
 
+def _starter() -> Mapping[str, str]:
+    """Text by its path in a new fleet."""
+    return {
+        name.removeprefix(STARTER).replace("dot-", "."): text
+        for name, text in shipped.templates().items()
+        if name.startswith(STARTER)
+    }
+
+
 def _make_key(fleet: Fleet) -> list[str]:
     path = fleet.folder / fleet.settings.descriptor_key
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Whole under its name, or not there: half a key would sign what nobody can check.
+    descriptor, partial = tempfile.mkstemp(dir=path.parent)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(32) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(partial, path)
     except FileExistsError:
         return []
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(secrets.token_hex(32) + "\n")
+    finally:
+        os.unlink(partial)
     return [path.relative_to(fleet.folder).as_posix()]
 
 
 def _lay_standins(fleet: Fleet) -> list[str]:
-    """The starter's node is a folder; its cards are a labelled stand-in."""
+    """The starter's node is a folder; its cards are a labelled stand-in.
+
+    No other node's is: one whose spec is the starter's to the letter, also after an `init` that
+    did not come so far.
+    """
     made = []
+    starter = _starter()
     for node in read_desired(fleet).of("node"):
+        spec = fleet.folder / node.file
+        if node.file not in starter or spec.read_text(encoding="utf-8") != starter[node.file]:
+            continue
         root = fleet.folder / node.spec.root
+        if not root.exists():
+            made.append(root.relative_to(fleet.folder).as_posix() + "/")
         lay(root, node, shipped.templates())
-        made.append(root.relative_to(fleet.folder).as_posix() + "/")
     return made

@@ -6,6 +6,7 @@ A copy bears its name only once all of it is on disk.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ def copy(connection: sqlite3.Connection, target: Path) -> None:
     if target.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     partial = target.with_name(target.name + PARTIAL)
-    partial.touch(mode=0o600, exist_ok=False)
+    alone = _begin(partial)
     try:
         with closing(sqlite3.connect(partial, isolation_level=None)) as copied:
             # Nothing is to be rolled back in there, and all of it is brought to disk at once.
@@ -44,6 +45,23 @@ def copy(connection: sqlite3.Connection, target: Path) -> None:
     except BaseException:
         remove(partial)
         raise
+    finally:
+        os.close(alone)
+
+
+def _begin(partial: Path) -> int:
+    """An empty file, ours as long as this is open; what a crash has left of one is no obstacle."""
+    writer = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(writer, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Whoever was before us may have given the very file that we have opened its name by now.
+        if not os.path.samestat(os.fstat(writer), os.lstat(partial)):
+            raise BlockingIOError
+        os.truncate(writer, 0)
+    except (BlockingIOError, FileNotFoundError) as error:
+        os.close(writer)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(partial)) from error
+    return writer
 
 
 def sync(path: Path) -> None:

@@ -201,7 +201,10 @@ class TestVersions:
         self.make_newer(closed)
         with Database.open(closed, write=False, opening=Opening(newer_ok=True)) as database:
             assert len(read_world(database).claims) == 60
-            with pytest.raises(ProblemError) as caught, database.transaction("observe") as connection:
+            with (
+                pytest.raises(ProblemError) as caught,
+                database.transaction("observe") as connection,
+            ):
                 connection.execute("DELETE FROM waiting")
             assert caught.value.problems[0].code == "state_read_only"
 
