@@ -40,7 +40,7 @@ unit: .venv/.ready-dev
 	$(BIN)/pytest -n auto --dist loadfile -m "not walk and not wheel and not lab"
 
 walk: .venv/.ready-dev
-	$(BIN)/pytest -m walk
+	$(BIN)/pytest -n 2 --dist worksteal -m walk
 
 wheel: .venv/.ready-dev
 	$(BIN)/pytest -m wheel

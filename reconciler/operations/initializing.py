@@ -59,7 +59,7 @@ def make_state(fleet: Fleet) -> str:
 
 def _write_starter(folder: Path) -> list[str]:
     """The starter's files, and the schemas that its editor modelines name."""
-    starter = _starter()
+    starter = dict(_starter())
     schemas = {
         f"schemas/{name}.schema.json": text
         for name, text in shipped.schemas().items()

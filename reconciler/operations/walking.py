@@ -63,6 +63,7 @@ class Walk:
         run = self.journal.begin_run(self.plan)
         if saved:
             self.journal.use_plan(self.plan.fingerprint, run)
+        self._rename(run)
         stepless = [change for change in self.plan.active if not change.steps]
         if not self.interrupts.asked:
             if confirmed := tuple(self._recorded(change) for change in self.plan.confirmed):
@@ -90,6 +91,17 @@ class Walk:
         if self.interrupts.asked and any(c.ref not in self.settled for c in self.plan.active):
             return RunState.INTERRUPTED
         return RunState.FAILED if self.problems else RunState.DONE
+
+    def _rename(self, run: str) -> None:
+        """Names first, where there is work as well: it is of what has the new name by then."""
+        working = [c for c in self.plan.active if c.former is not None and c.steps]
+        renamed = [
+            (c.former, replace(self.world.recorded[c.former], ref=c.ref))
+            for c in working
+            if c.former
+        ]
+        if renamed:
+            self.journal.record(run, renamed=renamed)
 
     def _record(self, run: str, changes: Iterable[Change]) -> None:
         """Changes without work on hosts, in one transaction."""

@@ -90,9 +90,13 @@ MOVING = frozenset({Action.CREATE, Action.REPLACE, Action.RELEASE, Action.RENAME
 
 
 def find_pending(context: Context, changed: Mapping[Ref, Difference]) -> Mapping[Ref, Pending]:
-    """Every allocation that stays where it is and whose files would now be made otherwise."""
+    """Every allocation that stays where it is and whose files would now be made otherwise.
+
+    One that gets another name by this plan stands under that.
+    """
     found: dict[Ref, Pending] = {}
-    resources = context.desired.resources
+    renamed = {d.former: d.resource for d in changed.values() if d.action is Action.RENAME}
+    resources = {**context.desired.resources, **{r: one for r, one in renamed.items() if r and one}}
     for ref, recorded in context.world.recorded.items():
         if not recorded.id or recorded.phase is not Phase.ACTIVE:
             continue
@@ -105,7 +109,7 @@ def find_pending(context: Context, changed: Mapping[Ref, Difference]) -> Mapping
         basis = basis_of(made_from)
         if not is_basis(recorded.basis, basis, made_from):
             rerendered = is_rerendered(recorded.basis, basis)
-            found[ref] = Pending(
+            found[resource.ref] = Pending(
                 binding=binding, resource=resource, basis=basis, rerendered=rerendered
             )
     return found

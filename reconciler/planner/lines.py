@@ -192,6 +192,8 @@ WRITERS: Mapping[Action, Callable[[Difference, Desk], Line]] = MappingProxyType(
         Action.RELEASE: _release,
         Action.CHANGE: _keep_in_step,
         Action.RESTART: _keep_in_step,
+        # A name is nothing on a host; but whoever is to be shut out waits for no second plan.
+        Action.RENAME: _keep_in_step,
     }
 )
 """How lines with work on hosts are written; all others have none."""

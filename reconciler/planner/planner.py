@@ -197,7 +197,8 @@ def _within(line: Line, scope: Scope) -> bool:
 
 
 def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
-    steps = name_revoked([step for line in lines for step in line.steps], desk.context)
+    former = {c.ref: c.former for c in (line.change for line in lines) if c.former is not None}
+    steps = name_revoked([step for line in lines for step in line.steps], desk.context, former)
     ending = {step.ref: step for step in steps if step.revokes}
     told = (tell_ends(line.change, ending, request.world) for line in lines)
     changes = tuple(sorted(told, key=_rank))

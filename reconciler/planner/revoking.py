@@ -22,9 +22,13 @@ SYNC = "access.sync"
 Lines = tuple[KeyLine, ...]
 
 
-def name_revoked(steps: Sequence[Step], context: Context) -> list[Step]:
-    """The steps, those that take access away with the names of whom; earlier ones stay named."""
-    refs = {step.ref for step in steps if step.verb == SYNC} & context.world.recorded.keys()
+def name_revoked(steps: Sequence[Step], context: Context, former: Mapping[Ref, Ref]) -> list[Step]:
+    """The steps, those that take access away with the names of whom; earlier ones stay named.
+
+    `former` tells under which name an allocation is recorded that gets another one.
+    """
+    synced = {step.ref for step in steps if step.verb == SYNC}
+    refs = {ref for ref in synced if former.get(ref, ref) in context.world.recorded}
     if not refs:
         return list(steps)
     # All of one Desired before any of the other: what `access` looks up is built once for each.
@@ -32,10 +36,15 @@ def name_revoked(steps: Sequence[Step], context: Context) -> list[Step]:
         ref: key_lines(context.desired.resources[ref], context.desired, context.now)
         for ref in refs & context.desired.resources.keys()
     }
-    before = _before(refs, context)
-    pending = {(one.ref, one.node): one.people for one in context.world.revocations}
+    before = _before({former.get(ref, ref) for ref in refs}, context)
+    renamed = {was: ref for ref, was in former.items()}
+    pending = {
+        (renamed.get(one.ref, one.ref), one.node): one.people for one in context.world.revocations
+    }
     return [
-        replace(step, revokes=_revoked(step, before[step.ref], after, pending))
+        replace(
+            step, revokes=_revoked(step, before[former.get(step.ref, step.ref)], after, pending)
+        )
         if step.verb == SYNC and step.ref in refs
         else step
         for step in steps
@@ -45,7 +54,7 @@ def name_revoked(steps: Sequence[Step], context: Context) -> list[Step]:
 def tell_ends(change: Change, ending: Mapping[Ref, Step], world: World) -> Change:
     """The change, saying whose access ends with it, and whether its host can be told now."""
     step = ending.get(change.ref)
-    if step is None or change.action is not Action.CHANGE:
+    if step is None or change.action not in (Action.CHANGE, Action.RENAME):
         return change
     seen = world.observations.get(step.node)
     silent = f" · {step.node} is silent: pending until it answers" if seen and seen.problem else ""

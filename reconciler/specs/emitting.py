@@ -47,10 +47,21 @@ def flow(value: Any) -> str:
 
 
 def scalar(value: Any) -> str:
-    """Text without quotes only if no reader could take it for anything else."""
+    """Text without quotes only if no reader could take it for anything else.
+
+    Within quotes nothing stands as it is that YAML has no place for, or nobody would see.
+    """
     if isinstance(value, str) and _UNQUOTED.fullmatch(value) and plain(value) == value:
         return value
-    return json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable():
+        return character
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
 
 
 def _entry(key: str, item: Any) -> Iterator[str]:

@@ -20,7 +20,6 @@ from reconciler.model.settings import OwnershipRule, Settings
 from reconciler.specs.loading import Loaded
 from reconciler.specs.nearest import nearest
 
-
 NAMED_PLACES = 8
 """So many of those that say the same are named; a problem of each stands in its own place."""
 NEAREST_LIMIT = 100

@@ -65,14 +65,17 @@ class Followed:
         """It has come to `stop` for this time, and goes no further than to the next one."""
         assert stop in STOPS
         end = time.monotonic() + SECONDS
-        while self.seen[stop] < number:
+        while True:
+            # In this order: whoever stands at a pipe that is opened has written all before it.
+            if waits := self._waits:
+                self._lay()
+            self._listen()
+            if self.seen[stop] >= number:
+                return
+            if waits:
+                self._open()
             assert self.process.poll() is None, f"it ended before {stop}: {self.told}"
             assert time.monotonic() < end, f"it never came to {stop}: {dict(self.seen)}"
-            if self._waits:
-                self._lay()
-                self._open()
-                while not self._listen():
-                    assert time.monotonic() < end
             time.sleep(0.002)
 
     def signal(self, *numbers: signal.Signals) -> None:
@@ -147,14 +150,10 @@ class Followed:
             return any("wait_for_partner" in thread.read_text() for thread in threads)
         return False
 
-    def _listen(self) -> int:
-        """How many stops it has come to since the last time."""
-        found: list[str] = []
+    def _listen(self) -> None:
         for pipe in self._opened:
             with suppress(BlockingIOError):
-                found += os.read(pipe, 1 << 16).decode().split()
-        self.seen.update(found)
-        return len(found)
+                self.seen.update(os.read(pipe, 1 << 16).decode().split())
 
     def _close(self, keep: int = 0) -> None:
         while len(self._opened) > keep:

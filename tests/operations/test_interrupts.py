@@ -199,9 +199,8 @@ def test_in_each_phase_of_a_run(
     assert "interrupted: " in command.told, "what was done is told"
     assert ("; nothing left to do" in command.told) == (came_of_it is DONE)
     steps = [state for (state,) in yard.rows("SELECT DISTINCT state FROM step")]
-    assert (
-        steps in {DONE: (["done"],), CUT_OFF: ([], ["failed"]), UNKNOWN: (["unknown"],)}[came_of_it]
-    )
+    known = {DONE: (["done"],), CUT_OFF: ([], ["failed"]), UNKNOWN: (["unknown"],)}
+    assert steps in known[came_of_it], dict(command.seen)
     (run,) = yard.rows("SELECT state FROM run")
     assert run == ("done" if came_of_it is DONE else "interrupted",)
     assert_goes_on(yard, whole)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.operations.writing import writing
-from tests.operations.conftest import BO, CEM, DANA, GRANTS, TRAIN
+from tests.operations.conftest import BO, CEM, DANA, GRANTS, SOLO, TRAIN
 from tests.operations.test_access import SOLO_REF, TRAIN_REF, changed, pairs
 from tests.operations.yard import Said, Yard, project
 from tests.planner import fleet as paper
@@ -65,6 +65,27 @@ def test_a_host_that_is_away_keeps_its_revocations_pending(yard: Yard) -> None:
     assert back.code == 0
     assert back.plan["waves"][0]["steps"][0]["verb"] == "access.sync", "served first"
     assert yard.keys(SOLO_REF) == pairs("ana")
+    assert alarms(yard) == []
+    assert yard.plan("--detailed-exitcode").code == 0
+
+
+def test_another_name_keeps_nobody_in(yard: Yard) -> None:
+    """F-GRT-02, ACC-10: grants that end with the name end with the same apply, or stay pending."""
+    metadata = {**SOLO["metadata"], "name": "single", "formerName": "solo"}
+    yard.remove(SOLO, *GRANTS)
+    yard.write({**SOLO, "metadata": metadata})
+    yard.commit()
+    planned = yard.plan().change("allocation/vision/single")
+    assert (planned["action"], planned["facts"]["ends"].partition(",")[0]) == (
+        "rename",
+        "access of bo",
+    )
+    with yard.away("gpu02"):
+        assert yard.apply().code == 1
+        assert alarms(yard) == ["revocation of bo, cem, dana on gpu02"]
+        assert "allocation/vision/solo" not in map(str, yard.world.recorded)
+    assert yard.apply().code == 0
+    assert yard.keys("allocation/vision/single") == pairs("ana")
     assert alarms(yard) == []
     assert yard.plan("--detailed-exitcode").code == 0
 

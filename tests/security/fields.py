@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
+
 from reconciler import shipped
 from reconciler.model.ref import KIND_WORDS
 from reconciler.specs.documents import read_documents
@@ -102,7 +104,7 @@ def samples() -> tuple[Sample, ...]:
     known: set[str] = set()
     found = []
     for schema, value in _documents():
-        fields = {one.name: one for one in reversed([*_stated(schema, value)])}
+        fields = {one.name: one for one in reversed([*stated(schema, value)])}
         new = tuple(field for name, field in fields.items() if name not in known)
         known |= fields.keys()
         found.append(Sample(schema=schema, value=value, fields=new))
@@ -120,7 +122,7 @@ def _documents() -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def text_fields(schema: str) -> Iterator[str]:
     """All that a schema knows, stated or not."""
-    root = json.loads(shipped.schemas()[schema])
+    root = _root(schema)
     for name, _ in _texts(root, root, schema):
         yield name
 
@@ -159,8 +161,31 @@ def _is_text(schema: Any) -> bool:
     )
 
 
-def _stated(schema: str, value: Any) -> Iterator[Field]:
-    root = json.loads(shipped.schemas()[schema])
+@cache
+def _root(schema: str) -> Any:
+    return json.loads(shipped.schemas()[schema])
+
+
+@cache
+def _gates(schema: str) -> Mapping[str, list[Any]]:
+    """Field → what takes or refuses its texts, for each alternative."""
+    root = _root(schema)
+    found: dict[str, list[Any]] = {}
+    for name, part in _texts(root, root, schema):
+        whole = {"pattern": f"^(?:{part['pattern']})$"} if "pattern" in part else {}
+        gate = jsonschema_rs.validator_for({**part, **whole, "$defs": root["$defs"]})
+        found.setdefault(name, []).append(gate)
+    return found
+
+
+def accepts(field: str, text: str) -> bool:
+    """Whether the schema lets a text stand there; linking may still find fault with it."""
+    return any(gate.is_valid(text) for gate in _gates(field.split(".")[0])[field])
+
+
+def stated(schema: str, value: Any) -> Iterator[Field]:
+    """The text fields of a document."""
+    root = _root(schema)
     found: dict[tuple[Where, bool], Field] = {}
     for field in _fields(root, root, value, (), schema):
         found.setdefault((field.path, field.is_key), field)
