@@ -1,17 +1,23 @@
-"""What pytest says at the end: how often commands were killed, and at how many stops."""
+"""What pytest says at the end: how often commands were killed, and how many texts were tried."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    kills = [
-        str(value)
-        for report in terminalreporter.stats.get("passed", ())
-        for name, value in report.user_properties
-        if name == "killed"
-    ]
+    passed = terminalreporter.stats.get("passed", ())
+    kills = [str(kill) for kill in told(passed, "killed")]
     if kills:
         stops = {kill.split()[-1].partition("#")[0] for kill in kills}
         terminalreporter.write_line(f"{len(kills)} kills at {len(stops)} stops")
+    tried = [int(str(number)) for number in told(passed, "hostile")]
+    if tried:
+        terminalreporter.write_line(f"{sum(tried)} pairs of a text field and a hostile text")
+
+
+def told(reports: list[pytest.TestReport], wanted: str) -> Iterator[object]:
+    for report in reports:
+        yield from (value for name, value in report.user_properties if name == wanted)
