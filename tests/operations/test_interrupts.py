@@ -109,7 +109,7 @@ def test_while_a_host_is_looked_at(
         began = time.monotonic()
         command.signal(*numbers)
         assert command.end() == 130
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 10
     assert "Traceback" not in command.told
     assert "stopped on request [interrupted]" in command.told
     assert_free(yard)
@@ -233,7 +233,7 @@ def test_a_look_that_hangs_is_ended_by_the_second(yard: Yard, whole: Yard) -> No
         began = time.monotonic()
         command.signal(SIGINT)
         assert command.end() == 130
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 10
     states = {state for (state,) in yard.rows("SELECT state FROM step")}
     assert states == {"done", "unknown"}, "the other host has shown what it did"
     assert_goes_on(yard, whole)
