@@ -189,6 +189,18 @@ def test_the_outside_is_touched_in_its_room_only() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_no_shell_of_this_machine_is_asked() -> None:
+    """F-ANS-01: programs are started with a list of words, never with a line."""
+    wrong = [
+        f"{place(path, node)}: {name}()"
+        for path in (*MODULES, *HOST_MODULES)
+        for name, node in calls(path)
+        if name in {"system", "popen", "getoutput", "getstatusoutput"}
+        or any(keyword.arg == "shell" for keyword in node.keywords)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_the_core_is_pure() -> None:
     wrong = [
         f"{place(path, node)}: {room(path)} must not use {name}"
