@@ -67,10 +67,10 @@ def test_a_killed_command_is_finished_by_the_next_one(
             takes_nothing_held(yard)
         with chdir(yard.folder):
             again = yard.gpuaas(*scenario.again)
-        assert again.code in (0, 1), again.document
+        assert again.code in (0, 3), again.document
         assert scenario.look(yard) == first.seen, f"{stop}#{number}"
         if scenario.name not in WITHOUT_A_STATE:
-            assert takeovers(yard, pid) == 1
+            assert takeovers(yard, pid) == ("lock.taken" in first.times)
             assert files_of(pid, yard.folder) == []
         record_property("killed", f"{scenario.name} {stop}#{number}")
 
