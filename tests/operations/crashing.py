@@ -117,10 +117,11 @@ def waiting(folder: Path) -> Yard:
     """One waits and is wanted no more, another one begins to; and a node is forgotten unused."""
     yard = settled(folder)
     early, late = (paper.allocation(name, "slice-2", owner="cem") for name in ("early", "late"))
-    yard.write(early, node("gpu09", 1))
+    yard.write(early)
+    applied(yard, 3)
+    yard.write(node("gpu09", 1))
     yard.lay_nodes()
     yard.gpuaas("plan", "--refresh")
-    applied(yard, 3)
     assert yard.world.waiting and "gpu09" in yard.world.observations
     yard.write(late)
     yard.remove(early, node("gpu09", 1))
@@ -220,7 +221,6 @@ SCENARIOS = (
         name="wait",
         lay=waiting,
         words="lock stop_waiting unsee refuse wait publish",
-        whole=True,
     ),
     Scenario(
         name="saved",
