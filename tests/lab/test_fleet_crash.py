@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.lab.colony import Colony, allocation, wait_until
+from tests.lab.colony import Colony, wait_until
 from tests.lab.console import console
-from tests.operations.crashing import APPLY, end_of, files_of, kill
+from tests.operations.crashing import APPLY, GUARD_SECONDS, files_of, kill, workers
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.lab
@@ -21,16 +23,21 @@ AT_WORK = "pgrep -fx '/usr/bin/python3 -I?S? ?-.*' || true"
 """Whoever still works there on what a run has sent over."""
 
 
-def killed_at(colony: Colony, stop: str, node: str) -> None:
-    """One more apply dies there; soon nobody works for it, here or on the host."""
+def killed_at(colony: Colony, stop: str, node: str) -> int:
+    """One more apply dies there; soon nobody works for it, here or on the host. Its pid."""
     pid = kill(colony, APPLY, stop)
-    end_of(pid, colony)
-    assert files_of(pid, colony.folder) == []
+    wait_until(lambda: at_work(pid, colony) == [], GUARD_SECONDS)
     wait_until(lambda: console(colony.machines[node], AT_WORK) == "", 15)
+    return pid
+
+
+def at_work(pid: int, colony: Colony) -> list[str]:
+    """All but ssh: connections are kept, and people are logged in."""
+    return [one for one in workers(pid, colony.folder) if not one.split()[1].startswith("ssh")]
 
 
 @pytest.fixture
-def neighbour(colony: Colony):  # type: ignore[no-untyped-def]
+def neighbour(colony: Colony) -> Iterator[None]:
     """Somebody is at work beside all of this, and still is in the end."""
     train = colony.recorded("allocation/vision/train")
     host = colony.host_of("vision/train")
@@ -78,8 +85,9 @@ def test_a_host_that_is_made_ready_is_left_alone(
     host = colony.machines["c3"]
     console(host, f"echo '# by hand' >> {TUNED}")
     assert "node/c3" in colony.plan("--refresh").actions
-    killed_at(colony, stop, "c3")
+    pid = killed_at(colony, stop, "c3")
     assert colony.opened("bo")
-    assert colony.change(allocation("nlp/bert")).code == 0
+    assert colony.apply().code == 0
+    assert files_of(pid, colony.folder) == []
     assert "by hand" not in console(host, f"cat {TUNED}")
     assert colony.plan("--refresh", "--detailed-exitcode").code == 0
