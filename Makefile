@@ -45,9 +45,9 @@ walk: .venv/.ready-dev
 wheel: .venv/.ready-dev
 	$(BIN)/pytest -m wheel
 
-# Where it is run on purpose, a lab that cannot be had is a failure and no reason to skip.
+# Hosts are waited for more than they work. Where it is run on purpose, a lab that cannot be had is a failure and no reason to skip.
 lab-test: .venv/.ready-dev
-	GPUAAS_LAB=required $(BIN)/pytest -n 2 --dist loadfile -m lab
+	GPUAAS_LAB=required $(BIN)/pytest -n 4 --dist loadfile -m lab
 
 lab: .venv/.ready-dev
 	@$(BIN)/python -m tests.lab open
