@@ -45,7 +45,8 @@ walk: .venv/.ready-dev
 wheel: .venv/.ready-dev
 	$(BIN)/pytest -m wheel
 
-# Hosts are waited for more than they work. Where it is run on purpose, a lab that cannot be had is a failure and no reason to skip.
+# Hosts are waited for more than they work, so there are more workers than processors. Where it is
+# run on purpose, a lab that cannot be had is a failure and no reason to skip.
 lab-test: .venv/.ready-dev
 	GPUAAS_LAB=required $(BIN)/pytest -n 4 --dist loadfile -m lab
 
