@@ -13,10 +13,14 @@ from types import MappingProxyType
 
 
 class Phase(StrEnum):
-    """Where an applied resource stands; resources without host effects are always `active`."""
+    """Where an applied resource stands; resources without host effects are always `active`.
+
+    One that is `quarantined` is to go and can still come back: nobody gets in, all it has stays.
+    """
 
     PROVIDING = "providing"
     ACTIVE = "active"
+    QUARANTINED = "quarantined"
     FAILED = "failed"
     RELEASING = "releasing"
     RELEASED = "released"
@@ -26,7 +30,8 @@ EDGES: Mapping[Phase, frozenset[Phase]] = MappingProxyType(
     {
         Phase.PROVIDING: frozenset({Phase.ACTIVE, Phase.FAILED, Phase.RELEASING}),
         Phase.FAILED: frozenset({Phase.PROVIDING, Phase.ACTIVE, Phase.RELEASING}),
-        Phase.ACTIVE: frozenset({Phase.RELEASING}),
+        Phase.ACTIVE: frozenset({Phase.QUARANTINED, Phase.RELEASING}),
+        Phase.QUARANTINED: frozenset({Phase.ACTIVE, Phase.RELEASING}),
         Phase.RELEASING: frozenset({Phase.RELEASED}),
         Phase.RELEASED: frozenset(),
     }
@@ -49,6 +54,7 @@ class Stage(StrEnum):
     ADMITTING = "admitting"
     READY = "ready"
     IN_DOUBT = "in_doubt"
+    QUARANTINED = "quarantined"
     REVOKING = "revoking"
     WIPING = "wiping"
     UNPROVED = "unproved"
@@ -61,6 +67,7 @@ PHASE_OF: Mapping[Stage, Phase] = MappingProxyType(
         Stage.ADMITTING: Phase.PROVIDING,
         Stage.READY: Phase.ACTIVE,
         Stage.IN_DOUBT: Phase.ACTIVE,
+        Stage.QUARANTINED: Phase.QUARANTINED,
         Stage.REVOKING: Phase.RELEASING,
         Stage.WIPING: Phase.RELEASING,
         Stage.UNPROVED: Phase.RELEASING,
@@ -86,6 +93,7 @@ STAGES: tuple[tuple[Stage, Callable[[Standing], bool]], ...] = (
     (Stage.UNPROVED, lambda it: it.phase is Phase.RELEASING and it.blocked),
     (Stage.REVOKING, lambda it: it.phase is Phase.RELEASING and it.access_pending),
     (Stage.WIPING, lambda it: it.phase in (Phase.RELEASING, Phase.RELEASED)),
+    (Stage.QUARANTINED, lambda it: it.phase is Phase.QUARANTINED),
     (Stage.IN_DOUBT, lambda it: it.phase is Phase.ACTIVE and not it.settled),
     (Stage.READY, lambda it: it.phase is Phase.ACTIVE),
     (Stage.PROVIDING, lambda it: "allocation.provide" in it.asked),

@@ -20,6 +20,8 @@ class Action(StrEnum):
     RELEASE = "release"
     REPLACE = "replace"
     RESTART = "restart"
+    RESTORE = "restore"
+    ADOPT = "adopt"
     CREATE = "create"
     CHANGE = "change"
     FORGET = "forget"
@@ -47,6 +49,8 @@ class Cause(StrEnum):
 
     RERENDERED = "rerendered"
     """Only the program makes its files otherwise: it was upgraded, or its templates changed."""
+    EXPIRED = "expired"
+    """Its time is up, and its grace: its owner has known from the beginning (rule 12)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

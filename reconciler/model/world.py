@@ -18,7 +18,8 @@ class Recorded:
     """A resource as last applied. `normal` and `digest` are those of the Resource of that time.
 
     For an allocation: `id`, `login`, `node`, `slots`, and `facts`, the facts its host must show
-    (path → fact); `basis` is the digest of everything these facts were rendered from.
+    (path → fact); `basis` is the digest of everything these facts were rendered from. It lives
+    until `expires_at`, empty if without an end; one in quarantine can come back until `undo_until`.
     """
 
     ref: Ref
@@ -38,6 +39,8 @@ class Recorded:
     basis: str = ""
     facts: Mapping[str, str | None] = field(default_factory=dict)
     problem: str = ""
+    expires_at: str = ""
+    undo_until: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

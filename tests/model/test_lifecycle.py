@@ -25,7 +25,10 @@ LEGAL = {
     (Phase.FAILED, Phase.PROVIDING),
     (Phase.FAILED, Phase.ACTIVE),
     (Phase.FAILED, Phase.RELEASING),
+    (Phase.ACTIVE, Phase.QUARANTINED),
     (Phase.ACTIVE, Phase.RELEASING),
+    (Phase.QUARANTINED, Phase.ACTIVE),
+    (Phase.QUARANTINED, Phase.RELEASING),
     (Phase.RELEASING, Phase.RELEASED),
 }
 
@@ -51,6 +54,7 @@ def test_edges() -> None:
         ({"phase": Phase.ACTIVE}, Stage.READY),
         ({"phase": Phase.ACTIVE, "settled": False}, Stage.IN_DOUBT),
         ({"phase": Phase.RELEASING, "access_pending": True}, Stage.REVOKING),
+        ({"phase": Phase.QUARANTINED}, Stage.QUARANTINED),
         ({"phase": Phase.RELEASING}, Stage.WIPING),
         ({"phase": Phase.RELEASING, "blocked": True, "access_pending": True}, Stage.UNPROVED),
     ],

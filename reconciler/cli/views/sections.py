@@ -28,6 +28,8 @@ WORDS: Mapping[Action, Word] = {
     Action.RELEASE: Word("-", "RELEASE", "to release"),
     Action.REPLACE: Word("-+", "REPLACE", "to replace"),
     Action.RESTART: Word("~", "RESTART", "to restart"),
+    Action.RESTORE: Word("~", "RESTORE", "to restore"),
+    Action.ADOPT: Word("+", "ADOPT", "to adopt"),
     Action.CREATE: Word("+", "CREATE", "to create"),
     Action.CHANGE: Word("~", "CHANGE", "to change"),
     Action.FORGET: Word("-", "FORGET", "to forget"),
