@@ -35,7 +35,7 @@ from reconciler.specs.syntax import (
     syntax_problem,
     tag_problem,
 )
-from reconciler.specs.text import check_text, without_mark
+from reconciler.specs.text import check_text, end_of, without_mark
 
 _SCALAR, _MAPPING_END, _SEQUENCE_END = (
     events.ScalarEvent,
@@ -148,7 +148,9 @@ class _Anchored:
 class _Reader:
     """One file's pass. `path` is where the pass stands in the document in hand."""
 
-    __slots__ = ("anchors", "content", "expanded", "file", "index", "next", "path", "problems")
+    __slots__ = (
+        "anchors", "content", "end", "expanded", "file", "index", "next", "path", "problems",
+    )  # fmt: skip
 
     def __init__(self, file: str, content: bytes) -> None:
         self.file, self.content = file, content
@@ -158,6 +160,7 @@ class _Reader:
         self.problems: list[Problem] = []
         self.anchors: dict[str, _Anchored | None] = {}
         self.expanded = 0
+        self.end: tuple[int, int] | None = None
 
     def read(self) -> Parsed:
         found: list[Located] = []
@@ -327,15 +330,12 @@ class _Reader:
         self.problems.append(self.placed(event, problem))
 
     def placed(self, event: Any, problem: Problem) -> Problem:
+        self.end = self.end or end_of(self.content)
         mark = event.start_mark
+        line, column = min((mark.line + 1, mark.column + 1), self.end)
+        path = tuple(self.path)
         return problem.at(
-            Source(
-                file=self.file,
-                document=self.index,
-                path=tuple(self.path),
-                line=mark.line + 1,
-                column=mark.column + 1,
-            )
+            Source(file=self.file, document=self.index, path=path, line=line, column=column)
         )
 
 

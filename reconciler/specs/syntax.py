@@ -10,7 +10,7 @@ from yaml.reader import ReaderError
 
 from reconciler.model.problem import Problem, Severity, Source
 from reconciler.specs.scalars import Scalar
-from reconciler.specs.text import place_of, split_lines
+from reconciler.specs.text import end_of, place_of
 
 DEPTH_LIMIT = 64
 EXPANSION_LIMIT = 100_000
@@ -112,17 +112,6 @@ _HINTS = {
 }
 
 
-def _within(content: bytes, line: int, column: int) -> tuple[int, int]:
-    """A mark as people count, at the end of the last line if libyaml means what comes after."""
-    lines = split_lines(content)
-    last = len(lines)
-    while last > 1 and not lines[last - 1].strip():
-        last -= 1
-    if line < last:
-        return line + 1, column + 1
-    return last, len(lines[last - 1].rstrip()) + 1
-
-
 def syntax_problem(file: str, index: int, content: bytes, error: YAMLError) -> Problem:
     """libyaml's own words, in the place where the reader will want to look."""
     source = Source(file=file, document=max(index, 0), line=1, column=1)
@@ -132,7 +121,7 @@ def syntax_problem(file: str, index: int, content: bytes, error: YAMLError) -> P
         opened = "unexpected end of" in message or "parsing a flow" in message
         mark = (error.context_mark if opened else None) or error.problem_mark
         if mark is not None:
-            line, column = _within(content, mark.line, mark.column)
+            line, column = min((mark.line + 1, mark.column + 1), end_of(content))
             source = replace(source, line=line, column=column)
     elif isinstance(error, ReaderError):
         message = f"a character that YAML does not allow: {error.reason}"

@@ -35,6 +35,14 @@ def split_lines(content: bytes) -> list[str]:
     return _BREAK.split(without_mark(content).decode("utf-8", "replace"))
 
 
+def end_of(content: bytes) -> tuple[int, int]:
+    """Line and column, from 1, just behind the last that is written: libyaml may point beyond."""
+    lines = split_lines(content)
+    while len(lines) > 1 and not lines[-1].strip():
+        lines.pop()
+    return len(lines), len(lines[-1].rstrip()) + 1
+
+
 def offset_of(text: str, line: int) -> int:
     """Where a line starts, in characters; lines are counted from 1, as YAML counts them."""
     ends = [0, *(found.end() for found in _BREAK.finditer(text))]
