@@ -1,6 +1,7 @@
 # make demo   see it work: a small fleet on this machine, no root needed
 # make test   everything; installs what it needs itself
 # make check  the quick part: static checks and unit tests
+# make slow   what the tests try already, in more places: a kill at every stop of every command
 # make lab    three real Debian hosts on this machine, and a fleet for them; make lab-down ends it
 # make bench  measure; BENCH_SCALE=0.01 for a short look
 # make fuzz   look for inputs that are answered wrongly, for FUZZ_SECONDS=600 a target
@@ -10,7 +11,7 @@ SHELL := bash
 BIN := .venv/bin
 HOST_CODE := playbooks/module_utils
 
-.PHONY: help demo test check static unit walk wheel lab-test lab lab-down bench fuzz lock clean
+.PHONY: help demo test check static unit walk slow wheel lab-test lab lab-down bench fuzz lock clean
 
 help:
 	@sed -n 's/^# \(make .*\)/  \1/p' Makefile
@@ -37,10 +38,13 @@ static: .venv/.ready-dev
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/ansible-lint playbooks
 
 unit: .venv/.ready-dev
-	$(BIN)/pytest -n auto --dist loadfile -m "not walk and not wheel and not lab"
+	$(BIN)/pytest -n auto --dist loadfile -m "not walk and not wheel and not lab and not slow"
 
 walk: .venv/.ready-dev
-	$(BIN)/pytest -n 2 --dist worksteal -m walk
+	$(BIN)/pytest -n 2 --dist worksteal -m "walk and not slow"
+
+slow: .venv/.ready-dev
+	$(BIN)/pytest -n 2 --dist worksteal -m slow
 
 wheel: .venv/.ready-dev
 	$(BIN)/pytest -m wheel
@@ -48,7 +52,7 @@ wheel: .venv/.ready-dev
 # Hosts are waited for more than they work, so there are more workers than processors. Where it is
 # run on purpose, a lab that cannot be had is a failure and no reason to skip.
 lab-test: .venv/.ready-dev
-	GPUAAS_LAB=required $(BIN)/pytest -n 4 --dist loadfile -m lab
+	GPUAAS_LAB=required $(BIN)/pytest -n 4 --dist loadfile -m "lab and not slow"
 
 lab: .venv/.ready-dev
 	@$(BIN)/python -m tests.lab open

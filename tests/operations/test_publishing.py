@@ -167,6 +167,7 @@ def sources(yard: Yard, tmp_path: Path) -> dict[str, tuple[list[str], Path]]:
     }
 
 
+@pytest.mark.walk
 @pytest.mark.parametrize("source", ["state", "folder", "project", "web"])
 def test_gpuaas_ssh_logs_in(yard: Yard, door: Sshd, tmp_path: Path, source: str) -> None:
     """ALC-07: it goes on as ssh with the pins; --print is that line; nothing else is needed."""
@@ -304,6 +305,7 @@ def test_what_others_publish_is_data(yard: Yard, what: str, capsys) -> None:
     assert not Path("/tmp/x").exists()
 
 
+@pytest.mark.walk
 def test_the_web_is_read_within_bounds(tmp_path: Path, capsys, monkeypatch) -> None:
     """Not found, no JSON, a way out of the web, too much, too slow: each says so."""
     monkeypatch.setattr(fetching, "SECONDS", 1)

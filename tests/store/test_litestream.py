@@ -23,6 +23,8 @@ from reconciler.store.snapshot import read_world
 from tests.copying import PATIENCE, of_litestream, until
 from tests.store.making import START, State, ref
 
+pytestmark = pytest.mark.walk
+
 ROOT = Path(__file__).parents[2]
 
 REPLICATE = """
