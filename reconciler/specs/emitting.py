@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from reconciler.specs.scalars import plain
@@ -53,6 +54,10 @@ def scalar(value: Any) -> str:
     """
     if isinstance(value, str) and _UNQUOTED.fullmatch(value) and plain(value) == value:
         return value
+    if isinstance(value, float):
+        # Our decimals know no exponent, whatever their size.
+        whole, _, rest = format(Decimal(repr(value)), "f").partition(".")
+        return f"{whole}.{rest or 0}"
     text = json.dumps(value, ensure_ascii=False)
     return text if text.isprintable() else "".join(map(_escaped, text))
 
