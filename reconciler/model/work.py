@@ -77,6 +77,9 @@ class StepOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveOutcome:
+    """`ticks` says by node when its host came to which phase."""
+
     steps: tuple[StepOutcome, ...]
     observations: tuple[Observation, ...] = ()
     proofs: tuple[Proof, ...] = ()
+    ticks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

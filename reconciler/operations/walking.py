@@ -29,6 +29,7 @@ from reconciler.planner.judging import prove
 from reconciler.planner.ordering import PREPARE
 from reconciler.stops import around
 from reconciler.store.journal import Journal
+from reconciler.store.progress import Progress
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,13 +55,16 @@ class Walk:
     failed: set[Ref] = field(default_factory=set)
     unready: dict[str, StepOutcome] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
+    progress: Progress = field(init=False)
 
     def __post_init__(self) -> None:
         self.steps = {step.id: step for step in self.plan.steps}
+        self.progress = Progress(self.fleet.state, self.fleet.now)
 
     def run(self, *, saved: bool) -> str:
         """Carry the plan out; the id of the run. A saved plan is marked as used first."""
         run = self.journal.begin_run(self.plan)
+        self.progress.begin(run)
         if saved:
             self.journal.use_plan(self.plan.fingerprint, run)
         self._rename(run)
@@ -127,6 +131,7 @@ class Walk:
         claiming = {step.ref for step in steps if step.order is not Order.RETIRE}
         claims = tuple(claim for claim in self.plan.claims if claim.ref in claiming)
         self.journal.begin_wave(run, steps, claims, tuple(sorted(_leaving(self.plan, steps))))
+        self.progress.begin_wave()
         outcome = self._work(steps)
         for judged in outcome.steps:
             self.outcomes[judged.step.id] = judged
@@ -141,7 +146,7 @@ class Walk:
         crew = Crew(
             fleet=self.fleet,
             find=self.host,
-            on_progress=self.on_progress,
+            on_progress=self._on_progress,
             interrupts=self.interrupts,
             silent=self.silent,
         )
@@ -154,8 +159,15 @@ class Walk:
         with around("prove"):
             proofs = self._proofs(by_node, worked.seen, format_moment(self.fleet.now()))
         return WaveOutcome(
-            steps=worked.judged, observations=tuple(worked.seen.values()), proofs=proofs
+            steps=worked.judged,
+            observations=tuple(worked.seen.values()),
+            proofs=proofs,
+            ticks=self.progress.ticks,
         )
+
+    def _on_progress(self, progress: HostProgress) -> None:
+        self.progress.tick(progress)
+        self.on_progress(progress)
 
     def _possible(self, wave: Wave) -> tuple[Step, ...]:
         """The wave's steps but for those that a failure before them rules out.

@@ -5,7 +5,7 @@ The guards in SQL hold these rules once more; what is refused there is a defect 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from reconciler.model.canonical import canonical
 from reconciler.model.capacity import ClaimState
@@ -18,16 +18,18 @@ from reconciler.store.accounts import keep_logins, keep_numbers
 from reconciler.store.record import Entry, Record
 
 
-def make_claims(record: Record, claims: Sequence[ClaimIntent], why: str = "") -> None:
+def make_claims(
+    record: Record, claims: Sequence[ClaimIntent], why: Callable[[ClaimIntent], str]
+) -> None:
     """A new allocation id of a ref is its next incarnation; who has a claim waits no more.
 
     Its login and its uid are written down with it: whoever clears up has to know them, whatever
-    comes between. `why` is told where no plan has made the claims.
+    comes between. `why` tells by which rule it has come to its place.
     """
     fresh = _new_allocations(record, claims)
     sequences = record.write(
         *(
-            Entry(type=EventType.CLAIMED, ref=claim.ref, after=_place(claim), reason=why)
+            Entry(type=EventType.CLAIMED, ref=claim.ref, after=_place(claim), reason=why(claim))
             for claim in claims
         )
     )

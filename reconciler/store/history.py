@@ -9,6 +9,7 @@ from typing import Any
 
 from reconciler.model.event import Event, EventType
 from reconciler.model.lifecycle import RunState
+from reconciler.model.timeline import Steps, StepTold
 from reconciler.store import archive, chain
 from reconciler.store.database import Database
 
@@ -107,6 +108,24 @@ def steps(database: Database, ref: str) -> tuple[Row, ...]:
         " FROM step WHERE ref = ? ORDER BY run, wave, id",
         ref,
     )
+
+
+def step_words(database: Database, ref: str = "") -> Steps:
+    """What was said about each step of a ref, or of all, beside its events."""
+    query = "SELECT run, id, message, log FROM step WHERE (? = '' OR ref = ?)"
+    with database.snapshot() as connection:
+        return {
+            (run, id_): StepTold(message=message, log=log)
+            for run, id_, message, log in connection.execute(query, (ref, ref))
+            if message or log
+        }
+
+
+def newest_events(database: Database, limit: int) -> tuple[Event, ...]:
+    """The last ones that the state itself holds, of all refs, oldest first."""
+    with database.snapshot() as connection:
+        rows = connection.execute(f"{_EVENTS} DESC LIMIT ?", (0, "", "", limit)).fetchall()
+    return tuple(map(_event, reversed(rows)))
 
 
 def proofs(database: Database, ref: str) -> tuple[Row, ...]:

@@ -96,7 +96,7 @@ class Journal:
         a replaced allocation goes, the one that took its place stays.
         """
         with self._recording("begin_wave", run) as record:
-            claim_rows.make_claims(record, claims)
+            claim_rows.make_claims(record, claims, self._placed)
             gone = claim_rows.release_claims(record, releasing, _retired_allocations(steps))
             resources.release(record, gone)
             resources.doubt(record, steps)
@@ -114,7 +114,7 @@ class Journal:
         A ref in `forgotten` that still has a live claim stays on the books.
         """
         with self._recording("finish_wave", run) as record:
-            runs.end_steps(record, outcome.steps)
+            runs.end_steps(record, outcome.steps, outcome.ticks)
             runs.observe(record, outcome.observations)
             claim_rows.prove(record, outcome.proofs)
             self._keep(record, recorded)
@@ -209,6 +209,11 @@ class Journal:
             commit=self._commit,
             run=run,
         )
+
+    def _placed(self, claim: ClaimIntent) -> str:
+        """By which rule the plan has placed it."""
+        change = self._changes.get(claim.ref)
+        return change.placement.why if change and change.placement else ""
 
     def _keep(self, record: Record, recorded: Sequence[Recorded]) -> None:
         resources.keep(record, recorded)

@@ -57,8 +57,8 @@ def write(record: Record, rebuilt: Rebuilt) -> None:
         )
     )
     doubts.raise_floors(record.connection, rebuilt.least)
-    for allocation, made in groupby(rebuilt.claims, key=lambda claim: claim.allocation_id):
-        claims.make_claims(record, tuple(made), rebuilt.why[allocation])
+    for _, made in groupby(rebuilt.claims, key=lambda claim: claim.allocation_id):
+        claims.make_claims(record, tuple(made), lambda claim: rebuilt.why[claim.allocation_id])
     runs.observe(record, rebuilt.observations)
     resources.keep(record, rebuilt.recorded)
     changes = {change.ref: change for change in rebuilt.changes}

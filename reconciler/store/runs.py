@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from reconciler.model.canonical import canonical, digest
 from reconciler.model.codec import encode
@@ -20,6 +21,7 @@ from reconciler.store import revocations
 from reconciler.store.record import Entry, Record
 
 LOG_LIMIT = 4000
+NO_TICKS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 NO_END = "the run ended before this step's end was written"
 
 
@@ -114,7 +116,12 @@ def begin_steps(record: Record, steps: Sequence[Step]) -> None:
     note_progress(record)
 
 
-def end_steps(record: Record, outcomes: Sequence[StepOutcome]) -> None:
+def end_steps(
+    record: Record,
+    outcomes: Sequence[StepOutcome],
+    ticks: Mapping[str, Mapping[str, str]] = NO_TICKS,
+) -> None:
+    """Their ends, each with when its host came to which phase, as far as that is known."""
     record.write(
         *(
             Entry(
@@ -124,6 +131,7 @@ def end_steps(record: Record, outcomes: Sequence[StepOutcome]) -> None:
                     "step": outcome.step.id,
                     "state": _state(outcome).value,
                     "changed": outcome.changed,
+                    **({"ticks": told} if (told := ticks.get(outcome.step.node)) else {}),
                 },
                 reason=outcome.problem.code if outcome.problem else "",
             )

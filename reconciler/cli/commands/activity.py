@@ -1,0 +1,30 @@
+"""`gpuaas activity`."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.fleet import open_fleet
+from reconciler.cli.views import timeline as timeline_view
+from reconciler.operations import recounting
+
+
+@command("activity", "text", "json")
+@click.option("--project", default="", metavar="NAME", help="Only about what is in this project.")
+@click.option(
+    "--last",
+    default=20,
+    show_default=True,
+    metavar="NUMBER",
+    type=click.IntRange(1, 1000),
+    help="So many operations.",
+)
+def activity(session: Session, project: str, last: int) -> Reply:
+    """Show what was done of late, by whom and how it went.
+
+    One operation is one line, the newest first. `gpuaas timeline REF` shows its phases, `gpuaas
+    events` the record.
+    """
+    found = recounting.activity(open_fleet(session.folder), last, project)
+    return Reply(result=found, lines=timeline_view.activity(found, width=session.screen.width))

@@ -1,0 +1,138 @@
+"""The timeline: what became of one resource, told as operations and the phases they went through.
+
+Derived from events and steps each time somebody asks, so that no phase can be left standing. What
+is not among the events of an operation did not happen in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from reconciler.model.event import EventType
+
+
+class Standing(StrEnum):
+    """How a phase or an operation stands. `unknown`: it began, and nobody has written its end."""
+
+    DONE = "done"
+    FAILED = "failed"
+    RUNNING = "running"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseTold:
+    """`ended` is empty while it runs; `log` is the end of what its host said."""
+
+    name: str
+    started: str
+    ended: str = ""
+    state: Standing = Standing.DONE
+    node: str = ""
+    detail: str = ""
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """All that one run did about one ref, or something that happened outside of any.
+
+    `progress` is when it last moved. `reason` is what somebody gave as one.
+    """
+
+    name: str
+    ref: str
+    started: str
+    actor: str
+    ended: str = ""
+    state: Standing = Standing.DONE
+    run: str = ""
+    commit: str = ""
+    progress: str = ""
+    reason: str = ""
+    phases: tuple[PhaseTold, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTold:
+    """What the store keeps of a step beside its events."""
+
+    message: str = ""
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Under:
+    """What is under way just now: the run, and by node when its host came to which phase.
+
+    Empty where nobody is at work.
+    """
+
+    run: str = ""
+    ticks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+Steps = Mapping[tuple[str, str], StepTold]
+"""By run and id of the step."""
+
+ON_HOST: Mapping[str, str] = MappingProxyType(
+    {"connect": "connect", "converge": "work", "observe": "look"}
+)
+"""What a host goes through in each step, in this order: its word of progress, and ours."""
+
+MOMENTS: Mapping[EventType, str] = MappingProxyType(
+    {
+        EventType.CLAIMED: "claim",
+        EventType.CLAIM_RELEASING: "give up",
+        EventType.PROVED: "prove",
+        EventType.CLAIM_BLOCKED: "block",
+        EventType.OVERRIDDEN: "override",
+        EventType.CLAIM_FREED: "free",
+        EventType.RENAMED: "rename",
+        EventType.RECORDED: "record",
+        EventType.FORGOTTEN: "forget",
+    }
+)
+"""Phases that begin and end in one transaction. Any other event is one by its own name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """The facts that operations are named by; `before` and `after` are phases as recorded."""
+
+    types: frozenset[EventType]
+    verbs: frozenset[str]
+    before: str = ""
+    after: str = ""
+
+    def asked(self, word: str) -> bool:
+        return any(verb.rpartition(".")[2] == word for verb in self.verbs)
+
+
+def _has(*types: EventType) -> Callable[[Deed], bool]:
+    return lambda deed: not deed.types.isdisjoint(types)
+
+
+NAMES: tuple[tuple[str, Callable[[Deed], bool]], ...] = (
+    ("replace", lambda deed: {EventType.CLAIMED, EventType.CLAIM_RELEASING} <= deed.types),
+    ("quarantine", lambda deed: deed.asked("quarantine") or deed.after == "quarantined"),
+    ("restore", lambda deed: deed.before == "quarantined" and deed.after == "active"),
+    ("release", lambda deed: EventType.CLAIM_RELEASING in deed.types or deed.asked("release")),
+    ("restart", lambda deed: deed.asked("restart") or deed.asked("reboot")),
+    ("prepare", lambda deed: deed.asked("prepare")),
+    ("adopt", lambda deed: deed.asked("adopt")),
+    ("create", lambda deed: EventType.CLAIMED in deed.types),
+    ("forget", _has(EventType.FORGOTTEN)),
+    ("rename", _has(EventType.RENAMED)),
+    ("change", lambda deed: bool(deed.verbs) or deed.before != ""),
+    ("record", _has(EventType.RECORDED)),
+)
+"""The first row that holds names the operation; else its first event does."""
+
+
+def name_of(deed: Deed, first: EventType) -> str:
+    named = (name for name, holds in NAMES if holds(deed))
+    return next(named, MOMENTS.get(first, first.value))
