@@ -18,8 +18,8 @@ _WIDE = {
 }
 _TAGS_LIMIT = 100
 """libyaml compares each %TAG line with each; tags are refused, so nobody needs one."""
-TEXT_LIMIT = 400
-"""So much of a line, and of a sentence about it, is shown."""
+TEXT_LIMIT, WRITTEN_OUT = 400, 6
+"""So much of a line, and of a sentence about it, is shown; and what an unseen character counts."""
 
 _CONFLICT = re.compile(rb"^[ \t]*(?:<{7}|>{7}|\|{7})(?:[ \r\n]|$)", re.MULTILINE)
 _BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
@@ -85,7 +85,7 @@ def _with_text(problem: Problem, lines: Mapping[int, str], shown: dict[int, str]
         if source.line not in shown:
             line = lines.get(source.line, "")
             shown[source.line] = "" if is_body(line) or concealed(line) != line else _cut(line)
-        text = shown[source.line] if source.column <= TEXT_LIMIT else ""
+        text = shown[source.line] if source.column <= len(shown[source.line]) + 1 else ""
         path = tuple(_shown(part) if isinstance(part, str) else part for part in source.path)
         problem = problem.at(replace(source, text=text, path=path))
     return replace(problem, message=_shown(problem.message), hint=_shown(problem.hint))
@@ -96,7 +96,15 @@ def _shown(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]}…"
+    """What nobody can see is written out when it is shown, and takes that much more room."""
+    if len(text) <= TEXT_LIMIT and text.isprintable():
+        return text
+    room = TEXT_LIMIT
+    for at, character in enumerate(text):
+        room -= 1 if character.isprintable() else WRITTEN_OUT
+        if room < 0:
+            return f"{text[:at]}…"
+    return text
 
 
 def _check_encoding(file: str, content: bytes) -> Problem | None:
