@@ -1,4 +1,4 @@
-"""What travels with the program: schemas, playbooks and templates; the only reader of them.
+"""What travels with the program: schemas, playbooks, templates, runbooks; their only reader.
 
 Inside a wheel they lie below `reconciler/_shipped`; an editable install uses the checkout.
 """
@@ -14,10 +14,14 @@ PACKAGE = Path(__file__).parent
 """As `importlib.resources` would say it, which costs every command more than what it reads."""
 
 
+IN_CHECKOUT = {"runbooks": "docs/runbooks"}
+"""Where a folder lies in the checkout, if not at its top."""
+
+
 def folder(name: str) -> Path:
-    """The folder `schemas`, `playbooks` or `templates`; it may be read-only."""
+    """The folder `schemas`, `playbooks`, `templates` or `runbooks`; it may be read-only."""
     inside = PACKAGE / "_shipped" / name
-    return inside if inside.is_dir() else PACKAGE.parent / name
+    return inside if inside.is_dir() else PACKAGE.parent / IN_CHECKOUT.get(name, name)
 
 
 @cache
@@ -38,6 +42,11 @@ def templates() -> Mapping[str, str]:
         Path(entry.path).relative_to(root).as_posix(): Path(entry.path).read_text(encoding="utf-8")
         for entry in _below(root)
     }
+
+
+def runbook(name: str) -> str:
+    """The text of one page."""
+    return (folder("runbooks") / f"{name}.md").read_text(encoding="utf-8")
 
 
 @cache

@@ -33,6 +33,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "ssh-config": "Print what lets your own ssh reach allocations by name.",
         "show": "Show everything known about one resource.",
         "explain": "Say for every node why it can or cannot take an allocation.",
+        "doctor": "Say what is stuck, overdue or stale, and what to do about it.",
+        "runbook": "Say what to do about a problem code or symptom, with its facts of now.",
         "timeline": "Show what became of a resource, phase by phase.",
         "activity": "Show what was done of late, by whom and how it went.",
         "events": "Show who changed what, when and by which commit.",

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
 
-from reconciler.model.capacity import ClaimState
 from reconciler.model.event import Event
-from reconciler.model.lifecycle import RunState
-from reconciler.model.moment import format_age
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
-from reconciler.model.world import DoubtKind, World
+from reconciler.model.symptom import Diagnosis
+from reconciler.model.world import World
 from reconciler.operations.allocation_rows import allocation_rows
+from reconciler.operations.charting import chart_of
 from reconciler.operations.taking_stock import (
     Stock,
-    age_of,
     node_rows,
     sku_rows,
     slot_rows,
@@ -34,7 +31,8 @@ from reconciler.operations.views import (
     Status,
 )
 from reconciler.operations.wiring import Fleet, without_collector
-from reconciler.planner.noting import stray_keys
+from reconciler.planner.chart import Chart
+from reconciler.planner.diagnosing import diagnose
 from reconciler.store import history
 from reconciler.store.snapshot import read_world
 
@@ -51,6 +49,7 @@ def status(fleet: Fleet, project: str = "", login: str = "") -> Status:
         world = read_world(database)
         stock = take_stock(fleet.settings, world, now)
         last = next(iter(history.runs(database, 1)), None)
+    chart = chart_of(fleet.state, world, stock, last, now)
     nodes, slots = node_rows(stock), slot_rows(stock)
     ages = [row.age for row in nodes if row.age is not None]
     rows = allocation_rows(fleet.settings, world, stock, project)
@@ -64,7 +63,7 @@ def status(fleet: Fleet, project: str = "", login: str = "") -> Status:
         nodes=dict(sorted(Counter(row.posture for row in nodes).items())),
         gpus=dict(sorted(Counter(row.state for row in slots).items())),
         capacity=sku_rows(stock),
-        needs_you=tuple(_needs_you(world, last, now)),
+        needs_you=tuple(_needs_you(chart)),
         allocations=allocations,
         last_run=LastRun(
             id=last.id,
@@ -102,69 +101,26 @@ def _stock(fleet: Fleet) -> Stock:
         return take_stock(fleet.settings, read_world(database), fleet.now())
 
 
+def examine(fleet: Fleet) -> tuple[Diagnosis, ...]:
+    """Everything that is stuck, overdue or stale, in the order in which somebody should care."""
+    with without_collector(), fleet.reading() as database:
+        world = read_world(database)
+        stock = take_stock(fleet.settings, world, fleet.now())
+        last = next(iter(history.runs(database, 1)), None)
+    return tuple(diagnose(chart_of(fleet.state, world, stock, last, fleet.now())))
+
+
+def _needs_you(chart: Chart) -> Iterator[NeedsYou]:
+    for one in diagnose(chart):
+        if one.needs:
+            yield NeedsYou(kind=one.needs, text=one.text, command=one.command, code=one.code)
+
+
 def _users_of(world: World, login: str) -> frozenset[str]:
     """The Users that an OS login stands for; without any, the one of that name."""
     users = (world.recorded[ref] for ref in world.recorded if login and ref.kind == "user")
     named = frozenset(u.ref.name for u in users if login in u.normal["spec"]["osLogins"])
     return named or frozenset((login,))
-
-
-AFTER = {
-    "host_identity_changed": "gpuaas node show {node}",
-    "no_root_on_host": "gpuaas node bootstrap --print",
-}
-"""What to do about a host whose answer asking again would not better."""
-
-
-def _needs_you(world: World, last: history.Run | None, now: datetime) -> Iterator[NeedsYou]:
-    yield from _doors_left_open(world, now)
-    for claim in world.claims:
-        if claim.state is ClaimState.CLEANUP_BLOCKED:
-            where = f"{claim.node}/{claim.slot or '*'}"
-            yield NeedsYou(kind="proof", text=f"{where} {claim.problem}", command="gpuaas apply")
-    for ref, since in sorted(world.waiting.items(), key=lambda item: (item[1], item[0])):
-        age = age_of(since, now)
-        waited = "unknown" if age is None else format_age(age)
-        yield NeedsYou(
-            kind="blocked",
-            text=f"{ref} sku_unavailable, waiting {waited}",
-            command=f"gpuaas explain {ref}",
-        )
-    for name, seen in sorted(world.observations.items()):
-        if seen.problem:
-            recorded = Ref("node", "", name) in world.recorded
-            again = "gpuaas plan --refresh" if recorded else "gpuaas node show {node}"
-            yield NeedsYou(
-                kind="unknown",
-                text=f"node/{name} {seen.problem}: {seen.message}",
-                command=AFTER.get(seen.problem, again).format(node=name),
-            )
-    for doubt in world.doubts:
-        unseen = doubt.kind is DoubtKind.UNSEEN
-        yield NeedsYou(
-            kind="unknown",
-            text=f"node/{doubt.node} in doubt, {doubt.kind}: {doubt.reason}",
-            command=f"gpuaas state rebuild --node {doubt.node}" if unseen else "gpuaas apply",
-        )
-    if last is not None and last.state in (RunState.FAILED, RunState.INTERRUPTED):
-        yield NeedsYou(kind="failed", text=f"{last.id} {last.state}", command="gpuaas events")
-
-
-def _doors_left_open(world: World, now: datetime) -> Iterator[NeedsYou]:
-    """Revocations that a host was not told of, and keys of people's own that lie about."""
-    for one in sorted(world.revocations, key=lambda one: (one.since, one.ref)):
-        age = age_of(one.since, now)
-        pending = "" if age is None else f" {format_age(age)}"
-        text = f"revocation of {', '.join(one.people)} on {one.node} pending{pending}"
-        yield NeedsYou(kind="alarm", text=f"{text} ({one.ref})", command="gpuaas apply")
-    strays = Counter((one.ref, one.login) for one in stray_keys(world))
-    for (ref, login), number in sorted(strays.items()):
-        what = "a key" if number == 1 else f"{number} keys"
-        yield NeedsYou(
-            kind="access",
-            text=f"{ref}: {what} of people's own in the home of {login}, without effect",
-            command="gpuaas grant list",
-        )
 
 
 def ref_of(text: str) -> Ref:

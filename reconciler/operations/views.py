@@ -88,11 +88,15 @@ class AllocationRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsYou:
-    """Something a person has to look at; `command` is the next thing to type."""
+    """Something a person has to look at; `command` is the next thing to type.
+
+    For its `code` there is a runbook.
+    """
 
     kind: str
     text: str
     command: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,27 @@
+"""`gpuaas doctor`."""
+
+from __future__ import annotations
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.exit_codes import Exit
+from reconciler.cli.fleet import open_fleet
+from reconciler.cli.views import diagnosed as diagnosed_view
+from reconciler.model.symptom import WANTS_SOMEBODY
+from reconciler.operations import inspecting
+
+
+@command("doctor", "text", "json")
+def doctor(session: Session) -> Reply:
+    """Say what is stuck, overdue or stale, and what to do about it.
+
+    Each finding has the next thing to type and the runbook that says the rest. Read from the state
+    alone: no host is asked. Exits 3 if something needs somebody, 0 if all that it finds goes by
+    itself.
+    """
+    found = inspecting.examine(open_fleet(session.folder))
+    wants = any(one.sort in WANTS_SOMEBODY for one in found)
+    return Reply(
+        code=Exit.BLOCKED if wants else Exit.DONE,
+        result=found,
+        lines=diagnosed_view.lines(found),
+    )

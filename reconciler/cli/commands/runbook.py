@@ -1,0 +1,28 @@
+"""`gpuaas runbook`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.fleet import open_fleet
+from reconciler.cli.views import runbook as runbook_view
+from reconciler.operations import advising
+
+
+@command("runbook", "text", "json")
+@click.argument("code", required=False, metavar="[CODE]")
+def runbook(session: Session, code: str | None) -> Reply:
+    """Say what to do about a problem code or symptom, with its facts of now.
+
+    CODE is what stands in brackets behind a problem, a finding of `gpuaas doctor`, a rule that
+    `gpuaas explain` names, or a runbook's own name; without one, all runbooks are listed. It works
+    without a fleet and without a state too.
+    """
+    if code is None:
+        pages = advising.pages()
+        return Reply(result=pages, lines=runbook_view.listed(pages))
+    found = advising.advise(code, partial(open_fleet, session.folder))
+    return Reply(result=found, lines=runbook_view.lines(found))

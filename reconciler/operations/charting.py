@@ -1,0 +1,34 @@
+"""Charting: what the store and whoever is at work show, put together for a diagnosis."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from reconciler.model.lifecycle import RunState
+from reconciler.model.world import World
+from reconciler.operations.taking_stock import Stock
+from reconciler.planner.chart import Chart, RunNow
+from reconciler.store.history import Run
+from reconciler.store.lock import holder
+from reconciler.store.progress import read_progress
+
+
+def chart_of(state: Path, world: World, stock: Stock, last: Run | None, now: datetime) -> Chart:
+    return Chart(world=world, offers=stock.offers, now=now, run=_run_now(state, last))
+
+
+def _run_now(state: Path, last: Run | None) -> RunNow | None:
+    if last is None:
+        return None
+    living = last.state is RunState.RUNNING and holder(state / "lock") is not None
+    under = read_progress(state) if living else None
+    ticks = under.ticks.values() if under is not None and under.run == last.id else ()
+    moments = [at for phases in ticks for at in phases.values()]
+    return RunNow(
+        id=last.id,
+        state=last.state,
+        moved=max((last.progress, *moments)),
+        problem=last.problem,
+        living=living,
+    )

@@ -1,0 +1,59 @@
+"""The chart: all that a diagnosis is made from, at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from reconciler.model.lifecycle import RunState
+from reconciler.model.moment import format_age, parse_moment
+from reconciler.model.world import World
+from reconciler.planner.capacity import Offer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNow:
+    """The last run; `moved` is when it last told anything, `living` whether somebody is at it."""
+
+    id: str
+    state: RunState
+    moved: str
+    problem: str = ""
+    living: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """All that a diagnosis is made from."""
+
+    world: World
+    offers: tuple[Offer, ...]
+    now: datetime
+    run: RunNow | None = None
+
+    def age(self, at: str) -> timedelta | None:
+        moment = parse_moment(at)
+        return None if moment is None else self.now - moment
+
+    def for_(self, at: str) -> str:
+        """How long, in words."""
+        age = self.age(at)
+        return "unknown" if age is None else format_age(age.total_seconds())
+
+    def is_over(self, at: str) -> bool:
+        age = self.age(at)
+        return age is not None and age >= timedelta(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a rule has found, before its row says what sort of thing that is.
+
+    `code` stands where the rule knows better than its row.
+    """
+
+    about: str
+    text: str
+    since: str = ""
+    command: str = ""
+    code: str = ""

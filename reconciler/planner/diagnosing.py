@@ -1,0 +1,67 @@
+"""Diagnosing: what is stuck, overdue or stale, by a table of rules over what the store knows.
+
+Every rule names its code, for which there is a runbook, and the next thing to type. Nothing is
+decided here: a plan judges for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from reconciler.model.symptom import Diagnosis, Sort
+from reconciler.planner import signs
+from reconciler.planner.chart import Chart, Seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """`needs` is the word under which `status` shows what it finds, empty where it does not."""
+
+    code: str
+    sort: Sort
+    needs: str
+    find: Callable[[Chart], Iterator[Seen]]
+
+
+def _rule(code: str, sort: Sort, needs: str, find: Callable[[Chart], Iterator[Seen]]) -> Rule:
+    return Rule(code=code, sort=sort, needs=needs, find=find)
+
+
+RULES: tuple[Rule, ...] = (
+    _rule("revocation_pending", Sort.ALARM, "alarm", signs.revocations),
+    _rule("stray_key", Sort.ALARM, "access", signs.keys_lying_about),
+    _rule("cleanup_blocked", Sort.STUCK, "proof", signs.blocked_claims),
+    _rule("sku_unavailable", Sort.STUCK, "blocked", signs.waiting),
+    _rule("host_unreachable", Sort.STUCK, "unknown", signs.silent_hosts),
+    _rule("node_in_doubt", Sort.STUCK, "unknown", signs.doubts),
+    _rule("run_stalled", Sort.STUCK, "stalled", signs.stalled),
+    _rule("run_unended", Sort.STUCK, "unknown", signs.unended),
+    _rule("run_failed", Sort.STUCK, "failed", signs.failed),
+    _rule("step_unknown", Sort.STUCK, "", signs.unknown_steps),
+    _rule("work_unfinished", Sort.STUCK, "", signs.unfinished),
+    _rule("lease_over", Sort.OVERDUE, "overdue", signs.leases_over),
+    _rule("quarantine_over", Sort.OVERDUE, "overdue", signs.quarantines_over),
+    _rule("evacuation_over", Sort.OVERDUE, "overdue", signs.evacuations_over),
+    _rule("suspension_over", Sort.OVERDUE, "", signs.suspensions_over),
+    _rule("allocation_in_doubt", Sort.STALE, "", signs.in_doubt),
+    _rule("evidence_stale", Sort.STALE, "", signs.stale),
+    _rule("never_observed", Sort.STALE, "", signs.never_seen),
+    _rule("lease_ending", Sort.ENDING, "expiring", signs.leases_ending),
+    _rule("quarantine_open", Sort.ENDING, "undo", signs.quarantines),
+)
+"""In the order in which somebody should care."""
+
+
+def diagnose(chart: Chart) -> Iterator[Diagnosis]:
+    for rule in RULES:
+        for seen in rule.find(chart):
+            yield Diagnosis(
+                sort=rule.sort,
+                code=seen.code or rule.code,
+                about=seen.about,
+                text=seen.text,
+                since=seen.since,
+                command=seen.command,
+                needs=rule.needs,
+            )
