@@ -49,6 +49,8 @@ STOPS: Mapping[str, str] = {
     "play.before": "all that hosts are to be told is written, no host was touched",
     "play.during": "a host has been given its work",
     "play.after": "hosts have done their work and answered",
+    "reboot.before": "hosts go down to start anew, and nobody has looked at them since",
+    "reboot.after": "hosts that were to start anew are back, or nobody waits for them",
     "settle.before": "a prepared host shows what it should, and waits for a word",
     "settle.after": "a prepared host was told to keep or to restore",
     "prove.before": "released places have been looked at, nothing is proved",

@@ -152,7 +152,8 @@ def _observe(
         found = facts.machine_id or "unknown"
         message = f"machine id {found}, expected {host.machine_id}"
         return replace(empty, problem="host_identity_changed", message=message)
-    return replace(empty, facts=facts, digest=digest(encode(facts)))
+    # What runs is another thing at every look, and no look is another for that.
+    return replace(empty, facts=facts, digest=digest(encode(replace(facts, running=None))))
 
 
 def _program(

@@ -108,6 +108,27 @@ _LIST = (
         ),
     ),
     Verb(
+        name="allocation.restart",
+        summary="Ends all that runs for an allocation, once a generation; what it keeps stays.",
+        item={
+            "id": ID,
+            "login": LOGIN,
+            "uid": UID,
+            "generation": "which restart this is; one that the host has reached is not done again",
+            "reboot": "whether the whole host starts anew, a moment after it has answered",
+            "gpus": "UUIDs of its GPUs, each reset where its driver can do so alone",
+        },
+        evidence="for each GPU `reset`, or why not; `restart <id>`, read back, is the generation"
+        " once nothing older is left, and the host is in another boot if it was to be",
+        refuses=(
+            "an account that is not this allocation's: `account_conflict`",
+            "a generation below the one that it has reached",
+            "to start a folder anew",
+            "to go on while a process of its uid keeps coming back: `processes_left`",
+            "a host that has started anew since it was looked at: `host_rebooted`",
+        ),
+    ),
+    Verb(
         name="allocation.release",
         summary="Ends and removes everything that was made for an allocation, its account last.",
         item={

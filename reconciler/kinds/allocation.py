@@ -145,7 +145,6 @@ def unsupported(resource: Resource) -> str:
     stated = {
         "storage": bool(spec.storage),
         "runtimes": bool(spec.runtimes),
-        "restart.generation above 0": spec.restart.generation > 0,
         "expiresAt": spec.expires_at is not None,
         "waitUntil": spec.wait_until is not None,
     }

@@ -13,6 +13,7 @@ from typing import Any
 from reconciler.kinds import allocation_account as accounts
 from reconciler.kinds.access import OPEN_ENDED, key_lines
 from reconciler.kinds.allocation_account import Account, Folder
+from reconciler.kinds.allocation_restart import mark_path, restarting
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.canonical import canonical, text_digest
 from reconciler.model.codec import encode
@@ -57,7 +58,11 @@ def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
     """All of its work, each step with facts of its own: one whose facts hold may be spared."""
     if binding.resource is None:
         return _retiring(binding)
-    return _providing(binding, binding.resource, context)
+    providing = _providing(binding, binding.resource, context)
+    if not binding.restart:
+        return providing
+    uuids = [slot["gpu"]["uuid"] for slot in _slots(binding, context)]
+    return restarting(binding, uuids, providing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +131,7 @@ def _retiring(binding: Binding) -> tuple[Step, ...]:
     keys = [_keys_path(binding)]
     rest = [
         _environment_path(binding),
+        mark_path(binding),
         *_homes(binding),
         *accounts.left_paths(binding),
         # As long as anything is left, the host says whose it is.

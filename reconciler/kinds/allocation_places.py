@@ -21,7 +21,7 @@ _UNITS = "/etc/systemd/system"
 _BY_ID = (
     r"/var/lib/gpuaas/scratch/([^/]+)",
     r"/etc/gpuaas/allocations/([^/]+)\.json",
-    r"/etc/gpuaas/runtime/allocations/([^/]+)\.env",
+    r"/etc/gpuaas/runtime/allocations/([^/]+)\.(?:env|restart)",
 )
 _BY_LOGIN = (
     r"/home/([^/]+)",

@@ -45,6 +45,7 @@ class Binding:
 
     An allocation has a `uid` of its own and the `gid` of its project exactly where its node
     isolates by accounts; else both are 0. A node is its own place, and has neither id nor login.
+    `restart` is the generation that it is to reach by a restart, 0 if it is not to be restarted.
     """
 
     ref: Ref
@@ -55,6 +56,7 @@ class Binding:
     recorded: Recorded | None
     uid: int = 0
     gid: int = 0
+    restart: int = 0
 
 
 class Kind(Protocol):

@@ -151,6 +151,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "play_incomplete": "An Ansible run that ended well without a host it was for",
         "host_busy": "A host on which an earlier run is still at work",
         "host_rebooted": "A host that has started anew since it was looked at",
+        "host_did_not_return": "A host that was to start anew and is not back",
+        "restart_under_way": "A host that starts anew just now, and that nobody waits for",
         "run_folder_unusable": "No room on this machine for the files of a run",
         # what users read, and how they get in
         "publish_failed": "What users read could not be written",

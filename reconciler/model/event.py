@@ -26,6 +26,7 @@ class EventType(StrEnum):
     CLAIM_FREED = "claim_freed"
     OVERRIDDEN = "overridden"
     PROVED = "proved"
+    RESTARTING = "restarting"
     STEP_STARTED = "step_started"
     STEP_ENDED = "step_ended"
     WAITING = "waiting"

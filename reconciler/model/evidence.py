@@ -45,6 +45,8 @@ class NodeFacts:
     a host is discovered. `descriptor_texts` (by allocation id, '' where a file is no descriptor)
     and `strangers` are told only when asked for: `strangers` maps each uid in the range of tenants
     to what there is of it, and `cards` to cards that somebody holds who was not given them.
+    `restarts` maps allocation ids to how far the last restart of each has come, `generation 3` if
+    it is through. `running` says of each tenant's login what would end with it just now.
     """
 
     source: str
@@ -64,6 +66,8 @@ class NodeFacts:
     descriptor_texts: Mapping[str, str] | None = None
     strangers: Mapping[str, tuple[str, ...]] | None = None
     sessions: Mapping[str, int] | None = None
+    restarts: Mapping[str, str] | None = None
+    running: Mapping[str, tuple[str, ...]] | None = None
     sizes: Mapping[str, int] | None = None
     topology: Topology | None = None
     problems: tuple[ProbeProblem, ...] = ()

@@ -38,11 +38,15 @@ RISKS = (Risk.SAFE, Risk.INTERRUPTS, Risk.DESTROYS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOptions:
-    """`approve` is a consent given before: changes up to that risk, the others are held."""
+    """`approve` is a consent given before: changes up to that risk, the others are held.
+
+    Unless it is to `wait`, hosts that start anew are left to the next apply.
+    """
 
     plan_file: Path | None = None
     approve: Risk | None = None
     only: tuple[str, ...] = ()
+    wait: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +110,7 @@ def apply(
                 world=world,
                 on_progress=on_progress,
                 interrupts=interrupts,
+                wait=options.wait,
                 silent=looks.silent(world),
             )
             journal.refuse(fresh)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from reconciler.kinds.allocation_restart import RESTART
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Change, Order, Step
 from reconciler.model.world import Recorded
@@ -19,7 +20,9 @@ def recorded_as(
     stays = before is not None and before.id in ("", change.allocation_id)
     facts = dict(before.facts) if before and stays else {}
     for step in steps:
-        if change.action is not Action.REPLACE or step.order is not Order.RETIRE:
+        gone = change.action is Action.REPLACE and step.order is Order.RETIRE
+        # What a restart has come to is no file of the platform: its mark is the host's own.
+        if not gone and step.verb != RESTART:
             facts.update(step.expected)
     place = change.placement
     return Recorded(

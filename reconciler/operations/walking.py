@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from reconciler.kinds.allocation_restart import reboots
 from reconciler.model.capacity import Claim, Isolation
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, CheckResult, Observation, Proof
@@ -21,10 +22,11 @@ from reconciler.model.work import Host, HostProgress, StepOutcome, WaveOutcome
 from reconciler.model.world import Recorded, World
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import SILENT, host_of
+from reconciler.operations.rebooting import Patience
 from reconciler.operations.recording import recorded_as
 from reconciler.operations.telling import tell
 from reconciler.operations.wiring import Fleet
-from reconciler.operations.working import Crew, has_harmed, not_tried
+from reconciler.operations.working import Crew, Worked, has_harmed, not_tried
 from reconciler.planner.judging import prove
 from reconciler.planner.ordering import PREPARE
 from reconciler.stops import around
@@ -38,7 +40,8 @@ class Walk:
 
     Afterwards `outcomes` holds each judged step, `settled` the changes that are done, `problems`
     what went wrong. `unready` are nodes that are not to take tenants, and whose failure that is;
-    `silent` those that were found out of reach, which are not tried again.
+    `silent` those that were found out of reach, which are not tried again. `boots` are the boots
+    into which this run has restarted hosts; unless it is to `wait`, that is left to the next one.
     """
 
     fleet: Fleet
@@ -48,11 +51,13 @@ class Walk:
     world: World
     on_progress: Callable[[HostProgress], None]
     interrupts: Interrupts
+    wait: bool = True
     silent: dict[str, Observation] = field(default_factory=dict)
     outcomes: dict[str, StepOutcome] = field(default_factory=dict)
     settled: dict[Ref, Change] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     failed: set[Ref] = field(default_factory=set)
+    boots: dict[str, str] = field(default_factory=dict)
     unready: dict[str, StepOutcome] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
     progress: Progress = field(init=False)
@@ -88,13 +93,15 @@ class Walk:
         seen = self.world.observations.get(node)
         if host is None or host.isolation == Isolation.DIRECTORY or seen is None:
             return host
-        return replace(host, boot_id=seen.facts.boot_id if seen.facts else "")
+        known = seen.facts.boot_id if seen.facts else ""
+        return replace(host, boot_id=self.boots.get(node, known))
 
     def _state(self) -> RunState:
         """A wish to stop that came when all was done has interrupted nothing."""
         if self.interrupts.asked and any(c.ref not in self.settled for c in self.plan.active):
             return RunState.INTERRUPTED
-        return RunState.FAILED if self.problems else RunState.DONE
+        failed = any(problem.is_error for problem in self.problems)
+        return RunState.FAILED if failed else RunState.DONE
 
     def _rename(self, run: str) -> None:
         """Names first, where there is work as well: it is of what has the new name by then."""
@@ -149,10 +156,12 @@ class Walk:
             on_progress=self._on_progress,
             interrupts=self.interrupts,
             silent=self.silent,
+            patience=Patience() if self.wait else None,
         )
         prepares = (o for o in self.outcomes.values() if o.step.verb == PREPARE)
         worked = crew.work(steps, tried=any(outcome.ok for outcome in prepares))
         self.silent |= {n: seen for n, seen in worked.seen.items() if seen.problem in SILENT}
+        self.boots |= _new_boots(worked)
         by_node: dict[str, list[Step]] = defaultdict(list)
         for step in steps:
             by_node[step.node].append(step)
@@ -259,6 +268,13 @@ class Walk:
     def _recorded(self, change: Change) -> Recorded:
         before = self.world.recorded.get(change.former or change.ref)
         return recorded_as(change, before, self._steps_of(change), format_moment(self.fleet.now()))
+
+
+def _new_boots(worked: Worked) -> dict[str, str]:
+    """By node, those that are in another boot because they were told to be."""
+    restarted = {o.step.node for o in worked.judged if o.ok and reboots(o.step)}
+    seen = {node: worked.seen[node].facts for node in restarted & worked.seen.keys()}
+    return {node: facts.boot_id for node, facts in seen.items() if facts is not None}
 
 
 def _leaving(plan: Plan, steps: Iterable[Step]) -> set[Ref]:

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from reconciler.hosts.evidence import observe
 from reconciler.hosts.executor import BATCH, RunOptions, run_wave
 from reconciler.hosts.settling import settle
+from reconciler.kinds.allocation_restart import reboots
 from reconciler.model.evidence import Observation
 from reconciler.model.plan import Order, Step
 from reconciler.model.problem import Problem
 from reconciler.model.work import Host, HostProgress, HostWork, Receipt, StepOutcome
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import run_options
+from reconciler.operations.rebooting import Boot, Patience, await_boots, under_way
 from reconciler.operations.wiring import Fleet
 from reconciler.planner.judging import judge
 from reconciler.planner.ordering import PREPARE
+from reconciler.stops import around
 
 Leaving = Mapping[str, tuple[int, ...]]
 """By node, the uids of which nothing may be left afterwards."""
@@ -40,6 +44,7 @@ class Crew:
     """Whoever is sent to hosts: `find` tells how a node is reached, None if nobody knows.
 
     Nodes that are `silent` are asked for nothing: nobody else has to wait for them in vain.
+    Without `patience` nobody waits for hosts that start anew either.
     """
 
     fleet: Fleet
@@ -47,6 +52,7 @@ class Crew:
     on_progress: Callable[[HostProgress], None]
     interrupts: Interrupts
     silent: Mapping[str, Observation] = field(default_factory=dict)
+    patience: Patience | None = field(default_factory=Patience)
 
     def work(self, steps: Sequence[Step], *, tried: bool = False) -> Worked:
         """Preparing comes last: one host at a time until one is kept, or where `tried` says that
@@ -91,8 +97,15 @@ class Crew:
         for host in begun:
             self.on_progress(HostProgress(node=host.node, phase="observe"))
         changed = {s.node for s in steps if s.verb == PREPARE and _changed(receipts.get(s.id))}
-        seen = self._look(begun, leaving, changed)
-        judged = [judge(step, receipts.get(step.id), seen.get(step.node)) for step in steps]
+        boots = _boots(works, receipts)
+        seen = self._look([host for host in begun if host.node not in boots], leaving, changed)
+        seen |= self._await(boots)
+        judged = [
+            under_way(step)
+            if step.node in boots and step.node not in seen and reboots(step)
+            else judge(step, receipts.get(step.id), seen.get(step.node))
+            for step in steps
+        ]
         if changed:
             judged = self._settle(judged, seen, changed, leaving)
         self._tell_ends([work.host.node for work in works], judged)
@@ -105,6 +118,20 @@ class Crew:
         at = self.fleet.now()
         seen = observe(hosts, self._options, at=at, prove=leaving, fresh=fresh)
         return {one.node: one for one in seen if one.problem != INTERRUPTED}
+
+    def _await(self, boots: Mapping[str, Boot]) -> dict[str, Observation]:
+        """What hosts show that start anew, once they have; nothing of those nobody waits for."""
+        with around("reboot") if boots else nullcontext():
+            if self.patience is None:
+                return {}
+            for node in boots:
+                self.on_progress(HostProgress(node=node, phase="observe", detail="starts anew"))
+            return await_boots(
+                boots.values(),
+                lambda hosts: self._look(hosts, {}, [host.node for host in hosts]),
+                lambda: self.interrupts.asked,
+                self.patience,
+            )
 
     def _settle(
         self,
@@ -132,7 +159,8 @@ class Crew:
             self.on_progress(progress)
 
     def _tell_ends(self, nodes: Sequence[str], judged: Sequence[StepOutcome]) -> None:
-        first = {o.step.node: o.problem for o in reversed(judged) if o.problem}
+        errors = [o for o in judged if o.problem and o.problem.is_error]
+        first = {o.step.node: o.problem for o in reversed(errors)}
         for node in nodes:
             problem = first.get(node)
             phase, detail = ("failed", problem.message) if problem else ("done", "")
@@ -148,6 +176,16 @@ def _by_host(steps: Sequence[Step], find: Callable[[str], Host | None]) -> list[
         for node, todo in sorted(by_node.items())
         if (host := find(node)) is not None
     ]
+
+
+def _boots(works: Sequence[HostWork], receipts: Mapping[str, Receipt]) -> dict[str, Boot]:
+    """By node, those that have said that they start anew. One that had done so before does not."""
+    return {
+        work.host.node: Boot(host=work.host, step=step)
+        for work in works
+        for step in work.steps
+        if reboots(step) and (told := receipts.get(step.id)) and told.ok and told.changed
+    }
 
 
 def has_harmed(outcome: StepOutcome) -> bool:

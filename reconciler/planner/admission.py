@@ -21,6 +21,7 @@ from reconciler.planner.conditions import refusal
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import recorded_of
 from reconciler.planner.preparing import Preparation
+from reconciler.planner.restarting import has_begun
 from reconciler.planner.showing import is_unknown, shown
 from reconciler.planner.situation import Situation
 
@@ -230,6 +231,8 @@ def _claimed(difference: Difference, situation: Situation) -> bool:
 
 def _hold(situation: Situation, refused: dict[Ref, Problem]) -> None:
     for difference in situation.differences:
+        if has_begun(difference, situation.world):
+            continue
         held = _held(risk_of(difference.action), situation.hold_above)
         if held is not None and difference.ref not in refused:
             refused[difference.ref] = _problem(difference.ref, difference.resource, held)

@@ -59,6 +59,12 @@ def _once_recorded(difference: Difference, field: FieldChange, situation: Situat
     return "" if field.before is None else "it is fixed once recorded; add a new version instead"
 
 
+def _only_raised(difference: Difference, field: FieldChange, situation: Situation) -> str:
+    """A generation that went down would let the next one that is raised pass for done."""
+    numbers = isinstance(field.before, int) and isinstance(field.after, int)
+    return "it never goes down" if numbers and field.after < field.before else ""
+
+
 def _never_smaller(difference: Difference, field: FieldChange, situation: Situation) -> str:
     return "it can only grow" if field.after < field.before else ""
 
@@ -67,7 +73,6 @@ ALWAYS_ALLOWED = frozenset(
     {
         "live",
         "none",
-        "restart",
         "replace",
         "approval falls",
         "new placements",
@@ -85,6 +90,7 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
         "approval falls; refuse while claimed": _while_slot_claimed,
         "immutable once recorded": _once_recorded,
         "live grow, shrink refuse": _never_smaller,
+        "restart": _only_raised,
         "change only while detached": _never,
     }
 )

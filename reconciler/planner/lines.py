@@ -26,6 +26,9 @@ from reconciler.planner.desk import Desk, Pending, binding_of, causes_of, leavin
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import as_recorded
 from reconciler.planner.preparing import Preparation
+from reconciler.planner.repairing import mends, sparing
+from reconciler.planner.repairing import told as drift_told
+from reconciler.planner.restarting import restarted
 from reconciler.planner.seating import WITH_CAPACITY, Seat, Unseated
 from reconciler.planner.showing import differing
 
@@ -119,7 +122,7 @@ def _line_of_preparation(preparation: Preparation, desk: Desk) -> Line:
     """A host that nothing else changes about."""
     difference = Difference(
         ref=preparation.resource.ref,
-        action=Action.CHANGE,
+        action=Action.REPAIR if preparation.mends else Action.CHANGE,
         resource=preparation.resource,
         recorded=preparation.recorded,
     )
@@ -170,19 +173,25 @@ def _keep_in_step(difference: Difference, desk: Desk) -> Line:
     pending = desk.pending.get(difference.ref)
     if pending is None or pending.binding.recorded is None:
         return Line(change=change)
+    recorded, drifted = pending.binding.recorded, pending.drifted
     steps = tuple(
-        step
+        sparing(step, recorded, drifted)
         for step in KINDS[difference.ref.kind].steps(pending.binding, desk.context)
-        if _differs(step, pending.binding.recorded, desk.context.world)
+        if _differs(step, recorded, desk.context.world) or mends(step, drifted)
     )
     facts = why.change_facts(pending.resource, desk.context.desired, desk.context.now)
     change = replace(
         _with(change, steps),
         basis=pending.basis,
         caused_by=causes_of(pending, desk),
-        facts={**change.facts, **facts},
+        facts={**drift_told(drifted), **change.facts, **facts},
     )
     return Line(change=change, steps=steps)
+
+
+def _restart(difference: Difference, desk: Desk) -> Line:
+    change, steps, after = restarted(_change(difference, desk), difference, desk)
+    return Line(change=change, steps=steps, after=after)
 
 
 WRITERS: Mapping[Action, Callable[[Difference, Desk], Line]] = MappingProxyType(
@@ -191,7 +200,7 @@ WRITERS: Mapping[Action, Callable[[Difference, Desk], Line]] = MappingProxyType(
         Action.REPLACE: _replace,
         Action.RELEASE: _release,
         Action.CHANGE: _keep_in_step,
-        Action.RESTART: _keep_in_step,
+        Action.RESTART: _restart,
         # A name is nothing on a host; but whoever is to be shut out waits for no second plan.
         Action.RENAME: _keep_in_step,
     }
@@ -202,7 +211,7 @@ WRITERS: Mapping[Action, Callable[[Difference, Desk], Line]] = MappingProxyType(
 def _line_of_causes(pending: Pending, desk: Desk) -> Line:
     difference = Difference(
         ref=pending.resource.ref,
-        action=Action.CHANGE,
+        action=Action.REPAIR if pending.only_drifted else Action.CHANGE,
         resource=pending.resource,
         recorded=pending.binding.recorded,
     )

@@ -51,10 +51,14 @@ def name_revoked(steps: Sequence[Step], context: Context, former: Mapping[Ref, R
     ]
 
 
+ENDING = frozenset({Action.CHANGE, Action.RENAME, Action.RESTART})
+"""Actions after which an allocation stays, so that who loses access to it has to be named."""
+
+
 def tell_ends(change: Change, ending: Mapping[Ref, Step], world: World) -> Change:
     """The change, saying whose access ends with it, and whether its host can be told now."""
     step = ending.get(change.ref)
-    if step is None or change.action not in (Action.CHANGE, Action.RENAME):
+    if step is None or change.action not in ENDING:
         return change
     seen = world.observations.get(step.node)
     silent = f" · {step.node} is silent: pending until it answers" if seen and seen.problem else ""

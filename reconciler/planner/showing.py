@@ -5,12 +5,23 @@ Only what was listed in full can be seen to be absent; all else that is not ther
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from reconciler.model.evidence import NodeFacts
 
 UNKNOWN = "unknown"
 """How every answer begins that is none."""
+
+PRESENT = "present"
+
+LISTED: Mapping[str, Callable[[NodeFacts], Mapping[str, str] | None]] = MappingProxyType(
+    {
+        "gpu": lambda facts: None if facts.gpus is None else {g.uuid: PRESENT for g in facts.gpus},
+        "restart": lambda facts: facts.restarts,
+    }
+)
+"""Words of named facts that a host tells in lists of their own, each whole or not at all."""
 
 MOST, WIDEST = 12, 300
 
@@ -21,6 +32,10 @@ def shown(facts: NodeFacts | None, key: str) -> str | None:
         return f"{UNKNOWN}: the host was not seen"
     if key.startswith("/"):
         return f"{UNKNOWN}: not listed" if facts.paths is None else facts.paths.get(key)
+    word, _, name = key.partition(" ")
+    if word in LISTED:
+        listing = LISTED[word](facts)
+        return f"{UNKNOWN}: not told" if listing is None else listing.get(name)
     named = facts.platform or {}
     if key in named or f"{key.partition(' ')[0]} *" in named:
         return named.get(key)

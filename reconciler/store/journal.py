@@ -23,7 +23,7 @@ from reconciler.model.settings import KeepSettings
 from reconciler.model.work import WaveOutcome
 from reconciler.model.world import Recorded, World
 from reconciler.store import claims as claim_rows
-from reconciler.store import doubts, rebuilding, resources, runs
+from reconciler.store import doubts, rebuilding, resources, restarting, runs
 from reconciler.store.database import Database
 from reconciler.store.earlier import take_snapshot
 from reconciler.store.pruning import tidy
@@ -101,6 +101,7 @@ class Journal:
             resources.release(record, gone)
             resources.doubt(record, steps)
             runs.begin_steps(record, steps)
+            restarting.tell(record, steps, self._changes)
 
     def finish_wave(
         self,

@@ -32,6 +32,7 @@ TRAIN = Ref("allocation", "vision", "train")
 ID, LOGIN = "abcdefghij", "train-abcd"
 HOME, SCRATCH = f"/home/{LOGIN}", f"/var/lib/gpuaas/scratch/{ID}"
 DESCRIPTOR = f"/etc/gpuaas/allocations/{ID}.json"
+MARK = f"/etc/gpuaas/runtime/allocations/{ID}.restart"
 ENVIRONMENT = f"/etc/gpuaas/runtime/allocations/{ID}.env"
 KEYS = f"/etc/gpuaas/ssh/{LOGIN}"
 
@@ -225,7 +226,7 @@ def test_an_end_may_be_left_open_where_the_project_says_so() -> None:
         ({"restart": {"generation": 0}, "storage": [], "runtimes": []}, ""),
         ({"storage": [{"name": "sets", "mode": "ro"}]}, "storage"),
         ({"runtimes": [{"bundle": "torch", "version": "1"}]}, "runtimes"),
-        ({"restart": {"generation": 1}}, "restart"),
+        ({"restart": {"generation": 1}}, ""),
         ({"expiresAt": "2027-01-31T00:00:00Z"}, "expiresAt"),
         ({"expiresAt": "none"}, "expiresAt"),
         ({"waitUntil": "2027-01-31T00:00:00Z"}, "waitUntil"),
@@ -275,8 +276,8 @@ def test_a_release_ends_access_first_and_the_descriptor_last() -> None:
     assert (sync.verb, release.verb) == ("access.sync", "allocation.release")
     assert {sync.order, release.order} == {Order.RETIRE}
     assert (sync.item["files"], sync.item["absent"]) == ([], [KEYS])
-    assert release.item["absent"] == [ENVIRONMENT, HOME, SCRATCH, DESCRIPTOR]
-    everything = {KEYS, HOME, SCRATCH, ENVIRONMENT, DESCRIPTOR}
+    assert release.item["absent"] == [ENVIRONMENT, MARK, HOME, SCRATCH, DESCRIPTOR]
+    everything = {KEYS, HOME, SCRATCH, ENVIRONMENT, MARK, DESCRIPTOR}
     assert kind.expected(binding(None), around) == dict.fromkeys(everything)
     assert kind.basis(binding(None), around) == {}
 

@@ -167,7 +167,7 @@ def test_without_an_account_there_is_none_of_it() -> None:
     steps = [*kind.steps(*train()), *kind.steps(binding(None), train()[1])]
     assert all(key.startswith("/") for step in steps for key in step.expected)
     assert {step.item.get("uid") for step in steps} <= {0, None}
-    places = {HOME, SCRATCH, DESCRIPTOR, ENVIRONMENT, KEYS}
+    places = {HOME, SCRATCH, DESCRIPTOR, ENVIRONMENT, MARK, KEYS}
     assert {key for step in steps for key in step.expected} == places
 
 

@@ -31,6 +31,7 @@ OWN = (
     "/var/lib/gpuaas/scratch/aaaabbbbcc",
     "/etc/gpuaas/allocations/aaaabbbbcc.json",
     "/etc/gpuaas/runtime/allocations/aaaabbbbcc.env",
+    "/etc/gpuaas/runtime/allocations/aaaabbbbcc.restart",
     "/etc/gpuaas/ssh/train-aaaa",
     *left_paths(BINDING),
 )

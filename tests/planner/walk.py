@@ -9,10 +9,12 @@ from typing import Any
 from reconciler import shipped
 from reconciler.model.capacity import Claim, ClaimState
 from reconciler.model.desired import Desired, Origin
+from reconciler.model.evidence import Observation
 from reconciler.model.moment import format_moment
-from reconciler.model.plan import Action, Change, Order, Plan
+from reconciler.model.plan import Action, Change, Order, Plan, Step
 from reconciler.model.ref import Ref
-from reconciler.model.world import Recorded, World
+from reconciler.model.world import World
+from reconciler.operations.recording import recorded_as
 from reconciler.planner.planner import PlanRequest, plan
 from tests.planner.fleet import NOW, desired, world
 
@@ -71,12 +73,15 @@ def applied(done: Plan, before: World) -> World:
                 id: replace(c, ref=change.ref) if c.ref == change.former else c
                 for id, c in claims.items()
             }
-        recorded[change.ref] = _recorded(change, former or recorded.get(change.ref), steps)
+        known = former or recorded.get(change.ref)
+        own = [steps[id] for id in change.steps]
+        recorded[change.ref] = recorded_as(change, known, own, "")
     logins = {one.login for one in recorded.values() if one.login}
     return replace(
         before,
         serial=before.serial + 1,
         recorded=recorded,
+        observations=_showing(before.observations, done.steps),
         claims=tuple(claims.values()),
         counters=replace(
             before.counters,
@@ -84,29 +89,6 @@ def applied(done: Plan, before: World) -> World:
             logins=before.counters.logins | logins,
         ),
         waiting={ref: before.waiting.get(ref, format_moment(NOW)) for ref in done.waiting},
-    )
-
-
-def _recorded(change: Change, before: Recorded | None, steps: Mapping[str, Any]) -> Recorded:
-    facts = dict(before.facts) if before and change.action is not Action.REPLACE else {}
-    for step in map(steps.__getitem__, change.steps):
-        if change.action is not Action.REPLACE or step.order is not Order.RETIRE:
-            facts.update(step.expected)
-    place = change.placement
-    return Recorded(
-        ref=change.ref,
-        normal=change.normal or {},
-        digest=change.digest,
-        file=change.file,
-        commit=change.origin.commit,
-        protect=change.protect,
-        id=change.allocation_id,
-        login=change.login,
-        node=place.node if place else "",
-        slots=place.slots if place else (),
-        shape=place.shape if place else None,
-        basis=change.basis or (before.basis if before else ""),
-        facts=facts,
     )
 
 

@@ -11,7 +11,7 @@ import sys
 from contextlib import nullcontext
 from typing import Any
 
-from . import access, prepare, provide, release
+from . import access, prepare, provide, release, restart
 from .files import fact_of
 from .items import check_keys
 from .machine import read_boot_id
@@ -23,6 +23,7 @@ VERBS = {
     "node.prepare": prepare,
     "allocation.provide": provide,
     "access.sync": access,
+    "allocation.restart": restart,
     "allocation.release": release,
 }
 """Each with `KEYS`, the form of its item, and `run`, which makes it so or raises Refusal."""
@@ -32,7 +33,7 @@ ENTRY = {"step": str, "verb": str, "ref": str, "item": dict}
 Receipt = dict[str, Any]
 
 
-PLACING = "allocation.provide"
+OF_THIS_BOOT = frozenset({"allocation.provide", "allocation.restart"})
 """What nobody may do on evidence of another boot; to take away needs no evidence."""
 
 
@@ -46,7 +47,7 @@ def converge(
     folder = open_root(root, machine_id)
     try:
         with nullcontext() if dry else turn(Tree(folder, dry)):
-            barred = {PLACING} if has_started_anew(root, boot_id) else set()
+            barred = set(OF_THIS_BOOT) if has_started_anew(root, boot_id) else set()
             return do_entries(folder, work, barred, dry)
     finally:
         os.close(folder)
@@ -113,7 +114,7 @@ def do_entry(root: int, entry: Any, ruled_out: tuple[set[str], set[str]], dry: b
         if entry["ref"] in failed:
             raise Refusal("verb_failed", "not tried: an earlier step of the same ref failed")
         verb.run(tree, item)
-        evidence = {path: fact_of(tree, path) for path in paths_of(item)}
+        evidence = {**tree.said, **{path: fact_of(tree, path) for path in paths_of(item)}}
     except Refusal as refusal:
         problem = {"code": refusal.code, "message": printable(refusal.message)[:500]}
     except OSError as error:

@@ -14,6 +14,7 @@ from .cards import read_gpus
 from .kept import read_descriptor_texts, read_descriptors, read_paths, read_sizes
 from .machine import read_boot_id, read_cpus, read_memory, read_nics, read_nvmes, read_os
 from .probes import STANDIN, Facts, Probes
+from .restarts import read_restarts
 
 PROBE_VERSION = 2
 
@@ -42,6 +43,7 @@ def observe(request: Request, more: More = nothing) -> Facts:
         "nics": hardware.ask("nics", read_nics),
         "paths": probes.ask("paths", read_paths),
         "descriptors": probes.ask("descriptors", read_descriptors),
+        "restarts": probes.ask("restarts", read_restarts),
         "sizes": probes.ask("sizes", read_sizes),
         **(told_in_full(probes) if request.get("descriptors") else {}),
         **more(probes, request),

@@ -9,6 +9,7 @@ from .leftovers import read_leftovers
 from .observe import Request, main
 from .platform import read_platform
 from .probes import Facts, Probes
+from .running import read_running
 from .strangers import read_strangers
 from .tenants import read_sessions, read_stray_keys, read_tenants
 from .topology import read_topology
@@ -34,6 +35,7 @@ def of_a_whole_host(probes: Probes, prove: list[int]) -> Facts:
         "leftovers": probes.ask("leftovers", lambda p: read_leftovers(p, prove)),
         "strayKeys": probes.ask("strayKeys", read_stray_keys),
         "sessions": probes.ask("sessions", read_sessions),
+        "running": probes.ask("running", read_running),
     }
 
 

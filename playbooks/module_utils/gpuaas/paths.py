@@ -29,12 +29,16 @@ class Refusal(Exception):
 
 
 class Tree:
-    """One root folder, open for one item. In a dry run nothing is written, only `changed` set."""
+    """One root folder, open for one item. In a dry run nothing is written, only `changed` set.
+
+    `said` is what else its receipt is to tell, by name.
+    """
 
     def __init__(self, root: int, dry: bool) -> None:
         self.root = root
         self.dry = dry
         self.changed = False
+        self.said: dict[str, str] = {}
 
     @property
     def whole_host(self) -> bool:
@@ -62,6 +66,8 @@ class Places:
             f"/etc/gpuaas/allocations/{allocation}.json",
             f"/etc/gpuaas/runtime/allocations/{allocation}.env",
         )
+        self.mark = f"/etc/gpuaas/runtime/allocations/{allocation}.restart"
+        self.files += (self.mark,)
         self.keys = (f"/etc/gpuaas/ssh/{login}",)
         if uid:
             self._add_account(login, uid)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import denied, ipc
+from . import denied
 from .account import check_ours, remove_account
+from .ending import end_everything
 from .files import names_of, remove_file
 from .paths import Places, Refusal, Tree, owned
-from .probes import call
-from .processes import end_all, refuse, running
+from .processes import refuse, running
 from .slices import take_up, unconfine
 from .wipe import remove_folder
 
@@ -21,7 +21,6 @@ KEYS = {"id": str, "login": str, "absent": [str], "uid": int, "gid": int}
 
 BY_NAME = ("/var/lib/systemd/linger", "/var/spool/cron/crontabs", "/var/mail")
 BY_OWNER = ("/var/spool/cron/atjobs", "/var/spool/cron/atspool")
-UNITS = ("user@{}.service", "user-runtime-dir@{}.service", "user-{}.slice")
 
 
 def run(tree: Tree, item: dict[str, Any]) -> None:
@@ -33,7 +32,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
         # By its number things end and go; so it must not be the number of anybody else.
         check_ours(tree, login, uid, f"gpuaas {item['id']}")
         _remove_spools(tree, login, uid)
-        _end(tree, uid)
+        end_everything(tree, uid)
         unconfine(tree, login)
     _remove(tree, [path for path in paths if path not in last], places)
     if uid:
@@ -58,20 +57,6 @@ def _remove_spools(tree: Tree, login: str, uid: int) -> None:
     for place in BY_OWNER:
         for name in names_of(tree, place, uid):
             remove_file(tree, f"{place}/{name}")
-
-
-def _end(tree: Tree, uid: int) -> None:
-    """At once and by force, since a tenant may not hold up its end; then what systemd keeps."""
-    if not tree.whole_host:
-        return
-    end_all(tree, uid)
-    if not tree.dry:
-        units = [unit.format(uid) for unit in UNITS]
-        call("systemctl", "stop", *units)
-        # Its manager was killed: that is no failure for whoever watches this host.
-        call("systemctl", "reset-failed", *units)
-    end_all(tree, uid)
-    ipc.remove_all(tree, uid)
 
 
 def _remove_account(tree: Tree, login: str, uid: int, gid: int) -> None:

@@ -26,7 +26,7 @@ class Session(NamedTuple):
 def sessions_of(login: str, uid: int) -> list[Session]:
     """Logins alone: the user manager, which keeps what was started to stay, is none."""
     return [
-        Session(id, told.get("SCOPE", f"session-{id}.scope"), _opened_with(id))
+        Session(id, told.get("SCOPE", f"session-{id}.scope"), opened_with(id))
         for id, told in told_sessions("/")
         if (told.get("USER"), told.get("UID")) == (login, str(uid))
         and told.get("CLASS", "").startswith("user")
@@ -74,7 +74,7 @@ def _populated(scope: str) -> bool:
         return False
 
 
-def _opened_with(session: str) -> frozenset[str]:
+def opened_with(session: str) -> frozenset[str]:
     """Lines as `publickey ssh-ed25519 AAAA…`; other ways in have no blob, so no key of ours."""
     try:
         with open(os.path.join(OPENED_WITH, session)) as file:

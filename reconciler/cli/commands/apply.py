@@ -38,12 +38,14 @@ RISKS = tuple(risk.value for risk in Risk)
     multiple=True,
     help="Only this resource; may be repeated.",
 )
+@click.option("--no-wait", is_flag=True, help="Do not wait for hosts that start anew.")
 @lock_timeout
 def apply(
     session: Session,
     plan_file: Path | None,
     auto_approve: str | None,
     only: tuple[str, ...],
+    no_wait: bool,
     lock_timeout: float,
 ) -> Reply:
     """Do exactly what a plan shows, after a yes.
@@ -61,7 +63,7 @@ def apply(
     with progress as report:
         found = applying.apply(
             open_to_write(session, lock_timeout),
-            ApplyOptions(plan_file=plan_file, approve=approve, only=only),
+            ApplyOptions(plan_file=plan_file, approve=approve, only=only, wait=not no_wait),
             consent,
             report,
             Interrupts(progress.wish),
