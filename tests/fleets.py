@@ -167,7 +167,13 @@ def slot(node_name: str, number: int, hardware: Hardware) -> dict[str, Any]:
 
 
 def policy() -> dict[str, Any]:
-    spec = {"tenants": ["corp"], "evidence": {"maxAgeMinutes": 60}, "grant": {"maxDays": 3650}}
+    """Releases are of one step."""
+    spec = {
+        "tenants": ["corp"],
+        "evidence": {"maxAgeMinutes": 60},
+        "grant": {"maxDays": 3650},
+        "release": {"undoMinutes": 0},
+    }
     return document("Policy", "fleet", spec)
 
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from reconciler.kinds.findings import finding, same_moment, unreal_times
-from reconciler.kinds.plain import NO_HOST_EFFECTS
+from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
@@ -48,9 +48,9 @@ class WaitRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRules:
-    """None counts as 0: this version cannot take a release back, and promises nothing else."""
+    """How long a release can be taken back; 0 = it destroys at once."""
 
-    undo_minutes: int | None = None
+    undo_minutes: int = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +163,5 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
         yield from unreal_times(resource, [(place, drift.until)])
 
 
-def unsupported(resource: Resource) -> str:
-    return "release.undoMinutes other than 0" if resource.spec.release.undo_minutes else ""
-
-
+unsupported = everything_is_supported
 needs, basis, steps, expected = NO_HOST_EFFECTS

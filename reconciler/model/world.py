@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from reconciler.model.capacity import Claim, Shape
+from reconciler.model.drift import Acceptance
 from reconciler.model.evidence import Observation
 from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref
@@ -128,8 +129,9 @@ class Revocation:
 class World:
     """`serial` is the sequence of the last event that changed recorded, claim or admin state.
 
-    `waiting` maps a ref that found no capacity to the time it was first seen. `written_by` is the
-    version of the program that applied last.
+    `waiting` maps a ref that found no capacity to the time it was first seen, `lapsed` one that has
+    gone since its time was over to when that was. `written_by` is the version of the program that
+    applied last.
     """
 
     state_id: str
@@ -139,8 +141,10 @@ class World:
     observations: Mapping[str, Observation] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     waiting: Mapping[Ref, str] = field(default_factory=dict)
+    lapsed: Mapping[Ref, str] = field(default_factory=dict)
     open_steps: tuple[OpenStep, ...] = ()
     suspensions: tuple[Suspension, ...] = ()
+    accepted_drift: tuple[Acceptance, ...] = ()
     revocations: tuple[Revocation, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     written_by: str = ""

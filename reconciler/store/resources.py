@@ -20,7 +20,7 @@ from reconciler.store.record import Entry, Record
 
 COLUMNS = (
     'ref, kind, project, name, digest, basis, file, "commit", applied_at, generation, phase,'
-    " protect, id, login, node, slots, shape, problem, normal, facts"
+    " protect, id, login, node, slots, shape, problem, expires_at, undo_until, normal, facts"
 )
 _NAMES = COLUMNS.split(", ")
 _UPSERT = (
@@ -222,6 +222,8 @@ def _row(one: Recorded, generation: int, record: Record) -> tuple[Any, ...]:
         canonical(list(one.slots)),
         one.shape.value if one.shape else None,
         one.problem,
+        one.expires_at,
+        one.undo_until,
         canonical(one.normal),
         canonical(dict(one.facts)),
     )

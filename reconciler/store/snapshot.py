@@ -27,7 +27,8 @@ from reconciler.store.serial import serial, state_id
 
 _RESOURCES = (
     'SELECT kind, project, name, digest, basis, normal, file, "commit", applied_at, generation,'
-    " phase, protect, id, login, node, slots, shape, facts, problem FROM resource"
+    " phase, protect, id, login, node, slots, shape, facts, problem, expires_at, undo_until"
+    " FROM resource"
 )
 _OPEN_STEPS = (
     "SELECT run, id, ref, verb, node, state, started FROM step"
@@ -49,10 +50,8 @@ def read_world(database: Database) -> World:
             claims=claims,
             observations=_observations(database, connection),
             counters=_counters(connection),
-            waiting={
-                _ref(ref): since
-                for ref, since in connection.execute("SELECT ref, since FROM waiting ORDER BY ref")
-            },
+            waiting=_since(connection, "SELECT ref, since FROM waiting ORDER BY ref"),
+            lapsed=_since(connection, "SELECT ref, since FROM lapsed ORDER BY ref"),
             open_steps=tuple(_open_step(row) for row in connection.execute(_OPEN_STEPS)),
             suspensions=tuple(
                 Suspension(scope=scope, reason=reason, actor=actor, since=since, until=until)
@@ -95,6 +94,8 @@ def _recorded(database: Database, connection: sqlite3.Connection) -> RecordedRow
             shape=Shape(row[16]) if row[16] else None,
             facts=JsonText(row[17], path),
             problem=row[18],
+            expires_at=row[19],
+            undo_until=row[20],
         )
 
     return RecordedRows(
@@ -161,6 +162,10 @@ def _counters(connection: sqlite3.Connection) -> Counters:
         last_gid=last["gid"],
         least_incarnation=floors(connection).get("incarnation", 0),
     )
+
+
+def _since(connection: sqlite3.Connection, query: str) -> Mapping[Ref, str]:
+    return {_ref(ref): since for ref, since in connection.execute(query)}
 
 
 def _open_step(row: Any) -> OpenStep:

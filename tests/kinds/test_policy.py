@@ -18,7 +18,7 @@ def test_what_is_not_stated_has_a_default() -> None:
     assert (policy.lease.default_hours, policy.lease.warn_hours) == (336, (168, 24, 1))
     assert (policy.guard.max_removals, policy.guard.max_removal_percent) == (5, 10)
     assert policy.approval.second_person_for == ("destroys",)
-    assert policy.release.undo_minutes is None
+    assert policy.release.undo_minutes == 60
     assert policy.evidence.max_age_minutes == 60
 
 
@@ -44,11 +44,3 @@ def test_accepted_drift_ends() -> None:
     assert problem.source and problem.source.path[2] == "node/gpu01"
     (reference,) = KINDS["policy"].refs(fleet.resource(POLICY))
     assert str(reference.ref) == "user/olga"
-
-
-def test_taking_back_a_release_waits_for_a_later_version() -> None:
-    fleet = Fleet()
-    assert fleet.unsupported(POLICY) == ""
-    for minutes, words in ((0, ""), (60, "release.undoMinutes other than 0")):
-        fleet[POLICY]["release"] = {"undoMinutes": minutes}
-        assert fleet.unsupported(POLICY) == words

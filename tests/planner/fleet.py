@@ -135,7 +135,9 @@ def grant(name: str, of: str, to: str, project: str = "vision", **changes: Any) 
 
 
 def policy(**changes: Any) -> dict[str, Any]:
-    return document("Policy", "fleet", {"tenants": ["corp", "acme"], **changes})
+    """Releases are of one step, unless `changes` say otherwise."""
+    spec = {"tenants": ["corp", "acme"], "release": {"undoMinutes": 0}, **changes}
+    return document("Policy", "fleet", spec)
 
 
 def base_fleet(nodes: int = 2, slots: int = 8) -> list[dict[str, Any]]:
@@ -182,6 +184,7 @@ def observation(node_spec: Resource, **changes: Any) -> Observation:
     facts = {
         "source": "standin",
         "boot_id": "boot-1",
+        "os": "debian-12",
         "memory_mib": 1024
         * (
             sum(each.memory_gib for each in node_spec.spec.slots)

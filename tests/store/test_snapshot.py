@@ -10,6 +10,7 @@ import pytest
 from reconciler.model.canonical import digest
 from reconciler.model.capacity import Shape
 from reconciler.model.codec import encode
+from reconciler.model.lifecycle import Phase
 from reconciler.model.problem import ProblemError
 from reconciler.model.world import World
 from reconciler.store import history
@@ -33,6 +34,15 @@ def test_what_is_written_is_read(state: State) -> None:
     assert world.observations["gpu01"] == make_observation()
     assert world.state_id == STATE_ID
     assert world.counters.logins == {"a-k7q2"}
+
+
+def test_ends_are_kept(state: State) -> None:
+    """STM-01: how long it lives, and how long it can come back, are read as they were written."""
+    state.hold("a")
+    ends = {"expires_at": "2026-12-11T12:00:00Z", "undo_until": "2026-12-11T13:00:00Z"}
+    one = make_recorded("a", phase=Phase.QUARANTINED, **ends)
+    state.journal.record(state.run(), [one])
+    assert replace(read_world(state.database).recorded[A], applied_at="") == one
 
 
 def test_rows_are_like_what_they_hold(state: State) -> None:
