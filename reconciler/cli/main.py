@@ -33,6 +33,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "ssh-config": "Print what lets your own ssh reach allocations by name.",
         "show": "Show everything known about one resource.",
         "explain": "Say for every node why it can or cannot take an allocation.",
+        "why": "Say why a resource is as it is: commit, author, rule, approver, evidence.",
+        "evidence": "Show what a host has shown of an allocation or node, and what was proved.",
         "doctor": "Say what is stuck, overdue or stale, and what to do about it.",
         "runbook": "Say what to do about a problem code or symptom, with its facts of now.",
         "timeline": "Show what became of a resource, phase by phase.",

@@ -105,7 +105,7 @@ def survey(fleet: Fleet, name: str) -> NodeShown:
         fingerprints=tuple(_fingerprints(spec)),
         commit=origin.commit,
         author=origin.author,
-        approvals=tuple(_in_force(spec)),
+        approvals=tuple(in_force(spec)),
         slots=tuple(_slots(offer, world)),
         readiness=tuple(readiness(offer, _family(desired, spec))),
         hardening=_hardening(offer),
@@ -143,7 +143,7 @@ def _fingerprints(spec: NodeSpec) -> Iterator[str]:
             yield f"{key.fingerprint} ({key.type})"
 
 
-def _in_force(spec: NodeSpec) -> Iterator[InForce]:
+def in_force(spec: NodeSpec) -> Iterator[InForce]:
     """Approvals by age, each with what it still covers; last what none covers."""
     left = set(approved_names(spec))
     names = (HOST, *(slot.name for slot in spec.slots))

@@ -30,7 +30,7 @@ def lines(found: Shown) -> Iterator[Line]:
     yield from _state("OBSERVED", found.observed, "unknown: no host has said anything about it")
     yield from _list("EXECUTION", found.execution)
     yield from _list("CLAIMS", found.claims)
-    yield from _proofs(found.proofs)
+    yield from proofs(found.proofs)
     if found.events:
         yield BLANK
         yield line(strong("EVENTS"))
@@ -62,9 +62,9 @@ def _list(title: str, rows: tuple[Mapping[str, Any], ...]) -> Iterator[Line]:
         yield line("  ", "  ".join(pairs), hang=4)
 
 
-def _proofs(proofs: tuple[Mapping[str, Any], ...]) -> Iterator[Line]:
+def proofs(told: tuple[Mapping[str, Any], ...]) -> Iterator[Line]:
     """A proof is as good as its checks, so each of them is shown."""
-    for number, proof in enumerate(proofs):
+    for number, proof in enumerate(told):
         if not number:
             yield BLANK
             yield line(strong("PROOFS"))

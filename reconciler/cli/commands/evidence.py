@@ -1,0 +1,23 @@
+"""`gpuaas evidence`."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.fleet import open_fleet
+from reconciler.cli.refs import check_ref
+from reconciler.cli.views import evidence as evidence_view
+from reconciler.operations import evidencing
+
+
+@command("evidence", "text", "json")
+@click.argument("ref", metavar="REF", callback=check_ref)
+def evidence(session: Session, ref: str) -> Reply:
+    """Show what a host has shown of an allocation or node, and what was proved.
+
+    When it last answered, by which probe and in which boot; approvals; each check of readiness;
+    each fact that it must show beside what it shows; the proofs over its slots; and the record.
+    """
+    found = evidencing.evidence(open_fleet(session.folder), ref)
+    return Reply(result=found, lines=evidence_view.lines(found))

@@ -1,0 +1,24 @@
+"""`gpuaas why`."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.fleet import open_fleet
+from reconciler.cli.refs import check_ref
+from reconciler.cli.views import reasons as reasons_view
+from reconciler.operations import reasoning
+
+
+@command("why", "text", "json")
+@click.argument("ref", metavar="REF", callback=check_ref)
+def why(session: Session, ref: str) -> Reply:
+    """Say why a resource is as it is: commit, author, rule, approver, evidence.
+
+    Link by link, each with the file, line and commit that say so: who wanted it, who applied it, by
+    which rule it was placed, who approved what it stands on, what the host showed, who is let in by
+    what, and what a plan would do about it now. `gpuaas explain` says why it is on no other node.
+    """
+    found = reasoning.why(open_fleet(session.folder), ref)
+    return Reply(result=found, lines=reasons_view.lines(found))

@@ -1,0 +1,94 @@
+"""Reasoning: why a resource is as it is, link by link, each with the place that says so.
+
+Who wanted it in which commit, who applied it, by which rule it was placed, who approved what it
+stands on, what the host showed, who is let in by what, and what a plan would do about it now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from reconciler.model.desired import Desired
+from reconciler.model.evidence import Check
+from reconciler.model.problem import refuse
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
+from reconciler.model.world import World
+from reconciler.operations.allocation_rows import health_of
+from reconciler.operations.inspecting import ref_of
+from reconciler.operations.links import Case, Link, Place, links_of
+from reconciler.operations.options import PlanOptions
+from reconciler.operations.planning import plan_from
+from reconciler.operations.reading import read_desired
+from reconciler.operations.reviewing import review_access
+from reconciler.operations.surveying import in_force
+from reconciler.operations.wiring import Fleet, without_collector
+from reconciler.planner.capacity import read_offers
+from reconciler.planner.readiness import readiness
+from reconciler.specs.library import origins
+from reconciler.store import history
+from reconciler.store.snapshot import read_world
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    ref: str
+    links: tuple[Link, ...]
+
+
+def why(fleet: Fleet, ref_text: str) -> Why:
+    """From specs, state and a plan of now; no host is asked. Raises ProblemError `not_found`."""
+    ref = ref_of(ref_text)
+    with without_collector():
+        with fleet.reading() as database:
+            world = read_world(database)
+            events = tuple(history.events(database, str(ref)))
+        desired = read_desired(fleet)
+        case = _case(fleet, ref, world, desired)
+    known = case.resource or case.recorded or events or ref in desired.frozen
+    if not known:
+        hint = "see what there is: gpuaas status"
+        raise refuse("not_found", f"{ref} is neither in the specs nor in the state", hint)
+    return Why(ref=str(ref), links=tuple(links_of(replace(case, events=events))))
+
+
+def _case(fleet: Fleet, ref: Ref, world: World, desired: Desired) -> Case:
+    resource, recorded = desired.resources.get(ref), world.recorded.get(ref)
+    plan = plan_from(fleet, desired, world, PlanOptions())
+    is_allocation = ref.kind == "allocation"
+    name = ref.name if ref.kind == "node" else recorded.node if recorded else ""
+    node = desired.get("node", name) if name else None
+    access = review_access(fleet, "", str(ref)).rows if is_allocation and recorded else ()
+    causes = [ref_of(row.cause) for row in access]
+    project = [Ref("project", "", ref.project)] if ref.project else []
+    stand = [ref, *([node.ref] if node else ()), *project, *causes]
+    return Case(
+        ref=ref,
+        now=fleet.now(),
+        world=world,
+        desired=desired,
+        resource=resource,
+        recorded=recorded,
+        change=next((change for change in plan.changes if change.ref == ref), None),
+        health=health_of(recorded, world) if recorded and is_allocation else "",
+        node=node,
+        approvals=tuple(in_force(node.spec)) if node else (),
+        checks=_checks(fleet, world, desired, node) if node else (),
+        access=access,
+        places=_places(fleet, desired, stand),
+    )
+
+
+def _checks(fleet: Fleet, world: World, desired: Desired, node: Resource) -> tuple[Check, ...]:
+    offers = read_offers(desired, world, fleet.now(), {})
+    offer = next(one for one in offers if one.name == node.ref.name)
+    family = desired.get("node_family", node.spec.family)
+    return tuple(readiness(offer, family.spec if family else None))
+
+
+def _places(fleet: Fleet, desired: Desired, refs: Iterable[Ref]) -> Mapping[Ref, Place]:
+    """File, line and commit of each document that git has."""
+    found = [one for ref in refs if (one := desired.resources.get(ref)) is not None]
+    commits = origins(fleet.settings, {one.file for one in found})
+    return {one.ref: Place(file=one.file, line=one.line, origin=commits[one.file]) for one in found}
