@@ -10,8 +10,9 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from reconciler.model.settings import Settings
 from reconciler.specs.documents import Parsed, read_documents
 from reconciler.specs.emitting import flow
 from reconciler.specs.library import ENDINGS, file_name, read_file, read_spec, spec_path
-from reconciler.specs.splicing import SpliceError, with_entry
+from reconciler.specs.splicing import SpliceError, with_entry, with_values
 from reconciler.specs.text import offset_of, with_text, without_mark
 
 
@@ -41,10 +42,66 @@ def add_entry(
     return located.source((*path, len(_list_at(located.document.value, path)) - 1))
 
 
+def set_values(
+    settings: Settings, name: str, document: int, path: Sequence[str], values: Mapping[str, Any]
+) -> Source:
+    """Put these values into the mapping at `path` of one document of a file; where they are now.
+
+    What else it holds stays. Raises ProblemError `edit_unsound` as `add_entry` does.
+    """
+    before = read_spec(settings, name)
+    after = values_set(name, before, document, path, values)
+    _replace(name, spec_path(settings, name), before, after)
+    located = next(
+        one for one in read_documents(name, after).documents if one.document.index == document
+    )
+    return located.source((*path, next(iter(values))))
+
+
 def entry_added(
     name: str, content: bytes, document: int, path: Sequence[str], entry: Mapping[str, Any]
 ) -> bytes:
     """The content of a file with the entry added. Raises ProblemError."""
+
+    def change(value: Any) -> None:
+        _list_at(value, path).append(entry)
+
+    edit = _Edit(
+        splice=lambda text: with_entry(text, path, entry),
+        change=change,
+        hint=f"add by hand to {'.'.join(path)}: {flow(entry)}",
+    )
+    return _edited(name, content, document, edit)
+
+
+def values_set(
+    name: str, content: bytes, document: int, path: Sequence[str], values: Mapping[str, Any]
+) -> bytes:
+    """The content of a file with these values set. Raises ProblemError."""
+
+    def change(value: Any) -> None:
+        for word in path:
+            value = value.setdefault(word, {})
+        value.update(values)
+
+    edit = _Edit(
+        splice=lambda text: with_values(text, path, values),
+        change=change,
+        hint=f"write by hand to {'.'.join(path)}: {flow(values)}",
+    )
+    return _edited(name, content, document, edit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Edit:
+    """What is done to the text and to the value of one document, which must come to the same."""
+
+    splice: Callable[[str], str]
+    change: Callable[[Any], None]
+    hint: str
+
+
+def _edited(name: str, content: bytes, document: int, edit: _Edit) -> bytes:
     parsed = _read_soundly(name, content)
     values = _values(parsed)
     line = next(one.document.line for one in parsed.documents if one.document.index == document)
@@ -52,15 +109,15 @@ def entry_added(
     text = without_mark(content).decode("utf-8")
     start = offset_of(text, line)
     try:
-        text = text[:start] + with_entry(text[start:], path, entry)
-        _list_at(values[document], path).append(entry)
+        text = text[:start] + edit.splice(text[start:])
+        edit.change(values[document])
     except SpliceError as error:
-        raise _unsound(name, line, str(error), path, entry) from error
+        raise _unsound(name, line, str(error), edit.hint) from error
     after = mark + text.encode("utf-8")
     found = read_documents(name, after)
     if found.problems or _said(_values(found)) != _said(values):
         why = "its anchors or its layout would make more of it than was asked for"
-        raise _unsound(name, line, why, path, entry)
+        raise _unsound(name, line, why, edit.hint)
     return after
 
 
@@ -113,13 +170,11 @@ def _list_at(value: Any, path: Sequence[str]) -> list[Any]:
     return found
 
 
-def _unsound(
-    name: str, line: int, why: str, path: Sequence[str], entry: Mapping[str, Any]
-) -> ProblemError:
+def _unsound(name: str, line: int, why: str, hint: str) -> ProblemError:
     return refuse(
         "edit_unsound",
         f"it cannot be edited by a program: {why}",
-        f"add by hand to {'.'.join(path)}: {flow(entry)}",
+        hint,
         source=Source(file=name, line=line, column=1),
     )
 

@@ -1,4 +1,4 @@
-"""Splicing: a new entry put into the text of a document, every other character left as it is.
+"""Splicing: an entry or a value put into the text of a document, all else left as it is.
 
 ruamel.yaml says where things stand; nothing is written out anew, so comments, quotes, order,
 indentation and line widths stay whatever they are. Whoever calls holds the result against what
@@ -44,6 +44,48 @@ def with_entry(text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str:
     if parent.flow_style:
         return _put(text, here.start_mark.index + 1, flow(entry))
     return _in_place_of_none(text, key, here, entry)
+
+
+def with_values(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
+    """`text`, whose first document now has these values, and what else it had, at `path`.
+
+    Raises SpliceError.
+    """
+    if _find(text, path) is None:
+        return _with_value(text, path, values)
+    for key, value in values.items():
+        text = _with_value(text, (*path, key), value)
+    return text
+
+
+def _find(text: str, path: Sequence[str]) -> Node | None:
+    here: Node | None = _compose(text)
+    for word in path:
+        pairs = here.value if isinstance(here, MappingNode) else ()
+        here = next((value for key, value in pairs if key.value == word), None)
+    return here
+
+
+def _with_value(text: str, path: Sequence[str], value: Any) -> str:
+    """One value in place of what stands there, or behind everything beside it."""
+    depth = next(d for d in range(len(path), -1, -1) if _find(text, path[:d]) is not None)
+    here = _find(text, path[:depth])
+    if depth == len(path) and here is not None:
+        start, end = here.start_mark.index, here.end_mark.index
+        gap = " " if text[start - 1 : start] == ":" else ""
+        return text[:start] + gap + flow(value) + text[end:]
+    if not isinstance(here, MappingNode) or not (here.value or here.flow_style):
+        raise SpliceError(f"{'.'.join(path[:depth])} is no mapping")
+    word, *rest = path[depth:]
+    for inner in reversed(rest):
+        value = {inner: value}
+    if not here.flow_style:
+        column = here.value[0][0].start_mark.column
+        return _put_lines(text, _end(text, here), column, block({word: value}))
+    new = f"{scalar(word)}: {flow(value)}"
+    if here.value:
+        return _in_brackets(text, here.value[-1][1], new)
+    return _put(text, here.start_mark.index + 1, new)
 
 
 def _compose(text: str) -> Node:

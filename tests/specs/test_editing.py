@@ -16,7 +16,7 @@ from hypothesis import strategies as some
 from reconciler.model.problem import ProblemError
 from reconciler.specs import editing
 from reconciler.specs.documents import read_documents
-from reconciler.specs.editing import add_entry, create, entry_added
+from reconciler.specs.editing import add_entry, create, entry_added, values_set
 from tests.specs.small_fleet import Fleet
 
 PATH = ("spec", "approvals")
@@ -294,3 +294,68 @@ def test_a_new_file_is_never_an_old_one(fleet: Fleet) -> None:
         create(fleet.settings, path, "a: 2\n")
     assert refused.value.problems[0].code == "file_exists"
     assert path.read_text() == "a: 1\n"
+
+
+# Values.
+
+RESTART = ("spec", "restart")
+AGAIN = {"generation": 2, "reason": "it: hangs"}
+
+
+def valued(before: str, values: dict[str, Any] = AGAIN) -> str:
+    return values_set("x.yaml", before.encode(), 0, RESTART, values).decode()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "spec:\n  sku: a # x\n\n# end\n",
+            'spec:\n  sku: a # x\n  restart: {generation: 2, reason: "it: hangs"}\n\n# end\n',
+            id="where there was none",
+        ),
+        pytest.param(
+            "spec:\n  restart:   # how often\n    generation: 1 # once\n    reason: 'x'\n  z: 1\n",
+            "spec:\n  restart:   # how often\n    generation: 2 # once\n"
+            '    reason: "it: hangs"\n  z: 1\n',
+            id="in its place, comments beside it",
+        ),
+        pytest.param(
+            "spec: {sku: a, restart: {generation: 1}, z: 1} # x\n",
+            'spec: {sku: a, restart: {generation: 2, reason: "it: hangs"}, z: 1} # x\n',
+            id="in brackets",
+        ),
+        pytest.param(
+            "spec:\n  restart:\n    generation: 1\n",
+            'spec:\n  restart:\n    generation: 2\n    reason: "it: hangs"\n',
+            id="one of them new",
+        ),
+        pytest.param(
+            "spec: {restart: {}}\n",
+            'spec: {restart: {generation: 2, reason: "it: hangs"}}\n',
+            id="into empty brackets",
+        ),
+    ],
+)
+def test_values_are_set_and_nothing_else_is_touched(before: str, after: str) -> None:
+    """Rule 10: a command that edits specs leaves everything else as its author wrote it."""
+    assert valued(before) == after
+    assert values(after)[0]["spec"]["restart"] == AGAIN
+    assert valued(after) == after
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "spec:\n  restart: &r {generation: 1}\n  other: *r\n",
+        "spec:\n  restart: 5\n",
+    ],
+    ids=["shared", "no mapping"],
+)
+def test_values_that_would_change_more_are_not_set(before: str) -> None:
+    """The hint says what to write by hand."""
+    with pytest.raises(ProblemError) as refused:
+        valued(before)
+    (problem,) = refused.value.problems
+    assert problem.code == "edit_unsound"
+    assert "spec.restart: {generation: 2" in problem.hint
