@@ -111,6 +111,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "discovery_incomplete": "A host that does not tell enough to be a node",
         "family_unclear": "No node family, or several, for the cards of a host",
         "person_unknown": "Nobody in the specs is the person who asks",
+        "restart_pending": "A restart that is asked for already",
         "already_approved": "Nothing is left to approve",
         "approval_contradicted": "An approval over something that the host shows otherwise",
         # applying

@@ -1,0 +1,69 @@
+"""A restart from the command that asks for it to what a host shows, and to what is told of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.operations.crashing import APPLY, end_of, kill
+from tests.operations.yard import Yard
+
+REF, FILE = "allocation/vision/train", "specs/allocation/vision/train.yaml"
+WHY = "driver hang after NCCL test"
+
+pytestmark = pytest.mark.walk
+
+
+def mark(yard: Yard) -> Path:
+    one = yard.recorded(REF)
+    return yard.root(one.node) / f"etc/gpuaas/runtime/allocations/{one.id}.restart"
+
+
+def test_a_restart_is_asked_for_applied_once_and_told_with_its_reason(yard: Yard) -> None:
+    """RST-01, RST-02, RST-07, RST-08, ALC-06: killed in the middle it is still one restart."""
+    yard.commit()
+    before, neighbour = yard.recorded(REF), yard.recorded("allocation/vision/solo")
+    home = yard.root(before.node) / "home" / before.login / "work"
+    home.write_text("the work of ana")
+    endpoint = (yard.folder / "published/vision/ssh_config").read_text()
+
+    asked = yard.gpuaas("restart", "vision/train", "--reason", WHY, "--commit")
+    assert (asked.code, asked.document["result"]["generation"]) == (0, 1)
+    assert asked.document["result"]["commit"]
+    assert f"restart: {{generation: 1, reason: {WHY}}}" in (yard.folder / FILE).read_text()
+    assert not mark(yard).exists(), "nothing has happened yet"
+    twice = yard.gpuaas("restart", REF, "--reason", "again")
+    assert twice.problems == ["restart_pending"]
+
+    held = yard.apply("--auto-approve=safe")
+    assert held.blocked == {REF: "held_for_approval"}
+    assert not mark(yard).exists()
+
+    end_of(kill(yard, APPLY, "finish_wave.before"), yard)
+    first = mark(yard).read_text()
+    assert json.loads(first)["generation"] == 1
+    # It is under way by now, so the consent that was given counts on.
+    done = yard.apply("--auto-approve=safe")
+    assert done.code == 0, done.document["problems"]
+    assert mark(yard).read_text() == first, "it was not restarted a second time"
+
+    after = yard.recorded(REF)
+    for name in ("id", "login", "node", "slots", "facts"):
+        assert getattr(after, name) == getattr(before, name)
+    assert home.read_text() == "the work of ana"
+    assert (yard.folder / "published/vision/ssh_config").read_text() == endpoint
+    assert yard.recorded("allocation/vision/solo") == neighbour
+    assert yard.plan("--refresh").actions == {}
+    told = yard.gpuaas("events", "--ref", REF).document["result"]["events"]
+    reasons = {one["reason"] for one in told if one["type"] == "restarting"}
+    assert reasons == {WHY}
+
+
+def test_what_no_file_describes_cannot_be_restarted(applied: Yard) -> None:
+    found = applied.gpuaas("restart", "vision/trai", "--reason", WHY)
+    assert found.problems == ["not_found"]
+    assert "allocation/vision/train" in found.messages
+    assert applied.gpuaas("restart", "user/ana", "--reason", WHY).problems == ["not_found"]
+    assert applied.gpuaas("restart", REF, "--reason", " ").code == 64
