@@ -51,6 +51,8 @@ class Cause(StrEnum):
     """Only the program makes its files otherwise: it was upgraded, or its templates changed."""
     EXPIRED = "expired"
     """Its time is up, and its grace: its owner has known from the beginning (rule 12)."""
+    CONSENTED = "consented"
+    """Somebody said yes to it before, and it has begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,10 @@ class Change:
     normal: Mapping[str, Any] | None = None
     digest: str = ""
     protect: bool = False
+    undo_minutes: int = 0
+    """How long this release can be taken back, since it destroys nothing yet; 0 if it does."""
+    expires_at: str | None = None
+    """When its time is over; empty without an end, None where this says nothing about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,11 +154,33 @@ class Wave:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Drift that was seen and that a plan only tells of: `topic` is what it is about."""
+    """Drift that was seen and that a plan only tells of: `topic` is its class, or `unchecked`.
+
+    `accepted` says by whom, until when and why it is known; empty if it is not.
+    """
 
     ref: Ref
     topic: str
     text: str
+    accepted: str = ""
+
+
+class EndState(StrEnum):
+    """What is at an end: a time that runs out, the grace after it, the minutes of a quarantine."""
+
+    EXPIRES = "expires"
+    GRACE = "grace"
+    QUARANTINED = "quarantined"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """An allocation that comes to an end, and when: that of its state."""
+
+    ref: Ref
+    state: EndState
+    at: str
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +221,7 @@ class Plan:
     waiting: tuple[Ref, ...] = ()
     problems: tuple[Problem, ...] = ()
     notes: tuple[Note, ...] = ()
+    ends: tuple[End, ...] = ()
     figures: FleetFigures = field(default_factory=FleetFigures)
     only: tuple[str, ...] = ()
     hold_above: Risk | None = None

@@ -126,6 +126,19 @@ class Revocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """Somebody's word that freed a claim in the place of a proof; its place stays marked by it."""
+
+    claim: str
+    ref: str
+    node: str
+    slot: str | None
+    actor: str
+    reason: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """`serial` is the sequence of the last event that changed recorded, claim or admin state.
 

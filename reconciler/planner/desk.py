@@ -5,7 +5,7 @@ files on their hosts follow from something that has changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +13,7 @@ from reconciler.kinds.access import in_force as grant_in_force
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Claim, Placement, Shape
+from reconciler.model.drift import Drift
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action
 from reconciler.model.problem import Problem
@@ -34,20 +35,23 @@ from reconciler.planner.seating import Seat, Unseated, placement_of
 class Pending:
     """An allocation in its place whose files are no longer made from what was recorded.
 
-    `rerendered` says that only the program makes them otherwise.
+    `rerendered` says that only the program makes them otherwise. `drifted` is what its host shows
+    otherwise than it was made, and `only_drifted` that there is nothing else about it.
     """
 
     binding: Binding
     resource: Resource
     basis: str
     rerendered: bool = False
+    drifted: tuple[Drift, ...] = ()
+    only_drifted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Desk:
     """`context` knows what will be in force; `changed` are the differences that are carried out.
 
-    `preparations` are the nodes to be made ready first.
+    `preparations` are the nodes to be made ready first, `drifts` what hosts show otherwise.
     """
 
     context: Context
@@ -56,6 +60,7 @@ class Desk:
     seats: Mapping[Ref, Seat | Unseated]
     pending: Mapping[Ref, Pending]
     preparations: Mapping[Ref, Preparation]
+    drifts: tuple[Drift, ...] = ()
 
     @cached_property
     def groups(self) -> Mapping[Ref, Mapping[str, tuple[Claim, ...]]]:
@@ -90,22 +95,11 @@ MOVING = frozenset({Action.CREATE, Action.REPLACE, Action.RELEASE, Action.RENAME
 
 
 def find_pending(context: Context, changed: Mapping[Ref, Difference]) -> Mapping[Ref, Pending]:
-    """Every allocation that stays where it is and whose files would now be made otherwise.
-
-    One that gets another name by this plan stands under that.
-    """
+    """Every allocation that stays where it is and whose files would now be made otherwise."""
     found: dict[Ref, Pending] = {}
-    renamed = {d.former: d.resource for d in changed.values() if d.action is Action.RENAME}
-    resources = {**context.desired.resources, **{r: one for r, one in renamed.items() if r and one}}
-    for ref, recorded in context.world.recorded.items():
-        if not recorded.id or recorded.phase is not Phase.ACTIVE:
-            continue
-        resource, difference = resources.get(ref), changed.get(ref)
-        moving = difference and difference.action in MOVING and not difference.finishing
-        if resource is None or moving:
-            continue
+    for recorded, resource in staying(context, changed, context.world.recorded):
         binding = binding_of(recorded, resource, context.world)
-        made_from = KINDS[ref.kind].basis(binding, context)
+        made_from = KINDS[recorded.ref.kind].basis(binding, context)
         basis = basis_of(made_from)
         if not is_basis(recorded.basis, basis, made_from):
             rerendered = is_rerendered(recorded.basis, basis)
@@ -113,6 +107,25 @@ def find_pending(context: Context, changed: Mapping[Ref, Difference]) -> Mapping
                 binding=binding, resource=resource, basis=basis, rerendered=rerendered
             )
     return found
+
+
+def staying(
+    context: Context, changed: Mapping[Ref, Difference], refs: Iterable[Ref]
+) -> Iterator[tuple[Recorded, Resource]]:
+    """Allocations among these that stay in their places, each as recorded and as it will be.
+
+    One that gets another name by this plan stands under that.
+    """
+    renamed = {d.former: d.resource for d in changed.values() if d.action is Action.RENAME}
+    resources = {**context.desired.resources, **{r: one for r, one in renamed.items() if r and one}}
+    for ref in refs:
+        recorded = context.world.recorded.get(ref)
+        if recorded is None or not recorded.id or recorded.phase is not Phase.ACTIVE:
+            continue
+        resource, difference = resources.get(ref), changed.get(ref)
+        moving = difference and difference.action in MOVING and not difference.finishing
+        if resource is not None and not moving:
+            yield recorded, resource
 
 
 def binding_of(recorded: Recorded, resource: Resource | None, world: World) -> Binding:

@@ -1,59 +1,209 @@
-"""Drift: what hosts show otherwise than it was made, and what they could not say.
+"""Drift: what hosts show otherwise than it was made, what they could not say, and what becomes of
 
-A plan only tells of it. Not checked is not the same as in order, so it is told apart. Of silent
-hosts nothing is told here: they are listed as such.
+it.
+
+Not checked is not the same as in order, so it is told apart. Of silent hosts nothing is told here:
+they are listed as such.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from operator import attrgetter
 
-from reconciler.model.evidence import NodeFacts
+from reconciler.kinds.registry import KINDS
+from reconciler.model.desired import Desired
+from reconciler.model.drift import Becomes, Drift, DriftClass
+from reconciler.model.evidence import CheckResult, NodeFacts
 from reconciler.model.lifecycle import Phase
-from reconciler.model.plan import Note
 from reconciler.model.ref import Ref
-from reconciler.model.world import World
-from reconciler.planner.noting import ACCESS
-from reconciler.planner.showing import differing, is_unknown
+from reconciler.model.world import Recorded, World
+from reconciler.planner.capacity import read_offers
+from reconciler.planner.leniency import KEYS, Leniency, class_of_ours, leniency_of
+from reconciler.planner.noting import stray_keys
+from reconciler.planner.preparing import may_be_touched
+from reconciler.planner.readiness import readiness
+from reconciler.planner.showing import UNKNOWN, differing, is_unknown
 
-HOST, UNCHECKED = "host", "unchecked"
-KEYS = "/etc/gpuaas/ssh/"
+LIVING = frozenset({Phase.ACTIVE, Phase.QUARANTINED})
+"""What is under way is judged by its steps."""
+
+OWN = re.compile(r"/home/[^/]+|/var/lib/gpuaas/scratch/[^/]+")
+"""The folders that a tenant was given: whom else they let in is his to say."""
+
+_OWNED = re.compile(r"dir [0-7]{4}(?P<owner> \d+:\d+)?")
+_CARDS = re.compile(r" devices=(\S*) ")
+
+NOT_OF_A_MACHINE = frozenset({"reachable", "evidence", "boot", "walls", "doubt"})
+"""Checks of readiness that say how fresh the evidence is, or that are told otherwise."""
 
 
-def drift_of(world: World, told: Collection[Ref]) -> Iterator[Note]:
-    """Of all that is in force, but for what the plan has `told` otherwise. Hosts are put right by
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one drift is judged by; `cards` are the GPUs that the node shows, None if it cannot.
 
-    a line of their own, so of them only what could not be checked is told.
+    `mends` says that an apply would make again what we have made there.
     """
+
+    ref: Ref
+    node: str
+    leniency: Leniency
+    cards: frozenset[str] | None = None
+    mends: bool = False
+
+    def judge(
+        self, key: str, kind: DriftClass, shown: str | None, text: str, *, ours: bool = False
+    ) -> Drift:
+        """What is `ours` we can make again. Whatever nobody can say is none of it."""
+        accepted = self.leniency.accepts(self.ref, key, shown)
+        if is_unknown(shown):
+            becomes = Becomes.UNCHECKED
+        elif accepted is not None:
+            becomes = Becomes.ACCEPTED
+        else:
+            mended = ours and kind in self.leniency.repairs
+            becomes = Becomes.REPAIRED if mended else Becomes.REPORTED
+        return Drift(
+            ref=self.ref,
+            node=self.node,
+            key=key,
+            kind=kind,
+            becomes=becomes,
+            text=text,
+            shown=shown,
+            accepted=accepted,
+        )
+
+
+def drifts(desired: Desired, world: World, now: datetime) -> tuple[Drift, ...]:
+    """All of it, by ref and key, with what an apply of this moment would do about each."""
+    leniency = leniency_of(desired, world, now)
+    found = (
+        *_of_recorded(desired, world, leniency),
+        *_of_strangers(world, leniency),
+        *_of_people(world, leniency),
+        *_of_machines(desired, world, now, leniency),
+    )
+    return tuple(sorted(found, key=attrgetter("ref", "node", "key", "text")))
+
+
+def _of_recorded(desired: Desired, world: World, leniency: Leniency) -> Iterator[Drift]:
     seen = {
-        node: (one.facts, {**(one.facts.paths or {}), **(one.facts.platform or {})}.items())
-        for node, one in world.observations.items()
-        if one.facts is not None and not one.problem
+        node: (facts, {**(facts.paths or {}), **(facts.platform or {})}.items())
+        for node, facts in _answers(world)
     }
     for ref, recorded in world.recorded.items() if seen else ():
         node = recorded.node or (ref.name if ref.kind == "node" else "")
-        if node not in seen or ref in told or recorded.phase is not Phase.ACTIVE:
+        if node not in seen or recorded.phase not in LIVING:
             continue
         facts, shown = seen[node]
         # The whole at once, as nearly all are as they should be.
         if not recorded.facts.items() <= shown:
-            yield from _differences(ref, node, facts, recorded.facts)
+            mends = _is_mended(recorded, desired)
+            yield from _differences(
+                _Look(ref, node, leniency, _cards(facts), mends), facts, recorded
+            )
 
 
-def _differences(
-    ref: Ref, node: str, facts: NodeFacts, wanted: Mapping[str, str | None]
-) -> Iterator[Note]:
-    for key, fact, made in differing(facts, wanted):
-        if is_unknown(fact):
-            yield Note(ref=ref, topic=UNCHECKED, text=f"{key} on {node}: {fact}")
-        elif ref.kind != "node":
-            topic = ACCESS if key.startswith(KEYS) else HOST
-            yield Note(ref=ref, topic=topic, text=f"{key} on {node} {_change(fact, made)}")
+def _differences(look: _Look, facts: NodeFacts, recorded: Recorded) -> Iterator[Drift]:
+    for key, shown, made in differing(facts, recorded.facts):
+        kind = _class_of(look, key, shown, made)
+        text = f"{key} on {look.node}{_told(shown, made)}"
+        yield replace(look.judge(key, kind, shown, text, ours=look.mends), made=made)
 
 
-def _change(fact: str | None, made: str | None) -> str:
-    if fact is None or made is None:
-        return "is gone" if fact is None else "is there"
-    if fact.startswith("file ") and fact.split(" ")[:2] == made.split(" ")[:2]:
-        return "has other content"
-    return f"is {fact}, not {made}"
+def _is_mended(recorded: Recorded, desired: Desired) -> bool:
+    """What stays in quarantine, or on a host that is not to be touched, is left as it is."""
+    node = desired.resources.get(recorded.ref) if recorded.ref.kind == "node" else None
+    touched = recorded.ref.kind != "node" or (node is not None and may_be_touched(node))
+    return touched and recorded.phase is Phase.ACTIVE
+
+
+def _class_of(look: _Look, key: str, shown: str | None, made: str | None) -> DriftClass:
+    """Ordered rules, the first that holds says whose it is."""
+    rules = (
+        (_is_their_own(key, shown, made), DriftClass.USER),
+        (_is_short_of_cards(look, key, made), DriftClass.EVIDENCE),
+    )
+    ours = class_of_ours(look.ref, key)
+    return next((kind for holds, kind in rules if holds), ours)
+
+
+def _is_their_own(key: str, shown: str | None, made: str | None) -> bool:
+    """A folder that is still its tenant's: its mode is his to choose."""
+    was, is_now = (_OWNED.fullmatch(fact or "") for fact in (made, shown))
+    same = was is not None and is_now is not None and was["owner"] == is_now["owner"]
+    return same and OWN.fullmatch(key) is not None
+
+
+def _is_short_of_cards(look: _Look, key: str, made: str | None) -> bool:
+    """No program brings back a card that the machine does not show."""
+    found = _CARDS.search(made or "") if key.startswith("slice ") else None
+    wanted = frozenset(found[1].split(",")) if found else frozenset()
+    return look.cards is not None and not wanted <= look.cards
+
+
+def _told(shown: str | None, made: str | None) -> str:
+    if shown is None or made is None:
+        return " is gone" if shown is None else " is there"
+    if is_unknown(shown):
+        return f": {shown}"
+    if shown.startswith("file ") and shown.split(" ")[:2] == made.split(" ")[:2]:
+        return " has other content"
+    return f" is {shown}, not {made}"
+
+
+def _of_strangers(world: World, leniency: Leniency) -> Iterator[Drift]:
+    """Key files that nobody made: whoever is in one gets in as soon as there is such a login."""
+    logins = {claim.allocation_id for claim in world.claims}
+    known = {one.login for one in world.recorded.values() if one.login}
+    known |= {login for id, login in world.counters.login_of.items() if id in logins}
+    for node, facts in _answers(world):
+        look = _Look(Ref("node", "", node), node, leniency)
+        for path in sorted(facts.paths or ()):
+            login = path.removeprefix(KEYS)
+            if login != path and "/" not in login and login not in known:
+                text = f"{path} on {node} is there, and nobody's of ours"
+                yield look.judge(path, DriftClass.ACCESS, (facts.paths or {})[path], text)
+
+
+def _of_people(world: World, leniency: Leniency) -> Iterator[Drift]:
+    """Keys of people's own that lie where they open nothing (rule 2)."""
+    for one in stray_keys(world):
+        look = _Look(one.ref, one.node, leniency)
+        key, text = f"key {one.key}", f"key {one.key} opens nothing"
+        yield look.judge(key, DriftClass.ACCESS, one.key, text)
+
+
+def _of_machines(
+    desired: Desired, world: World, now: datetime, leniency: Leniency
+) -> Iterator[Drift]:
+    """What its evidence says of a machine against what git says it is (INV-12, INV-17)."""
+    if not any(seen.facts for seen in world.observations.values()):
+        return
+    blocked = {
+        node.ref: why for node in desired.of("node") if (why := KINDS["node"].unsupported(node))
+    }
+    for offer in read_offers(desired, world, now, blocked):
+        family = desired.get("node_family", offer.spec.family)
+        look = _Look(Ref("node", "", offer.name), offer.name, leniency)
+        for check in readiness(offer, family.spec if family else None) if offer.facts else ():
+            if check.name in NOT_OF_A_MACHINE or check.result is CheckResult.PASS:
+                continue
+            known = check.result is CheckResult.FAIL
+            shown = check.value if known else f"{UNKNOWN}: {check.value}"
+            text = f"{check.name} on {offer.name}: {check.value}"
+            yield look.judge(check.name, DriftClass.EVIDENCE, shown, text)
+
+
+def _answers(world: World) -> Iterator[tuple[str, NodeFacts]]:
+    for node, one in world.observations.items():
+        if one.facts is not None and not one.problem:
+            yield node, one.facts
+
+
+def _cards(facts: NodeFacts) -> frozenset[str] | None:
+    return None if facts.gpus is None else frozenset(gpu.uuid for gpu in facts.gpus)

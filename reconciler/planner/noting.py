@@ -1,17 +1,17 @@
-"""Notes: drift that was seen on hosts and that nobody acts on; a plan only tells of it."""
+"""Notes: drift that was seen on hosts and that a plan does not act on; it only tells of it."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from reconciler.model.drift import Acceptance, Becomes, Drift
 from reconciler.model.evidence import Observation
 from reconciler.model.plan import Note
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
 
-ACCESS = "access"
+UNCHECKED = "unchecked"
 MOST = 50
 
 
@@ -30,25 +30,28 @@ class StrayKey:
     at: str
 
 
-def notes_of(world: World) -> tuple[Note, ...]:
-    """Keys of people's own that lie where they open nothing (rule 2), by what they lie in.
+def notes_of(drifts: Iterable[Drift], told: Collection[Ref]) -> Iterator[Note]:
+    """All but what a line of the plan puts right: those of the refs in `told`.
 
-    Of very many in one place the first are told, and how many more there are.
+    Of very much of one sort in one place the first are told, and how much more there is.
     """
-    found: dict[Ref, list[str]] = defaultdict(list)
-    for one in stray_keys(world):
-        found[one.ref].append(f"key {one.key} opens nothing")
-    return tuple(
-        Note(ref=ref, topic=ACCESS, text=text)
-        for ref, texts in sorted(found.items())
-        for text in _first(sorted(texts))
-    )
+    found: dict[tuple[Ref, str], list[Drift]] = {}
+    for one in drifts:
+        if one.becomes is not Becomes.REPAIRED or one.ref not in told:
+            topic = UNCHECKED if one.becomes is Becomes.UNCHECKED else one.kind.value
+            found.setdefault((one.ref, topic), []).append(one)
+    for (ref, topic), several in found.items():
+        for one in several[:MOST]:
+            yield Note(ref=ref, topic=topic, text=one.text, accepted=by_whom(one.accepted))
+        if len(several) > MOST:
+            yield Note(ref=ref, topic=topic, text=f"{len(several) - MOST} more: gpuaas drift {ref}")
 
 
-def _first(texts: Sequence[str]) -> Iterator[str]:
-    yield from texts[:MOST]
-    if len(texts) > MOST:
-        yield f"{len(texts) - MOST} more keys that open nothing"
+def by_whom(accepted: Acceptance | None) -> str:
+    """Whose word lets a drift be, until when and why."""
+    if accepted is None:
+        return ""
+    return f"accepted by {accepted.owner} until {accepted.until}: {accepted.reason}"
 
 
 def stray_keys(world: World) -> tuple[StrayKey, ...]:

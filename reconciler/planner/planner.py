@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from operator import attrgetter
 
 from reconciler.kinds.access import next_change
 from reconciler.kinds.contract import Context
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Candidate
 from reconciler.model.desired import Desired, Origin
+from reconciler.model.drift import Drift
 from reconciler.model.moment import format_moment, parse_moment
-from reconciler.model.plan import Action, Change, Note, Plan, Risk, Step, fingerprint
+from reconciler.model.plan import Action, Change, Plan, Risk, Step, fingerprint
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
@@ -24,12 +24,16 @@ from reconciler.model.world import World
 from reconciler.planner.admission import admit, hold
 from reconciler.planner.capacity import in_force as suspensions_in_force
 from reconciler.planner.capacity import read_offers
-from reconciler.planner.desk import Desk, find_pending
+from reconciler.planner.desk import MOVING, Desk, find_pending
 from reconciler.planner.diff import Difference, compare
-from reconciler.planner.drift import drift_of
+from reconciler.planner.drift import drifts
 from reconciler.planner.effective import in_force
+from reconciler.planner.ending import horizon, with_ends
 from reconciler.planner.figures import figures_of
 from reconciler.planner.granting import refuse_grants
+from reconciler.planner.leasing import ends_of_waits, refuse_leases
+from reconciler.planner.leniency import acceptances
+from reconciler.planner.leniency import in_force as leniencies_in_force
 from reconciler.planner.lines import Line, write_lines
 from reconciler.planner.noting import notes_of
 from reconciler.planner.ordering import after_preparing, in_waves
@@ -37,6 +41,7 @@ from reconciler.planner.outlook import claim_of
 from reconciler.planner.placement import Placer
 from reconciler.planner.preparing import find_preparations
 from reconciler.planner.rendering import Renderer
+from reconciler.planner.repairing import with_repairs
 from reconciler.planner.revoking import name_revoked, tell_ends
 from reconciler.planner.scope import Scope
 from reconciler.planner.seating import Seating, Unseated, seat_all
@@ -49,7 +54,8 @@ Origins = Callable[[frozenset[str]], Mapping[str, Origin]]
 class PlanRequest:
     """`only` limits the plan to refs; changes of a higher risk than `hold_above` are held.
 
-    `actor` is the OS user who asks: the author of what no commit has yet.
+    `actor` is the OS user who asks: the author of what no commit has yet. `leases_from` is the
+    moment from which leases that begin are counted, `now` unless it is given.
     """
 
     desired: Desired
@@ -61,6 +67,7 @@ class PlanRequest:
     only: tuple[str, ...] = ()
     hold_above: Risk | None = None
     actor: str = ""
+    leases_from: datetime | None = None
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -69,13 +76,19 @@ def plan(request: PlanRequest) -> Plan:
     Raises ProblemError for a ref in `only` that is nowhere, or a template that is unsound.
     """
     scope = Scope(request.only, request.desired, request.world)
-    everything = compare(request.desired, request.world)
+    everything = with_ends(
+        compare(request.desired, request.world), request.desired, request.world, request.now
+    )
     differences = scope.limit(everything)
     situation = Situation(request.desired, request.world, differences, request.hold_above)
     refused = admit(situation)
     origins = _origins(request, frozenset(d.file for d in differences if d.file))
     admitted = [difference for difference in differences if difference.ref not in refused]
-    refused = {**refused, **refuse_grants(admitted, request.desired, origins, request.now)}
+    refused = {
+        **refused,
+        **refuse_leases(admitted, request.desired, request.world, request.now, request.leases_from),
+        **refuse_grants(admitted, request.desired, origins, request.now),
+    }
     effective = _effective(request, everything, differences, refused)
     context = _context(request, effective, origins)
     preparations = find_preparations(context, lambda ref: scope.reaches(ref, ()))
@@ -96,7 +109,8 @@ def plan(request: PlanRequest) -> Plan:
     desired = _effective(request, everything, differences, refused)
     context = replace(context, desired=desired)
     changed = {d.ref: d for d in differences if d.ref not in refused}
-    pending = find_pending(context, changed)
+    found = drifts(desired, request.world, request.now)
+    pending = with_repairs(find_pending(context, changed), found, context, changed)
     context = _with_origins(request, context, (one.resource.file for one in pending.values()))
     desk = Desk(
         context=context,
@@ -105,6 +119,7 @@ def plan(request: PlanRequest) -> Plan:
         seats=seats,
         pending=pending,
         preparations=preparations,
+        drifts=found,
     )
     lines = [line for line in write_lines(differences, desk) if _within(line, scope)]
     confirmed = tuple(line.change for line in lines if line.confirms)
@@ -181,6 +196,7 @@ def _context(request: PlanRequest, desired: Desired, origins: Mapping[str, Origi
         sign=request.sign,
         origins=origins,
         template_digests=renderer.digests(),
+        leases_from=request.leases_from,
     )
 
 
@@ -206,6 +222,7 @@ def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
     desired, world = desk.context.desired, request.world
     figures = figures_of(desired, world, request.now, changes, claims)
     touched = sum(change.ref in request.desired.resources for change in changes)
+    ahead = horizon(world, desired, request.now)
     made = Plan(
         revision=request.desired.revision,
         desired_digest=request.desired.digest,
@@ -217,18 +234,31 @@ def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
         waves=in_waves(steps, _after(lines, steps)),
         waiting=tuple(desk.positions),
         problems=request.desired.problems,
-        notes=_notes(world, {change.ref for change in changes}),
+        notes=tuple(notes_of(*_untold(desk.drifts, changes))),
         figures=replace(figures, unchanged=len(request.desired.resources) - touched),
+        ends=ahead.ends,
         only=request.only,
-        next_moment=_next_moment(desired, world, request.now),
+        next_moment=_next_moment(
+            desired,
+            world,
+            request.now,
+            (*ahead.moments, *ends_of_waits(request.desired, world)),
+        ),
         written_by=world.written_by,
     )
     return replace(made, fingerprint=fingerprint(made))
 
 
-def _notes(world: World, told: Collection[Ref]) -> tuple[Note, ...]:
-    found = (*notes_of(world), *drift_of(world, told))
-    return tuple(sorted(found, key=attrgetter("ref")))
+def _untold(
+    found: Iterable[Drift], changes: Iterable[Change]
+) -> tuple[Iterable[Drift], Collection[Ref]]:
+    """What is left to tell of, and the refs of which the plan puts right what it can.
+
+    Of what leaves nothing is told beside its line.
+    """
+    active = {change.ref: change for change in changes if change.problem is None}
+    leaving = {ref for ref, change in active.items() if change.action in MOVING}
+    return (one for one in found if one.ref not in leaving), active.keys()
 
 
 def _after(lines: Sequence[Line], steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
@@ -247,9 +277,12 @@ def _rank(change: Change) -> tuple[int, Ref]:
 ACTIONS = tuple(Action)
 
 
-def _next_moment(desired: Desired, world: World, now: datetime) -> str:
-    """When a key, a grant or a suspension ends by itself next."""
+def _next_moment(desired: Desired, world: World, now: datetime, ahead: Iterable[datetime]) -> str:
+    """When a key, a grant, a suspension, a lease, a wait or somebody's leniency ends next."""
     moments = [next_change(desired, now)]
     moments += [parse_moment(one.until) for one in suspensions_in_force(world.suspensions, now)]
-    known = [moment for moment in moments if moment is not None]
+    lenient = leniencies_in_force(acceptances(desired, world), now)
+    moments += [parse_moment(one.until) for one in lenient]
+    moments += ahead
+    known = [moment for moment in moments if moment is not None and moment > now]
     return format_moment(min(known)) if known else ""

@@ -13,13 +13,16 @@ from reconciler.kinds.approval import HOST, approved_names
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Isolation, Placement, Shape
+from reconciler.model.evidence import NodeFacts
 from reconciler.model.plan import Risk, Step
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
 from reconciler.planner.basis import basis_of, is_basis, is_rerendered
+from reconciler.planner.leniency import Leniency, leniency_of
 from reconciler.planner.showing import differing, is_unknown
 
+NEVER = "never prepared"
 OTHERWISE = "prepared otherwise than it would be now"
 
 
@@ -28,7 +31,7 @@ class Preparation:
     """One node, what it is made from, and why; `steps` are never empty.
 
     `rerendered` says that only the program makes it otherwise: a `risk` for whoever works there,
-    as nobody has asked for it.
+    as nobody has asked for it. One that `mends` only makes again what the host shows no more.
     """
 
     resource: Resource
@@ -37,6 +40,7 @@ class Preparation:
     why: str
     steps: tuple[Step, ...]
     rerendered: bool = False
+    mends: bool = False
     risk: Risk = Risk.SAFE
 
 
@@ -45,11 +49,12 @@ def find_preparations(
 ) -> Mapping[Ref, Preparation]:
     """Every node within reach of the plan that is to be prepared, by its ref."""
     found: dict[Ref, Preparation] = {}
+    leniency = leniency_of(context.desired, context.world, context.now)
     for ref, node in context.desired.resources.items():
         if ref.kind != "node" or _never_touched(node, context.world.recorded.get(ref)):
             continue
-        if _may_be_touched(node) and reaches(ref):
-            preparation = _preparation(node, context)
+        if may_be_touched(node) and reaches(ref):
+            preparation = _preparation(node, context, leniency)
             if preparation is not None:
                 found[ref] = preparation
     return dict(sorted(found.items()))
@@ -61,7 +66,7 @@ def unprepared(node: Resource, world: World) -> str:
         return ""
     recorded = world.recorded.get(node.ref)
     if recorded is None or not recorded.facts:
-        return "never prepared"
+        return NEVER
     seen = world.observations.get(node.ref.name)
     for key, shown, _ in differing(seen.facts if seen else None, recorded.facts):
         return f"{key} is {shown or 'absent'}"
@@ -76,7 +81,8 @@ def _never_touched(node: Resource, recorded: Recorded | None) -> bool:
     return recorded is not None and recorded.digest == node.digest and not recorded.basis
 
 
-def _may_be_touched(node: Resource) -> bool:
+def may_be_touched(node: Resource) -> bool:
+    """Whether anything is written on a host: what git says of it, whatever it shows."""
     return (
         node.spec.isolation is Isolation.ACCOUNT
         and node.spec.admin.state not in ("unavailable", "lost")
@@ -85,7 +91,7 @@ def _may_be_touched(node: Resource) -> bool:
     )
 
 
-def _preparation(node: Resource, context: Context) -> Preparation | None:
+def _preparation(node: Resource, context: Context, leniency: Leniency) -> Preparation | None:
     recorded = context.world.recorded.get(node.ref)
     binding = Binding(
         ref=node.ref,
@@ -102,7 +108,7 @@ def _preparation(node: Resource, context: Context) -> Preparation | None:
     made_from = KINDS["node"].basis(binding, context)
     basis = basis_of(made_from)
     same = recorded is not None and is_basis(recorded.basis, basis, made_from)
-    why = _reason(node, recorded, same, context.world)
+    why = _reason(node, recorded, same, _answer(node, context.world), leniency)
     steps = KINDS["node"].steps(binding, context) if why else ()
     if not steps:
         return None
@@ -115,6 +121,7 @@ def _preparation(node: Resource, context: Context) -> Preparation | None:
         why=why,
         steps=steps,
         rerendered=rerendered,
+        mends=why not in (NEVER, OTHERWISE),
         risk=Risk.INTERRUPTS if rerendered and inhabited else Risk.SAFE,
     )
 
@@ -125,17 +132,26 @@ def _is_rerendered(node: Resource, recorded: Recorded | None, basis: str) -> boo
     return is_rerendered(recorded.basis, basis)
 
 
-def _reason(node: Resource, recorded: Recorded | None, same: bool, world: World) -> str:
-    """Only a host that answers is touched, and again only for what it was seen to show."""
+def _answer(node: Resource, world: World) -> NodeFacts | None:
     seen = world.observations.get(node.ref.name)
-    facts = seen.facts if seen and not seen.problem else None
+    return seen.facts if seen and not seen.problem else None
+
+
+def _reason(
+    node: Resource,
+    recorded: Recorded | None,
+    same: bool,
+    facts: NodeFacts | None,
+    leniency: Leniency,
+) -> str:
+    """Only a host that answers is touched, and again only for what it was seen to show."""
     if facts is None:
         return ""
     if recorded is None or not recorded.facts:
-        return "never prepared"
+        return NEVER
     if not same:
         return OTHERWISE
     for key, shown, _ in differing(facts, recorded.facts):
-        if not is_unknown(shown):
+        if not is_unknown(shown) and not leniency.leaves(node.ref, key, shown):
             return f"{key} is {shown or 'absent'}"
     return ""

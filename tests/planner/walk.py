@@ -92,6 +92,24 @@ def applied(done: Plan, before: World) -> World:
     )
 
 
+def _showing(
+    before: Mapping[str, Observation], steps: Iterable[Step]
+) -> Mapping[str, Observation]:
+    """What each host shows once it has done these; one that was never seen is not seen now."""
+    seen = dict(before)
+    for step in steps:
+        one = seen.get(step.node)
+        if one is None or one.facts is None:
+            continue
+        shown = {**(one.facts.paths or {}), **(one.facts.platform or {}), **step.expected}
+        there = {key: fact for key, fact in shown.items() if fact is not None}
+        paths = {key: fact for key, fact in there.items() if key.startswith("/")}
+        named = {key: fact for key, fact in there.items() if key not in paths}
+        facts = replace(one.facts, paths=paths, platform=named or one.facts.platform)
+        seen[step.node] = replace(one, facts=facts)
+    return seen
+
+
 def settled(documents: Iterable[Mapping[str, Any]], **changes: Any) -> World:
     """The World once these documents are applied; nothing of them may be blocked."""
     wanted = desired(documents)
