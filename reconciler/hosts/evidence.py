@@ -40,7 +40,7 @@ from reconciler.hosts.ssh import (
 )
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
-from reconciler.model.evidence import Observation
+from reconciler.model.evidence import NodeFacts, Observation
 from reconciler.model.moment import format_moment
 from reconciler.model.work import Host
 from reconciler.stops import around, reach
@@ -152,8 +152,13 @@ def _observe(
         found = facts.machine_id or "unknown"
         message = f"machine id {found}, expected {host.machine_id}"
         return replace(empty, problem="host_identity_changed", message=message)
-    # What runs is another thing at every look, and no look is another for that.
-    return replace(empty, facts=facts, digest=digest(encode(replace(facts, running=None))))
+    return replace(empty, facts=facts, digest=digest(encode(_lasting(facts))))
+
+
+def _lasting(facts: NodeFacts) -> NodeFacts:
+    """What runs and how busy cards are is new at every look, and no look is another for that."""
+    gpus = facts.gpus and tuple(replace(gpu, utilization=None) for gpu in facts.gpus)
+    return replace(facts, running=None, gpus=gpus)
 
 
 def _program(

@@ -38,6 +38,8 @@ answer() {
   awk -F ', ' -v only="$only" -v fields="$2" -v format=",$3," "$header"'
     !count {
       count = split(fields, asked, ",")
+      # A card that does nothing has no load to tell of, unless the table has one.
+      if (!("utilization.gpu" in column)) column["utilization.gpu"] = 0
       for (i = 1; i <= count; i++)
         if (!(asked[i] in column)) {
           print "Field \"" asked[i] "\" is not a valid field to query."
@@ -49,7 +51,7 @@ answer() {
     {
       line = ""
       for (i = 1; i <= count; i++) {
-        text = $column[asked[i]]
+        text = column[asked[i]] ? $column[asked[i]] : "[N/A]"
         if (format ~ /,nounits,/) sub(/ (\[MiB\]|MiB)$/, "", text)
         line = line (i > 1 ? ", " : "") text
       }

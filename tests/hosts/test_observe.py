@@ -19,8 +19,8 @@ from reconciler.operations import standin
 
 UUIDS = ("GPU-eb6c0716-025b-941f-3e3d-bab07b5a9539", "GPU-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0")
 ROWS = (
-    f"0, {UUIDS[0]}, 00000000:0A:00.0, NVIDIA H100 80GB HBM3, 81559, 9, 580.105.08",
-    f"1, {UUIDS[1]}, 00000000:18:00.0, NVIDIA H100 80GB HBM3, 81559, 12, 580.105.08",
+    f"0, {UUIDS[0]}, 00000000:0A:00.0, NVIDIA H100 80GB HBM3, 81559, 9, 580.105.08, 0",
+    f"1, {UUIDS[1]}, 00000000:18:00.0, NVIDIA H100 80GB HBM3, 81559, 12, 580.105.08, 37",
 )
 LOST = "Unable to determine the device handle for GPU0000:18:00.0: Unknown Error"
 NO_DRIVER = (
@@ -116,20 +116,22 @@ def test_cards_are_known_by_uuid_whatever_their_order(root: Path) -> None:
     )
     assert turned == before
     assert [card["processes"] for card in turned] == [[], [4242]]
+    assert [card["utilization"] for card in turned] == [0, 37]
     other = "GPU-99999999-025b-941f-3e3d-bab07b5a9539"
     replaced, _ = cards_of(root, ROWS[0].replace(UUIDS[0], other), ROWS[1])
     assert [card["uuid"] for card in replaced] == [other, UUIDS[1]]
 
 
 def test_values_that_are_not_available_are_unknown(root: Path) -> None:
-    row = f"0, {UUIDS[0]}, 00000000:0A:00.0, NVIDIA H100 80GB HBM3, [N/A], [Unknown Error], [N/A]"
+    row = f"0, {UUIDS[0]}, 00000000:0A:00.0, NVIDIA H100, [N/A], [Unknown Error], [N/A], [N/A]"
     ((card,), problems) = cards_of(root, row)
-    assert not {"memoryMiB", "memoryUsedMiB", "driver"} & set(card)
+    assert not {"memoryMiB", "memoryUsedMiB", "driver", "utilization"} & set(card)
     assert problems == []
 
 
 @pytest.mark.parametrize(
-    "dead", [LOST, "1, [Unknown Error], 00000000:18:00.0, [GPU is lost], [N/A], [N/A], [N/A]"]
+    "dead",
+    [LOST, "1, [Unknown Error], 00000000:18:00.0, [GPU is lost], [N/A], [N/A], [N/A], [N/A]"],
 )
 def test_a_dead_card_is_missing_and_named(root: Path, dead: str) -> None:
     """F-ANS-03: the others are still known; the dead one is told, not passed over."""

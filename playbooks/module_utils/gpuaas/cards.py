@@ -9,7 +9,7 @@ from typing import Optional
 from .machine import cards_on_bus, read_numa
 from .probes import Facts, ProbeError, Probes, call, failure
 
-SMI_FIELDS = "index,uuid,pci.bus_id,name,memory.total,memory.used,driver_version"
+SMI_FIELDS = "index,uuid,pci.bus_id,name,memory.total,memory.used,driver_version,utilization.gpu"
 SMI_FORMAT = "--format=csv,noheader,nounits"
 UUID = re.compile(r"GPU-[0-9A-Za-z-]{8,64}")
 PCI_ADDRESS = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])")
@@ -60,13 +60,14 @@ def read_card(probes: Probes, line: str) -> Facts:
     fields = [field.strip() for field in line.split(",")]
     if len(fields) != len(SMI_FIELDS.split(",")) or not UUID.fullmatch(fields[1]):
         raise ProbeError(f"nvidia-smi answers what it should not: {line}")
-    _, uuid, bus, model, memory, used, driver = fields
+    _, uuid, bus, model, memory, used, driver, busy = fields
     card = {
         "uuid": uuid,
         "pciAddress": pci_address(bus),
         "model": model,
         "memoryMiB": number(memory),
         "memoryUsedMiB": number(used),
+        "utilization": number(busy),
         "driver": None if driver.startswith("[") else driver,
         "numa": probes.ask("numa", lambda p: read_numa(p.hardware, pci_address(bus))),
     }
