@@ -129,6 +129,16 @@ _LIST = (
         ),
     ),
     Verb(
+        name="allocation.quarantine",
+        summary="Ends all that runs for an allocation that is to go; everything it has stays.",
+        item={"id": ID, "login": LOGIN, "uid": UID},
+        evidence="`runs <login>`, read back: no session, no process, nothing mounted",
+        refuses=(
+            "an account that is not this allocation's: `account_conflict`",
+            "to go on while a process of its uid keeps coming back: `processes_left`",
+        ),
+    ),
+    Verb(
         name="allocation.release",
         summary="Ends and removes everything that was made for an allocation, its account last.",
         item={

@@ -145,8 +145,6 @@ def unsupported(resource: Resource) -> str:
     stated = {
         "storage": bool(spec.storage),
         "runtimes": bool(spec.runtimes),
-        "expiresAt": spec.expires_at is not None,
-        "waitUntil": spec.wait_until is not None,
     }
     return ", ".join(word for word, is_stated in stated.items() if is_stated)
 

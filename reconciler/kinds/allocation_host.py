@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.kinds import allocation_account as accounts
-from reconciler.kinds.access import OPEN_ENDED, key_lines
+from reconciler.kinds.access import key_lines
 from reconciler.kinds.allocation_account import Account, Folder
 from reconciler.kinds.allocation_restart import mark_path, restarting
 from reconciler.kinds.contract import Binding, Context
+from reconciler.kinds.lease import end_of, told
 from reconciler.model.canonical import canonical, text_digest
 from reconciler.model.codec import encode
 from reconciler.model.descriptor import DESCRIPTOR_VERSION
@@ -26,6 +27,8 @@ from reconciler.model.resource import Resource
 DESCRIPTOR = "allocation/descriptor.json.j2"
 ENVIRONMENT = "allocation/env.j2"
 KEYS = "allocation/keys.j2"
+
+QUARANTINE = "allocation.quarantine"
 
 FILE_MODE = "0644"
 
@@ -57,7 +60,7 @@ def expected(binding: Binding, context: Context) -> Mapping[str, str | None]:
 def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
     """All of its work, each step with facts of its own: one whose facts hold may be spared."""
     if binding.resource is None:
-        return _retiring(binding)
+        return _quarantining(binding) if binding.quarantine else _retiring(binding)
     providing = _providing(binding, binding.resource, context)
     if not binding.restart:
         return providing
@@ -128,7 +131,6 @@ def _provide(seated: _Seated, context: Context) -> Step:
 
 
 def _retiring(binding: Binding) -> tuple[Step, ...]:
-    keys = [_keys_path(binding)]
     rest = [
         _environment_path(binding),
         mark_path(binding),
@@ -138,13 +140,7 @@ def _retiring(binding: Binding) -> tuple[Step, ...]:
         _descriptor_path(binding),
     ]
     return (
-        _step(
-            binding,
-            "access.sync",
-            Order.RETIRE,
-            {"files": [], "absent": keys, "uid": binding.uid},
-            dict.fromkeys(keys),
-        ),
+        _shut(binding),
         _step(
             binding,
             "allocation.release",
@@ -155,6 +151,19 @@ def _retiring(binding: Binding) -> tuple[Step, ...]:
             ),
         ),
     )
+
+
+def _quarantining(binding: Binding) -> tuple[Step, ...]:
+    """Nobody gets in, and nothing runs; whatever else it has is there when it comes back."""
+    runs = {f"runs {binding.login}": None} if binding.uid else {}
+    item = {"uid": binding.uid}
+    return _shut(binding), _step(binding, QUARANTINE, Order.RETIRE, item, runs)
+
+
+def _shut(binding: Binding) -> Step:
+    keys = [_keys_path(binding)]
+    item = {"files": [], "absent": keys, "uid": binding.uid}
+    return _step(binding, "access.sync", Order.RETIRE, item, dict.fromkeys(keys))
 
 
 def _step(
@@ -208,6 +217,12 @@ def _seat(binding: Binding, resource: Resource, context: Context) -> _Seated:
         "sku": resource.spec.sku,
         "node": binding.placement.node,
         "shape": binding.placement.shape.value,
+        "expiresAt": end_of(
+            resource,
+            binding.recorded,
+            context.desired,
+            context.leases_from or context.now,
+        ),
         "slots": [
             {
                 "name": slot["name"],
@@ -237,7 +252,7 @@ def _environment(values: Mapping[str, Any], context: Context) -> str:
         "GPUAAS_PROJECT": values["project"],
         "GPUAAS_ALLOCATION": values["name"],
         "GPUAAS_ALLOCATION_ID": values["id"],
-        "GPUAAS_EXPIRES": OPEN_ENDED,
+        "GPUAAS_EXPIRES": told(values["expiresAt"]),
         "CUDA_VISIBLE_DEVICES": ",".join(slot["uuid"] for slot in values["slots"]),
     }
     for name, value in variables.items():

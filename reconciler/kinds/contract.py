@@ -37,6 +37,8 @@ class Context:
     """File → the commit that last changed it, for the files of changed resources."""
     template_digests: Mapping[str, str] = field(default_factory=dict)
     """Template → digest of its text: part of a basis, so that a new wording reaches the hosts."""
+    leases_from: datetime | None = None
+    """From when the time of what is to come counts: when the plan that people saw was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,7 @@ class Binding:
     An allocation has a `uid` of its own and the `gid` of its project exactly where its node
     isolates by accounts; else both are 0. A node is its own place, and has neither id nor login.
     `restart` is the generation that it is to reach by a restart, 0 if it is not to be restarted.
+    One in `quarantine` leaves, and all it has stays for the time being.
     """
 
     ref: Ref
@@ -57,6 +60,7 @@ class Binding:
     uid: int = 0
     gid: int = 0
     restart: int = 0
+    quarantine: bool = False
 
 
 class Kind(Protocol):

@@ -15,9 +15,10 @@ from typing import Any
 
 from reconciler.model.canonical import canonical
 from reconciler.model.capacity import Shape
+from reconciler.model.moment import parse_moment
 from reconciler.model.ref import Ref, is_name, parse_ref
 
-DESCRIPTOR_VERSION = 1
+DESCRIPTOR_VERSION = 2
 LAST_UID = 59999
 """Of a tenant; numbers above belong to systemd and to subordinate ids."""
 
@@ -36,7 +37,7 @@ class DescriptorError(ValueError):
 class Descriptor:
     """What an allocation was when its host was last told. `signed` is the text that `hmac` signs.
 
-    `uid` and `gid` are 0 without an account.
+    `uid` and `gid` are 0 without an account, `expires_at` is empty without an end.
     """
 
     state_id: str
@@ -53,6 +54,7 @@ class Descriptor:
     commit: str
     signed: str
     hmac: str
+    expires_at: str = ""
 
     def is_signed_by(self, sign: Callable[[str], str]) -> bool:
         return compare_digest(sign(self.signed).encode(), self.hmac.encode())
@@ -62,11 +64,11 @@ def read_descriptor(text: str) -> Descriptor:
     """Raises DescriptorError for anything but a descriptor of a version that is known."""
     told = _mapping(text)
     version = told.get("version")
-    if not isinstance(version, int) or isinstance(version, bool) or version != DESCRIPTOR_VERSION:
+    if not isinstance(version, int) or isinstance(version, bool) or version not in _OF_VERSION:
         raise DescriptorError("of no version that is known")
-    if told.keys() != _FIELDS.keys():
+    if told.keys() != _OF_VERSION[version].keys():
         raise DescriptorError("with other fields than a descriptor has")
-    for field, fits in _FIELDS.items():
+    for field, fits in _OF_VERSION[version].items():
         if not fits(told[field]):
             raise DescriptorError(f"{field} is not what it may be")
     ref = parse_ref(told["ref"])
@@ -87,6 +89,7 @@ def read_descriptor(text: str) -> Descriptor:
         commit=told["commit"],
         signed=canonical({key: value for key, value in told.items() if key != "hmac"}),
         hmac=told["hmac"],
+        expires_at=told.get("expiresAt", ""),
     )
 
 
@@ -127,6 +130,10 @@ def _text(value: Any) -> bool:
     return isinstance(value, str) and value.isprintable()
 
 
+def _moment(value: Any) -> bool:
+    return isinstance(value, str) and parse_moment(value) is not None
+
+
 def _slots(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and _distinct(value) and all(map(_slot, value))
 
@@ -159,3 +166,8 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "commit": _matching(_COMMIT),
     "hmac": _text,
 }
+_OF_VERSION: Mapping[int, Mapping[str, Callable[[Any], bool]]] = {
+    1: _FIELDS,
+    2: {**_FIELDS, "expiresAt": lambda value: value == "" or _moment(value)},
+}
+"""Those of hosts that were last told by an earlier version are read as well."""

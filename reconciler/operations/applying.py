@@ -9,8 +9,8 @@ from pathlib import Path
 from reconciler.hosts.openssh import plain_command
 from reconciler.model.desired import Desired
 from reconciler.model.endpoint import unsound
-from reconciler.model.moment import format_moment
-from reconciler.model.plan import Action, Change, Plan, Risk
+from reconciler.model.moment import format_moment, parse_moment
+from reconciler.model.plan import Action, Cause, Change, Plan, Risk
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.ref import Ref
 from reconciler.model.work import HostProgress, StepOutcome
@@ -32,6 +32,9 @@ from reconciler.store.journal import Journal
 
 Ask = Callable[[Plan], bool]
 Progress = Callable[[HostProgress], None]
+
+GIVEN = frozenset({Cause.EXPIRED, Cause.CONSENTED})
+"""Causes that need no consent: somebody has given it before."""
 
 RISKS = (Risk.SAFE, Risk.INTERRUPTS, Risk.DESTROYS)
 
@@ -145,7 +148,7 @@ def _plan_to_show(fleet: Fleet, options: ApplyOptions, looks: Looks) -> Plan:
             f"the plan {plan.fingerprint[7:15]} was applied on {used_at}",
             "make a new one: gpuaas plan --save FILE",
         )
-    risky = [c for c in plan.active if _above(c.risk, options.approve)]
+    risky = [c for c in plan.active if c.cause not in GIVEN and _above(c.risk, options.approve)]
     if risky:
         raise refuse(
             "held_for_approval",
@@ -168,7 +171,10 @@ def _above(risk: Risk, limit: Risk | None) -> bool:
 
 
 def _options_of(plan: Plan) -> PlanOptions:
-    return PlanOptions(only=plan.only, hold_above=plan.hold_above)
+    """What was shown is what is done: leases that begin with it count from when it was made."""
+    return PlanOptions(
+        only=plan.only, hold_above=plan.hold_above, leases_from=parse_moment(plan.made_at)
+    )
 
 
 def _look_and_plan(
@@ -204,11 +210,14 @@ def _strangers(desired: Desired, world: World) -> tuple[Ref, ...]:
 
 
 def _given_up(desired: Desired, world: World) -> tuple[Ref, ...]:
-    """Requests that wait and that nobody wants any more, as far as all files can be read."""
+    """Requests that wait, or whose time was over, and that nobody wants any more, as far as all
+
+    files can be read.
+    """
     if desired.broken:
         return ()
     wanted = desired.resources.keys() | desired.frozen
-    return tuple(ref for ref in world.waiting if ref not in wanted)
+    return tuple(ref for ref in (*world.waiting, *world.lapsed) if ref not in wanted)
 
 
 def _insist(shown: Plan, fresh: Plan) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from reconciler.model.plan import Risk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """`only` are refs to limit the plan to; `hold_above` holds changes of a higher risk."""
+    """`only` are refs to limit the plan to; `hold_above` holds changes of a higher risk.
+
+    `leases_from` is the moment from which leases that begin count, now unless it is given.
+    """
 
     only: tuple[str, ...] = ()
     refresh: bool = False
     hold_above: Risk | None = None
+    leases_from: datetime | None = None

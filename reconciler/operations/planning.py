@@ -51,6 +51,7 @@ def plan_from(fleet: Fleet, desired: Desired, world: World, options: PlanOptions
             actor=fleet.actor.name,
             only=options.only,
             hold_above=options.hold_above,
+            leases_from=options.leases_from,
         )
     )
     return replace(plan, hold_above=options.hold_above)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from reconciler.kinds.allocation_restart import RESTART
 from reconciler.model.lifecycle import Phase
+from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Action, Change, Order, Step
 from reconciler.model.world import Recorded
 
@@ -25,6 +27,8 @@ def recorded_as(
         if not gone and step.verb != RESTART:
             facts.update(step.expected)
     place = change.placement
+    quarantined = change.undo_minutes > 0
+    end = change.expires_at
     return Recorded(
         ref=change.ref,
         normal=change.normal or (before.normal if before else {}),
@@ -32,13 +36,25 @@ def recorded_as(
         file=change.file,
         commit=change.origin.commit,
         applied_at=at,
-        phase=Phase.ACTIVE,
+        phase=Phase.QUARANTINED if quarantined else Phase.ACTIVE,
         protect=change.protect,
         id=change.allocation_id or (before.id if before else ""),
         login=change.login or (before.login if before else ""),
         node=place.node if place else before.node if before else "",
         slots=place.slots if place else before.slots if before else (),
         shape=place.shape if place else before.shape if before else None,
-        basis=change.basis or (before.basis if before else ""),
+        basis=Phase.QUARANTINED
+        if quarantined
+        else change.basis or (before.basis if before else ""),
+        expires_at=end if end is not None else before.expires_at if before else "",
+        undo_until=_undo_until(change, before, at) if quarantined else "",
         facts=facts,
     )
+
+
+def _undo_until(change: Change, before: Recorded | None, at: str) -> str:
+    """Counted once, from the first time that it was shut off."""
+    if before is not None and before.undo_until:
+        return before.undo_until
+    moment = parse_moment(at)
+    return format_moment(moment + timedelta(minutes=change.undo_minutes)) if moment else ""

@@ -242,7 +242,7 @@ class Walk:
             if unproved:
                 self.problems.append(_blocked(change, unproved))
                 self.failed.add(change.ref)
-            if change.action is Action.RELEASE:
+            if change.action is Action.RELEASE and not change.undo_minutes:
                 forgotten.append(change.ref)
             elif change.ref not in self.failed or unproved:
                 recorded.append(self._recorded(change))
@@ -280,9 +280,14 @@ def _new_boots(worked: Worked) -> dict[str, str]:
 def _leaving(plan: Plan, steps: Iterable[Step]) -> set[Ref]:
     """Refs of which an allocation is given up: only a release or replace ends claims.
 
-    One that is held or blocked ends none, though its keys may be taken away already.
+    One that is held or blocked ends none, though its keys may be taken away already; and one that
+    can be taken back keeps its own.
     """
-    ending = {c.ref for c in plan.active if c.action in (Action.RELEASE, Action.REPLACE)}
+    ending = {
+        c.ref
+        for c in plan.active
+        if c.action in (Action.RELEASE, Action.REPLACE) and not c.undo_minutes
+    }
     return {s.ref for s in steps if s.order is Order.RETIRE and s.ref in ending}
 
 

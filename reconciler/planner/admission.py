@@ -20,6 +20,7 @@ from reconciler.model.world import DoubtKind
 from reconciler.planner.conditions import refusal
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import recorded_of
+from reconciler.planner.ending import LEAVING, is_consented
 from reconciler.planner.preparing import Preparation
 from reconciler.planner.restarting import has_begun
 from reconciler.planner.showing import is_unknown, shown
@@ -100,7 +101,7 @@ def _protected(difference: Difference, situation: Situation) -> Refusal | None:
     leaves = difference.action in (Action.RELEASE, Action.REPLACE, Action.FORGET)
     if recorded is None or not recorded.protect or not leaves or difference.finishing:
         return None
-    if recorded.phase in (Phase.RELEASING, Phase.RELEASED):
+    if recorded.phase in LEAVING or recorded.phase is Phase.RELEASED:
         return None
     message = f"it is protected, and this would {difference.action} it"
     return Refusal("protected", message, "set protect: false, apply that, and only then remove it")
@@ -165,7 +166,7 @@ def _guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
         if difference.action is Action.RELEASE
         and difference.ref not in refused
         and difference.recorded is not None
-        and difference.recorded.phase is not Phase.RELEASING
+        and not is_consented(difference)
     ]
     if not removals:
         return
@@ -231,7 +232,7 @@ def _claimed(difference: Difference, situation: Situation) -> bool:
 
 def _hold(situation: Situation, refused: dict[Ref, Problem]) -> None:
     for difference in situation.differences:
-        if has_begun(difference, situation.world):
+        if has_begun(difference, situation.world) or is_consented(difference):
             continue
         held = _held(risk_of(difference.action), situation.hold_above)
         if held is not None and difference.ref not in refused:

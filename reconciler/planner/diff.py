@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
-from reconciler.model.plan import Action, FieldChange
+from reconciler.model.plan import Action, Cause, FieldChange
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
@@ -32,6 +32,7 @@ class Difference:
     fields: tuple[FieldChange, ...] = ()
     former: Ref | None = None
     problem: Problem | None = None
+    cause: Cause | None = None
 
     @property
     def finishing(self) -> bool:

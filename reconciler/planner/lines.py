@@ -11,21 +11,24 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
 
-from reconciler.kinds.contract import Binding
+from reconciler.kinds.contract import Binding, Context
+from reconciler.kinds.lease import end_of
 from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Origin
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Cause, Change, ClaimIntent, Step
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
 from reconciler.planner import why
 from reconciler.planner.admission import risk_of
 from reconciler.planner.basis import basis_of
-from reconciler.planner.desk import Desk, Pending, binding_of, causes_of, leaving_bindings
+from reconciler.planner.desk import Desk, Pending, binding_of, causes_of
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import as_recorded
 from reconciler.planner.preparing import Preparation
+from reconciler.planner.releasing import released, restored, retiring
 from reconciler.planner.repairing import mends, sparing
 from reconciler.planner.repairing import told as drift_told
 from reconciler.planner.restarting import restarted
@@ -152,7 +155,7 @@ def _replace(difference: Difference, desk: Desk) -> Line:
         staying, claims = seat.id, seat.claims
         taken = KINDS[difference.ref.kind].steps(binding, desk.context)
         change = _seated(change, seat, binding, desk)
-    retired = _retiring(difference, staying, desk)
+    retired = retiring(difference, staying, desk)
     needed = frozenset(step.id for step in taken)
     return Line(
         change=_with(change, (*taken, *retired)),
@@ -163,8 +166,13 @@ def _replace(difference: Difference, desk: Desk) -> Line:
 
 
 def _release(difference: Difference, desk: Desk) -> Line:
-    steps = _retiring(difference, "", desk)
-    return Line(change=_with(_change(difference, desk), steps), steps=steps)
+    change, steps = released(_change(difference, desk), difference, desk)
+    return Line(change=_with(change, steps), steps=steps)
+
+
+def _restore(difference: Difference, desk: Desk) -> Line:
+    change, steps = restored(_change(difference, desk), difference, desk)
+    return Line(change=_with(change, steps), steps=steps)
 
 
 def _keep_in_step(difference: Difference, desk: Desk) -> Line:
@@ -201,6 +209,7 @@ WRITERS: Mapping[Action, Callable[[Difference, Desk], Line]] = MappingProxyType(
         Action.RELEASE: _release,
         Action.CHANGE: _keep_in_step,
         Action.RESTART: _restart,
+        Action.RESTORE: _restore,
         # A name is nothing on a host; but whoever is to be shut out waits for no second plan.
         Action.RENAME: _keep_in_step,
     }
@@ -239,12 +248,6 @@ def _taking(difference: Difference, desk: Desk) -> tuple[Seat, Binding]:
     return seat, binding
 
 
-def _retiring(difference: Difference, staying: str, desk: Desk) -> tuple[Step, ...]:
-    kind = KINDS[difference.ref.kind]
-    leaving = leaving_bindings(difference.ref, difference.recorded, staying, desk)
-    return tuple(step for binding in leaving for step in kind.steps(binding, desk.context))
-
-
 def _differs(step: Step, recorded: Recorded, world: World) -> bool:
     """By what was recorded; and where that is in doubt, by what its host shows or does not say."""
     if any(recorded.facts.get(path, "") != fact for path, fact in step.expected.items()):
@@ -272,12 +275,16 @@ def _seated(change: Change, seat: Seat, binding: Binding, desk: Desk) -> Change:
         placement=placement,
         allocation_id=seat.id,
         login=seat.login,
+        expires_at=_end(resource, None, context),
         basis=basis_of(KINDS[resource.ref.kind].basis(binding, context)),
         gpus=gpus,
         price_per_hour=why.price_delta(price, _price_before(change.ref, desk)),
         rate_per_hour=why.price_delta(price, {}),
         facts={
             **why.create_facts(resource, seat.login, placement, context.desired, context.now),
+            "until": why.until(
+                resource, _end(resource, None, context), context.desired, context.now
+            ),
             **change.facts,
         },
     )
@@ -296,13 +303,19 @@ def _change(difference: Difference, desk: Desk) -> Change:
         origin=context.origins.get(difference.file, Origin()),
         fields=difference.fields,
         former=difference.former,
+        cause=difference.cause,
         normal=resource.normal if resource else None,
         digest=resource.digest if resource else "",
         protect=bool(getattr(resource.spec, "protect", False)) if resource else False,
     )
     if recorded is not None and recorded.id:
-        return _in_place(change, recorded, desk)
+        end = _end(resource, recorded, context) if resource else None
+        return _in_place(replace(change, expires_at=end), recorded, desk)
     return change
+
+
+def _end(resource: Resource, recorded: Recorded | None, context: Context) -> str:
+    return end_of(resource, recorded, context.desired, context.leases_from or context.now)
 
 
 def _in_place(change: Change, recorded: Recorded, desk: Desk) -> Change:

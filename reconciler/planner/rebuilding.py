@@ -239,6 +239,7 @@ def _recorded(descriptor: Descriptor, ref: Ref, desired: Desired, at: str) -> Re
         node=descriptor.node,
         slots=descriptor.slots,
         shape=descriptor.shape,
+        expires_at=descriptor.expires_at,
     )
 
 

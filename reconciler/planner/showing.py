@@ -19,6 +19,11 @@ LISTED: Mapping[str, Callable[[NodeFacts], Mapping[str, str] | None]] = MappingP
     {
         "gpu": lambda facts: None if facts.gpus is None else {g.uuid: PRESENT for g in facts.gpus},
         "restart": lambda facts: facts.restarts,
+        "runs": lambda facts: (
+            None
+            if facts.running is None
+            else {login: listed(what) for login, what in facts.running.items() if what}
+        ),
     }
 )
 """Words of named facts that a host tells in lists of their own, each whole or not at all."""

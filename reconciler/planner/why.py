@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from reconciler.kinds.access import OPEN_ENDED, in_force, key_lines
+from reconciler.kinds.lease import terms_of
 from reconciler.kinds.sku import price_in_force
 from reconciler.model.capacity import Claim, Need, Placement, Unavailable
 from reconciler.model.desired import Desired
@@ -56,9 +57,22 @@ def create_facts(
     return {
         "login": where,
         "access": _access(resource, desired, now),
-        "until": "open end",
         "note": "no storage: nothing outlives the release",
     }
+
+
+def until(resource: Resource, end: str, desired: Desired, now: datetime) -> str:
+    """When its time is over, and who decided that."""
+    if not end:
+        return "open end"
+    if resource.spec.expires_at is not None:
+        return end
+    terms = terms_of(resource.ref.project, desired)
+    return f"{end} (default of the {terms.source}, {_hours(terms.default)})"
+
+
+def _hours(hours: int) -> str:
+    return f"{hours // 24} days" if hours % 24 == 0 and hours > 24 else f"{hours} h"
 
 
 def prepare_facts(reason: str, node: str, world: World) -> Mapping[str, str]:

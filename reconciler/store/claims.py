@@ -59,7 +59,10 @@ def make_claims(
         " ON CONFLICT (ref) DO UPDATE SET count = excluded.count",
         [(ref,) for ref, _ in fresh],
     )
-    record.connection.executemany("DELETE FROM waiting WHERE ref = ?", [(ref,) for ref, _ in fresh])
+    for table in ("waiting", "lapsed"):
+        record.connection.executemany(
+            f"DELETE FROM {table} WHERE ref = ?", [(ref,) for ref, _ in fresh]
+        )
     keep_logins(record, {(one.login, one.allocation_id, str(one.ref)) for one in claims})
     keep_numbers(record, claims)
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 
+from reconciler.model.drift import Acceptance
 from reconciler.model.event import Actor, EventType
 from reconciler.model.evidence import Observation
 from reconciler.model.lifecycle import RunState
@@ -23,7 +24,7 @@ from reconciler.model.settings import KeepSettings
 from reconciler.model.work import WaveOutcome
 from reconciler.model.world import Recorded, World
 from reconciler.store import claims as claim_rows
-from reconciler.store import doubts, rebuilding, resources, restarting, runs
+from reconciler.store import acceptances, doubts, ends, rebuilding, resources, restarting, runs
 from reconciler.store.database import Database
 from reconciler.store.earlier import take_snapshot
 from reconciler.store.pruning import tidy
@@ -101,6 +102,7 @@ class Journal:
             resources.release(record, gone)
             resources.doubt(record, steps)
             runs.begin_steps(record, steps)
+            ends.quarantine(record, steps, self._changes)
             restarting.tell(record, steps, self._changes)
 
     def finish_wave(
@@ -120,6 +122,7 @@ class Journal:
             claim_rows.prove(record, outcome.proofs)
             self._keep(record, recorded)
             resources.forget(record, forgotten)
+            ends.lapse(record, forgotten, self._changes)
 
     def record(
         self,
@@ -169,9 +172,10 @@ class Journal:
     def stop_waiting(self, refs: Sequence[Ref]) -> None:
         """These gave up, or nobody wants them any more."""
         with self._recording("stop_waiting") as record:
-            record.connection.executemany(
-                "DELETE FROM waiting WHERE ref = ?", [(str(ref),) for ref in refs]
-            )
+            for table in ("waiting", "lapsed"):
+                record.connection.executemany(
+                    f"DELETE FROM {table} WHERE ref = ?", [(str(ref),) for ref in refs]
+                )
 
     def rebuild(self, rebuilt: Rebuilt) -> None:
         """What hosts have told of allocations that this state knew nothing of."""
@@ -183,6 +187,16 @@ class Journal:
         with self._recording("judge_doubts") as record:
             doubts.begin(record, judged.kept)
             doubts.end(record, judged.ended, why)
+
+    def accept_drift(self, one: Acceptance) -> None:
+        """What `one` says may stay as it shows, on the word of whoever acts."""
+        with self._recording("accept_drift") as record:
+            acceptances.accept(record, one)
+
+    def retract_drift(self, one: Acceptance, reason: str) -> None:
+        """That word counts no more."""
+        with self._recording("retract_drift") as record:
+            acceptances.retract(record, one, reason)
 
     def has_unended(self) -> bool:
         """Whether a run or a step has no end, which under the lock nobody will write any more."""

@@ -14,8 +14,9 @@ from reconciler.model.plan import Change, Step
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded
-from reconciler.store import revocations
+from reconciler.store import acceptances, revocations
 from reconciler.store.accounts import end_gids, keep_logins, rename_gid
+from reconciler.store.ends import end_use
 from reconciler.store.record import Entry, Record
 
 COLUMNS = (
@@ -74,6 +75,7 @@ def forget(record: Record, refs: Sequence[Ref]) -> None:
     )
     unsee(record, gone)
     revocations.forget(record, gone)
+    acceptances.forget(record, gone)
     end_gids(record, gone)
     record.connection.executemany(
         "UPDATE resource SET phase = 'releasing', problem = 'cleanup_blocked' WHERE ref = ?",
@@ -108,6 +110,7 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
     )
     unsee(record, [former])
     revocations.rename(record, former, ref)
+    acceptances.rename(record, former, ref)
     rename_gid(record, former, ref)
 
 
@@ -124,7 +127,7 @@ def doubt(record: Record, steps: Sequence[Step]) -> None:
     )
     record.connection.executemany(
         "UPDATE resource SET basis = '', facts = json_patch(facts, ?)"
-        " WHERE ref = ? AND id = ? AND phase = 'active'",
+        " WHERE ref = ? AND id = ? AND phase IN ('active', 'quarantined')",
         [
             (canonical(dict.fromkeys(step.expected)), str(step.ref), step.item["id"])
             for step in steps
@@ -141,10 +144,7 @@ def release(record: Record, allocations: Iterable[str]) -> None:
         " AND id IN (SELECT value FROM json_each(?))",
         (canonical(ids),),
     )
-    record.connection.executemany(
-        "UPDATE usage_record SET ended = ? WHERE allocation_id = ? AND ended = ''",
-        [(record.at, allocation) for allocation in ids],
-    )
+    end_use(record, ids)
 
 
 def begin_use(record: Record, recorded: Sequence[Recorded], changes: Mapping[Ref, Change]) -> None:

@@ -11,7 +11,7 @@ import sys
 from contextlib import nullcontext
 from typing import Any
 
-from . import access, prepare, provide, release, restart
+from . import access, prepare, provide, quarantine, release, restart
 from .files import fact_of
 from .items import check_keys
 from .machine import read_boot_id
@@ -24,6 +24,7 @@ VERBS = {
     "allocation.provide": provide,
     "access.sync": access,
     "allocation.restart": restart,
+    "allocation.quarantine": quarantine,
     "allocation.release": release,
 }
 """Each with `KEYS`, the form of its item, and `run`, which makes it so or raises Refusal."""

@@ -17,6 +17,7 @@ from reconciler.cli.text import (
     pad,
     strong,
 )
+from reconciler.cli.views import ends
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views.plan_words import (
     advice,
@@ -56,6 +57,7 @@ def lines(
         yield from _section(section, plan, expand)
         yield BLANK
         shown += len(section.changes)
+    yield from ends.lines(plan.ends, plan.made_at)
     yield from _notes(plan)
     yield from _unknown(plan)
     if hidden := len(plan.changes) - shown:

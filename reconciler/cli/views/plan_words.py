@@ -123,7 +123,8 @@ def group_details(group: Sequence[Change]) -> Iterator[tuple[str, str]]:
 
 def _why(change: Change) -> str:
     place = f"{change.file}:{change.line}" if change.line else change.file
-    if place and not change.line and change.action in (Action.RELEASE, Action.FORGET):
+    leaves = change.action in (Action.RELEASE, Action.FORGET)
+    if place and not change.line and leaves and change.cause is not Cause.EXPIRED:
         place = f"file removed: {place}"
     whence = " ".join(filter(None, (place, _origin(change.origin) if place else "")))
     causes = "caused by " + ", ".join(map(str, change.caused_by)) if change.caused_by else ""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from reconciler.cli.exit_codes import Exit, of_change
 from reconciler.cli.text import Style
-from reconciler.model.plan import Action, Change, Plan, Risk
+from reconciler.model.plan import Action, Cause, Change, Plan, Risk
 
 
 class Word(NamedTuple):
@@ -44,6 +44,7 @@ RISKS: Mapping[Risk, tuple[str, Style]] = {
     Risk.INTERRUPTS: ("interrupts, asks", Style.WARN),
     Risk.SAFE: ("safe", Style.GOOD),
 }
+CONSENTED = frozenset({Cause.EXPIRED, Cause.CONSENTED})
 LEVELS = (Risk.SAFE, Risk.INTERRUPTS, Risk.DESTROYS)
 _ORDER = (*WORDS, None)
 
@@ -59,12 +60,13 @@ class Section:
 def sections(plan: Plan, at_least: Risk = Risk.SAFE) -> Iterator[Section]:
     """The plan's changes from a risk on; what is blocked or held is always among them."""
     floor = LEVELS.index(at_least)
-    groups: dict[tuple[int, int], list[Change]] = {}
+    groups: dict[tuple[int, int, bool], list[Change]] = {}
     for change in plan.changes:
         rank = _rank(change)
         if rank < 2 or LEVELS.index(change.risk) >= floor:
-            groups.setdefault((rank, _ORDER.index(change.action)), []).append(change)
-    for (rank, _), changes in sorted(groups.items(), key=lambda group: group[0]):
+            key = (rank, _ORDER.index(change.action), change.cause in CONSENTED)
+            groups.setdefault(key, []).append(change)
+    for (rank, *_), changes in sorted(groups.items(), key=lambda group: group[0]):
         yield _section(rank, tuple(changes))
 
 
@@ -83,6 +85,8 @@ def _rank(change: Change) -> int:
 def _section(rank: int, changes: tuple[Change, ...]) -> Section:
     word = {0: WORDS[Action.BLOCKED], 1: HELD}.get(rank, WORDS[changes[0].action])
     note, style = RISKS[changes[0].risk]
+    if changes[0].cause in CONSENTED:
+        note = f"{changes[0].risk.value}, as was consented to before"
     if rank == 0:
         note, style = f"exit {Exit.BLOCKED}", Style.BAD
     elif rank == 1:

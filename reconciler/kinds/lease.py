@@ -1,0 +1,69 @@
+"""Lease: how long an allocation lives, by what it states, its project and the policy.
+
+A lease is counted from a moment that is handed in, and kept once it is recorded: neither a plan
+made later nor another policy moves the end of what lives already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from reconciler.kinds.access import OPEN_ENDED
+from reconciler.model.desired import Desired
+from reconciler.model.moment import format_moment
+from reconciler.model.resource import Resource
+from reconciler.model.world import Recorded
+
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTerms:
+    """What holds in one project; hours. `source` says who decided on the default."""
+
+    default: int
+    longest: int
+    source: str = "policy"
+
+
+DEFAULT_TERMS = LeaseTerms(default=336, longest=2160)
+
+
+def terms_of(project: str, desired: Desired) -> LeaseTerms:
+    """The project's own, and for what it does not state those of the policy."""
+    policy, own = desired.get("policy", "fleet"), desired.get("project", project)
+    default = policy.spec.lease.default_hours if policy else DEFAULT_TERMS.default
+    longest = policy.spec.lease.max_hours if policy else DEFAULT_TERMS.longest
+    stated = own.spec.lease.default_hours if own else None
+    longest = (own.spec.lease.max_hours if own else None) or longest
+    source = "project" if stated else "policy"
+    return LeaseTerms(default=min(stated or default, longest), longest=longest, source=source)
+
+
+def end_of(
+    resource: Resource, recorded: Recorded | None, desired: Desired, counted_from: datetime
+) -> str:
+    """When the time of an allocation is over; empty if it has no end.
+
+    `recorded` is the allocation that stays, None for one that is to come. One that states no end
+    keeps what it was given; who took a stated end out gets the default, from now on.
+    """
+    stated = resource.spec.expires_at
+    if stated is not None:
+        return "" if stated == OPEN_ENDED else str(stated)
+    if recorded is not None and recorded.normal["spec"].get("expiresAt") is None:
+        return recorded.expires_at
+    return format_moment(after(counted_from, terms_of(resource.ref.project, desired).default))
+
+
+def after(moment: datetime, hours: int) -> datetime:
+    """So many hours later, at a full hour: nobody loses by it."""
+    end = moment + timedelta(hours=hours)
+    whole = end.replace(minute=0, second=0, microsecond=0)
+    return whole if whole == end else whole + HOUR
+
+
+def told(end: str) -> str:
+    """As it stands in the session's environment."""
+    return end or OPEN_ENDED

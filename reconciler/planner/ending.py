@@ -1,0 +1,203 @@
+"""Ends: whose time is over, what is quarantined, and what becomes of both by this moment.
+
+A release first shuts an allocation off and leaves all it has as it is (rule 12): for so many
+minutes git can have it back. After that, and where its time is over, nobody is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from reconciler.kinds.lease import end_of
+from reconciler.kinds.policy import LeaseRules
+from reconciler.model.desired import Desired
+from reconciler.model.lifecycle import Phase
+from reconciler.model.moment import format_moment, parse_moment
+from reconciler.model.plan import Action, Cause, End, EndState
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.world import Recorded, World
+from reconciler.planner.diff import Difference
+
+LEAVING = frozenset({Phase.QUARANTINED, Phase.RELEASING})
+"""Phases in which nothing joins an allocation any more."""
+
+
+def with_ends(
+    differences: Iterable[Difference], desired: Desired, world: World, now: datetime
+) -> tuple[Difference, ...]:
+    """The differences as they are at this moment, in order of their refs."""
+    found = {difference.ref: difference for difference in differences}
+    renamed = {difference.former for difference in found.values()}
+    for ref, recorded in world.recorded.items():
+        if not recorded.id or ref in renamed or ref in desired.frozen:
+            continue
+        if recorded.phase is Phase.QUARANTINED or is_over(recorded, desired, now):
+            one = _ending(recorded, found.pop(ref, None), desired, now)
+            if one is not None:
+                found[ref] = one
+        elif recorded.phase is Phase.RELEASING and ref in found and not found[ref].cause:
+            found[ref] = replace(found[ref], cause=Cause.CONSENTED)
+    return tuple(sorted(found.values(), key=lambda difference: difference.ref))
+
+
+def is_over(recorded: Recorded, desired: Desired, now: datetime) -> bool:
+    """Whether its time and its grace are over, by what was recorded and by what git says now.
+
+    An edit alone ends nothing: its end has been applied before, or nobody has consented to it.
+    """
+    text = format_moment(now)
+    if not recorded.expires_at or recorded.expires_at > text:
+        return False
+    resource = desired.resources.get(recorded.ref)
+    wanted = end_of(resource, recorded, desired, now) if resource else recorded.expires_at
+    end = parse_moment(max(recorded.expires_at, wanted)) if wanted else None
+    return end is not None and end + timedelta(hours=lease_rules(desired).grace_hours) <= now
+
+
+def _ending(
+    recorded: Recorded, found: Difference | None, desired: Desired, now: datetime
+) -> Difference | None:
+    """What becomes of one that is quarantined, or whose time is over; None if nothing does now."""
+    leaves = found is None or found.action is not Action.FROZEN
+    resource = desired.resources.get(recorded.ref)
+    over = resource is not None and is_over(recorded, desired, now)
+    if not leaves or (found is not None and found.finishing):
+        return found
+    if recorded.phase is not Phase.QUARANTINED:
+        if resource is None or recorded.phase not in (Phase.ACTIVE, Phase.RELEASING):
+            return found
+        return _release(recorded, Cause.EXPIRED)
+    if resource is not None and not over:
+        taken = found is None or found.action is not Action.REPLACE
+        return replace(found, action=Action.RESTORE) if found and taken else found
+    cause = Cause.EXPIRED if over else Cause.CONSENTED
+    if not can_return(recorded, now) or not recorded.basis:
+        return _release(recorded, cause)
+    if resource is None or resource.digest == recorded.digest:
+        return None
+    problem = Problem(
+        code="allocation_leaving",
+        message=f"{state_of(recorded)}, and its time is over",
+        hint="give it more time first: state a later expiresAt",
+        source=resource.source(),
+        ref=str(recorded.ref),
+    )
+    return Difference(
+        ref=recorded.ref,
+        action=Action.CHANGE,
+        resource=resource,
+        recorded=recorded,
+        problem=problem,
+    )
+
+
+def _release(recorded: Recorded, cause: Cause) -> Difference:
+    return Difference(ref=recorded.ref, action=Action.RELEASE, recorded=recorded, cause=cause)
+
+
+def can_return(recorded: Recorded, now: datetime) -> bool:
+    """Whether the minutes are not over in which git can have it back. Unreadable, they are not."""
+    until = parse_moment(recorded.undo_until)
+    return until is None or now < until
+
+
+def undo_minutes(difference: Difference, desired: Desired, now: datetime) -> int:
+    """How long this release can be taken back; 0 if it is one that destroys."""
+    recorded = difference.recorded
+    if difference.action is not Action.RELEASE or recorded is None or not recorded.id:
+        return 0
+    policy = desired.get("policy", "fleet")
+    minutes = policy.spec.release.undo_minutes if policy else DEFAULT_UNDO_MINUTES
+    if recorded.phase is Phase.QUARANTINED:
+        # It was begun, and nobody has seen the end of that: once more, in what is left of its time.
+        return max(1, minutes) if can_return(recorded, now) else 0
+    return minutes if recorded.phase is Phase.ACTIVE else 0
+
+
+DEFAULT_UNDO_MINUTES = 60
+
+
+def is_consented(difference: Difference) -> bool:
+    """Whether somebody has said yes to it already: it was begun, or its time was known to end."""
+    return difference.finishing or difference.cause in (Cause.EXPIRED, Cause.CONSENTED)
+
+
+def state_of(recorded: Recorded) -> str:
+    """The state of one that leaves, for whoever wants to join it."""
+    if recorded.phase is Phase.QUARANTINED:
+        return f"{recorded.ref} is quarantined until {recorded.undo_until}"
+    return f"{recorded.ref} is {recorded.phase}"
+
+
+def lease_rules(desired: Desired) -> LeaseRules:
+    policy = desired.get("policy", "fleet")
+    return policy.spec.lease if policy else LeaseRules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizon:
+    """What ends soon, to be told, and when the next of all such moments is."""
+
+    ends: tuple[End, ...] = ()
+    moments: tuple[datetime, ...] = ()
+
+
+def horizon(world: World, desired: Desired, now: datetime) -> Horizon:
+    """Of what is recorded. An end is told from its first warning on."""
+    rules = lease_rules(desired)
+    warnings = [timedelta(hours=hours) for hours in (*rules.warn_hours, 0)]
+    grace, first = timedelta(hours=rules.grace_hours), max(warnings)
+    far = format_moment(now + first)
+    ends: list[End] = []
+    moments: list[datetime] = []
+    beyond = ""
+    for recorded in world.recorded.values():
+        if recorded.phase is Phase.QUARANTINED:
+            until = parse_moment(recorded.undo_until)
+            ends.append(_end(recorded, EndState.QUARANTINED, recorded.undo_until))
+            moments += [until] if until else []
+        elif recorded.expires_at and recorded.phase is Phase.ACTIVE:
+            if recorded.expires_at > far:
+                beyond = min(beyond or recorded.expires_at, recorded.expires_at)
+                continue
+            end = parse_moment(recorded.expires_at)
+            if end is None:
+                continue
+            state = EndState.EXPIRES if now < end else EndState.GRACE
+            at = recorded.expires_at if now < end else format_moment(end + grace)
+            ends.append(_end(recorded, state, at))
+            moments += [*(end - before for before in warnings), end + grace]
+    later = parse_moment(beyond) if beyond else None
+    moments += [later - first] if later else []
+    ends.sort(key=lambda one: (one.at, one.ref))
+    return Horizon(ends=tuple(ends), moments=tuple(moment for moment in moments if moment > now))
+
+
+def _end(recorded: Recorded, state: EndState, at: str) -> End:
+    owner = str(recorded.normal["spec"]["owner"])
+    return End(ref=recorded.ref, state=state, at=at, owner=owner)
+
+
+def returning(differences: Iterable[Difference]) -> frozenset[Ref]:
+    """What git takes back by this plan, so that others may join it again."""
+    return frozenset(d.ref for d in differences if d.action is Action.RESTORE)
+
+
+def leaving(differences: Iterable[Difference], world: World) -> Mapping[Ref, str]:
+    """Every allocation on its way out, and the state it is in."""
+    coming = returning(differences)
+    return dict(_leaving(differences, world, coming))
+
+
+def _leaving(
+    differences: Iterable[Difference], world: World, coming: frozenset[Ref]
+) -> Iterator[tuple[Ref, str]]:
+    for ref, recorded in world.recorded.items():
+        if recorded.phase in LEAVING and ref not in coming:
+            yield ref, state_of(recorded)
+    for one in differences:
+        if one.action is Action.RELEASE and one.recorded and one.recorded.phase is Phase.ACTIVE:
+            yield one.ref, f"{one.ref} is released by this plan"

@@ -1,0 +1,78 @@
+"""Releases in a plan: how far one goes, by whose consent, and the way back as long as there is one.
+
+The order is always the same: keys off and sessions ended, everything that runs, in quarantine for
+as long as it can be taken back, then the wipe, its proof, and only then the place is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from reconciler.kinds.registry import KINDS
+from reconciler.model.lifecycle import Phase
+from reconciler.model.plan import Cause, Change, Step
+from reconciler.planner import why
+from reconciler.planner.basis import basis_of
+from reconciler.planner.desk import Desk, binding_of, leaving_bindings
+from reconciler.planner.diff import Difference
+from reconciler.planner.ending import undo_minutes
+
+
+def released(change: Change, difference: Difference, desk: Desk) -> tuple[Change, tuple[Step, ...]]:
+    """First only shut off, where it can be taken back; what it has goes with a later plan."""
+    context, recorded = desk.context, difference.recorded
+    minutes = undo_minutes(difference, context.desired, context.now)
+    facts = {**change.facts, **_facts(difference, minutes)}
+    told = replace(change, undo_minutes=minutes, facts=facts)
+    if not minutes or recorded is None:
+        return told, retiring(difference, "", desk)
+    binding = replace(binding_of(recorded, None, context.world), quarantine=True)
+    return told, KINDS[recorded.ref.kind].steps(binding, context)
+
+
+def restored(change: Change, difference: Difference, desk: Desk) -> tuple[Change, tuple[Step, ...]]:
+    """All that its host should show is asserted once more, whatever its end had come to."""
+    resource, recorded, context = difference.resource, difference.recorded, desk.context
+    if resource is None or recorded is None:
+        return change, ()
+    kind, binding = KINDS[difference.ref.kind], binding_of(recorded, resource, context.world)
+    price = why.price(context.desired.get("sku", resource.spec.sku), change.gpus, context.now)
+    rate = why.price_delta(price, {})
+    told = replace(
+        change,
+        basis=basis_of(kind.basis(binding, context)),
+        price_per_hour=rate,
+        rate_per_hour=rate,
+        facts={
+            "restores": "login, keys, home and scratch; its sessions and processes had ended",
+            **why.change_facts(resource, context.desired, context.now),
+        },
+    )
+    return told, kind.steps(binding, context)
+
+
+def retiring(difference: Difference, staying: str, desk: Desk) -> tuple[Step, ...]:
+    """The end of every allocation of a ref but the one that is `staying`."""
+    kind = KINDS[difference.ref.kind]
+    leaving = leaving_bindings(difference.ref, difference.recorded, staying, desk)
+    return tuple(step for binding in leaving for step in kind.steps(binding, desk.context))
+
+
+def _facts(difference: Difference, minutes: int) -> Mapping[str, str]:
+    recorded = difference.recorded
+    if recorded is None:
+        return {}
+    told = {}
+    if minutes:
+        told["order"] = (
+            f"revoke > quarantine {minutes} min (git revert restores) > wipe > proof > free"
+        )
+        told["meanwhile"] = "it keeps its place and all it has; nothing is billed"
+    if difference.cause is Cause.EXPIRED:
+        told["consent"] = f"its time was over on {recorded.expires_at}, as was known"
+    elif recorded.undo_until:
+        told["consent"] = f"given with the release; it could come back until {recorded.undo_until}"
+    if recorded.phase is Phase.RELEASING:
+        told["joins"] = "nothing any more: what its file changes waits for the end of this"
+    return told

@@ -1,0 +1,67 @@
+"""Ends, written: what is shut off and can come back, and what has gone since its time was over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+
+from reconciler.model.event import EventType
+from reconciler.model.lifecycle import Phase
+from reconciler.model.moment import format_moment, parse_moment
+from reconciler.model.plan import Cause, Change, Step
+from reconciler.model.ref import Ref
+from reconciler.store.record import Entry, Record
+
+
+def quarantine(record: Record, steps: Sequence[Step], changes: Mapping[Ref, Change]) -> None:
+    """From now on these are not used, so nothing is billed, whatever their hosts do about it.
+
+    Until a host has shown it, nobody knows: it is asked again.
+    """
+    for ref in sorted({step.ref for step in steps}):
+        change = changes.get(ref)
+        if change is None or not change.undo_minutes:
+            continue
+        phase, until = record.connection.execute(
+            "SELECT phase, undo_until FROM resource WHERE ref = ?", (str(ref),)
+        ).fetchone()
+        if phase != Phase.QUARANTINED:
+            until = _later(record.at, change.undo_minutes)
+            record.write(
+                Entry(
+                    type=EventType.RECORDED,
+                    ref=ref,
+                    before={"phase": phase},
+                    after={"phase": Phase.QUARANTINED.value, "undo_until": until},
+                )
+            )
+        record.connection.execute(
+            "UPDATE resource SET phase = ?, undo_until = ?, basis = '' WHERE ref = ?",
+            (Phase.QUARANTINED.value, until, str(ref)),
+        )
+        end_use(record, [change.allocation_id])
+
+
+def _later(at: str, minutes: int) -> str:
+    moment = parse_moment(at)
+    if moment is None:
+        raise ValueError(f"{at!r} is no time")
+    return format_moment(moment + timedelta(minutes=minutes))
+
+
+def end_use(record: Record, allocations: Iterable[str]) -> None:
+    record.connection.executemany(
+        "UPDATE usage_record SET ended = ? WHERE allocation_id = ? AND ended = ''",
+        [(record.at, allocation) for allocation in allocations],
+    )
+
+
+def lapse(record: Record, forgotten: Iterable[Ref], changes: Mapping[Ref, Change]) -> None:
+    """Those of them that have gone since their time was over: their files make them no more."""
+    gone = [ref for ref in forgotten if (one := changes.get(ref)) and one.cause is Cause.EXPIRED]
+    record.connection.executemany(
+        "INSERT INTO lapsed (ref, since) SELECT ?1, ?2"
+        " WHERE NOT EXISTS (SELECT 1 FROM resource WHERE ref = ?1)"
+        " ON CONFLICT (ref) DO UPDATE SET since = excluded.since",
+        [(str(ref), record.at) for ref in gone],
+    )
