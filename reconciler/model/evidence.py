@@ -18,6 +18,7 @@ class GpuFact:
     model: str
     memory_mib: int | None = None
     memory_used_mib: int | None = None
+    utilization: int | None = None
     driver: str | None = None
     numa: int | None = None
     processes: tuple[int, ...] | None = None
@@ -45,6 +46,7 @@ class NodeFacts:
     a host is discovered. `descriptor_texts` (by allocation id, '' where a file is no descriptor)
     and `strangers` are told only when asked for: `strangers` maps each uid in the range of tenants
     to what there is of it, and `cards` to cards that somebody holds who was not given them.
+    `drive_users` says what each of `nvmes` is mounted at or part of, empty if nobody uses it.
     `restarts` maps allocation ids to how far the last restart of each has come, `generation 3` if
     it is through. `running` says of each tenant's login what would end with it just now.
     """
@@ -57,6 +59,7 @@ class NodeFacts:
     memory_mib: int | None = None
     gpus: tuple[GpuFact, ...] | None = None
     nvmes: tuple[str, ...] | None = None
+    drive_users: Mapping[str, str] | None = None
     nics: Mapping[str, str] | None = None
     paths: Mapping[str, str] | None = None
     platform: Mapping[str, str] | None = None
