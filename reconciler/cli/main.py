@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "node": "Nodes: list, show, bootstrap, discover, approve.",
         "slot": "Slots: the parts of nodes that are given out.",
         "capacity": "Show what is free for each SKU.",
+        "drift": "Show what hosts show otherwise than it was made.",
         "grant": "See who is let in where, and why.",
         "state": "Make, check, back up, restore and rebuild the state.",
         "version": "Show the versions of the program and its formats.",

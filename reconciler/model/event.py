@@ -32,6 +32,8 @@ class EventType(StrEnum):
     WAITING = "waiting"
     REFUSED = "refused"
     OBSERVED = "observed"
+    DRIFT_ACCEPTED = "drift_accepted"
+    DRIFT_RETRACTED = "drift_retracted"
     LOCK_TAKEN_OVER = "lock_taken_over"
 
 
@@ -47,6 +49,8 @@ SERIAL_TYPES = frozenset(
         EventType.CLAIM_RELEASING,
         EventType.CLAIM_BLOCKED,
         EventType.CLAIM_FREED,
+        EventType.DRIFT_ACCEPTED,
+        EventType.DRIFT_RETRACTED,
     }
 )
 """Events that change recorded, claim or admin state: they make earlier plans stale."""

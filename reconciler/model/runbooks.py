@@ -115,6 +115,8 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "family_unclear": "approval",
         "person_unknown": "people",
         "already_approved": "approval",
+        "drift_unseen": "drift",
+        "drift_unacceptable": "drift",
         "approval_contradicted": "approval",
         # applying
         "plan_stale": "applying",

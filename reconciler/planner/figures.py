@@ -22,21 +22,27 @@ def figures_of(
 ) -> FleetFigures:
     """`desired` is what will be in force. The age is that of the oldest answer."""
     nodes = {node.ref.name: len(node.spec.slots) for node in desired.of("node")}
-    seen = {name: world.observations.get(name) for name in nodes}
-    answers = [one.at for one in seen.values() if one and one.facts and not one.problem]
-    silent = {name: one for name, one in seen.items() if not one or not one.facts or one.problem}
+    seen = [world.observations.get(name) for name in nodes]
+    answers = [one.at for one in seen if one and one.facts and not one.problem]
     ages = [int((now - moment).total_seconds()) for at in answers if (moment := parse_moment(at))]
     held = sum(_gpus(claim.node, claim.slot, nodes) for claim in world.claims)
     taken = sum(_gpus(claim.node, claim.slot, nodes) for claim in claims)
     return FleetFigures(
         nodes=len(nodes),
         answered=len(answers),
-        silent=_with_doubts(_silence(silent, world), world),
+        silent=silence_of(desired, world),
         observed_age=max(0, *ages) if ages else None,
         gpus=sum(nodes.values()),
         gpus_held_before=held,
         gpus_held_after=held + taken - _freed(world, changes, nodes),
     )
+
+
+def silence_of(desired: Desired, world: World) -> Mapping[str, str]:
+    """Of each node without an answer, or in doubt, what is known of that."""
+    seen = {node.ref.name: world.observations.get(node.ref.name) for node in desired.of("node")}
+    silent = {name: one for name, one in seen.items() if not one or not one.facts or one.problem}
+    return _with_doubts(_silence(silent, world), world)
 
 
 def _silence(silent: Mapping[str, Observation | None], world: World) -> Mapping[str, str]:

@@ -23,8 +23,8 @@ from reconciler.model.ref import Ref
 from reconciler.model.settings import KeepSettings
 from reconciler.model.work import WaveOutcome
 from reconciler.model.world import Recorded, World
-from reconciler.store import claims as claim_rows
 from reconciler.store import acceptances, doubts, ends, rebuilding, resources, restarting, runs
+from reconciler.store import claims as claim_rows
 from reconciler.store.database import Database
 from reconciler.store.earlier import take_snapshot
 from reconciler.store.pruning import tidy

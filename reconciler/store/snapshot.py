@@ -18,6 +18,7 @@ from reconciler.model.evidence import NodeFacts, Observation
 from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Counters, OpenStep, Recorded, Suspension, World
+from reconciler.store.acceptances import read_acceptances
 from reconciler.store.database import Database
 from reconciler.store.doubts import floors, highest, read_doubts
 from reconciler.store.revocations import read_revocations
@@ -59,6 +60,7 @@ def read_world(database: Database) -> World:
                     "SELECT scope, reason, actor, since, until FROM suspension ORDER BY scope"
                 )
             ),
+            accepted_drift=tuple(read_acceptances(connection)),
             revocations=tuple(read_revocations(connection, claims)),
             doubts=read_doubts(connection),
             written_by=read_program(connection),

@@ -14,24 +14,16 @@ from reconciler.cli.agreement import agreement
 from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.fleet import open_fleet
+from reconciler.cli.moments import as_moment
 from reconciler.cli.patience import lock_timeout, open_to_write
 from reconciler.cli.text import Span, Style, line
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import rebuilt as rebuilt_view
 from reconciler.cli.views import snapshots as snapshots_view
-from reconciler.model.moment import parse_moment
 from reconciler.operations import keeping, replicating
 from reconciler.operations.interrupting import Interrupts
 
 FILE = click.Path(path_type=Path)
-
-
-def as_moment(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
-    """A click callback: a time with its zone."""
-    moment = parse_moment(value) if value else None
-    if value and moment is None:
-        raise click.BadParameter(f"{value!r} is no time: write it as in 2026-11-28T04:00:00Z")
-    return moment
 
 
 @group("state")

@@ -1,0 +1,86 @@
+"""`gpuaas drift`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.exit_codes import Exit
+from reconciler.cli.fleet import open_fleet
+from reconciler.cli.moments import as_moment
+from reconciler.cli.refs import check_ref
+from reconciler.cli.views import drift as drift_view
+from reconciler.model.drift import Becomes
+from reconciler.operations import accepting, drifting
+
+
+class Drift(click.Group):
+    """Alone, or with a REF, it is `drift list`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = bool(args) and (args[0] in self.commands or args[0] in ("--help", "-h"))
+        return super().parse_args(ctx, args if known else ["list", *args])
+
+
+@click.group("drift", cls=Drift)
+def drift() -> None:
+    """Show what hosts show otherwise than it was made, and what becomes of it.
+
+    Alone it is `gpuaas drift list`.
+    """
+
+
+@command("list", "text", "json", parent=drift)
+@click.argument("ref", metavar="[REF]", callback=check_ref, required=False)
+@click.option(
+    "--ask", is_flag=True, help="Ask every host now; nothing of what they say is written down."
+)
+def list_drift(session: Session, ref: str | None, ask: bool) -> Reply:
+    """List what hosts show otherwise than it was made.
+
+    By class: what the platform made, which the next apply makes again; access, which does so too
+    and is an alarm; a person's own, which is never touched; and what a machine is, which is only
+    told. Nothing is written, neither to hosts nor to the state. Exit 4 if there is any drift that
+    nobody has accepted, or anything that could not be checked.
+    """
+    found = drifting.find_drift(open_fleet(session.folder), ref or "", ask=ask)
+    open_ = found.silent or any(one.becomes is not Becomes.ACCEPTED for one in found.found)
+    return Reply(
+        code=Exit.DRIFT if open_ else Exit.DONE,
+        result=found,
+        lines=drift_view.lines(found, width=session.screen.width),
+    )
+
+
+@command("accept", "text", "json", parent=drift)
+@click.argument("ref", metavar="REF", callback=check_ref)
+@click.argument("key", metavar="KEY")
+@click.option("--reason", required=True, metavar="TEXT", help="Why it may stay; it is kept.")
+@click.option(
+    "--until",
+    required=True,
+    metavar="TIME",
+    callback=as_moment,
+    help="When it is drift again, as in 2026-12-24T12:00:00Z.",
+)
+def accept(session: Session, ref: str, key: str, reason: str, until: datetime) -> Reply:
+    """Let a drift be as it shows now, until a time.
+
+    KEY is what `gpuaas drift` calls it. It counts for what was seen: as soon as that shows
+    anything else it is drift again. What says who may log in is never accepted.
+    """
+    word = accepting.Word(ref=ref, key=key, reason=reason, until=until)
+    given = accepting.accept_drift(open_fleet(session.folder), word)
+    return Reply(result=given, lines=drift_view.accepted(given))
+
+
+@command("retract", "text", "json", parent=drift)
+@click.argument("ref", metavar="REF", callback=check_ref)
+@click.argument("key", metavar="KEY")
+@click.option("--reason", required=True, metavar="TEXT", help="Why not any longer; it is kept.")
+def retract(session: Session, ref: str, key: str, reason: str) -> Reply:
+    """Take back that a drift was accepted: the next apply makes it again."""
+    given = accepting.retract_drift(open_fleet(session.folder), ref, key, reason)
+    return Reply(result=given, lines=drift_view.retracted(given))
