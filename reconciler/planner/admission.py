@@ -217,9 +217,10 @@ def _keep_what_is_used(situation: Situation, refused: dict[Ref, Problem]) -> Non
 def _users_of(situation: Situation, refused: Iterable[Ref]) -> Mapping[Ref, Ref]:
     """What resources refer to that stay as recorded. Those that git wants refer to nothing gone:
 
-    a document that did would have an error of its own, and so stay as recorded.
+    a document that did would have an error of its own, and so stay as recorded. What can come back
+    keeps its project, whose number its files belong to.
     """
-    users: dict[Ref, Ref] = {}
+    users: dict[Ref, Ref] = {Ref("project", "", ref.project): ref for ref in situation.returnable}
     for resource in recorded_of(situation.world, refused):
         for reference in KINDS[resource.ref.kind].refs(resource):
             users.setdefault(reference.ref, resource.ref)

@@ -23,7 +23,10 @@ from reconciler.planner.resuming import can_resume, groups_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What would become of one ref. `resource` is None for what goes, `recorded` for what comes."""
+    """What would become of one ref. `resource` is None for what goes, `recorded` for what comes.
+
+    A release with `undo_minutes` destroys nothing yet.
+    """
 
     ref: Ref
     action: Action
@@ -33,6 +36,7 @@ class Difference:
     former: Ref | None = None
     problem: Problem | None = None
     cause: Cause | None = None
+    undo_minutes: int = 0
 
     @property
     def finishing(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from reconciler.kinds.lease import end_of
-from reconciler.kinds.policy import LeaseRules
+from reconciler.kinds.policy import LeaseRules, PolicySpec
 from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
 from reconciler.model.moment import format_moment, parse_moment
@@ -20,6 +20,7 @@ from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.planner.diff import Difference
+from reconciler.planner.effective import recorded_of
 
 LEAVING = frozenset({Phase.QUARANTINED, Phase.RELEASING})
 """Phases in which nothing joins an allocation any more."""
@@ -31,51 +32,67 @@ def with_ends(
     """The differences as they are at this moment, in order of their refs."""
     found = {difference.ref: difference for difference in differences}
     renamed = {difference.former for difference in found.values()}
+    policy = policy_of(desired, world)
+    moment = Moment(desired=desired, now=now, policy=policy)
     for ref, recorded in world.recorded.items():
         if not recorded.id or ref in renamed or ref in desired.frozen:
             continue
-        if recorded.phase is Phase.QUARANTINED or is_over(recorded, desired, now):
-            one = _ending(recorded, found.pop(ref, None), desired, now)
-            if one is not None:
-                found[ref] = one
-        elif recorded.phase is Phase.RELEASING and ref in found and not found[ref].cause:
-            found[ref] = replace(found[ref], cause=Cause.CONSENTED)
+        one = found.pop(ref, None)
+        if recorded.phase is Phase.QUARANTINED or moment.is_over(recorded):
+            one = _ending(recorded, one, moment)
+        if one is not None:
+            found[ref] = _release_of(one, recorded, moment)
     return tuple(sorted(found.values(), key=lambda difference: difference.ref))
 
 
-def is_over(recorded: Recorded, desired: Desired, now: datetime) -> bool:
-    """Whether its time and its grace are over, by what was recorded and by what git says now.
-
-    An edit alone ends nothing: its end has been applied before, or nobody has consented to it.
-    """
-    text = format_moment(now)
-    if not recorded.expires_at or recorded.expires_at > text:
-        return False
-    resource = desired.resources.get(recorded.ref)
-    wanted = end_of(resource, recorded, desired, now) if resource else recorded.expires_at
-    end = parse_moment(max(recorded.expires_at, wanted)) if wanted else None
-    return end is not None and end + timedelta(hours=lease_rules(desired).grace_hours) <= now
+def policy_of(desired: Desired, world: World) -> PolicySpec:
+    """As git says, else as recorded: no minute and no grace goes together with its file."""
+    ref = Ref("policy", "", "fleet")
+    found = desired.resources.get(ref) or next(iter(recorded_of(world, (ref,))), None)
+    return found.spec if found else PolicySpec(tenants=())
 
 
-def _ending(
-    recorded: Recorded, found: Difference | None, desired: Desired, now: datetime
-) -> Difference | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What ends are judged by."""
+
+    desired: Desired
+    now: datetime
+    policy: PolicySpec
+
+    def is_over(self, recorded: Recorded) -> bool:
+        """Whether its time and its grace are over, by what was recorded and by what git says now.
+
+        An edit alone ends nothing: its end has been applied before, or nobody has consented to it.
+        """
+        if not recorded.expires_at or recorded.expires_at > format_moment(self.now):
+            return False
+        resource = self.desired.resources.get(recorded.ref)
+        wanted = recorded.expires_at
+        if resource is not None:
+            wanted = end_of(resource, recorded, self.desired, self.now)
+        end = parse_moment(max(recorded.expires_at, wanted)) if wanted else None
+        return end is not None and end + self.grace <= self.now
+
+    @property
+    def grace(self) -> timedelta:
+        return timedelta(hours=self.policy.lease.grace_hours)
+
+
+def _ending(recorded: Recorded, found: Difference | None, moment: Moment) -> Difference | None:
     """What becomes of one that is quarantined, or whose time is over; None if nothing does now."""
-    leaves = found is None or found.action is not Action.FROZEN
-    resource = desired.resources.get(recorded.ref)
-    over = resource is not None and is_over(recorded, desired, now)
-    if not leaves or (found is not None and found.finishing):
+    resource = moment.desired.resources.get(recorded.ref)
+    over = resource is not None and moment.is_over(recorded)
+    if found is not None and (found.action is Action.FROZEN or found.finishing):
         return found
     if recorded.phase is not Phase.QUARANTINED:
-        if resource is None or recorded.phase not in (Phase.ACTIVE, Phase.RELEASING):
-            return found
-        return _release(recorded, Cause.EXPIRED)
+        ends = over and recorded.phase in (Phase.ACTIVE, Phase.RELEASING)
+        return _release(recorded, Cause.EXPIRED) if ends else found
     if resource is not None and not over:
-        taken = found is None or found.action is not Action.REPLACE
-        return replace(found, action=Action.RESTORE) if found and taken else found
-    cause = Cause.EXPIRED if over else Cause.CONSENTED
-    if not can_return(recorded, now) or not recorded.basis:
-        return _release(recorded, cause)
+        moves = found is None or found.action is Action.REPLACE
+        return replace(found, action=Action.RESTORE) if found and not moves else found
+    if not can_return(recorded, moment.now) or not recorded.basis:
+        return _release(recorded, Cause.EXPIRED if over else Cause.CONSENTED)
     if resource is None or resource.digest == recorded.digest:
         return None
     problem = Problem(
@@ -98,26 +115,27 @@ def _release(recorded: Recorded, cause: Cause) -> Difference:
     return Difference(ref=recorded.ref, action=Action.RELEASE, recorded=recorded, cause=cause)
 
 
+def _release_of(found: Difference, recorded: Recorded, moment: Moment) -> Difference:
+    """A release with how far it goes by this moment; anything else as it is."""
+    if found.action is not Action.RELEASE:
+        return found
+    begun = Cause.CONSENTED if recorded.phase in LEAVING else None
+    minutes = _undo_minutes(recorded, moment)
+    return replace(found, cause=found.cause or begun, undo_minutes=minutes)
+
+
+def _undo_minutes(recorded: Recorded, moment: Moment) -> int:
+    minutes = moment.policy.release.undo_minutes
+    if recorded.phase is Phase.QUARANTINED:
+        # It was begun, and nobody has seen the end of that: once more, in what is left of its time.
+        return max(1, minutes) if can_return(recorded, moment.now) else 0
+    return minutes if recorded.phase is Phase.ACTIVE else 0
+
+
 def can_return(recorded: Recorded, now: datetime) -> bool:
     """Whether the minutes are not over in which git can have it back. Unreadable, they are not."""
     until = parse_moment(recorded.undo_until)
     return until is None or now < until
-
-
-def undo_minutes(difference: Difference, desired: Desired, now: datetime) -> int:
-    """How long this release can be taken back; 0 if it is one that destroys."""
-    recorded = difference.recorded
-    if difference.action is not Action.RELEASE or recorded is None or not recorded.id:
-        return 0
-    policy = desired.get("policy", "fleet")
-    minutes = policy.spec.release.undo_minutes if policy else DEFAULT_UNDO_MINUTES
-    if recorded.phase is Phase.QUARANTINED:
-        # It was begun, and nobody has seen the end of that: once more, in what is left of its time.
-        return max(1, minutes) if can_return(recorded, now) else 0
-    return minutes if recorded.phase is Phase.ACTIVE else 0
-
-
-DEFAULT_UNDO_MINUTES = 60
 
 
 def is_consented(difference: Difference) -> bool:
@@ -132,11 +150,6 @@ def state_of(recorded: Recorded) -> str:
     return f"{recorded.ref} is {recorded.phase}"
 
 
-def lease_rules(desired: Desired) -> LeaseRules:
-    policy = desired.get("policy", "fleet")
-    return policy.spec.lease if policy else LeaseRules()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
     """What ends soon, to be told, and when the next of all such moments is."""
@@ -145,9 +158,8 @@ class Horizon:
     moments: tuple[datetime, ...] = ()
 
 
-def horizon(world: World, desired: Desired, now: datetime) -> Horizon:
+def horizon(world: World, rules: LeaseRules, now: datetime) -> Horizon:
     """Of what is recorded. An end is told from its first warning on."""
-    rules = lease_rules(desired)
     warnings = [timedelta(hours=hours) for hours in (*rules.warn_hours, 0)]
     grace, first = timedelta(hours=rules.grace_hours), max(warnings)
     far = format_moment(now + first)

@@ -28,7 +28,7 @@ from reconciler.planner.desk import MOVING, Desk, find_pending
 from reconciler.planner.diff import Difference, compare
 from reconciler.planner.drift import drifts
 from reconciler.planner.effective import in_force
-from reconciler.planner.ending import horizon, with_ends
+from reconciler.planner.ending import horizon, policy_of, with_ends
 from reconciler.planner.figures import figures_of
 from reconciler.planner.granting import refuse_grants
 from reconciler.planner.leasing import ends_of_waits, refuse_leases
@@ -222,7 +222,7 @@ def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
     desired, world = desk.context.desired, request.world
     figures = figures_of(desired, world, request.now, changes, claims)
     touched = sum(change.ref in request.desired.resources for change in changes)
-    ahead = horizon(world, desired, request.now)
+    ahead = horizon(world, policy_of(desired, world).lease, request.now)
     made = Plan(
         revision=request.desired.revision,
         desired_digest=request.desired.digest,

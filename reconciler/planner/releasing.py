@@ -16,13 +16,12 @@ from reconciler.planner import why
 from reconciler.planner.basis import basis_of
 from reconciler.planner.desk import Desk, binding_of, leaving_bindings
 from reconciler.planner.diff import Difference
-from reconciler.planner.ending import undo_minutes
 
 
 def released(change: Change, difference: Difference, desk: Desk) -> tuple[Change, tuple[Step, ...]]:
     """First only shut off, where it can be taken back; what it has goes with a later plan."""
     context, recorded = desk.context, difference.recorded
-    minutes = undo_minutes(difference, context.desired, context.now)
+    minutes = difference.undo_minutes
     facts = {**change.facts, **_facts(difference, minutes)}
     told = replace(change, undo_minutes=minutes, facts=facts)
     if not minutes or recorded is None:

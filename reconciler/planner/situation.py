@@ -6,7 +6,8 @@ from functools import cached_property
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
-from reconciler.model.plan import Risk
+from reconciler.model.lifecycle import Phase
+from reconciler.model.plan import Action, Risk
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
@@ -45,6 +46,14 @@ class Situation:
     def claiming(self) -> frozenset[Ref]:
         """Whoever holds anything, recorded or not."""
         return frozenset(claim.ref for claim in self.world.claims)
+
+    @cached_property
+    def returnable(self) -> frozenset[Ref]:
+        """What is quarantined, or is so by this plan."""
+        releases = {d.ref: d for d in self.differences if d.action is Action.RELEASE}
+        kept = {ref for ref, one in releases.items() if one.undo_minutes}
+        resting = (r for r, one in self.world.recorded.items() if one.phase is Phase.QUARANTINED)
+        return frozenset(kept.union(ref for ref in resting if ref not in releases))
 
     @cached_property
     def policy(self) -> Resource | None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 from dataclasses import replace
+from ipaddress import ip_address, ip_network
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from gpuaas import paths
 
 from reconciler.kinds import allocation as kind
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.canonical import canonical
+from reconciler.model.descriptor import LAST_UID
+from reconciler.model.posix import inside, loopback_of
 from reconciler.model.ref import Ref
 from tests.kinds.test_allocation import (
     DESCRIPTOR,
@@ -20,6 +25,7 @@ from tests.kinds.test_allocation import (
     ID,
     KEYS,
     LOGIN,
+    MARK,
     SCRATCH,
     binding,
     context,
@@ -35,6 +41,7 @@ SLICE = f"/etc/systemd/system/user-{UID}.slice.d/60-gpuaas.conf"
 MANAGER = f"/etc/systemd/system/user@{UID}.service.d/60-gpuaas.conf"
 MOUNT = "/etc/systemd/system/var-lib-gpuaas-instances-shm-train\\x2dabcd.mount"
 DEVICES = f"/etc/gpuaas/devices/{UID}.json"
+LOOPBACK = f"/etc/gpuaas/loopback/{UID}.nft"
 SESSION = f"/var/lib/gpuaas/instances/session/{LOGIN}"
 
 
@@ -55,6 +62,7 @@ def test_it_has_an_account_with_the_numbers_it_was_given() -> None:
         "group": f"p-vision-{GID}",
         "gecos": f"gpuaas {ID}",
         "shmBytes": 64 * GIB,
+        "subids": 0,
     }
     assert provide.item["directories"] == [
         {"path": HOME, "mode": "0700", "uid": UID, "gid": GID},
@@ -77,6 +85,8 @@ def test_what_it_must_show_is_in_force_and_not_only_written() -> None:
         f"cron {LOGIN}": "denied",
         f"at {LOGIN}": "denied",
         f"shm {LOGIN}": f"tmpfs {64 * GIB}",
+        f"loopback {LOGIN}": f"127.77.78.32 of uid {UID}",
+        f"subids {LOGIN}": None,
     }
     assert (facts[HOME], facts[SCRATCH]) == (f"dir 0700 {UID}:{GID}",) * 2
     assert facts[SESSION] == "dir 0755"
@@ -129,6 +139,37 @@ def test_devices_are_told_by_uuid() -> None:
     }
 
 
+def test_its_address_on_the_loopback_follows_from_its_uid() -> None:
+    """Rule 22: one that nobody else reaches, with all numbers of its own closed to the same."""
+    lines = texts()[LOOPBACK].splitlines()
+    assert lines[2:] == [
+        f'add element inet gpuaas own {{ 127.77.78.32 . {UID} comment "{LOGIN}" }}',
+        f"add rule inet gpuaas out meta skuid {{ {UID}, 1310720000-1310785535 }} jump closed",
+    ]
+    addresses = {loopback_of(uid) for uid in range(1000, LAST_UID + 1)}
+    assert len(addresses) == LAST_UID - 999
+    assert all(ip_address(one) in ip_network("127.77.0.0/16") for one in addresses)
+    assert "GPUAAS_LOOPBACK=127.77.78.32" in texts()[ENVIRONMENT].splitlines()
+
+
+def test_numbers_inside_of_containers_are_nobody_elses() -> None:
+    """ACC-11: they follow from the uid, which is given once; none is left without containers."""
+    bound, around = tenant()
+    rootless = fleet.resource(fleet.policy(containers="rootless"))
+    resources = {**around.desired.resources, rootless.ref: rootless}
+    of = replace(around, desired=replace(around.desired, resources=resources))
+    provide, _ = kind.steps(bound, of)
+    assert provide.item["account"]["subids"] == 1310720000
+    assert provide.expected[f"subids {LOGIN}"] == "uid=1310720000+65536 gid=1310720000+65536"
+    assert canonical(kind.basis(bound, of)) != canonical(kind.basis(*tenant()))
+    ranges = [inside(uid) for uid in range(1000, LAST_UID + 1)]
+    assert all(last < first for (_, last), (first, _) in pairwise(ranges))
+    assert ranges[0][0] > LAST_UID and ranges[-1][1] < 2**32 - 2
+    assert {paths.holder(number) for number in (*inside(UID), UID)} == {UID}
+    assert paths.inside(UID) == inside(UID)
+    assert (paths.holder(0), paths.holder(65534), paths.holder(100000)) == (0, 65534, 100000)
+
+
 def test_its_session_has_the_environment_that_others_can_read() -> None:
     """Rule 22: the allocation, its project, its end, and its GPUs by UUID."""
     text = texts()[f"{SESSION}/env"]
@@ -136,7 +177,7 @@ def test_its_session_has_the_environment_that_others_can_read() -> None:
     for line in (
         "GPUAAS_ALLOCATION=train",
         "GPUAAS_PROJECT=vision",
-        "GPUAAS_EXPIRES=none",
+        "GPUAAS_EXPIRES=2126-11-07T12:00:00Z",
         "CUDA_VISIBLE_DEVICES=GPU-gpu01-1,GPU-gpu01-2",
     ):
         assert line in text.splitlines()
@@ -152,7 +193,7 @@ def test_after_its_release_nothing_of_it_may_be_left() -> None:
     sync, release = kind.steps(leaving(bound), around)
     assert (sync.item["uid"], release.item["uid"], release.item["gid"]) == (UID, UID, GID)
     assert set(sync.expected.values()) | set(release.expected.values()) == {None}
-    words = ("account", "slice", "cron", "at", "shm", "linger")
+    words = ("account", "slice", "cron", "at", "shm", "loopback", "subids", "linger")
     assert {f"{word} {LOGIN}" for word in words} <= set(release.expected)
     assert release.item["absent"][-1] == DESCRIPTOR
     gone = {*sync.expected, *release.expected}

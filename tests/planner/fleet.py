@@ -135,8 +135,13 @@ def grant(name: str, of: str, to: str, project: str = "vision", **changes: Any) 
 
 
 def policy(**changes: Any) -> dict[str, Any]:
-    """Releases are of one step, unless `changes` say otherwise."""
-    spec = {"tenants": ["corp", "acme"], "release": {"undoMinutes": 0}, **changes}
+    """Releases are of one step and leases outlive everybody, unless `changes` say otherwise."""
+    spec = {
+        "tenants": ["corp", "acme"],
+        "release": {"undoMinutes": 0},
+        "lease": {"defaultHours": 876000, "maxHours": 876000},
+        **changes,
+    }
     return document("Policy", "fleet", spec)
 
 

@@ -274,7 +274,7 @@ def test_revocation_waits_for_no_clean_document() -> None:
 def test_a_blocked_change_of_an_allocation_does_not_hold_up_a_revocation() -> None:
     """The part that is refused stays as recorded, the keys follow all the same."""
     documents = with_changes(
-        without(SHARED, "Grant", "g"), allocation("a", expiresAt="2027-01-01T00:00:00Z")
+        without(SHARED, "Grant", "g"), allocation("a", runtimes=[{"bundle": "b", "version": "1"}])
     )
     made = make_plan(desired(documents), settled(SHARED))
     assert f"blocked {REF_A} not_yet_supported" in told(made)
@@ -566,7 +566,7 @@ def test_ages_are_no_part_of_the_fingerprint() -> None:
     """F-PLN-05: only what changes a step makes a plan stale."""
     wanted, state = desired([*FLEET, allocation("b")]), settled(FLEET)
     first = make_plan(wanted, state)
-    later = make_plan(wanted, state, now=NOW + timedelta(minutes=5))
+    later = make_plan(wanted, state, now=NOW + timedelta(minutes=5), leases_from=NOW)
     assert first.fingerprint == later.fingerprint
     assert first.figures.observed_age != later.figures.observed_age
     moved = make_plan(wanted, replace(state, serial=state.serial + 1))

@@ -60,11 +60,13 @@ def applied(done: Plan, before: World) -> World:
         ended = {
             step.item["id"]
             for step in map(steps.__getitem__, change.steps)
-            if step.order is Order.RETIRE and change.action in (Action.RELEASE, Action.REPLACE)
+            if step.order is Order.RETIRE
+            and change.action in (Action.RELEASE, Action.REPLACE)
+            and not change.undo_minutes
         }
         if ended:
             claims = {id: c for id, c in claims.items() if c.allocation_id not in ended}
-        if change.action in (Action.RELEASE, Action.FORGET):
+        if change.action in (Action.RELEASE, Action.FORGET) and not change.undo_minutes:
             recorded.pop(change.ref, None)
             continue
         former = recorded.pop(change.former, None) if change.former else None
@@ -92,9 +94,7 @@ def applied(done: Plan, before: World) -> World:
     )
 
 
-def _showing(
-    before: Mapping[str, Observation], steps: Iterable[Step]
-) -> Mapping[str, Observation]:
+def _showing(before: Mapping[str, Observation], steps: Iterable[Step]) -> Mapping[str, Observation]:
     """What each host shows once it has done these; one that was never seen is not seen now."""
     seen = dict(before)
     for step in steps:
