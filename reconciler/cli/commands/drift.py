@@ -26,7 +26,7 @@ class Drift(click.Group):
 
 @click.group("drift", cls=Drift)
 def drift() -> None:
-    """Show what hosts show otherwise than it was made, and what becomes of it.
+    """Show what hosts show otherwise than it was made.
 
     Alone it is `gpuaas drift list`.
     """
