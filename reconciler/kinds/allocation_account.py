@@ -9,14 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reconciler.kinds.containers import allows_containers
 from reconciler.kinds.contract import Binding, Render
 from reconciler.model.cpus import format_cpus, parse_cpus
+from reconciler.model.desired import Desired
+from reconciler.model.posix import SUBIDS, inside, loopback_of, numbers
 
 SLICE = "allocation/slice.conf.j2"
 USER_MANAGER = "allocation/user.conf.j2"
 SHM_MOUNT = "allocation/shm.mount.j2"
 DEVICES = "allocation/devices.json.j2"
-TEMPLATES = (SLICE, USER_MANAGER, SHM_MOUNT, DEVICES)
+LOOPBACK = "allocation/loopback.nft.j2"
+TEMPLATES = (SLICE, USER_MANAGER, SHM_MOUNT, DEVICES, LOOPBACK)
 
 TENANTS = "gpuaas-tenants"
 SHELL = "/bin/bash"
@@ -26,7 +30,7 @@ GIB = 1024**3
 INSTANCES = "/var/lib/gpuaas/instances"
 """Below it stands what a tenant sees as /tmp, /var/tmp, /dev/shm and its session's settings."""
 
-WORDS = ("account", "slice", "cron", "at", "shm", "linger")
+WORDS = ("account", "slice", "cron", "at", "shm", "loopback", "subids", "linger")
 """The named facts of a tenant, each of its login; after a release none of them may be left."""
 
 
@@ -34,7 +38,7 @@ WORDS = ("account", "slice", "cron", "at", "shm", "linger")
 class Account:
     """What a tenant is on its host. `gpus` are UUIDs; `cpus` and `mems` are sets as Linux writes
 
-    them.
+    them. With `containers` it has numbers to give out inside of these.
     """
 
     login: str
@@ -45,6 +49,16 @@ class Account:
     cpus: str
     mems: str
     memory_bytes: int
+    containers: bool = False
+
+    @property
+    def loopback(self) -> str:
+        return loopback_of(self.uid)
+
+    @property
+    def subids(self) -> int:
+        """The first of them; 0 if there are none."""
+        return inside(self.uid)[0] if self.containers else 0
 
     @property
     def shm_bytes(self) -> int:
@@ -66,7 +80,9 @@ class Folder:
         return f"dir {self.mode} {self.uid}:{self.gid}" if self.uid else f"dir {self.mode}"
 
 
-def account_of(binding: Binding, slots: Sequence[Mapping[str, Any]]) -> Account | None:
+def account_of(
+    binding: Binding, slots: Sequence[Mapping[str, Any]], desired: Desired
+) -> Account | None:
     """None on a node without accounts. `slots` are those of the placement, in normal form."""
     if not binding.uid:
         return None
@@ -79,6 +95,7 @@ def account_of(binding: Binding, slots: Sequence[Mapping[str, Any]]) -> Account 
         cpus=format_cpus(cpu for slot in slots for cpu in parse_cpus(slot["cpus"])),
         mems=format_cpus(slot["numa"] for slot in slots),
         memory_bytes=sum(slot["memoryGiB"] for slot in slots) * GIB,
+        containers=allows_containers(desired),
     )
 
 
@@ -90,6 +107,7 @@ def item(account: Account, id: str) -> Mapping[str, Any]:
         "group": account.group,
         "gecos": f"gpuaas {id}",
         "shmBytes": account.shm_bytes,
+        "subids": account.subids,
     }
 
 
@@ -106,6 +124,8 @@ def files(
         "shmBytes": account.shm_bytes,
         "tasks": TASKS,
         "uuids": list(account.gpus),
+        "loopback": account.loopback,
+        "numbers": list(numbers(account.uid)),
     }
     uid, login = account.uid, account.login
     return {
@@ -113,6 +133,7 @@ def files(
         _user_manager_path(uid): render(USER_MANAGER, told),
         _mount_path(login): render(SHM_MOUNT, told),
         _devices_path(uid): render(DEVICES, told),
+        _loopback_path(uid): render(LOOPBACK, told),
         f"{_session_folder(login)}/env": environment,
     }
 
@@ -122,8 +143,8 @@ def session_folder(account: Account) -> Folder:
     return Folder(path=_session_folder(account.login), mode="0755")
 
 
-def facts(account: Account) -> Mapping[str, str]:
-    login = account.login
+def facts(account: Account) -> Mapping[str, str | None]:
+    login, subids = account.login, account.subids
     values = (
         f"uid={account.uid} gid={account.gid} group={account.group} groups={TENANTS}"
         f" home=/home/{login} shell={SHELL} password=locked",
@@ -132,6 +153,8 @@ def facts(account: Account) -> Mapping[str, str]:
         "denied",
         "denied",
         f"tmpfs {account.shm_bytes}",
+        f"{account.loopback} of uid {account.uid}",
+        f"uid={subids}+{SUBIDS} gid={subids}+{SUBIDS}" if subids else None,
     )
     return {f"{word} {login}": fact for word, fact in zip(WORDS, values, strict=False)}
 
@@ -156,6 +179,7 @@ def left_paths(binding: Binding) -> tuple[str, ...]:
         f"/run/systemd/system/user-{uid}.slice.d",
         *(path.rpartition("/")[0] for path in (_slice_path(uid), _user_manager_path(uid))),
         _devices_path(uid),
+        _loopback_path(uid),
     )
 
 
@@ -179,6 +203,10 @@ def _mount_path(login: str) -> str:
 
 def _devices_path(uid: int) -> str:
     return f"/etc/gpuaas/devices/{uid}.json"
+
+
+def _loopback_path(uid: int) -> str:
+    return f"/etc/gpuaas/loopback/{uid}.nft"
 
 
 def _session_folder(login: str) -> str:

@@ -20,6 +20,7 @@ from reconciler.model.canonical import canonical, text_digest
 from reconciler.model.codec import encode
 from reconciler.model.descriptor import DESCRIPTOR_VERSION
 from reconciler.model.plan import Order, Step, step_id
+from reconciler.model.posix import loopback_of
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
@@ -107,7 +108,7 @@ def _provide(seated: _Seated, context: Context) -> Step:
         _environment_path(binding): environment,
     }
     folders = [Folder(path=path, uid=binding.uid, gid=binding.gid) for path in _homes(binding)]
-    named: Mapping[str, str] = {}
+    named: Mapping[str, str | None] = {}
     if account is not None:
         files |= accounts.files(account, environment, seated.values, context.render)
         folders.append(accounts.session_folder(account))
@@ -232,7 +233,7 @@ def _seat(binding: Binding, resource: Resource, context: Context) -> _Seated:
             for slot in slots
         ],
     }
-    account = accounts.account_of(binding, slots)
+    account = accounts.account_of(binding, slots, context.desired)
     return _Seated(binding=binding, resource=resource, values=values, account=account)
 
 
@@ -255,6 +256,8 @@ def _environment(values: Mapping[str, Any], context: Context) -> str:
         "GPUAAS_EXPIRES": told(values["expiresAt"]),
         "CUDA_VISIBLE_DEVICES": ",".join(slot["uuid"] for slot in values["slots"]),
     }
+    if uid := values["uid"]:
+        variables["GPUAAS_LOOPBACK"] = loopback_of(uid)
     for name, value in variables.items():
         if not _PLAIN.fullmatch(value):
             raise refuse(

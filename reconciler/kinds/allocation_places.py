@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from reconciler.kinds.allocation_account import INSTANCES
 
-TOLD = ("account", "slice", "shm", "linger")
+TOLD = ("account", "slice", "shm", "loopback", "linger")
 """Words of tenants that say that somebody is there; that a list denies him something does not."""
 
 _LOGIN = re.compile(r"[a-z][a-z0-9-]{0,26}-[a-z2-7]{4}")
@@ -31,6 +31,7 @@ _BY_LOGIN = (
 )
 _BY_UID = (
     r"/etc/gpuaas/devices/(\d+)\.json",
+    r"/etc/gpuaas/loopback/(\d+)\.nft",
     rf"{_UNITS}/user-(\d+)\.slice\.d",
     rf"{_UNITS}/user@(\d+)\.service\.d",
     r"/run/systemd/system/user-(\d+)\.slice\.d",

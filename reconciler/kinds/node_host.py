@@ -6,24 +6,31 @@ too, but where a kernel does not take it the host is only reported as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
+from typing import Any, TypeVar
 
+from reconciler.kinds.containers import allows_containers, user_namespaces
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.node_spec import NodeSpec, control_login
 from reconciler.model.canonical import text_digest
 from reconciler.model.capacity import Isolation
+from reconciler.model.descriptor import LAST_UID
+from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, CheckResult, NodeFacts
 from reconciler.model.plan import Order, Step, step_id
+from reconciler.model.posix import numbers
 
 UNDO_AFTER = 120
 """Seconds after which a host puts all back by itself."""
 
 PROGRAM_MODE, FILE_MODE = "0755", "0644"
 _INSTANCES = "/var/lib/gpuaas/instances"
+RULES, NETWORK = "/etc/gpuaas/network.nft", "node/network.nft.j2"
 
 FOLDERS: Mapping[str, str] = {
     "/etc/gpuaas/devices": "0755",
+    "/etc/gpuaas/loopback": "0755",
     "/etc/gpuaas/session": "0755",
     "/home": "0711",
     # Closed to all but root, or pam_namespace does not use them.
@@ -31,19 +38,22 @@ FOLDERS: Mapping[str, str] = {
 }
 FILES: Mapping[str, tuple[str, str]] = {
     "/etc/dbus-1/system.d/gpuaas.conf": ("node/dbus.conf", FILE_MODE),
+    RULES: (NETWORK, FILE_MODE),
     "/etc/polkit-1/rules.d/00-gpuaas.rules": ("node/polkit.rules", FILE_MODE),
     "/etc/security/limits.d/60-gpuaas.conf": ("node/limits.conf", FILE_MODE),
     "/etc/security/namespace.d/gpuaas-private-proc": ("node/private-proc.sh", PROGRAM_MODE),
     "/etc/security/namespace.d/gpuaas.conf": ("node/namespace.conf", FILE_MODE),
     "/etc/ssh/sshd_config.d/10-gpuaas.conf": ("node/sshd.conf", FILE_MODE),
-    "/etc/sysctl.d/60-gpuaas.conf": ("node/sysctl.conf", FILE_MODE),
+    "/etc/sysctl.d/60-gpuaas.conf": ("node/sysctl.conf.j2", FILE_MODE),
     "/etc/systemd/logind.conf.d/60-gpuaas.conf": ("node/logind.conf", FILE_MODE),
     "/etc/systemd/system/gpuaas-devices.service": ("node/devices.service", FILE_MODE),
+    "/etc/systemd/system/gpuaas-network.service": ("node/network.service", FILE_MODE),
     "/etc/systemd/system/gpuaas-settle.service": ("node/settle.service", FILE_MODE),
     "/etc/systemd/system/user-.slice.d/50-gpuaas.conf": ("node/slice-closed.conf", FILE_MODE),
     "/etc/sysusers.d/gpuaas.conf": ("node/sysusers.conf", FILE_MODE),
     "/etc/tmpfiles.d/gpuaas.conf": ("node/tmpfiles.conf", FILE_MODE),
     "/usr/local/libexec/gpuaas/devices": ("node/devices.py", PROGRAM_MODE),
+    "/usr/local/libexec/gpuaas/network": ("node/network.sh", PROGRAM_MODE),
     "/usr/local/libexec/gpuaas/session-opened": ("node/session-opened.sh", PROGRAM_MODE),
 }
 """Path → template and mode."""
@@ -59,8 +69,13 @@ BLOCKS: Mapping[str, tuple[str, str]] = {
 """Lines of ours in the distribution's file: template and place."""
 
 OPEN_SLICE = "node/slice-open.conf"
-UNITS = ("gpuaas-devices.service", "gpuaas-settle.service")
+UNITS = ("gpuaas-devices.service", "gpuaas-network.service", "gpuaas-settle.service")
 TEMPLATES = (*(name for name, _ in (*FILES.values(), *BLOCKS.values())), OPEN_SLICE)
+
+METADATA = ("169.254.0.0/16", "fd00:ec2::254/128", "fd20:ce::254/128")
+"""Where clouds tell a machine its secrets."""
+
+AnyNetwork = TypeVar("AnyNetwork", IPv4Network, IPv6Network)
 
 SSHD = (
     "admitted=yes authenticationmethods=publickey authorizedkeyscommand=none"
@@ -88,6 +103,9 @@ IN_FORCE: Mapping[str, str] = {
 }
 CONTROLLERS = frozenset({"cpu", "cpuset", "io", "memory", "pids"})
 HARDENING: Mapping[str, str] = {
+    "driver accounting": "on where cards can",
+    "driver module": "at boot",
+    "driver persistence": "on",
     "mail pipes": "none",
     "setuid extra": "none",
     "sysctl kernel.dmesg_restrict": "1",
@@ -95,6 +113,7 @@ HARDENING: Mapping[str, str] = {
     "sysctl kernel.perf_event_paranoid": "3",
     "sysctl kernel.yama.ptrace_scope": "1",
 }
+NAMESPACES = "sysctl user.max_user_namespaces"
 
 
 def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
@@ -106,6 +125,7 @@ def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
     return {
         "login": control_login(spec, context.desired.settings),
         "templates": digests,
+        "values": _values(context.desired),
         "walls": IN_FORCE,
     }
 
@@ -115,7 +135,8 @@ def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
     spec = _account_node(binding)
     if spec is None:
         return ()
-    files = {path: (context.render(name, {}), mode) for path, (name, mode) in FILES.items()}
+    values = _values(context.desired)
+    files = {path: (context.render(name, values), mode) for path, (name, mode) in FILES.items()}
     blocks = {path: (context.render(name, {}), place) for path, (name, place) in BLOCKS.items()}
     opened = context.render(OPEN_SLICE, {})
     node = binding.placement.node
@@ -149,6 +170,7 @@ def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
                     if place == "end"
                 },
                 **IN_FORCE,
+                "network walls": f"in force {text_digest(files[RULES][0])}",
             },
         ),
     )
@@ -158,14 +180,21 @@ def expected(binding: Binding, context: Context) -> Mapping[str, str | None]:
     return {key: fact for step in steps(binding, context) for key, fact in step.expected.items()}
 
 
-def hardening(facts: NodeFacts) -> tuple[Check, ...]:
-    """What would hold tenants tighter still: where it does not, it is reported as not enforced."""
+def hardening(facts: NodeFacts, *, containers: bool) -> tuple[Check, ...]:
+    """What would hold tenants tighter still: where it does not, it is reported as not enforced.
+
+    With containers, what these need is among it.
+    """
     named = facts.platform or {}
-    return (*_switches(named), _controllers(named.get("controllers root", "unknown")))
+    wanted = {**HARDENING, NAMESPACES: user_namespaces(containers)}
+    if containers:
+        wanted["containers missing"] = "none"
+    switches = _switches(named, dict(sorted(wanted.items())))
+    return (*switches, _controllers(named.get("controllers root", "unknown")))
 
 
-def _switches(named: Mapping[str, str]) -> Iterator[Check]:
-    for name, wanted in HARDENING.items():
+def _switches(named: Mapping[str, str], switches: Mapping[str, str]) -> Iterator[Check]:
+    for name, wanted in switches.items():
         listed = f"{name.partition(' ')[0]} *" in named
         found = named.get(name, "not there" if listed else "unknown")
         if found.startswith("unknown"):
@@ -184,6 +213,24 @@ def _controllers(found: str) -> Check:
     if missing := sorted(CONTROLLERS - set(found.split())):
         return Check(name=name, result=CheckResult.FAIL, value=f"without {', '.join(missing)}")
     return Check(name=name, result=CheckResult.PASS, value=found)
+
+
+def _values(desired: Desired) -> Mapping[str, Any]:
+    """What the fleet's settings and its Policy say of every host alike."""
+    closed = [
+        ip_network(one, strict=False) for one in (*METADATA, *desired.settings.network.closed)
+    ]
+    return {
+        "user_namespaces": user_namespaces(allows_containers(desired)),
+        "tenants": list(numbers(desired.settings.posix.first_uid, LAST_UID)),
+        "closed4": _collapsed(one for one in closed if isinstance(one, IPv4Network)),
+        "closed6": _collapsed(one for one in closed if isinstance(one, IPv6Network)),
+    }
+
+
+def _collapsed(networks: Iterable[AnyNetwork]) -> list[str]:
+    """No two that overlap, of which no set may have any."""
+    return [str(one) for one in collapse_addresses(networks)]
 
 
 def _account_node(binding: Binding) -> NodeSpec | None:

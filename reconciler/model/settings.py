@@ -32,7 +32,13 @@ class PublishSettings:
 class PosixSettings:
     first_uid: int = 20000
     first_gid: int = 20000
-    first_subuid: int = 1000000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSettings:
+    """Networks closed to tenants' logins: the control machine, consoles of the hosts."""
+
+    closed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +78,7 @@ class Settings:
     ownership: tuple[OwnershipRule, ...] = ()
     publish: PublishSettings = field(default_factory=PublishSettings)
     posix: PosixSettings = field(default_factory=PosixSettings)
+    network: NetworkSettings = field(default_factory=NetworkSettings)
     loop: LoopSettings = field(default_factory=LoopSettings)
     keep: KeepSettings = field(default_factory=KeepSettings)
     replica: ReplicaSettings = field(default_factory=ReplicaSettings)

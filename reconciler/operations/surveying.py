@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from reconciler.kinds.approval import HOST, approved_names
+from reconciler.kinds.containers import allows_containers
 from reconciler.kinds.node_family import NodeFamilySpec
 from reconciler.kinds.node_host import hardening
 from reconciler.kinds.node_spec import Admin, Identity, NodeSpec, Slot, Ssh, control_login
@@ -108,7 +109,7 @@ def survey(fleet: Fleet, name: str) -> NodeShown:
         approvals=tuple(in_force(spec)),
         slots=tuple(_slots(offer, world)),
         readiness=tuple(readiness(offer, _family(desired, spec))),
-        hardening=_hardening(offer),
+        hardening=_hardening(offer, desired),
         source=offer.facts.source if offer.facts else "",
         age=_age(fleet, seen),
         labels=node.labels,
@@ -125,10 +126,10 @@ def _family(desired: Desired, spec: NodeSpec) -> NodeFamilySpec | None:
     return family.spec if family else None
 
 
-def _hardening(offer: Offer) -> tuple[Check, ...]:
+def _hardening(offer: Offer, desired: Desired) -> tuple[Check, ...]:
     """Only of hosts that are prepared for tenants."""
     facts = offer.facts if offer.spec.isolation is Isolation.ACCOUNT else None
-    return hardening(facts) if facts else ()
+    return hardening(facts, containers=allows_containers(desired)) if facts else ()
 
 
 def _age(fleet: Fleet, seen: Observation | None) -> int | None:

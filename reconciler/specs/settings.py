@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from ipaddress import ip_network
 from pathlib import Path
 
 from reconciler.model.codec import decode
@@ -35,11 +37,23 @@ def parse_settings(folder: Path, content: bytes, schema: str) -> Settings:
         raise ProblemError(in_order(with_text(problems, content)))
     (located,) = parsed.documents
     settings = decode(Settings, {**located.document.value, "folder": str(folder)})
-    if not has_own_root(settings):
-        problem = _settings_problem("specRoot leads out of the fleet's folder")
-        found = with_text([problem.at(located.source(("specRoot",)))], content)
-        raise ProblemError(found)
+    problems = [
+        _settings_problem(message).at(located.source(path)) for path, message in _unsound(settings)
+    ]
+    if problems:
+        raise ProblemError(with_text(problems, content))
     return settings
+
+
+def _unsound(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What no schema can tell: where it stands, and why."""
+    if not has_own_root(settings):
+        yield ("specRoot",), "specRoot leads out of the fleet's folder"
+    for network in settings.network.closed:
+        try:
+            ip_network(network, strict=False)
+        except ValueError:
+            yield ("network", "closed"), f"{network} is no address and no network"
 
 
 def _settings_problem(message: str) -> Problem:

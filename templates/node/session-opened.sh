@@ -9,6 +9,8 @@ umask 077
 case ${XDG_SESSION_ID:-} in
 '' | *[!A-Za-z0-9]*) exit 1 ;;
 esac
+# Where what keeps neighbours apart is not in force, nobody gets in.
+nft list chain inet gpuaas out > /dev/null
 grep -q "^0::/user\.slice/user-$(id -u "$PAM_USER")\.slice/" /proc/self/cgroup
 mkdir -p /run/gpuaas/sessions
 # Of sessions that are over nothing is kept: /run has room for so many files only.

@@ -263,7 +263,7 @@ def check_views(world: World) -> None:
             sharing="any",
             admin=offer.spec.admin,
             readiness=tuple(readiness(offer, None)),
-            hardening=hardening(offer.facts) if offer.facts else (),
+            hardening=hardening(offer.facts, containers=True) if offer.facts else (),
         )
         assert_lines(node_view.lines(shown))
 

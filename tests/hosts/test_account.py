@@ -20,7 +20,14 @@ from tests.hosts.hosting import HOME, ID, KEYS, LOGIN, RELEASE, folder, keys_ite
 from tests.kinds.test_allocation_account import tenant
 
 UID, GID, GROUP = 20000, 20100, "p-vision-20100"
-OURS = {"uid": UID, "gid": GID, "group": GROUP, "gecos": f"gpuaas {ID}", "shmBytes": 1 << 30}
+OURS = {
+    "uid": UID,
+    "gid": GID,
+    "group": GROUP,
+    "gecos": f"gpuaas {ID}",
+    "shmBytes": 1 << 30,
+    "subids": 0,
+}
 SLICE = f"/etc/systemd/system/user-{UID}.slice.d/60-gpuaas.conf"
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="accounts are made by root")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import candidates, kept, platform, prepare, settle
+from gpuaas import candidates, kept, network, platform, prepare, settle
 from gpuaas.converge import converge
 from gpuaas.pam import block_of, with_block, without_users_own
 from gpuaas.paths import Refusal, Tree
@@ -39,7 +39,8 @@ def test_hosts_and_planner_speak_of_the_same_places() -> None:
     assert set(prepare.UNITS) == set(node_host.UNITS)
     told = [word.partition("=")[0] for word in node_host.SSHD.split()]
     assert told == sorted([*platform.SSHD_SETTINGS, "admitted"])
-    assert {f"sysctl {name}" for name in platform.SYSCTLS} < set(node_host.HARDENING)
+    switches = {f"sysctl {name}" for name in platform.SYSCTLS}
+    assert switches < {*node_host.HARDENING, node_host.NAMESPACES}
 
 
 def test_whatever_is_written_lies_where_hosts_are_looked_at() -> None:
@@ -164,6 +165,7 @@ def test_a_timer_that_fires_in_between_leaves_nothing_half_written(
     for name, place in (("FOLDER", "kept"), ("MANIFEST", "kept/manifest.json"), ("LOCK", "lock")):
         monkeypatch.setattr(settle, name, str(tmp_path / place))
     monkeypatch.setattr(prepare, "arm", lambda seconds: None)
+    monkeypatch.setattr(network, "is_stale", lambda root: False)
     timer = threading.Thread(target=settle.restore)
 
     @dataclass(frozen=True)

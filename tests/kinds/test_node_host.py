@@ -12,10 +12,19 @@ from reconciler import shipped
 from reconciler.hosts.verbs import check_item
 from reconciler.kinds import node as node_kind
 from reconciler.kinds.contract import Binding, Context
-from reconciler.kinds.node_host import CONTROLLERS, HARDENING, TEMPLATES, hardening
+from reconciler.kinds.node_host import (
+    CONTROLLERS,
+    HARDENING,
+    NAMESPACES,
+    RULES,
+    TEMPLATES,
+    hardening,
+)
 from reconciler.model.canonical import text_digest
 from reconciler.model.capacity import Placement, Shape
 from reconciler.model.evidence import CheckResult, NodeFacts
+from reconciler.model.plan import Step
+from reconciler.model.settings import NetworkSettings
 from reconciler.planner.rendering import Renderer
 from tests.planner import fleet
 
@@ -112,6 +121,9 @@ ENFORCED = {
     "setuid *": "listed",
     "sysctl *": "listed",
     **HARDENING,
+    "driver *": "listed",
+    "containers *": "listed",
+    NAMESPACES: "0",
     "controllers root": " ".join(sorted(CONTROLLERS | {"hugetlb"})),
 }
 
@@ -122,6 +134,16 @@ ENFORCED = {
         ("mail pipes", {}, CheckResult.PASS, "none"),
         ("mail pipes", {"mail pipes": "possible: /usr/sbin/exim4"}, CheckResult.FAIL, "exim4, not"),
         ("setuid extra", {"setuid extra": "unknown: no"}, CheckResult.UNKNOWN, "unknown: no"),
+        ("driver persistence", {}, CheckResult.PASS, "on"),
+        (
+            "driver persistence",
+            {"driver persistence": "nvidia-persistenced.service is not-found; off on 8 of 8 cards"},
+            CheckResult.FAIL,
+            "is not-found; off on 8 of 8 cards, not on",
+        ),
+        ("driver module", {"driver module": "nvidia_uvm is not loaded"}, CheckResult.FAIL, "uvm"),
+        ("driver accounting", {"driver accounting": "off on 1 of 2 cards"}, CheckResult.FAIL, "1"),
+        (NAMESPACES, {NAMESPACES: "256"}, CheckResult.FAIL, "256, not 0"),
         ("controllers root", {"controllers root": "none"}, CheckResult.FAIL, "without cpu, cpuset"),
         ("controllers root", {"controllers root": None}, CheckResult.UNKNOWN, "unknown"),
         ("sysctl kernel.kptr_restrict", {}, CheckResult.PASS, "2"),
@@ -144,10 +166,60 @@ def test_what_hardens_is_said_as_it_is(
 ) -> None:
     """What is written and not in force is never claimed; what is not seen is unknown."""
     told = {key: fact for key, fact in {**ENFORCED, **shown}.items() if fact is not None}
-    checks = {check.name: check for check in hardening(NodeFacts(source="host", platform=told))}
+    facts = NodeFacts(source="host", platform=told)
+    checks = {check.name: check for check in hardening(facts, containers=False)}
     assert checks[name].result is result
     assert value in checks[name].value
 
 
 def test_a_host_that_tells_nothing_is_unknown_in_everything() -> None:
-    assert {check.result for check in hardening(NodeFacts(source="host"))} == {CheckResult.UNKNOWN}
+    checks = hardening(NodeFacts(source="host"), containers=True)
+    assert {check.result for check in checks} == {CheckResult.UNKNOWN}
+
+
+def test_containers_need_what_the_policy_gives_them() -> None:
+    """SEC-04: user namespaces are closed on the whole host, or open, with what they are for."""
+    lacking = {**ENFORCED, NAMESPACES: "65536", "containers missing": "crun, podman"}
+    facts = NodeFacts(source="host", platform=lacking)
+    checks = {check.name: check for check in hardening(facts, containers=True)}
+    assert checks[NAMESPACES].result is CheckResult.PASS
+    assert checks["containers missing"].result is CheckResult.FAIL
+    assert "crun, podman" in checks["containers missing"].value
+    closed = {check.name: check for check in hardening(facts, containers=False)}
+    assert closed[NAMESPACES].result is CheckResult.FAIL
+    assert "containers missing" not in closed
+    (step,) = node_kind.steps(*context())
+    switches = "/etc/sysctl.d/60-gpuaas.conf"
+    assert "user.max_user_namespaces = 0\n" in content(step, switches)
+    binding, of = context()
+    rootless = fleet.resource(fleet.policy(containers="rootless"))
+    of = replace(
+        of, desired=replace(of.desired, resources={**of.desired.resources, rootless.ref: rootless})
+    )
+    (other,) = node_kind.steps(binding, of)
+    assert "user.max_user_namespaces = 65536\n" in content(other, switches)
+    assert node_kind.basis(binding, of) != node_kind.basis(*context())
+
+
+def content(step: Step, path: str) -> str:
+    return next(str(file["content"]) for file in step.item["files"] if file["path"] == path)
+
+
+def test_closed_networks_are_those_of_clouds_and_of_the_settings() -> None:
+    """Mail and metadata always; the control machine and BMCs as far as the settings name them."""
+    binding, of = context()
+    (step,) = node_kind.steps(binding, of)
+    rules = content(step, RULES)
+    assert "ip daddr { 169.254.0.0/16 } reject" in rules
+    assert "ip6 daddr { fd00:ec2::254/128, fd20:ce::254/128 } reject" in rules
+    assert "meta skuid { 20000-59999, 1310720000-3932159999 } jump closed" in rules
+    assert "tcp dport { 25, 465, 587 } reject" in rules
+    assert step.expected["network walls"] == f"in force {text_digest(rules)}"
+    closed = ("10.9.0.7", "10.9.0.0/24", "2001:db8::1", "169.254.1.0/24")
+    settings = replace(of.desired.settings, network=NetworkSettings(closed=closed))
+    of = replace(of, desired=replace(of.desired, settings=settings))
+    (other,) = node_kind.steps(binding, of)
+    rules = content(other, RULES)
+    assert "ip daddr { 10.9.0.0/24, 169.254.0.0/16 } reject" in rules, "none of them overlap"
+    assert "{ 2001:db8::1/128, fd00:ec2::254/128, fd20:ce::254/128 }" in rules
+    assert node_kind.basis(binding, of) != node_kind.basis(*context())

@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 from typing import Optional
 
-from .paths import FOLDER, Refusal, Tree, parent_of
+from .paths import FOLDER, Refusal, Tree, holder, parent_of
 from .probes import OPEN_FILE, owner_suffix, path_fact, printable
 
 Owner = tuple[int, int]
@@ -59,14 +59,14 @@ def read_bytes(tree: Tree, path: str) -> Optional[bytes]:
 
 
 def names_of(tree: Tree, path: str, uid: int) -> list[str]:
-    """What stands directly in a folder and belongs to a uid."""
+    """What stands directly in a folder and belongs to a uid, or to the inside of its containers."""
     with parent_of(tree, f"{path}/", make=False) as place:
         if place is None:
             return []
         return [
             name
             for name in os.listdir(place[0])
-            if os.stat(name, dir_fd=place[0], follow_symlinks=False).st_uid == uid
+            if holder(os.stat(name, dir_fd=place[0], follow_symlinks=False).st_uid) == uid
         ]
 
 

@@ -13,6 +13,7 @@ import threading
 import time
 from typing import Iterator, Sequence
 
+from .paths import inside
 from .probes import SAFE_PATH, ProbeError, found_in_path, printable
 
 CHUNK = 1 << 16
@@ -20,13 +21,14 @@ MAX_SAID = 300
 
 
 def any_of(uids: Sequence[int]) -> list[str]:
-    """The test of `find` for one of these owners."""
-    return " -o ".join(f"-uid {uid}" for uid in uids).split()
+    """The test of `find` for one of these owners, in their containers too."""
+    return " -o ".join(" ".join(between(uid, uid)) for uid in uids).split()
 
 
 def between(first: int, last: int) -> list[str]:
-    """The test of `find` for owners from `first` to `last`."""
-    return ["-uid", f"+{first - 1}", "-uid", f"-{last + 1}"]
+    """The test of `find` for owners from `first` to `last`, in their containers too."""
+    within = ((first, last), (inside(first)[0], inside(last)[1]))
+    return " -o ".join(f"-uid +{low - 1} -uid -{high + 1}" for low, high in within).split()
 
 
 def owned_below(

@@ -6,7 +6,7 @@ import os
 from typing import Iterator
 
 from .files import names_of
-from .paths import Refusal, Tree
+from .paths import Refusal, Tree, holder
 from .probes import ProbeError
 from .programs import change
 
@@ -17,7 +17,7 @@ POSIX = ("dev/mqueue", "dev/shm")
 def system_v(root: str, uid: int) -> Iterator[tuple[str, str, str]]:
     """(kind, id, ipcrm's word) of those it owns or has made."""
     for kind, id, word, owners in all_system_v(root):
-        if uid in owners:
+        if uid in map(holder, owners):
             yield kind, id, word
 
 

@@ -15,8 +15,9 @@ from .finding import any_of, owned_below
 from .holders import held_cards
 from .ipc import system_v
 from .mounts import Mount, mounts
+from .paths import holder
 from .probes import ProbeError, Probes, printable, shortened
-from .processes import running
+from .processes import running, told
 from .sessions import told_sessions
 
 MAX_WALK_SECONDS = 60.0
@@ -41,8 +42,21 @@ def read_leftovers(probes: Probes, uids: Iterable[int]) -> dict[str, list[str]]:
     for uid in asked:
         live = probes.ask("leftovers", partial(living, uid))
         if live is not None and files is not None and held is not None:
-            found[str(uid)] = shortened([*live, *held, *sorted(files[uid])])
+            found[str(uid)] = by_sort([*live, *map("open {}".format, held), *sorted(files[uid])])
     return found
+
+
+def by_sort(found: list[str]) -> list[str]:
+    """Of each first word as much as there is room for, so that none crowds out another."""
+    return [
+        one
+        for word in dict.fromkeys(map(first_word, found))
+        for one in shortened([what for what in found if first_word(what) == word])
+    ]
+
+
+def first_word(what: str) -> str:
+    return what.split(" ", 1)[0]
 
 
 def living(uid: int, probes: Probes) -> list[str]:
@@ -52,9 +66,9 @@ def living(uid: int, probes: Probes) -> list[str]:
 
 def ran_by(probes: Probes, uid: int) -> Iterator[str]:
     for pid, name in sorted(running(probes.root, uid).items()):
-        yield f"process {pid} {name}"
-    for session, told in told_sessions(probes.root):
-        if told.get("UID") == str(uid):
+        yield f"process {told(probes.root, pid, name)}"
+    for session, about in told_sessions(probes.root):
+        if about.get("UID") == str(uid):
             yield f"session {printable(session)}"
 
 
@@ -72,7 +86,7 @@ def sockets(probes: Probes) -> Iterator[tuple[int, str]]:
         with suppress(FileNotFoundError):
             for line in probes.text("proc/net", protocol).splitlines()[1:]:
                 fields = line.split()
-                yield int(fields[7]), f"socket {protocol} {fields[1]}"
+                yield holder(int(fields[7])), f"socket {protocol} {fields[1]}"
 
 
 def user_mounts() -> Iterator[tuple[int, str]]:
@@ -146,12 +160,13 @@ def topmost(
 ) -> Iterator[tuple[int, str]]:
     """What is owned by uids that pass the test; a folder stands for all that its uid has in there.
 
-    Raises ProbeError when time is up, or where not everything could be looked at: what was not is
-    not clean.
+    What is owned inside of its containers is a tenant's. Raises ProbeError when time is up, or
+    where not everything could be looked at: what was not is not clean.
     """
     others = sorted(p for p in points if p != mount.point and below(p, mount.point))
     last: dict[int, str] = {}
-    for uid, path in owned_below(mount.point, who, others, until):
+    for owner, path in owned_below(mount.point, who, others, until):
+        uid = holder(owner)
         if not below(path, last.get(uid, "\0")):
             last[uid] = path
             yield uid, named(mount, path)

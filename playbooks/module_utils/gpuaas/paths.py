@@ -15,6 +15,9 @@ ALLOCATION_ID = re.compile(r"[a-z2-7]{10}")
 UIDS = range(1000, 60000)
 """Those a tenant may have: below are services, above systemd's own and subordinate ids."""
 
+SUBIDS = 1 << 16
+"""How many numbers there are inside of a tenant's containers."""
+
 UNITS, INSTANCES = "/etc/systemd/system", "/var/lib/gpuaas/instances"
 LOGIN = re.compile(r"[a-z][a-z0-9-]{0,26}-[a-z2-7]{4}")
 
@@ -84,8 +87,19 @@ class Places:
             *(f"{unit}/60-gpuaas.conf" for unit in units),
             f"{UNITS}/{mount_unit(login)}",
             f"/etc/gpuaas/devices/{uid}.json",
+            f"/etc/gpuaas/loopback/{uid}.nft",
             f"{INSTANCES}/session/{login}/env",
         )
+
+
+def inside(uid: int) -> tuple[int, int]:
+    """The first and the last number inside of a tenant's containers."""
+    return uid * SUBIDS, uid * SUBIDS + SUBIDS - 1
+
+
+def holder(uid: int) -> int:
+    """The tenant that such a number belongs to; any other one itself."""
+    return uid // SUBIDS if uid // SUBIDS in UIDS else uid
 
 
 def mount_unit(login: str) -> str:

@@ -11,8 +11,10 @@ import hashlib
 import os
 import stat
 
+from .driver import read_driver
+from .network import read_walls
 from .pam import USERS_OWN, VENDOR, block_of, included
-from .probes import Probes, lines_of, path_fact, printable
+from .probes import Probes, found_in_path, lines_of, path_fact, printable
 
 TENANTS, PROBE = "gpuaas-tenants", "gpuaas-probe"
 NOBODYS_UID = 19999
@@ -23,7 +25,11 @@ SYSCTLS = (
     "kernel.kptr_restrict",
     "kernel.perf_event_paranoid",
     "kernel.yama.ptrace_scope",
+    "user.max_user_namespaces",
 )
+ROOTLESS = ("crun", "newgidmap", "newuidmap", "podman")
+"""What a tenant needs to run containers of its own."""
+
 SSHD_SETTINGS = (
     "authenticationmethods",
     "authorizedkeyscommand",
@@ -69,12 +75,15 @@ def read_platform(probes: Probes) -> dict[str, str]:
             "block": read_blocks,
             "cgroup": read_cgroup,
             "controllers": read_controllers,
+            "containers": read_containers,
             "devices": read_devices,
             "door": read_doors,
+            "driver": read_driver,
             "environment": read_environments,
             "folder": read_folders,
             "group": read_group,
             "mail": read_mail,
+            "network": read_walls,
             "setuid": read_setuid,
             "sshd": read_sshd,
             "sysctl": read_sysctls,
@@ -133,6 +142,11 @@ def read_controllers(probes: Probes) -> dict[str, str]:
     """What the kernel can bound; `none` in a container that was given none."""
     names = probes.text("sys/fs/cgroup/cgroup.controllers").split()
     return {"root": " ".join(sorted(names)) or "none"}
+
+
+def read_containers(probes: Probes) -> dict[str, str]:
+    missing = [name for name in ROOTLESS if found_in_path(name) is None]
+    return {"missing": ", ".join(missing) or "none"}
 
 
 def read_devices(probes: Probes) -> dict[str, str]:

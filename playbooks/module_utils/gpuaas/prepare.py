@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from . import settle
+from . import network, settle
 from .candidates import check_bus, check_pam, check_sshd, check_units
 from .files import put_file, put_folder, put_link, read_bytes
 from .items import FILE, FOLDER, check_form, text
@@ -33,6 +33,7 @@ WANTS = "/etc/systemd/system/multi-user.target.wants"
 
 FILES = {
     "/etc/dbus-1/system.d/gpuaas.conf": "dbus",
+    "/etc/gpuaas/network.nft": "network",
     "/etc/polkit-1/rules.d/00-gpuaas.rules": "",
     "/etc/security/limits.d/60-gpuaas.conf": "",
     "/etc/security/namespace.d/gpuaas-private-proc": "",
@@ -41,11 +42,13 @@ FILES = {
     "/etc/sysctl.d/60-gpuaas.conf": "",
     "/etc/systemd/logind.conf.d/60-gpuaas.conf": "logind",
     "/etc/systemd/system/gpuaas-devices.service": "systemd",
+    "/etc/systemd/system/gpuaas-network.service": "systemd",
     "/etc/systemd/system/gpuaas-settle.service": "systemd",
     "/etc/systemd/system/user-.slice.d/50-gpuaas.conf": "systemd",
     "/etc/sysusers.d/gpuaas.conf": "",
     "/etc/tmpfiles.d/gpuaas.conf": "",
     "/usr/local/libexec/gpuaas/devices": "",
+    "/usr/local/libexec/gpuaas/network": "network",
     "/usr/local/libexec/gpuaas/session-opened": "",
 }
 """The only files that are written whole, and how the host takes each of them up."""
@@ -54,10 +57,11 @@ SESSIONS = ("/etc/pam.d/sshd", "/etc/pam.d/systemd-user")
 """Stacks that tenants pass; those of jobs stop them at their first line."""
 
 BLOCKS = ("/etc/pam.d/atd", "/etc/pam.d/cron", *SESSIONS)
-UNITS = ("gpuaas-devices.service", "gpuaas-settle.service")
+UNITS = ("gpuaas-devices.service", "gpuaas-network.service", "gpuaas-settle.service")
 INSTANCES = "/var/lib/gpuaas/instances"
 FOLDERS = (
     "/etc/gpuaas/devices",
+    "/etc/gpuaas/loopback",
     "/etc/gpuaas/session",
     "/home",
     *(f"{INSTANCES}/{name}" for name in ("session", "shm", "tmp", "var-tmp")),
@@ -116,7 +120,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     if why := check_sshd({}):
         raise Refusal("sshd_config_broken", f"{why}; put it right by hand, nothing was touched")
     wanted = [one for one in _wanted(tree, item) if _differs(tree, one)]
-    if not wanted and _has_accounts():
+    if not wanted and _has_accounts() and not network.is_stale("/"):
         return
     if not tree.dry:
         _refuse_unsound({one.path: one.content for one in wanted if one.content is not None})
@@ -208,14 +212,21 @@ def _differs(tree: Tree, one: Wanted) -> bool:
 
 
 def _refuse_unsound(files: dict[str, str]) -> None:
-    for why in (check_bus(files), check_pam(files), check_sshd(files)):
+    rules = files.get("/etc/gpuaas/network.nft")
+    for why in (
+        check_bus(files),
+        check_pam(files),
+        check_sshd(files),
+        network.check(rules) if rules is not None else "",
+    ):
         if why:
             raise Refusal("prepare_refused", f"{why}; nothing was touched")
 
 
 def _prepare(tree: Tree, wanted: list[Wanted], undo_after: int) -> None:
     """Saved, armed, written, judged again and taken up; or all as it was."""
-    actions = sorted({one.action for one in wanted} - {""})
+    unloaded = {"network"} if network.is_stale("/") else set()
+    actions = sorted({one.action for one in wanted} - {""} | unloaded)
     save([one.path for one in wanted], actions)
     tree.changed = True
     try:

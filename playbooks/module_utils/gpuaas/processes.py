@@ -7,9 +7,9 @@ import re
 import signal
 import time
 from contextlib import suppress
-from typing import Iterator
+from typing import Iterable, Iterator
 
-from .paths import Refusal, Tree
+from .paths import Refusal, Tree, holder
 from .probes import printable
 
 PATIENCE_SECONDS, REST_SECONDS = 10.0, 0.3
@@ -18,15 +18,18 @@ DEAD = re.compile(r"^State:\s+[ZX].*^Threads:\s+1$", re.MULTILINE | re.DOTALL)
 """A first thread that has ended alone is no ended process."""
 
 NAME = re.compile(r"^Name:\s+(.*)$", re.MULTILINE)
+UNIT = re.compile(r"^0::/(?:.*/)?([^/]+\.(?:service|socket|mount))(?:/.*)?$", re.MULTILINE)
+OWN_MANAGER = re.compile(r"user@\d+\.service")
 
 
 def running(root: str, uid: int) -> dict[int, str]:
     """pid → name, by real, effective, saved and file system uid, and by the slice.
 
-    One that has ended and only waits for its parent to hear of it holds nothing any more.
+    The numbers inside of its containers are its own. One that has ended and only waits for its
+    parent to hear of it holds nothing any more.
     """
     inside = set(_in_slice(root, uid))
-    return {pid: name for pid, name, uids in alive(root) if str(uid) in uids or pid in inside}
+    return {pid: name for pid, name, uids in alive(root) if _is_of(uid, uids) or pid in inside}
 
 
 def alive(root: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
@@ -54,10 +57,26 @@ def end_all(tree: Tree, uid: int) -> None:
         found = running("/", uid) or _after(REST_SECONDS, uid)
 
 
+def unit_of(root: str, pid: int) -> str:
+    """The unit of the host that started it, and may start it again; none for what a login has."""
+    try:
+        with open(os.path.join(root, "proc", str(pid), "cgroup"), errors="replace") as file:
+            found = UNIT.search(file.read())
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    unit = printable(found.group(1)) if found else ""
+    return "" if OWN_MANAGER.fullmatch(unit) else unit
+
+
+def told(root: str, pid: int, name: str) -> str:
+    unit = unit_of(root, pid)
+    return f"{pid} {name}" + (f" of {unit}" if unit else "")
+
+
 def refuse(found: dict[int, str]) -> None:
-    """Raises Refusal if there are any."""
+    """Raises Refusal if there are any, each with the unit that starts it, if one does."""
     if found:
-        named = ", ".join(f"{pid} {name}" for pid, name in sorted(found.items())[:10])
+        named = ", ".join(told("/", pid, name) for pid, name in sorted(found.items())[:10])
         raise Refusal("processes_left", f"still there after being ended: {named}")
 
 
@@ -76,10 +95,14 @@ def _end(uid: int, found: dict[int, str]) -> None:
             try:
                 # The number may have gone to somebody else between the look and the opening.
                 uids = UIDS.search(_status("/", str(pid)))
-                if uids is not None and str(uid) in uids.groups():
+                if uids is not None and _is_of(uid, uids.groups()):
                     signal.pidfd_send_signal(process, signal.SIGKILL)
             finally:
                 os.close(process)
+
+
+def _is_of(uid: int, uids: Iterable[str]) -> bool:
+    return any(holder(int(one)) == uid for one in uids)
 
 
 def slice_folder(root: str, uid: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import account, denied
+from . import account, denied, subids
 from .files import put_file, put_folder
 from .home import put_home
 from .items import FILE, FOLDER, Maybe
@@ -28,6 +28,8 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     places = Places(item["id"], item["login"], wanted.uid if wanted else 0)
     if wanted:
         account.check_free(tree, wanted)
+        subids.check(wanted.uid, item["account"]["subids"])
+        subids.check_free(tree, wanted.login, wanted.uid)
     for file in item["files"]:
         put_file(tree, owned(file["path"], places.files), file["content"], file["mode"])
     for folder in item["directories"]:
@@ -40,3 +42,4 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
         denied.deny(tree, wanted.login)
         confine(tree, wanted.login, wanted.uid, item["account"]["shmBytes"])
         account.put_account(tree, wanted)
+        subids.put(tree, wanted.login, item["account"]["subids"])

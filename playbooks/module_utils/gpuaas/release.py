@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import denied
+from . import denied, network, subids
 from .account import check_ours, remove_account
 from .ending import end_everything
 from .files import names_of, remove_file
@@ -37,7 +37,9 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     _remove(tree, [path for path in paths if path not in last], places)
     if uid:
         take_up(tree, login, uid)
+        network.take_up(tree)
         denied.forget(tree, login)
+        subids.put(tree, login, 0)
         _remove_account(tree, login, uid, item["gid"])
     _remove(tree, last, places)
 

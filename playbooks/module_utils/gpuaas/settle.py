@@ -27,8 +27,16 @@ whoever is half way through writing.
 
 SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ACTION_SECONDS = 30
+NETWORK = (
+    "if test -e /etc/gpuaas/network.nft; then exec systemctl reload-or-restart gpuaas-network; fi;"
+    " command -v nft > /dev/null || exit 0;"
+    " exec nft 'add table inet gpuaas; delete table inet gpuaas'"
+)
+"""Where it was never closed, it is open again."""
+
 ACTIONS = {
     "systemd": ("/usr/bin/systemctl", "daemon-reload"),
+    "network": ("/bin/sh", "-c", NETWORK),
     "sshd": ("/usr/bin/systemctl", "try-reload-or-restart", "ssh.service"),
     "logind": ("/usr/bin/systemctl", "kill", "--signal=HUP", "systemd-logind.service"),
     "dbus": ("/usr/bin/systemctl", "reload", "dbus.service"),

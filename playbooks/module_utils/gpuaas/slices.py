@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import Optional
 
+from . import network
 from .files import fact_of, put_link, remove_file
 from .mounts import mounted_at
 from .paths import INSTANCES, UNITS, Refusal, Tree, mount_unit
@@ -23,6 +24,7 @@ def confine(tree: Tree, login: str, uid: int, shm_bytes: int) -> None:
         return
     mount = mount_unit(login)
     put_link(tree, _wants(mount), f"{UNITS}/{mount}")
+    network.take_up(tree)
     refusal = _open_devices(tree, uid)
     take_up(tree, login, uid)
     if refusal is not None:

@@ -18,6 +18,7 @@ from .ipc import all_system_v
 from .leftovers import MAX_WALK_SECONDS, check_queues, places, sockets, topmost, user_mounts
 from .mounts import mounts
 from .passwd import Accounts
+from .paths import holder
 from .probes import Probes, printable
 from .processes import alive, running
 from .sessions import told_sessions
@@ -53,7 +54,7 @@ def of_anybody(probes: Probes, uids: range, accounts: Accounts) -> Iterator[tupl
         yield user.uid, f"account {printable(user.login)}"
     yield from run_by_anybody(probes, uids)
     for kind, id, _, owners in all_system_v(probes.root):
-        yield from ((owner, f"{kind} {id}") for owner in dict.fromkeys(owners))
+        yield from ((owner, f"{kind} {id}") for owner in dict.fromkeys(map(holder, owners)))
     yield from sockets(probes)
     yield from user_mounts()
     check_queues(probes)
@@ -66,8 +67,8 @@ def of_anybody(probes: Probes, uids: range, accounts: Accounts) -> Iterator[tupl
 def run_by_anybody(probes: Probes, uids: range) -> Iterator[tuple[int, str]]:
     """Processes by any of their uids and by the slice that they are in, and open sessions."""
     for pid, name, owners in alive(probes.root):
-        for owner in dict.fromkeys(owners):
-            yield int(owner), f"process {pid} {name}"
+        for owner in dict.fromkeys(holder(int(one)) for one in owners):
+            yield owner, f"process {pid} {name}"
     for uid in slices(probes):
         if uid in uids:
             for pid, called in sorted(running(probes.root, uid).items()):

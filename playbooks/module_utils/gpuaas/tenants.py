@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Iterator, Optional
 
 from . import denied
+from .network import read_loopback
 from .passwd import Accounts, User
 from .paths import LOGIN
 from .probes import (
@@ -25,6 +26,7 @@ from .probes import (
 )
 from .sessions import told_sessions
 from .slices import shm_size
+from .subids import given
 from .topology import read_details
 
 MAX_KEYS = 1_000_000
@@ -56,6 +58,8 @@ def read_tenants(probes: Probes) -> dict[str, str]:
             "cron": lambda p: read_denied(p, "cron"),
             "at": lambda p: read_denied(p, "at"),
             "shm": read_shm,
+            "loopback": read_loopback,
+            "subids": read_subids,
             "linger": read_lingering,
         }
     )
@@ -136,6 +140,16 @@ def read_shm(probes: Probes) -> dict[str, str]:
             if size is not None:
                 found[printable(login)] = f"tmpfs {size}"
     return found
+
+
+def read_subids(probes: Probes) -> dict[str, str]:
+    """Tenants, and whatever login of one a list still has."""
+    names = {user.login for user in Accounts(probes.root).tenants()}
+    return {
+        printable(login): fact
+        for login, fact in given(probes.root).items()
+        if login in names or LOGIN.fullmatch(login)
+    }
 
 
 def read_lingering(probes: Probes) -> dict[str, str]:

@@ -1,0 +1,99 @@
+"""What tenants may reach over the network: written as files, loaded whole, and read back from the
+
+kernel. What it said when it was loaded is kept in /run, so that a later change there shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import Optional
+
+from .paths import Tree
+from .probes import ProbeError, Probes, call, failure, found_in_path, lines_of, printable
+from .programs import change
+
+PROGRAM = "/usr/local/libexec/gpuaas/network"
+RULES, OWN = "etc/gpuaas/network.nft", "etc/gpuaas/loopback"
+LOADED = "run/gpuaas/network"
+TABLE = ("table", "inet", "gpuaas")
+
+
+def check(rules: str) -> str:
+    """Why the host would not take these rules; empty if it would."""
+    try:
+        done = call("nft", "--check", "--file", "-", given=rules)
+    except ProbeError as error:
+        return f"{error}: install the package nftables"
+    return failure("nft --check", done) if done.returncode else ""
+
+
+def take_up(tree: Tree) -> None:
+    """The kernel goes by what is written now, also where an earlier run ended before this."""
+    if tree.whole_host and (tree.changed or is_stale("/")):
+        change(tree, PROGRAM)
+
+
+def is_stale(root: str) -> bool:
+    """Whether a file, or the kernel, says otherwise than when they were loaded."""
+    return _loaded(root)[1:] != [_files(root), _listed() or ""]
+
+
+def read_walls(probes: Probes) -> dict[str, str]:
+    """`in force <digest of the rules>`, if the kernel still has what it had when it loaded them."""
+    listed = _listed()
+    if listed is None:
+        return {"walls": "none"}
+    rules, _, told = _loaded(probes.root)
+    return {"walls": f"in force sha256:{rules}" if told == listed else "changed since loaded"}
+
+
+def read_loopback(probes: Probes) -> dict[str, str]:
+    """Login → the address that is its own, and who else reaches it."""
+    if _listed() is None:
+        return {}
+    told = json.loads("\n".join(lines_of("nft", "--json", "list", "set", *TABLE[1:], "own")))
+    found: dict[str, str] = {}
+    for one in (one for part in told["nftables"] for one in part.get("set", {}).get("elem", ())):
+        element = one.get("elem", {"val": one})
+        address, uid = element["val"]["concat"]
+        name = printable(element.get("comment", "?"))
+        also = f"{found[name]}, " if name in found else ""
+        found[name] = f"{also}{address} of uid {uid}"
+    return found
+
+
+def _listed() -> Optional[str]:
+    """Digest of what the kernel says; None where there is no such table, or nothing to ask by."""
+    if found_in_path("nft") is None:
+        return None
+    done = call("nft", "list", *TABLE)
+    return _digest(done.stdout.encode("utf-8")) if done.returncode == 0 else None
+
+
+def _loaded(root: str) -> list[str]:
+    """The rules, all files, and what the kernel said: their digests, when they were loaded."""
+    try:
+        with open(os.path.join(root, LOADED), encoding="ascii") as file:
+            told = file.read().split()
+    except FileNotFoundError:
+        told = []
+    return told if len(told) == 3 else ["", "", ""]
+
+
+def _files(root: str) -> str:
+    """As the program that loads them takes them together."""
+    folder = os.path.join(root, OWN)
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    own = sorted(n for n in names if n.endswith(".nft") and not n.startswith("."))
+    whole = b""
+    for path in [*(os.path.join(folder, name) for name in own), os.path.join(root, RULES)]:
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                whole += file.read()
+    return _digest(whole)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
