@@ -57,6 +57,9 @@ def allocation_rows(
             health=health_of(one, world),
             login=one.login,
             sessions=_sessions(one, world.observations.get(one.node)),
+            until=one.expires_at,
+            gpu_percent=_busy(one, world),
+            observed_at=_observed_at(world.observations.get(one.node)),
             since=next((c.since for c in claims[ref] if c.allocation_id == one.id), ""),
             price_per_hour=format(rate, "f") if rate is not None else "",
             currency=price.currency if price else "",
@@ -149,6 +152,20 @@ def _cards(one: Recorded, world: World) -> set[str]:
     node = world.recorded.get(Ref("node", "", one.node))
     slots = node.normal["spec"]["slots"] if node else ()
     return {slot["gpu"]["uuid"] for slot in slots if slot["name"] in one.slots}
+
+
+def _busy(one: Recorded, world: World) -> int | None:
+    """How busy its cards are together, None unless all of them say so."""
+    seen = world.observations.get(one.node)
+    gpus = (seen.facts.gpus if seen and seen.facts else None) or ()
+    cards = {gpu.uuid: gpu.utilization for gpu in gpus}
+    told = [cards.get(uuid) for uuid in _cards(one, world)]
+    known = [percent for percent in told if percent is not None]
+    return sum(known) // len(known) if known and len(known) == len(told) else None
+
+
+def _observed_at(seen: Observation | None) -> str:
+    return seen.at if seen is not None and seen.facts is not None else ""
 
 
 def _sessions(one: Recorded, seen: Observation | None) -> int | None:

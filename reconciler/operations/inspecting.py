@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from reconciler.model.event import Event
+from reconciler.model.moment import parse_moment
+from reconciler.model.plan import Plan
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.symptom import Diagnosis
 from reconciler.model.world import World
 from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.charting import chart_of
+from reconciler.operations.syncing import needs_of, pending, synced
 from reconciler.operations.taking_stock import (
     Stock,
+    age_of,
     node_rows,
     sku_rows,
     slot_rows,
@@ -39,10 +44,11 @@ from reconciler.store.snapshot import read_world
 LAST_EVENTS = 20
 
 
-def status(fleet: Fleet, project: str = "", login: str = "") -> Status:
+def status(fleet: Fleet, project: str = "", login: str = "", plan: Plan | None = None) -> Status:
     """The fleet at a glance; with `project`, only its allocations.
 
-    With an OS `login`, only what its user owns or has access to.
+    With an OS `login`, only what its user owns or has access to. With a `plan` of now also how that
+    stands to each, and what is wanted and not applied yet.
     """
     now = fleet.now()
     with without_collector(), fleet.reading() as database:
@@ -53,6 +59,8 @@ def status(fleet: Fleet, project: str = "", login: str = "") -> Status:
     nodes, slots = node_rows(stock), slot_rows(stock)
     ages = [row.age for row in nodes if row.age is not None]
     rows = allocation_rows(fleet.settings, world, stock, project)
+    if plan is not None:
+        rows = synced(rows, plan, project)
     users = _users_of(world, login)
     allocations = tuple(r for r in rows if not login or users & {r.owner, *r.access})
     return Status(
@@ -63,7 +71,9 @@ def status(fleet: Fleet, project: str = "", login: str = "") -> Status:
         nodes=dict(sorted(Counter(row.posture for row in nodes).items())),
         gpus=dict(sorted(Counter(row.state for row in slots).items())),
         capacity=sku_rows(stock),
-        needs_you=tuple(_needs_you(chart)),
+        needs_you=(*_needs_you(chart), *(needs_of(plan, world.waiting) if plan else ())),
+        suspended=world.suspensions,
+        pending=None if plan is None else pending(plan),
         allocations=allocations,
         last_run=LastRun(
             id=last.id,
@@ -75,6 +85,17 @@ def status(fleet: Fleet, project: str = "", login: str = "") -> Status:
         if last
         else None,
     )
+
+
+def only_stale(found: Status, seconds: float) -> Status:
+    """Only allocations whose host has not answered for so long, or never."""
+    now = parse_moment(found.at)
+    rows = [
+        row
+        for row in found.allocations
+        if now is None or (age := age_of(row.observed_at, now)) is None or age >= seconds
+    ]
+    return replace(found, allocations=tuple(rows))
 
 
 def nodes(fleet: Fleet) -> tuple[NodeRow, ...]:

@@ -10,7 +10,7 @@ from reconciler.model.capacity import Candidate, Need, Placement
 from reconciler.model.endpoint import Endpoint
 from reconciler.model.event import Event
 from reconciler.model.problem import Problem
-from reconciler.model.world import Revocation
+from reconciler.model.world import Revocation, Suspension
 from reconciler.planner.noting import StrayKey
 
 
@@ -63,8 +63,9 @@ class SkuRow:
 class AllocationRow:
     """`stage` is how far it is within `phase`. `until` is empty for an open end.
 
-    Owner and SKU are empty where nothing is recorded yet, `sessions` None where a node is silent.
-    `access` names who is let in, `way_in` is what they type, or the folder they go to.
+    Owner and SKU are empty where nothing is recorded yet, `sessions` and `gpu_percent` None where a
+    node does not say. `access` names who is let in, `way_in` is what they type, or the folder they
+    go to. `sync` is how a plan stands to it, empty where none was made.
     """
 
     ref: str
@@ -84,6 +85,22 @@ class AllocationRow:
     stage: str = ""
     access: tuple[str, ...] = ()
     way_in: str = ""
+    sync: str = ""
+    gpu_percent: int | None = None
+    observed_at: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """What a plan of now would do, in numbers. `unknown` says why there is no plan."""
+
+    commit: str = ""
+    dirty: bool = False
+    changes: int = 0
+    held: int = 0
+    blocked: int = 0
+    errors: int = 0
+    unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +127,7 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Read from the store alone: neither specs nor hosts are asked.
+    """Read from the store; no host is asked. `pending` is what a plan of now says.
 
     With `source` it was read from what is published there, which tells of allocations alone.
     """
@@ -125,6 +142,8 @@ class Status:
     needs_you: tuple[NeedsYou, ...] = ()
     allocations: tuple[AllocationRow, ...] = ()
     last_run: LastRun | None = None
+    suspended: tuple[Suspension, ...] = ()
+    pending: Pending | None = None
     source: str = ""
 
 

@@ -111,6 +111,12 @@ def test_every_reading_command_answers_in_one_document(shell: Shell) -> None:
     answered(shell.document("state", "check", code=0))
     answered(shell.document("show", "allocation/first/hello", code=0))
     answered(shell.document("explain", "first/hello", code=0))
+    answered(shell.document("why", "first/hello", code=0))
+    answered(shell.document("evidence", "node/desk", code=0))
+    answered(shell.document("timeline", "node/desk", code=0))
+    for command in ("activity", "doctor", "runbook"):
+        answered(shell.document(command, code=0))
+    answered(shell.document("runbook", "cleanup_blocked", code=0))
 
 
 def answered(document: dict) -> None:

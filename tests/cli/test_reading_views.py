@@ -15,12 +15,14 @@ from reconciler.model.capacity import Candidate, Need, Placement, Shape
 from reconciler.model.event import Event, EventType
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.world import Suspension
 from reconciler.operations.views import (
     AllocationRow,
     Explained,
     LastRun,
     NeedsYou,
     NodeRow,
+    Pending,
     Shown,
     SkuRow,
     SlotRow,
@@ -66,12 +68,32 @@ STATUS = Status(
             command="gpuaas explain allocation/vision/eval",
         ),
         NeedsYou(kind="cleanup", text="gpu12/s5 process 8812 survives"),
+        *(NeedsYou(kind="expiring", text=f"vision/sweep{n} in 20 h (ana)") for n in range(7)),
     ),
     allocations=(
-        row("nlp/quick", sessions=1, price_per_hour="2.10", currency="EUR"),
-        row("vision/old-run", slots=("s3", "s4"), node="gpu17", phase="releasing"),
-        row("vision/eval", node="", slots=(), phase="failed", health="unknown", owner=HOSTILE),
+        row(
+            "nlp/quick",
+            sessions=1,
+            gpu_percent=37,
+            price_per_hour="2.10",
+            currency="EUR",
+            sync="in_sync",
+            until="2026-12-11T09:14:00Z",
+        ),
+        row("nlp/sweep", sync="changes", until="2026-11-27T07:14:00Z"),
+        row("vision/old-run", slots=("s3", "s4"), node="gpu17", phase="releasing", sync="in_sync"),
+        row("vision/eval", node="", slots=(), phase="", health="-", owner=HOSTILE, sync="blocked"),
     ),
+    suspended=(
+        Suspension(
+            scope="node/gpu07",
+            reason="PSU smoke",
+            actor="olga",
+            since="2026-11-27T03:12:00Z",
+            until="2026-11-28T03:12:00Z",
+        ),
+    ),
+    pending=Pending(commit="3f9c2e1aa", changes=1, blocked=1),
     last_run=LastRun(
         id="r1", state="done", started="2026-11-27T09:14:00Z", actor="olga", commit="3f9c2e1aa"
     ),

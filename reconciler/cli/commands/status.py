@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 
 import click
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import from_option, open_fleet
+from reconciler.cli.patience import as_seconds
 from reconciler.cli.views import status as status_view
+from reconciler.model.problem import ProblemError
 from reconciler.operations import inspecting
-from reconciler.operations.views import Status
-from reconciler.operations.wiring import os_login, utc_now
+from reconciler.operations.options import PlanOptions
+from reconciler.operations.remembering import recall_plan
+from reconciler.operations.views import Pending, Status
+from reconciler.operations.wiring import Fleet, os_login, utc_now
 
 
 @command("status", "text", "json")
@@ -19,20 +24,52 @@ from reconciler.operations.wiring import os_login, utc_now
 @click.option(
     "--mine", is_flag=True, help="Only what you own or have access to, and how to get in."
 )
+@click.option(
+    "--stale",
+    default="0s",
+    metavar="DURATION",
+    callback=as_seconds,
+    help="Only those whose host has not answered for so long, as in 10m.",
+)
+@click.option(
+    "--state-only", is_flag=True, help="Without a plan of now: quick, however large the fleet."
+)
 @from_option
-def status(session: Session, project: str, mine: bool, source: str) -> Reply:
+def status(
+    session: Session, project: str, mine: bool, stale: float, state_only: bool, source: str
+) -> Reply:
     """Show the fleet and its allocations.
 
-    Read from the state alone: no host is asked, and the age of what hosts last said is shown.
-    With --from it is read from what is published, which tells of allocations alone.
+    What is there and free, what needs you, what is suspended, and each allocation: SYNC is how far
+    it is or how a plan of now stands to it, GPU% how busy its cards were. No host is asked; the age
+    of what hosts last said is shown. With --from it is read from what is published, which tells of
+    allocations alone.
     """
     login = os_login() if mine else ""
     if source:
         found = _published(source, project, login)
-    else:
+    elif state_only:
         found = inspecting.status(open_fleet(session.folder), project, login)
+    else:
+        found = _with_plan(open_fleet(session.folder), project, login)
+    if stale:
+        found = inspecting.only_stale(found, stale)
     shown = status_view.lines(found, width=session.screen.width, ways=mine)
     return Reply(result=found, lines=shown)
+
+
+def _with_plan(fleet: Fleet, project: str, login: str) -> Status:
+    """What nobody has changed is known to be in order; else the rooms that plan are loaded."""
+    options = PlanOptions()
+    try:
+        plan = recall_plan(fleet, options)
+        if plan is None:
+            plan = import_module("reconciler.operations.planning").make_plan(fleet, options)
+    except ProblemError as error:
+        found = inspecting.status(fleet, project, login)
+        (problem, *_) = error.problems
+        return replace(found, pending=Pending(unknown=f"{problem.code}: {problem.message}"))
+    return inspecting.status(fleet, project, login, plan)
 
 
 def _published(source: str, project: str, login: str) -> Status:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 
 from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, pad, strong
 from reconciler.cli.views import tables
-from reconciler.model.moment import format_age
-from reconciler.operations.views import AllocationRow, SkuRow, Status
+from reconciler.model.moment import format_age, parse_moment
+from reconciler.operations.syncing import IN_SYNC
+from reconciler.operations.views import AllocationRow, NeedsYou, Pending, SkuRow, Status
 
 LABEL = 11
-TITLES = "ALLOCATION OWNER SKU WHERE PHASE HEALTH SESSIONS UNTIL PRICE/h"
+TITLES = "ALLOCATION OWNER SKU WHERE SYNC HEALTH SESSIONS GPU% UNTIL PRICE/h"
 GOOD = frozenset({"active", "healthy", "in_sync"})
-WAITING = frozenset({"providing", "active", "releasing", "unknown"})
+WAITING = frozenset({"providing", "active", "quarantined", "releasing", "unknown", "changes"})
+MOST_OF_A_KIND = 4
+"""More needs of one kind than this are counted: `gpuaas doctor` has them all."""
 
 
 def lines(found: Status, *, width: int = 0, ways: bool = False) -> Iterator[Line]:
     """`ways` adds to each allocation how to get in and what is lost at its end."""
     yield from () if found.source else _fleet(found)
-    rows = [_row(row) for row in found.allocations]
-    right = "SESSIONS PRICE/h"
+    rows = [_row(row, found.at) for row in found.allocations]
+    right = "SESSIONS GPU% PRICE/h"
     yield from tables.lines(TITLES, rows, width=width, right=right, none="no allocations")
     yield from _ways(found) if ways else ()
     age = found.observed_age
@@ -32,8 +36,9 @@ def _fleet(found: Status) -> Iterator[Line]:
     yield _labelled("GPUs", f"{sum(found.gpus.values())}", _counted(found.gpus))
     if found.capacity:
         yield _labelled("free now", _free(found.capacity))
-    yield _labelled("state", f"#{found.serial}", _last_run(found))
+    yield _labelled("specs", _pending(found.pending), _last_run(found), f"state #{found.serial}")
     yield from _needs(found)
+    yield from _suspended(found)
     yield BLANK
 
 
@@ -90,27 +95,86 @@ def _last_run(found: Status) -> str:
     return f"last run {run.state}{commit}, {run.started} by {run.actor}"
 
 
+def _pending(pending: Pending | None) -> str:
+    """What is wanted and not done, of which commit; nothing where no plan was asked for."""
+    if pending is None:
+        return ""
+    if pending.unknown:
+        return f"no plan: {pending.unknown}"
+    edits = " with edits" if pending.dirty else ""
+    of = f"{pending.commit[:7]}{edits}: " if pending.commit else ""
+    numbers = {
+        "errors": pending.errors,
+        "blocked": pending.blocked,
+        "held": pending.held,
+        "pending": pending.changes,
+    }
+    return of + (_counted(numbers) or "nothing pending")
+
+
 def _needs(found: Status) -> Iterator[Line]:
-    for number, need in enumerate(found.needs_you):
-        label = "needs you" if number == 0 else ""
-        yield line(
-            dim(pad(label, LABEL)),
-            Span(pad(need.kind, 10), Style.WARN),
-            need.text,
-            dim(f"   {need.command}") if need.command else "",
-            hang=LABEL + 10,
-        )
+    """The first few of each kind; how many there are stands before its word."""
+    label = "needs you"
+    for kind, alike in groupby(found.needs_you, key=lambda need: need.kind):
+        needs = list(alike)
+        shown = needs if len(needs) <= MOST_OF_A_KIND else needs[: MOST_OF_A_KIND - 1]
+        word = f"{len(needs)} {kind}"
+        for need in shown:
+            yield _need(label, word, need)
+            label = word = ""
+        if left := len(needs) - len(shown):
+            more = NeedsYou(kind=kind, text=f"and {left} more", command="gpuaas doctor")
+            yield _need("", "", more)
 
 
-def _row(row: AllocationRow) -> tuple[str | Span, ...]:
+def _need(label: str, word: str, need: NeedsYou) -> Line:
+    return line(
+        dim(pad(label, LABEL)),
+        Span(pad(word, NEED), Style.WARN),
+        need.text,
+        dim(f"   {need.command}") if need.command else "",
+        hang=LABEL + NEED,
+    )
+
+
+NEED = 13
+
+
+def _suspended(found: Status) -> Iterator[Line]:
+    for number, one in enumerate(found.suspended):
+        until = f" until {one.until}" if one.until else ""
+        label = "suspended" if not number else ""
+        yield _labelled(label, f'{one.scope} by {one.actor}{until} "{one.reason}"')
+
+
+def sync(row: AllocationRow) -> str:
+    """How far it is, while it is not simply there; then how a plan of now stands to it."""
+    if row.sync == "" or (row.sync == IN_SYNC and row.phase != "active") or row.stage == "in_doubt":
+        return phase(row)
+    return row.sync
+
+
+def until(row: AllocationRow, at: str) -> str:
+    """How long still, or since when no longer."""
+    now, end = parse_moment(at), parse_moment(row.until)
+    if end is None or now is None:
+        return row.until or "open"
+    seconds = (end - now).total_seconds()
+    return format_age(seconds) if seconds > 0 else f"over {format_age(-seconds)}"
+
+
+def _row(row: AllocationRow, at: str) -> tuple[str | Span, ...]:
+    is_there = bool(row.node)
+    unknown = "unknown" if is_there else "-"
     return (
         row.ref.removeprefix("allocation/"),
         row.owner or "-",
         row.sku or "-",
         where(row.node, row.slots) or "-",
-        toned(phase(row)),
+        toned(sync(row)),
         toned(row.health),
-        "unknown" if row.sessions is None else str(row.sessions),
-        row.until or "open",
+        unknown if row.sessions is None else str(row.sessions),
+        "-" if row.gpu_percent is None else str(row.gpu_percent),
+        until(row, at) if is_there else "-",
         f"{row.price_per_hour} {row.currency}".strip(),
     )

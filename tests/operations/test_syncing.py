@@ -1,0 +1,83 @@
+"""How a plan of now stands to what is applied: a word each, and what it would not do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reconciler.model.plan import Action, Change, Plan
+from reconciler.model.problem import Problem, Severity
+from reconciler.model.ref import Ref
+from reconciler.operations.syncing import SYNC, needs_of, pending, sync_of, synced
+from reconciler.operations.views import AllocationRow
+from tests.cli.conftest import make
+
+TRAIN = Ref("allocation", "vision", "train")
+
+
+def change(action: Action, code: str = "", ref: Ref = TRAIN) -> Change:
+    problem = Problem(code=code, message="why") if code else None
+    normal = {"spec": {"owner": "ana", "sku": "slice-1"}}
+    return Change(ref=ref, action=action, problem=problem, normal=normal)
+
+
+CASES = {
+    "held": change(Action.RELEASE, "held_for_approval"),
+    "blocked": change(Action.CHANGE, "protected"),
+    "frozen": change(Action.FROZEN),
+    "drifted": change(Action.REPAIR),
+    "changes": change(Action.RESTART),
+}
+
+
+@pytest.mark.parametrize("word", [word for word, _ in SYNC])
+def test_every_row_has_its_change(word: str) -> None:
+    assert sync_of(CASES[word]) == word
+
+
+def row(name: str = "train", project: str = "vision") -> AllocationRow:
+    return AllocationRow(
+        ref=f"allocation/{project}/{name}", owner="ana", sku="slice-1", node="gpu01",
+        slots=("s0",), phase="active", health="healthy", login="x",
+    )  # fmt: skip
+
+
+def test_of_what_no_plan_speaks_is_in_sync() -> None:
+    other = change(Action.CREATE, "sku_unavailable", Ref("allocation", "vision", "eval"))
+    found = list(synced([row(), row("solo")], make(CASES["changes"], other)))
+    assert [(one.ref, one.sync) for one in found] == [
+        ("allocation/vision/eval", "blocked"),
+        ("allocation/vision/solo", "in_sync"),
+        ("allocation/vision/train", "changes"),
+    ]
+    assert (found[0].owner, found[0].sku, found[0].node) == ("ana", "slice-1", "")
+
+
+def test_what_is_wanted_elsewhere_is_not_told_of_a_project() -> None:
+    other = change(Action.CREATE, "", Ref("allocation", "nlp", "eval"))
+    assert [one.ref for one in synced([row()], make(other), "vision")] == [row().ref]
+
+
+def test_needs_are_what_the_plan_would_not_do() -> None:
+    plan = make(CASES["held"], CASES["blocked"], change(Action.BLOCKED, "sku_unavailable"))
+    found = [(one.kind, one.code, one.command) for one in needs_of(plan, {TRAIN})]
+    assert found == [
+        ("held", "held_for_approval", "gpuaas apply"),
+        ("blocked", "protected", "gpuaas why allocation/vision/train"),
+    ]
+    assert [one.code for one in needs_of(plan, ())][-1] == "sku_unavailable"
+
+
+def test_problems_of_specs_are_one_need() -> None:
+    error = Problem(code="yaml_syntax", message="not valid")
+    plan: Plan = make(problems=(error, replace(error, message="neither")))
+    warned = replace(plan, problems=(replace(error, severity=Severity.WARNING),))
+    (need,) = needs_of(plan, ())
+    assert (need.text, need.code) == ("2 problems in the specs", "yaml_syntax")
+    assert list(needs_of(warned, ())) == []
+
+
+def test_a_plan_in_numbers() -> None:
+    found = pending(make(*CASES.values()))
+    assert (found.changes, found.held, found.blocked, found.errors) == (2, 1, 1, 0)
