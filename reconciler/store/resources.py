@@ -148,7 +148,10 @@ def release(record: Record, allocations: Iterable[str]) -> None:
 
 
 def begin_use(record: Record, recorded: Sequence[Recorded], changes: Mapping[Ref, Change]) -> None:
-    """Billing begins when an allocation is first active, at the price of that moment."""
+    """Billing begins when an allocation is active, and anew when it was quarantined meanwhile; at
+
+    the price of that moment.
+    """
     for one in recorded:
         if not one.id or one.shape is None or one.phase is not Phase.ACTIVE:
             continue
@@ -160,7 +163,8 @@ def begin_use(record: Record, recorded: Sequence[Recorded], changes: Mapping[Ref
             " gpus, price_per_gpu_hour, currency)"
             " SELECT ?1, ?2, ?3, coalesce((SELECT tenant FROM claim WHERE allocation_id = ?1), ''),"
             " ?4, ?5, ?6, ?7, ?8, ?9"
-            " WHERE NOT EXISTS (SELECT 1 FROM usage_record WHERE allocation_id = ?1)",
+            " WHERE NOT EXISTS (SELECT 1 FROM usage_record WHERE allocation_id = ?1"
+            " AND (ended = '' OR started = ?2))",
             (
                 one.id,
                 record.at,

@@ -6,12 +6,14 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from reconciler.model.plan import Risk
 from tests.operations.conftest import BOX, GRANTS, SOLO, TRAIN
-from tests.operations.yard import Yard, card, project
+from tests.operations.yard import Yard, card, laid, project
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk
@@ -135,3 +137,72 @@ def test_a_slip_is_held_back_by_what_the_state_remembers(yard: Yard) -> None:
     assert (lifted.code, lifted.actions) == (0, {ref: "change"})
     yard.remove(SOLO)
     assert yard.plan().actions == {ref: "release"}
+
+
+class TestTakenBack:
+    """Rule 12, on hosts: shut off, whole, back again; and wiped once nobody wants it back."""
+
+    @pytest.fixture
+    def yard(self, tmp_path: Path) -> Yard:
+        yard = laid(tmp_path / "yard", {"gpu01": 2}, SMALL, LATER)
+        applied = yard.apply_at(MORNING)
+        assert [change.ref.name for change in applied.done if change.login] == ["small"]
+        one = yard.recorded(SMALL_REF)
+        (yard.root("gpu01") / "home" / one.login / "work").write_text("work")
+        return yard
+
+    def test_a_revert_finds_everything_as_it_was(self, yard: Yard) -> None:
+        """REL-01 REL-06: nobody gets in, nothing is lost, nothing is billed, the place is kept."""
+        before, root = yard.recorded(SMALL_REF), yard.root("gpu01")
+        yard.remove(SMALL)
+        yard.commit()
+        shut = yard.apply_at(MORNING + HOUR)
+        assert not shut.problems
+        assert yard.recorded(SMALL_REF).phase == "quarantined"
+        assert os.listdir(root / "etc/gpuaas/ssh") == []
+        assert (root / "home" / before.login / "work").read_text() == "work"
+        assert yard.claims == {f"{SMALL_REF}@gpu01/s0": "held"}
+        assert not yard.apply_at(MORNING + HOUR + MINUTE).plan.active
+
+        yard.write(SMALL)
+        yard.commit()
+        back = yard.approved_at(MORNING + HOUR + 30 * MINUTE, Risk.SAFE)
+        assert [change.action for change in back.done] == ["restore"]
+        after = yard.recorded(SMALL_REF)
+        assert (after.phase, after.id, after.login) == ("active", before.id, before.login)
+        assert (root / "home" / after.login / "work").read_text() == "work"
+        assert yard.keys(SMALL_REF)
+        assert [row[0] != "" for row in uses(yard, before.id)] == [True, False]
+
+    def test_its_time_runs_out_and_its_file_makes_it_no_more(self, yard: Yard) -> None:
+        """Nobody is asked twice: the end was known, and the wipe follows from it."""
+        held, root = yard.recorded(SMALL_REF), yard.root("gpu01")
+        assert held.expires_at == "2026-12-15T12:00:00Z"
+        over = MORNING + timedelta(days=15)
+        shut = yard.approved_at(over, Risk.SAFE)
+        assert [(c.action, c.cause) for c in shut.done] == [("release", "expired")]
+        assert (root / "home" / held.login / "work").exists()
+        wiped = yard.approved_at(over + HOUR, Risk.SAFE)
+        assert [(c.action, c.cause) for c in wiped.done] == [("release", "expired")]
+        assert os.listdir(root / "home") == []
+        assert yard.claims == {}
+        assert yard.rows("SELECT passed FROM proof") == [(1,)]
+        again = yard.approved_at(over + 2 * HOUR, Risk.SAFE)
+        assert [c.problem.code for c in again.plan.changes if c.problem] == ["lease_lapsed"]
+        yard.remove(SMALL)
+        yard.approved_at(over + 2 * HOUR, Risk.SAFE)
+        assert yard.world.lapsed == {}
+
+
+MORNING, HOUR, MINUTE = paper.NOW, timedelta(hours=1), timedelta(minutes=1)
+SMALL, SMALL_REF = paper.allocation("small"), "allocation/vision/small"
+LATER = paper.policy(
+    guard={"maxRemovals": 5, "maxRemovalPercent": 100},
+    release={"undoMinutes": 60},
+    lease={"graceHours": 24},
+)
+
+
+def uses(yard: Yard, id: str) -> list[tuple[str]]:
+    query = "SELECT ended FROM usage_record WHERE allocation_id = ? ORDER BY started"
+    return [(ended,) for (ended,) in yard.rows(query, id)]
