@@ -76,7 +76,7 @@ def of_problems(problems: Iterable[Problem]) -> Exit:
 def of_plan(plan: Plan, *, detailed: bool) -> Exit:
     """What a plan asks for; that there are changes at all counts only if `detailed`."""
     found = {of_problems(plan.problems), *(of_change(change) for change in plan.changes)}
-    found.update((Exit.DRIFT,) if plan.notes else ())
+    found.update(Exit.DRIFT for note in plan.notes if not note.accepted)
     return worst(found if detailed else found - {Exit.CHANGES, Exit.DRIFT})
 
 

@@ -265,6 +265,7 @@ SCENARIOS = (
 ELSEWHERE: Mapping[str, str] = {
     "test_rebuilding": "rebuild rebuilt judge_doubts",
     "test_crash_discovering": "scan",
+    "test_repairing": "accept_drift retract_drift",
     "test_fleet_crash": "settle",
 }
 """Words for stops at which other tests kill: it takes a lost state, or a host that answers."""

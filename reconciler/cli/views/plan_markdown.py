@@ -60,7 +60,8 @@ def _lines(plan: Plan, at_least: Risk, expand: bool) -> Iterator[str]:
         yield f"#### {code('≠')} DRIFT ({len(plan.notes)}): reported, no more"
         yield ""
         for note in plan.notes:
-            yield f"- {code(str(note.ref))} {code(note.topic)} {code(note.text)}"
+            told = " · ".join(filter(None, (note.text, note.accepted)))
+            yield f"- {code(str(note.ref))} {code(note.topic)} {code(told)}"
         yield ""
     if silent := plan.figures.silent:
         yield f"#### {code('?')} UNKNOWN ({len(silent)}): nothing is assumed about them"

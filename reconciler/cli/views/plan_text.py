@@ -33,6 +33,7 @@ from reconciler.cli.views.sections import Section, sections
 from reconciler.model.plan import Change, Plan, Risk
 
 LABEL = 8
+WIDEST_CLASS = 9
 LONGEST_REF = 40
 MOST_NOTES = 20
 MOST_SILENT = 8
@@ -104,10 +105,11 @@ def _notes(plan: Plan) -> Iterator[Line]:
     )
     wide = min(max(cells(escape(str(note.ref))) for note in plan.notes), LONGEST_REF)
     for note in plan.notes[:MOST_NOTES]:
-        words = strong(pad(str(note.ref), wide)), f"  {pad(note.topic, LABEL)}", note.text
-        yield line("  ", *words, hang=6)
+        words = strong(pad(str(note.ref), wide)), f"  {pad(note.topic, WIDEST_CLASS)}", note.text
+        by = (dim(f" · {note.accepted}"),) if note.accepted else ()
+        yield line("  ", *words, *by, hang=6)
     if len(plan.notes) > MOST_NOTES:
-        yield line(dim(f"  and {len(plan.notes) - MOST_NOTES} more: gpuaas plan -o json"))
+        yield line(dim(f"  and {len(plan.notes) - MOST_NOTES} more: gpuaas drift"))
     yield BLANK
 
 
