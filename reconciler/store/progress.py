@@ -60,12 +60,13 @@ class Progress:
 def read_progress(state: Path) -> Under:
     """What was told last; empty where nothing can be read."""
     run, ticks = "", dict[str, dict[str, str]]()
-    with suppress(OSError, ValueError, TypeError, KeyError), (state / PROGRESS).open("rb") as file:
+    with suppress(OSError, ValueError), (state / PROGRESS).open("rb") as file:
         for line in file.read(MOST_BYTES).splitlines():
-            told = json.loads(line)
-            if "node" in told:
-                node = ticks.setdefault(str(told["node"]), {})
-                node.setdefault(str(told["phase"]), str(told["at"]))
-            else:
-                run, ticks = str(told.get("run", run)), {}
+            match json.loads(line):
+                case {"node": str(node), "phase": str(phase), "at": str(at)}:
+                    ticks.setdefault(node, {}).setdefault(phase, at)
+                case {"run": str(run)}:
+                    ticks = {}
+                case {"wave": True}:
+                    ticks = {}
     return Under(run=run, ticks=ticks)
