@@ -19,7 +19,7 @@ from reconciler.model.work import Host, StepOutcome
 from reconciler.planner.showing import differing
 
 BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-NOT_BACK = "host_did_not_return"
+NOT_BACK, UNDER_WAY = "host_did_not_return", "restart_under_way"
 
 
 class Sight(StrEnum):
@@ -116,8 +116,8 @@ def _given_up(seen: Observation, sight: Sight, patience: Patience) -> Observatio
 def under_way(step: Step) -> StepOutcome:
     """Of a step whose host goes down just now, and which nobody waits for."""
     problem = Problem(
-        code="restart_under_way",
-        message=f"{step.node} starts anew for {step.ref}; nobody waits for it here",
+        code=UNDER_WAY,
+        message=f"{step.node} starts anew, and nobody waits for it here",
         hint="once it is back, look and finish: gpuaas apply",
         ref=str(step.ref),
         severity=Severity.WARNING,

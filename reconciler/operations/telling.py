@@ -11,6 +11,7 @@ from types import MappingProxyType
 from reconciler.model.problem import Problem
 from reconciler.model.work import StepOutcome
 from reconciler.operations.observing import SILENT
+from reconciler.operations.rebooting import UNDER_WAY
 from reconciler.planner.admission import HOST_HINTS
 
 OF_HOSTS: Mapping[str, str] = MappingProxyType(
@@ -33,7 +34,8 @@ def tell(outcomes: Iterable[StepOutcome]) -> list[Problem]:
     for outcome in outcomes:
         if outcome.problem is not None:
             step, code = outcome.step, outcome.problem.code
-            told.setdefault((code, step.node if code in OF_HOSTS else step.id), []).append(outcome)
+            once = step.node if code in OF_HOSTS or code == UNDER_WAY else step.id
+            told.setdefault((code, once), []).append(outcome)
     return list(_problems(told.values()))
 
 

@@ -102,7 +102,7 @@ class Crew:
         seen |= self._await(boots)
         judged = [
             under_way(step)
-            if step.node in boots and step.node not in seen and reboots(step)
+            if step.node in boots and step.node not in seen
             else judge(step, receipts.get(step.id), seen.get(step.node))
             for step in steps
         ]

@@ -71,6 +71,8 @@ def _with_value(text: str, path: Sequence[str], value: Any) -> str:
     depth = next(d for d in range(len(path), -1, -1) if _find(text, path[:d]) is not None)
     here = _find(text, path[:depth])
     if depth == len(path) and here is not None:
+        if isinstance(here, (MappingNode, SequenceNode)) and not here.flow_style:
+            raise SpliceError(f"{'.'.join(path)} is written in lines")
         start, end = here.start_mark.index, here.end_mark.index
         gap = " " if text[start - 1 : start] == ":" else ""
         return text[:start] + gap + flow(value) + text[end:]

@@ -267,6 +267,7 @@ ELSEWHERE: Mapping[str, str] = {
     "test_crash_discovering": "scan",
     "test_repairing": "accept_drift retract_drift",
     "test_fleet_crash": "settle",
+    "test_fleet_restart": "reboot",
 }
 """Words for stops at which other tests kill: it takes a lost state, or a host that answers."""
 
