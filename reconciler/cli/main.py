@@ -45,6 +45,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "slot": "Slots: the parts of nodes that are given out.",
         "capacity": "Show what is free for each SKU.",
         "drift": "Show what hosts show otherwise than it was made.",
+        "suspend": "Take a node, user or project out of use, now.",
+        "resume": "End a suspension.",
         "grant": "See who is let in where, and why.",
         "state": "Make, check, back up, restore and rebuild the state.",
         "version": "Show the versions of the program and its formats.",

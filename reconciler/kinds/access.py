@@ -45,6 +45,8 @@ def key_lines(allocation: Resource, desired: Desired, now: datetime) -> tuple[Ke
     of them may log in.
     """
     members = _members(desired).get(allocation.ref.project, frozenset())
+    if f"project/{allocation.ref.project}" in desired.suspended:
+        return ()
     lines: dict[str, KeyLine] = {}
     for entry in _entries(allocation, desired, now):
         if entry.user in members:
@@ -100,7 +102,7 @@ def _door(entry: _Entry, grant: Resource | None, desired: Desired, now: datetime
     hindrances = (
         (DoorState.EXPIRED, grant is not None and not in_force(grant, now)),
         (DoorState.UNKNOWN_USER, user is None),
-        (DoorState.SUSPENDED, user is not None and user.spec.state != "active"),
+        (DoorState.SUSPENDED, _is_suspended(entry, user, desired)),
         (DoorState.NOT_A_MEMBER, entry.user not in members),
         (DoorState.NOT_SUPPORTED, spec is not None and spec.privilege != "login"),
         (DoorState.NO_KEY, not keys),
@@ -116,6 +118,12 @@ def _door(entry: _Entry, grant: Resource | None, desired: Desired, now: datetime
         until="" if end == OPEN_ENDED else end,
         reason=spec.reason if spec else "",
     )
+
+
+def _is_suspended(entry: _Entry, user: Resource | None, desired: Desired) -> bool:
+    """By the person's own document, or by the word of an operator on him or the project."""
+    scopes = {f"user/{entry.user}", f"project/{entry.cause.project}"}
+    return bool(scopes & desired.suspended) or (user is not None and user.spec.state != "active")
 
 
 def in_force(grant: Resource, now: datetime) -> bool:
@@ -212,6 +220,8 @@ def _keys(desired: Desired) -> Mapping[str, tuple[_Key, ...]]:
     found: dict[str, list[_Key]] = {}
     for user in desired.resources.values():
         if user.ref.kind != "user" or user.spec.state != "active":
+            continue
+        if str(user.ref) in desired.suspended:
             continue
         for key in user.spec.keys:
             parsed = parse_public_key(key.public_key)

@@ -35,6 +35,7 @@ class Desired:
     """`resources` holds what may be acted on. `frozen` holds refs with an error of their own, and
 
     `broken` the files that could not be read: resources last recorded from them stay as they are.
+    `suspended` are scopes, `user/bo` or `project/vision`, that an operator has shut out for now.
     """
 
     settings: Settings
@@ -45,6 +46,7 @@ class Desired:
     broken: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
+    suspended: frozenset[str] = frozenset()
 
     def is_broken(self, file: str) -> bool:
         """Whether `file`, or a folder it lies in, could not be read: its content is unknown."""

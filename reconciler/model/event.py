@@ -12,6 +12,8 @@ class EventType(StrEnum):
     STATE_CREATED = "state_created"
     STATE_RESTORED = "state_restored"
     STATE_REBUILT = "state_rebuilt"
+    SUSPENDED = "suspended"
+    RESUMED = "resumed"
     DOUBTED = "doubted"
     DOUBT_ENDED = "doubt_ended"
     RUN_STARTED = "run_started"
@@ -49,6 +51,8 @@ SERIAL_TYPES = frozenset(
         EventType.CLAIM_RELEASING,
         EventType.CLAIM_BLOCKED,
         EventType.CLAIM_FREED,
+        EventType.SUSPENDED,
+        EventType.RESUMED,
         EventType.DRIFT_ACCEPTED,
         EventType.DRIFT_RETRACTED,
     }

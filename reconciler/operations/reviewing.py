@@ -17,6 +17,7 @@ from reconciler.operations.views import AccessReview, AccessRow
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner.effective import recorded_of
 from reconciler.planner.noting import StrayKey, stray_keys
+from reconciler.planner.suspending import scopes_at
 from reconciler.store.snapshot import read_world
 
 LET_IN = frozenset({"allocation", "grant", "user", "project"})
@@ -50,7 +51,8 @@ def review_access(fleet: Fleet, user: str = "", allocation: str = "") -> AccessR
 def _rows(settings: Settings, world: World, now: datetime) -> Iterator[AccessRow]:
     known = [ref for ref in world.recorded if ref.kind in LET_IN]
     resources = {one.ref: one for one in recorded_of(world, known)}
-    desired = Desired(settings=settings, resources=resources, digest="")
+    shut_out = scopes_at(world.suspensions, now)
+    desired = Desired(settings=settings, resources=resources, digest="", suspended=shut_out)
     for resource in desired.of("allocation"):
         phase = world.recorded[resource.ref].phase
         for door in doors(resource, desired, now):

@@ -19,9 +19,10 @@ from reconciler.model.evidence import GpuFact, NodeFacts, Observation
 from reconciler.model.moment import parse_moment
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
-from reconciler.model.world import Suspension, World
+from reconciler.model.world import World
 from reconciler.planner.preparing import unprepared
 from reconciler.planner.sightings import NOWHERE, Sightings, read_sightings
+from reconciler.planner.suspending import in_force
 
 DEFAULT_EVIDENCE_MINUTES = 60
 OUT_OF_USE = ("unavailable", "lost")
@@ -165,14 +166,6 @@ def read_offers(
             )
         )
     return tuple(offers)
-
-
-def in_force(suspensions: Iterable[Suspension], now: datetime) -> Iterator[Suspension]:
-    """Suspensions that have not ended; an end that cannot be read is none."""
-    for suspension in suspensions:
-        end = parse_moment(suspension.until) if suspension.until else None
-        if end is None or now < end:
-            yield suspension
 
 
 def read_held(offers: Iterable[Offer], claims: Iterable[Claim]) -> dict[str, Held]:

@@ -191,4 +191,5 @@ def causes_of(pending: Pending, desk: Desk) -> tuple[Ref, ...]:
     over = {g.ref for g in grants if not grant_in_force(g, desk.context.now)}
     gone = {one for one in related if one.kind == "user"} & desk.context.world.recorded.keys()
     gone -= desk.context.desired.resources.keys()
-    return tuple(sorted((related & desk.changed.keys()) | over | gone))
+    shut_out = {one for one in related if str(one) in desk.context.desired.suspended}
+    return tuple(sorted((related & desk.changed.keys()) | over | gone | shut_out))

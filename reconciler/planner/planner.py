@@ -22,7 +22,6 @@ from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
 from reconciler.planner.admission import admit, hold
-from reconciler.planner.capacity import in_force as suspensions_in_force
 from reconciler.planner.capacity import read_offers
 from reconciler.planner.desk import MOVING, Desk, find_pending
 from reconciler.planner.diff import Difference, compare
@@ -46,6 +45,8 @@ from reconciler.planner.revoking import name_revoked, tell_ends
 from reconciler.planner.scope import Scope
 from reconciler.planner.seating import Seating, Unseated, seat_all
 from reconciler.planner.situation import Situation
+from reconciler.planner.suspending import in_force as suspensions_in_force
+from reconciler.planner.suspending import scopes_at
 
 Origins = Callable[[frozenset[str]], Mapping[str, Origin]]
 
@@ -75,6 +76,8 @@ def plan(request: PlanRequest) -> Plan:
 
     Raises ProblemError for a ref in `only` that is nowhere, or a template that is unsound.
     """
+    shut_out = scopes_at(request.world.suspensions, request.now)
+    request = replace(request, desired=replace(request.desired, suspended=shut_out))
     scope = Scope(request.only, request.desired, request.world)
     everything = with_ends(
         compare(request.desired, request.world), request.desired, request.world, request.now

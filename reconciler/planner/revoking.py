@@ -16,6 +16,7 @@ from reconciler.model.plan import Action, Change, Step
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
 from reconciler.planner.effective import recorded_of
+from reconciler.planner.suspending import before
 
 SYNC = "access.sync"
 
@@ -36,15 +37,13 @@ def name_revoked(steps: Sequence[Step], context: Context, former: Mapping[Ref, R
         ref: key_lines(context.desired.resources[ref], context.desired, context.now)
         for ref in refs & context.desired.resources.keys()
     }
-    before = _before({former.get(ref, ref) for ref in refs}, context)
+    were = _before({former.get(ref, ref) for ref in refs}, context)
     renamed = {was: ref for ref, was in former.items()}
     pending = {
         (renamed.get(one.ref, one.ref), one.node): one.people for one in context.world.revocations
     }
     return [
-        replace(
-            step, revokes=_revoked(step, before[former.get(step.ref, step.ref)], after, pending)
-        )
+        replace(step, revokes=_revoked(step, were[former.get(step.ref, step.ref)], after, pending))
         if step.verb == SYNC and step.ref in refs
         else step
         for step in steps
@@ -74,14 +73,14 @@ def _before(refs: Collection[Ref], context: Context) -> Mapping[Ref, Lines]:
         digest="",
         resources={one.ref: one for one in recorded_of(world, _related(refs, world))},
     )
-    return {
-        ref: key_lines(
-            desired.resources[ref],
-            desired,
-            parse_moment(world.recorded[ref].applied_at) or context.now,
-        )
-        for ref in refs
-    }
+    found: dict[Ref, Lines] = {}
+    known: dict[frozenset[str], Desired] = {}
+    for ref in refs:
+        at = parse_moment(world.recorded[ref].applied_at) or context.now
+        shut_out = before(world.suspensions, at)
+        at_the_time = known.setdefault(shut_out, replace(desired, suspended=shut_out))
+        found[ref] = key_lines(desired.resources[ref], at_the_time, at)
+    return found
 
 
 def _related(refs: Collection[Ref], world: World) -> set[Ref]:

@@ -22,8 +22,17 @@ from reconciler.model.rebuilt import Judged, Rebuilt
 from reconciler.model.ref import Ref
 from reconciler.model.settings import KeepSettings
 from reconciler.model.work import WaveOutcome
-from reconciler.model.world import Recorded, World
-from reconciler.store import acceptances, doubts, ends, rebuilding, resources, restarting, runs
+from reconciler.model.world import Recorded, Suspension, World
+from reconciler.store import (
+    acceptances,
+    doubts,
+    ends,
+    rebuilding,
+    resources,
+    restarting,
+    runs,
+    suspensions,
+)
 from reconciler.store import claims as claim_rows
 from reconciler.store.database import Database
 from reconciler.store.earlier import take_snapshot
@@ -197,6 +206,16 @@ class Journal:
         """That word counts no more."""
         with self._recording("retract_drift") as record:
             acceptances.retract(record, one, reason)
+
+    def suspend(self, one: Suspension) -> None:
+        """From now on its scope is taken away, until its end or somebody's word."""
+        with self._recording("suspend") as record:
+            suspensions.begin(record, one)
+
+    def resume(self, one: Suspension, why: str) -> None:
+        """What was taken away is given back."""
+        with self._recording("resume") as record:
+            suspensions.end(record, one, why)
 
     def has_unended(self) -> bool:
         """Whether a run or a step has no end, which under the lock nobody will write any more."""

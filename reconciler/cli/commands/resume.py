@@ -1,0 +1,38 @@
+"""`gpuaas resume`."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.exit_codes import Exit, of_problems
+from reconciler.cli.patience import lock_timeout, open_to_write
+from reconciler.cli.views import suspended as suspended_view
+from reconciler.cli.views.progress import Progress
+from reconciler.operations import suspending
+from reconciler.operations.interrupting import Interrupts
+
+
+@command("resume", "text", "json")
+@click.argument("scope", metavar="SCOPE")
+@click.option("--reason", required=True, metavar="TEXT", help="Why it is over; it is kept.")
+@lock_timeout
+def resume(session: Session, scope: str, reason: str, lock_timeout: float) -> Reply:
+    """End a suspension.
+
+    Whoever was shut out by it is let in again on every host that answers, as far as what was
+    applied last still says so.
+    """
+    word = suspending.Word(scope=scope, reason=reason)
+    progress = Progress(session.screen)
+    with progress as report:
+        found = suspending.resume(
+            open_to_write(session, lock_timeout), word, report, Interrupts(progress.wish)
+        )
+    code = Exit.INTERRUPTED if found.interrupted else of_problems(found.problems)
+    return Reply(
+        code=code,
+        problems=found.problems,
+        result=found,
+        lines=suspended_view.lines(found, over=True),
+    )

@@ -1,0 +1,61 @@
+"""`gpuaas suspend`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.exit_codes import Exit, of_problems
+from reconciler.cli.moments import as_duration, as_moment
+from reconciler.cli.patience import lock_timeout, open_to_write
+from reconciler.cli.views import suspended as suspended_view
+from reconciler.cli.views.progress import Progress
+from reconciler.operations import suspending
+from reconciler.operations.interrupting import Interrupts
+
+
+@command("suspend", "text", "json")
+@click.argument("scope", metavar="SCOPE")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; it is shown everywhere.")
+@click.option(
+    "--for",
+    "duration",
+    metavar="TIME",
+    callback=as_duration,
+    help="It ends by itself after that, as in 30m, 24h or 7d.",
+)
+@click.option(
+    "--until",
+    metavar="TIME",
+    callback=as_moment,
+    help="It ends by itself then, as in 2026-12-24T12:00:00Z.",
+)
+@lock_timeout
+def suspend(
+    session: Session,
+    scope: str,
+    reason: str,
+    duration: timedelta | None,
+    until: datetime | None,
+    lock_timeout: float,
+) -> Reply:
+    """Take a node, user or project out of use, now.
+
+    SCOPE is node/NAME, user/NAME, project/NAME or all. A person or a project is shut out on every
+    host before this ends, and its sessions with it; their allocations go on. A node takes nobody
+    new, and with all none does. No spec is needed, or changed. It is an event with its author.
+    """
+    if duration and until:
+        raise click.UsageError("--for and --until say the same: give one of them")
+    fleet = open_to_write(session, lock_timeout)
+    end = fleet.now() + duration if duration else until
+    word = suspending.Word(scope=scope, reason=reason, until=end)
+    progress = Progress(session.screen)
+    with progress as report:
+        found = suspending.suspend(fleet, word, report, Interrupts(progress.wish))
+    code = Exit.INTERRUPTED if found.interrupted else of_problems(found.problems)
+    return Reply(
+        code=code, problems=found.problems, result=found, lines=suspended_view.lines(found)
+    )

@@ -1,0 +1,18 @@
+"""A suspension as text: what counts now, and which hosts show it already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.cli.text import Line, count, dim, line, strong
+from reconciler.operations.suspending import Suspended
+
+
+def lines(found: Suspended, *, over: bool = False) -> Iterator[Line]:
+    until = f"until {found.until}" if found.until else f"until gpuaas resume {found.scope}"
+    yield line(strong(found.scope), " is in use again" if over else f" is suspended {until}")
+    if found.done:
+        hosts = f"{count(len(found.done), 'allocation')} changed on the hosts: "
+        yield line("  ", dim(hosts), ", ".join(found.done), hang=4)
+    if found.problems:
+        yield line("  what is not done there yet is done by the next apply", hang=2)

@@ -1,0 +1,28 @@
+"""Suspensions, written: what somebody took away for now, and who gave it back."""
+
+from __future__ import annotations
+
+from reconciler.model.event import EventType
+from reconciler.model.ref import parse_ref
+from reconciler.model.world import Suspension
+from reconciler.store.record import Entry, Record
+
+
+def begin(record: Record, one: Suspension) -> None:
+    """In the place of an earlier one of the same scope, which its event tells of."""
+    after = {"scope": one.scope, "until": one.until}
+    record.write(
+        Entry(type=EventType.SUSPENDED, ref=parse_ref(one.scope), after=after, reason=one.reason)
+    )
+    record.connection.execute(
+        "INSERT INTO suspension (scope, reason, actor, since, until) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (scope) DO UPDATE SET reason = excluded.reason, actor = excluded.actor,"
+        " since = excluded.since, until = excluded.until",
+        (one.scope, one.reason, record.actor, record.at, one.until),
+    )
+
+
+def end(record: Record, one: Suspension, why: str) -> None:
+    before = {"scope": one.scope, "reason": one.reason, "until": one.until}
+    record.write(Entry(type=EventType.RESUMED, ref=parse_ref(one.scope), before=before, reason=why))
+    record.connection.execute("DELETE FROM suspension WHERE scope = ?", (one.scope,))
