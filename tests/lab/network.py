@@ -14,6 +14,9 @@ from tests.lab import place
 BRIDGE = "lab0"
 OUR_END = place.NAME
 RANGE = os.environ.get("GPUAAS_LAB_RANGE", "10.77.0")
+OURS = f"{RANGE}.1"
+"""Where the control machine is, as the hosts see it."""
+
 FIRST = 10
 """The last number of the address of the host with index 0."""
 
@@ -72,7 +75,7 @@ def _port(host: str) -> str:
 
 def _is_up() -> bool:
     with suppress(place.LabError):
-        return f"{RANGE}.1/" in place.order("ip", "addr", "show", OUR_END, "up")
+        return f"{OURS}/" in place.order("ip", "addr", "show", OUR_END, "up")
     return False
 
 
@@ -90,7 +93,7 @@ def _lay() -> None:
     _inside("link set", BRIDGE, "up")
     _outside("link add", OUR_END, "type veth peer name cable netns", place.NAME)
     _inside("link set cable up master", BRIDGE)
-    _outside("addr add", f"{RANGE}.1/24", "dev", OUR_END)
+    _outside("addr add", f"{OURS}/24", "dev", OUR_END)
     _outside("link set", OUR_END, "up")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,18 +24,33 @@ from reconciler.model.desired import Desired
 from reconciler.model.evidence import NodeFacts, Observation, Proof
 from reconciler.model.plan import Step
 from reconciler.model.ref import Ref
+from reconciler.model.settings import NetworkSettings
 from reconciler.model.work import Host as Address
 from reconciler.model.work import HostWork, Receipt, StepOutcome
 from reconciler.planner.judging import judge, prove
 from reconciler.planner.rendering import Renderer
 from reconciler.planner.showing import differing
 from tests.hosts.hosting import PLAYBOOKS, Wish, ignore
-from tests.lab import place
+from tests.lab import network, place
 from tests.lab.host import Host
 from tests.planner import fleet
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 MEMORY_GIB = 2
+
+REACH = """
+import errno, socket, sys
+for place in sys.argv[1:]:
+    address, _, port = place.rpartition(":")
+    try:
+        socket.create_connection((address, int(port)), timeout=3).close()
+    except TimeoutError:
+        print(place, "silence")
+    except OSError as error:
+        print(place, errno.errorcode[error.errno])
+    else:
+        print(place, "answered")
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +213,12 @@ class Tenancy:
             timeout=60,
         )
 
+    def reached(self, tenant: Tenant | None, *places: str) -> dict[str, str]:
+        """What becomes of a connection to each address and port, tried by a tenant or by root."""
+        script = f"python3 - {' '.join(places)} <<'E'\n{REACH}\nE\n"
+        told = self.enter(tenant, script).stdout if tenant else self.host.run(script).stdout
+        return dict(line.split(" ") for line in told.splitlines())
+
     def device(self, slot: str) -> str:
         return f"/dev/nvidia{self.minors[self.uuids[slot]]}"
 
@@ -260,7 +281,8 @@ class Tenancy:
             ),
             *self.extra,
         ]
-        return fleet.desired(documents)
+        settings = replace(fleet.SETTINGS, network=NetworkSettings(closed=(network.OURS,)))
+        return fleet.desired(documents, settings=settings)
 
 
 def person(name: str, **changes: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from reconciler.model.evidence import CheckResult, Proof
 from reconciler.model.work import StepOutcome
-from tests.lab import place
+from tests.lab import network, place
 from tests.lab.host import Host
 from tests.lab.tenancy import ANA, BO, Tenancy, Tenant, person
 from tests.planner import fleet
@@ -99,6 +99,9 @@ def test_cards_are_found_again_after_a_reboot_by_their_uuids(both: Tenancy) -> N
     for tenant in (ANA, BO):
         told = both.enter(tenant, f"python3 - <<'E'\n{OPEN_ALL}\nE\n")
         assert answers(told.stdout) == devices(both, *tenant.slots), told.stderr
+    own = "127.77.78.33:22"
+    assert both.reached(ANA, own) == both.reached(None, own) == {own: "answered"}
+    assert both.reached(BO, own, "127.0.0.1:25") == {own: REFUSED, "127.0.0.1:25": REFUSED}
     assert done(both.provide(ANA, BO)) == [(True, False)] * 4, "all of it survives a reboot"
 
 
@@ -149,6 +152,105 @@ def test_neighbours_do_not_see_each_other(both: Tenancy) -> None:
     assert {line.split()[0] for line in processes.splitlines()[1:] if line.strip()} == {"train-a+"}
     assert int(homes.split()[-1]) < 15 and "secret" not in homes
     assert both.host.run("ls", "-A", "/tmp").stdout.count("bo-was-here") == 0
+
+
+LISTEN = """
+import os, socket
+server = socket.create_server((os.environ["GPUAAS_LOOPBACK"], 8888))
+print("in", flush=True)
+while True:
+    server.accept()[0].close()
+"""
+REFUSED = "EHOSTUNREACH"
+
+
+def test_ones_own_address_is_reached_by_nobody_else(both: Tenancy) -> None:
+    """Isolation 11: a neighbour is refused, also through a forwarded port; oneself and root are
+
+    not, and 127.0.0.1 is everybody's as before.
+    """
+    own, shared = "127.77.78.34:8888", "127.0.0.1:22"
+    with session(both, BO, f"python3 -u - <<'E'\n{LISTEN}\nE") as bo:
+        assert bo.stdout is not None and bo.stdout.readline().strip() == "in"
+        assert both.reached(BO, own, shared) == {own: "answered", shared: "answered"}
+        assert both.reached(None, own) == {own: "answered"}
+        assert both.reached(ANA, own, shared) == {own: REFUSED, shared: "answered"}
+        both.host.run("useradd --create-home ordinary || true")
+        as_ordinary = "setpriv --reuid ordinary --clear-groups"
+        told = both.host.run(f"{as_ordinary} python3 -c '{UDP}'", check=False)
+        assert told.stdout == "EPERM\n", "whoever else works here, by whatever protocol"
+        forwarded = ["-o", "ExitOnForwardFailure=yes", "-W", own]
+        assert forwards(both, BO, *forwarded) and not forwards(both, ANA, *forwarded)
+
+
+UDP = """
+import errno, socket
+try:
+    socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("127.77.78.34", 9))
+except OSError as error:
+    print(errno.errorcode[error.errno])
+"""
+
+
+def forwards(home: Tenancy, tenant: Tenant, *options: str) -> bool:
+    """Whether sshd, who works as the tenant by then, gets through."""
+    ours = home.host.ssh_options(key=place.key(tenant.owner))
+    way = ["ssh", *ours, *options, f"{tenant.login}@{home.host.address}"]
+    told = subprocess.run(
+        way, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False
+    )
+    return told.returncode == 0
+
+
+def test_mail_metadata_and_named_networks_are_closed_to_tenants(both: Tenancy) -> None:
+    """Isolation 11: and to nobody else; the control machine comes in, and is not gone out to."""
+    both.host.run("ip route replace 169.254.0.0/16 dev host0")
+    control = f"{network.OURS}:9"
+    closed = ["127.0.0.1:25", "127.0.0.1:465", "127.0.0.1:587", "169.254.169.254:80", control]
+    for tenant in (ANA, BO):
+        assert both.reached(tenant, *closed) == dict.fromkeys(closed, REFUSED)
+    root = both.reached(None, "127.0.0.1:25", control)
+    assert set(root.values()) == {"ECONNREFUSED"}, "nobody listens there, and that is what is said"
+    inside = (
+        f"setpriv --reuid {(ANA.uid << 16) + 7} --clear-groups bash -c ': < /dev/tcp/127.0.0.1/25'"
+    )
+    assert "No route to host" in both.host.run(inside, check=False).stderr
+
+
+def test_who_takes_the_rules_away_locks_tenants_out_until_they_are_back(both: Tenancy) -> None:
+    """Fail closed: without them nobody gets in; it shows, and the next preparation mends it."""
+    host, rule = both.host, "add element inet gpuaas own '{ 127.77.78.34 . 20001 }'"
+    host.run("systemctl restart nftables")
+    assert "jump closed" in host.run("nft list table inet gpuaas").stdout, "ours come again with it"
+    for change, shown in ((f"nft {rule}", "changed since loaded"), ("nft flush ruleset", "none")):
+        host.run(change)
+        assert (both.facts().platform or {})["network walls"] == shown
+    assert "in" not in both.enter(ANA, "echo in").stdout.splitlines()
+    both.prepare()
+    assert both.enter(ANA, "echo in").stdout == "in\n"
+    own = "127.77.78.33:22"
+    assert both.reached(ANA, own) == {own: "answered"}, "it has loaded what is theirs too"
+
+
+def test_what_is_inside_of_containers_is_of_their_tenant(both: Tenancy) -> None:
+    """Isolation 6: numbers by the uid, written only with containers, and looked for at the end."""
+    host, first = both.host, ANA.uid << 16
+    lists = "cat /etc/subuid /etc/subgid"
+    assert ANA.login not in host.run(lists).stdout
+    both.extra[:] = [fleet.policy(containers="rootless")]
+    assert done(both.provide(ANA))[0] == (True, True)
+    assert host.run(lists).stdout.count(f"{ANA.login}:{first}:65536\n") == 2
+    host.run(f"setpriv --reuid {first + 33} --clear-groups sleep 998 >&- 2>&- <&- &")
+    host.run(
+        f"install -o {first + 5} /dev/null /opt/inside; install -o {first + 5} -d {ANA.home}/c"
+    )
+    left = (both.facts(ANA.uid).leftovers or {})[str(ANA.uid)]
+    assert any(one.endswith(" sleep") for one in left) and "file /opt/inside" in left
+    outcomes, proof = both.release(ANA)
+    done(outcomes)
+    assert list(failing(proof).values()) == ["file /opt/inside"], failing(proof)
+    host.run("rm", "/opt/inside")
+    assert ANA.login not in host.run(lists).stdout
 
 
 def test_cron_at_linger_and_system_units_are_shut(both: Tenancy) -> None:
@@ -324,6 +426,9 @@ def test_a_release_leaves_nothing(both: Tenancy) -> None:
     assert host.run(find, check=False).stdout == ""
     assert host.run(f"find / -xdev -uid {ANA.uid}", check=False).stdout == ""
     assert f"p-vision-{ANA.gid}" not in host.run("cat", "/etc/group").stdout
+    assert f"{ANA.uid}" not in host.run("nft list table inet gpuaas").stdout
+    assert host.run("ls /etc/gpuaas/loopback").stdout == f"{BO.uid}.nft\n"
+    assert both.reached(BO, "127.77.78.34:22") == {"127.77.78.34:22": "answered"}
     assert both.enter(BO, "id").returncode == 0, "its neighbour has noticed nothing"
     assert done(both.release(ANA)[0]) == [(True, False)] * 2, "a second release has nothing to do"
 
