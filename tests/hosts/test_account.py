@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import access, account, converge, denied
+from gpuaas import access, account, converge, denied, subids
 from gpuaas.home import put_home
 from gpuaas.passwd import Accounts
 from gpuaas.paths import Places, Refusal, Tree, mount_unit
@@ -426,3 +426,70 @@ def test_every_place_of_the_plan_is_one_that_the_host_takes_for_the_allocations_
 
 def test_units_are_named_as_systemd_escapes_them() -> None:
     assert mount_unit("a-b-abcd") == "var-lib-gpuaas-instances-shm-a\\x2db\\x2dabcd.mount"
+
+
+# Numbers inside of containers.
+
+FIRST = UID << 16
+
+
+def listed(root: Path) -> dict[str, str]:
+    return {name: (root / "etc" / name).read_text() for name in ("subuid", "subgid")}
+
+
+@pytest.mark.parametrize("before", ["", "ana:100000:65536\n", "ana:100000:65536", "# odd\n\n"])
+def test_numbers_inside_are_written_and_taken_away_and_nothing_else(
+    root: Path, before: str
+) -> None:
+    (root / "etc/subuid").write_text(before)
+    whole = before + "\n" * (before[-1:] not in ("", "\n"))
+    ours = f"{LOGIN}:{FIRST}:65536\n"
+    subids.put(tree(root), LOGIN, FIRST)
+    assert listed(root) == {"subuid": whole + ours, "subgid": ours}
+    assert subids.given(str(root))[LOGIN] == f"uid={FIRST}+65536 gid={FIRST}+65536"
+    again = tree(root)
+    subids.put(again, LOGIN, FIRST)
+    assert not again.changed
+    subids.put(tree(root), LOGIN, 0)
+    assert listed(root) == {"subuid": whole, "subgid": ""}
+    assert LOGIN not in subids.given(str(root))
+
+
+def test_numbers_that_somebody_added_by_hand_go(root: Path) -> None:
+    """ACC-11: a second range, or one in a single list, is told and put right."""
+    add(root, "subuid", f"{LOGIN}:{FIRST}:65536")
+    add(root, "subuid", f"{LOGIN}:0:1000")
+    assert subids.given(str(root))[LOGIN] == f"uid={FIRST}+65536,0+1000 gid=none"
+    subids.put(tree(root), LOGIN, FIRST)
+    assert subids.given(str(root))[LOGIN] == f"uid={FIRST}+65536 gid={FIRST}+65536"
+
+
+@pytest.mark.parametrize("given", [1, FIRST + 1, FIRST + 65536, 100000])
+def test_only_its_own_numbers_are_given_to_it(given: int) -> None:
+    """SEC-04: judged on the host again, whoever asks."""
+    subids.check(UID, 0)
+    subids.check(UID, FIRST)
+    with pytest.raises(Refusal, match="none of uid"):
+        subids.check(UID, given)
+
+
+@pytest.mark.parametrize(
+    ("first", "size", "taken"),
+    [
+        (FIRST - 1, 1, False),
+        (FIRST - 1, 2, True),
+        (FIRST + 65535, 1, True),
+        (FIRST + 65536, 9, False),
+    ],
+)
+def test_numbers_of_somebody_else_are_not_given_twice(
+    root: Path, first: int, size: int, taken: bool
+) -> None:
+    add(root, "subgid", f"ana:{first}:{size}")
+    add(root, "subuid", f"{LOGIN}:{FIRST}:65536")
+    if taken:
+        with pytest.raises(Refusal, match="to ana") as refused:
+            subids.check_free(tree(root), LOGIN, UID)
+        assert refused.value.code == "account_conflict"
+    else:
+        subids.check_free(tree(root), LOGIN, UID)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import candidates, kept, network, platform, prepare, settle
+from gpuaas import candidates, driver, kept, network, platform, prepare, settle
 from gpuaas.converge import converge
 from gpuaas.pam import block_of, with_block, without_users_own
 from gpuaas.paths import Refusal, Tree
@@ -221,3 +222,99 @@ def test_programs_with_more_rights_than_their_callers(tmp_path: Path) -> None:
     (programs / "folder").mkdir(mode=0o755)
     (programs / "folder").chmod(0o2775)
     assert platform.read_setuid(probes) == {"extra": "/usr/bin/group, /usr/bin/odd\\n"}
+
+
+# The network.
+
+SET = (
+    '{"nftables": [{"metainfo": {}}, {"set": {"name": "own", "elem": [{"elem": {"val": {"concat":'
+    ' ["127.77.78.32", 20000]}, "comment": "train-a-abcd"}},'
+    ' {"concat": ["127.77.78.32", 20001]}]}}]}'
+)
+
+
+def test_rules_count_as_long_as_the_kernel_has_what_was_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SEC-04: a file that has changed since has to be loaded; what the kernel lost shows."""
+    told: list[str | None] = ["listed"]
+    monkeypatch.setattr(network, "_listed", lambda: told[0])
+    own, rules = tmp_path / network.OWN, tmp_path / network.RULES
+    own.mkdir(parents=True)
+    rules.write_text("rules")
+    for name in ("20001.nft", "20000.nft", ".20002.nft.gpuaas-new", "README"):
+        (own / name).write_text(name)
+    loaded = tmp_path / network.LOADED
+    loaded.parent.mkdir(parents=True)
+    files = hashlib.sha256(b"20000.nft20001.nftrules").hexdigest()
+    probes = Probes(str(tmp_path))
+    assert network.is_stale(str(tmp_path))
+    assert network.read_walls(probes) == {"walls": "changed since loaded"}
+    loaded.write_text(f"rules {files} listed\n")
+    assert not network.is_stale(str(tmp_path))
+    assert network.read_walls(probes) == {"walls": "in force sha256:rules"}
+    (own / "20001.nft").unlink()
+    assert network.is_stale(str(tmp_path))
+    assert network.read_walls(probes) == {"walls": "in force sha256:rules"}
+    told[0] = None
+    assert network.is_stale(str(tmp_path))
+    assert network.read_walls(probes) == {"walls": "none"}
+    assert network.read_loopback(probes) == {}
+
+
+def test_whose_an_address_is_and_who_else_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "_listed", lambda: "listed")
+    monkeypatch.setattr(network, "lines_of", lambda *words: SET.splitlines())
+    assert network.read_loopback(Probes("/")) == {
+        "train-a-abcd": "127.77.78.32 of uid 20000",
+        "?": "127.77.78.32 of uid 20001",
+    }
+
+
+# The driver.
+
+
+@pytest.mark.parametrize(
+    ("unit", "told", "shown"),
+    [
+        ("enabled", ["Enabled", "Enabled"], "on"),
+        ("disabled", ["Enabled"], "nvidia-persistenced.service is disabled"),
+        ("enabled", ["Enabled", "Disabled"], "off on 1 of 2 cards"),
+        ("enabled", [], "the driver does not say"),
+        (
+            "not-found",
+            ["Disabled"],
+            "nvidia-persistenced.service is not-found; off on 1 of 1 cards",
+        ),
+    ],
+)
+def test_a_driver_that_ends_with_its_last_user_is_said(
+    unit: str, told: list[str], shown: str
+) -> None:
+    assert driver.persistence(unit, told) == shown
+
+
+def test_what_only_some_cards_can_is_asked_of_those(tmp_path: Path) -> None:
+    program = tmp_path / "usr/bin/nvidia-smi"
+    program.parent.mkdir(parents=True)
+    for modes, shown in (
+        ("Enabled\n[N/A]", "on where cards can"),
+        ("[Not Supported]", "on where cards can"),
+        ("Enabled\nDisabled", "off on 1 of 2 cards"),
+    ):
+        program.write_text(f"#!/bin/sh\nprintf '{modes}\\n'\n")
+        program.chmod(0o755)
+        assert driver.accounting(driver.modes(Probes(str(tmp_path)), "accounting.mode")) == shown
+    program.write_text("#!/bin/sh\nexit 9\n")
+    assert driver.read_driver(Probes(str(tmp_path)))["accounting"] == "the driver does not say"
+
+
+def test_the_module_that_computes_is_loaded_at_every_boot(tmp_path: Path) -> None:
+    probes = Probes(str(tmp_path))
+    assert driver.module(probes) == "nvidia_uvm is not loaded"
+    (tmp_path / "sys/module/nvidia_uvm").mkdir(parents=True)
+    assert driver.module(probes) == "nvidia_uvm is loaded, but not at boot"
+    folder = tmp_path / "usr/lib/modules-load.d"
+    folder.mkdir(parents=True)
+    (folder / "nvidia.conf").write_text("# of the driver\nnvidia\nnvidia-uvm\n")
+    assert driver.module(probes) == "at boot"
