@@ -266,6 +266,7 @@ ELSEWHERE: Mapping[str, str] = {
     "test_rebuilding": "rebuild rebuilt judge_doubts",
     "test_crash_discovering": "scan",
     "test_repairing": "accept_drift retract_drift",
+    "test_suspending": "suspend resume",
     "test_fleet_crash": "settle",
     "test_fleet_restart": "reboot",
 }
