@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "ssh": "Log in to an allocation with your own keys.",
         "ssh-config": "Print what lets your own ssh reach allocations by name.",
         "show": "Show everything known about one resource.",
+        "extend": "Give an allocation more time.",
         "restart": "Ask for an allocation to be started anew, once.",
         "explain": "Say for every node why it can or cannot take an allocation.",
         "why": "Say why a resource is as it is: commit, author, rule, approver, evidence.",

@@ -76,6 +76,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "role_cannot_grant": "A grant by somebody who may not give one",
         "sudo_needs_whole_node": "Root on a shared host",
         "lease_lapsed": "An allocation whose time was over before it could begin",
+        "lease_endless": "An allocation that has no end to be moved",
         "lease_too_long": "An allocation that lives longer than its project may",
         "policy_unsound": "Not exactly one Policy named fleet",
         "mount_path_unsound": "Two attachments at one path",

@@ -76,6 +76,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "role_cannot_grant": "people",
         "sudo_needs_whole_node": "people",
         "lease_lapsed": "leases",
+        "lease_endless": "leases",
         "lease_too_long": "leases",
         "policy_unsound": "references",
         "mount_path_unsound": "references",

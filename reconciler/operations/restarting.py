@@ -39,7 +39,7 @@ def ask_restart(fleet: Fleet, named: str, reason: str, *, commit: bool) -> Asked
     for what is no allocation of git's, or is to be restarted already, or cannot be edited.
     """
     desired = read_desired(fleet)
-    resource = _allocation(desired, named)
+    resource = allocation_of(desired, named)
     ref = resource.ref
     before = resource.spec.restart.generation
     if _is_asked(fleet, ref, before):
@@ -61,7 +61,7 @@ def ask_restart(fleet: Fleet, named: str, reason: str, *, commit: bool) -> Asked
     )
 
 
-def _allocation(desired: Desired, named: str) -> Resource:
+def allocation_of(desired: Desired, named: str) -> Resource:
     """As git has it. Raises ProblemError: with what is wrong with it, or `not_found`."""
     ref = parse_ref(named)
     found = desired.resources.get(ref) if ref else None
