@@ -221,6 +221,8 @@ def test_no_settings_is_said_plainly(tmp_path: Path) -> None:
         ("operators: [ana]\nspecRoot: ../other\n", "settings_invalid", 2),
         ("operators: [ana]\n---\noperators: [bo]\n", "settings_invalid", 1),
         ("", "settings_invalid", 1),
+        ("operators: [ana]\nnetwork:\n  closed: [10.0.0.0/33]\n", "settings_invalid", 3),
+        ("operators: [ana]\nnetwork: {closed: ['1.2.3.4 }']}\n", "value_pattern", 2),
     ],
 )
 def test_settings_are_checked_like_a_spec(fleet: Fleet, text: str, code: str, line: int) -> None:
