@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "timeline": "Show what became of a resource, phase by phase.",
         "activity": "Show what was done of late, by whom and how it went.",
         "events": "Show who changed what, when and by which commit.",
-        "node": "Nodes: list, show, bootstrap, discover, approve.",
+        "node": "Nodes: list, show, bootstrap, discover, approve, drain, undrain.",
         "slot": "Slots: the parts of nodes that are given out.",
         "capacity": "Show what is free for each SKU.",
         "drift": "Show what hosts show otherwise than it was made.",
@@ -57,7 +57,13 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 """Each stands in `commands/` as a module and function of its name; help keeps this order."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
-    {"nodes": "node list", "slots": "slot list", "event": "events", "grants": "grant list"}
+    {
+        "nodes": "node list",
+        "drain": "node drain",
+        "slots": "slot list",
+        "event": "events",
+        "grants": "grant list",
+    }
 )
 """Other words for a command, or for a noun and its verb."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -10,8 +11,10 @@ import click
 
 from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.fleet import open_fleet
+from reconciler.cli.moments import as_moment
 from reconciler.cli.refs import complete_node
 from reconciler.cli.text import Line, line
+from reconciler.cli.views import administered
 from reconciler.cli.views import approved as approved_view
 from reconciler.cli.views import fleet as fleet_view
 from reconciler.cli.views import node as node_view
@@ -21,11 +24,13 @@ if TYPE_CHECKING:
     from reconciler.operations.enrolling import Confirm
 
 FILE = click.Path(path_type=Path)
+LONGEST = 256
+"""Of a reason, as the schema has it."""
 
 
 @group("node")
 def node() -> None:
-    """Nodes: list, show, bootstrap, discover, approve.
+    """Nodes: list, show, bootstrap, discover, approve, drain, undrain.
 
     Of a new host, bootstrap lets gpuaas log in, discover proposes the spec, approve lets its
     slots be placed on, and the next apply prepares it.
@@ -141,6 +146,50 @@ def approve(
     )
     found = approving.approve(open_fleet(session.folder), wish)
     return Reply(problems=found.problems, result=found, lines=approved_view.lines(found))
+
+
+@command("drain", "text", "json", parent=node)
+@click.argument("name", metavar="NODE", shell_complete=complete_node)
+@click.option("--reason", required=True, metavar="TEXT", help="Why; it is shown everywhere.")
+@click.option(
+    "--until", metavar="TIME", callback=as_moment, help="When it should be back; it is shown."
+)
+@click.option(
+    "--evacuate", is_flag=True, help="Move its tenants elsewhere, too; an apply asks for each."
+)
+@click.option("--commit", is_flag=True, help="Commit the file, and nothing else.")
+def drain(
+    session: Session,
+    name: str,
+    reason: str,
+    until: datetime | None,
+    evacuate: bool,
+    commit: bool,
+) -> Reply:
+    """Let a node take nobody new; whoever is there stays.
+
+    Kubernetes calls that cordon. It is written into the node's file, and counts once that is
+    applied. To keep newcomers away at once, without a file: gpuaas suspend node/NAME.
+    """
+    if not reason.strip() or len(reason) > LONGEST or not reason.isprintable():
+        raise click.UsageError(f"--reason is one line of 1 to {LONGEST} characters")
+    draining = import_module("reconciler.operations.draining")
+    intent = draining.Intent(name=name, reason=reason, until=until, evacuate=evacuate)
+    found = draining.drain(open_fleet(session.folder), intent, commit=commit)
+    return Reply(result=found, lines=administered.lines(found))
+
+
+@command("undrain", "text", "json", parent=node)
+@click.argument("name", metavar="NODE", shell_complete=complete_node)
+@click.option("--commit", is_flag=True, help="Commit the file, and nothing else.")
+def undrain(session: Session, name: str, commit: bool) -> Reply:
+    """Let a drained node take tenants again.
+
+    It is written into the node's file, and counts once that is applied.
+    """
+    draining = import_module("reconciler.operations.draining")
+    found = draining.undrain(open_fleet(session.folder), name, commit=commit)
+    return Reply(result=found, lines=administered.lines(found))
 
 
 def _confirm(session: Session, address: str) -> Confirm:

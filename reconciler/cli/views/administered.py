@@ -1,0 +1,22 @@
+"""What is meant with a node from now on, and that nothing has happened by it yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.cli.text import Line, line
+from reconciler.cli.views import edited
+from reconciler.operations.draining import Administered
+
+
+def lines(found: Administered) -> Iterator[Line]:
+    place = f"{found.file}:{found.line}"
+    if not found.changed:
+        yield line(f"{found.ref} is {found.state} already: {place}. Nothing was written.")
+        return
+    rows = {"was": found.before, "reason": found.reason, "until": found.until, "written": place}
+    rows["commit"] = found.commit
+    known = {label: text for label, text in rows.items() if text}
+    word = "drain" if found.reason else "undrain"
+    message = f"{word.capitalize()} {found.ref}" + (f": {found.reason}" if found.reason else "")
+    yield from edited.lines(word, f"{found.ref} is to be {found.state}", known, message)
