@@ -20,7 +20,7 @@ from reconciler.model.world import World
 from reconciler.planner.basis import basis_of
 from reconciler.planner.desk import Desk, binding_of, causes_of
 from reconciler.planner.diff import Difference
-from reconciler.planner.showing import listed, shown
+from reconciler.planner.showing import differing, listed, shown
 from reconciler.planner.why import UNKNOWN
 
 Waits = Mapping[str, frozenset[str]]
@@ -75,8 +75,13 @@ def _facts(
 ) -> Mapping[str, str]:
     node, slots = binding.placement.node, ", ".join(binding.placement.slots)
     restart = next(step for step in steps if step.verb == RESTART)
+    seen = context.world.observations.get(node)
     if begun:
-        return {"kind": f"{node} has restarted it already: what it keeps is asserted and proved"}
+        lacks = differing(seen.facts if seen else None, restart.expected)
+        return {
+            "kind": f"{node} has restarted it already: what it keeps is asserted and proved",
+            "lacks": listed(f"{key} ({fact or 'absent'})" for key, fact, _ in lacks) or "nothing",
+        }
     if reboots(restart):
         kind = f"reboot of {node}, which is this allocation's alone"
     elif binding.uid:
@@ -86,7 +91,6 @@ def _facts(
         )
     else:
         kind = f"{node} is a folder, in which nothing runs; what it keeps is asserted and proved"
-    seen = context.world.observations.get(node)
     mounts = [f"{one.mount_path} ({one.name})" for one in resource.spec.storage]
     facts = {
         "kind": kind,

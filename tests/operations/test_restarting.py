@@ -63,6 +63,31 @@ def test_a_restart_is_asked_for_applied_once_and_told_with_its_reason(yard: Yard
     assert reasons == {WHY}
 
 
+def test_a_restart_after_which_a_card_is_missing_is_not_through(yard: Yard) -> None:
+    """F-PLC-10: it names the card, is in doubt and stays so; a card that is back ends that."""
+    before = yard.recorded(REF)
+    assert yard.gpuaas("restart", REF, "--reason", WHY, "--commit").code == 0
+    table = yard.root(before.node) / "etc/gpuaas-standin/gpus.csv"
+    cards = table.read_text()
+    slots = yard.recorded(f"node/{before.node}").normal["spec"]["slots"]
+    gone = next(one["gpu"]["uuid"] for one in slots if one["name"] == before.slots[1])
+    table.write_text("".join(one for one in cards.splitlines(True) if gone not in one))
+
+    done = yard.apply()
+    assert (done.code, done.problems) == (1, ["evidence_mismatch"])
+    assert f"gpu {gone} is absent, not present" in done.messages
+    again = yard.plan("--refresh").change(REF)
+    assert (again["action"], again["risk"]) == ("restart", "safe")
+    assert again["facts"]["lacks"] == f"gpu {gone} (absent)"
+    assert yard.world.claims and yard.recorded(REF).basis == ""
+    first = mark(yard).read_text()
+
+    table.write_text(cards)
+    assert yard.apply("--auto-approve=safe").code == 0
+    assert mark(yard).read_text() == first
+    assert yard.plan("--refresh").actions == {}
+
+
 def test_what_no_file_describes_cannot_be_restarted(applied: Yard) -> None:
     found = applied.gpuaas("restart", "vision/trai", "--reason", WHY)
     assert found.problems == ["not_found"]

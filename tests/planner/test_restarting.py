@@ -14,12 +14,12 @@ from reconciler.model.plan import Action, Change, Order, Plan, Risk, Step
 from reconciler.model.work import Receipt
 from reconciler.model.world import World
 from reconciler.planner.judging import judge
-from tests.planner.fleet import NOW, allocation, base_fleet, desired, node, sku
+from tests.planner.fleet import NOW, allocation, base_fleet, desired, node, sku, world
 from tests.planner.walk import allocation_ref, applied, line, make_plan, settled
 
 A = allocation_ref("a")
 WANTED = {"generation": 1, "reason": "driver hang after NCCL test"}
-ACCOUNTS = {
+ACCOUNTS: Mapping[str, Any] = {
     "address": "gpu01.corp.example",
     "isolation": "account",
     "root": "/",
@@ -39,16 +39,23 @@ def hosts(*allocations: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [*kept, node("gpu01", 8, **ACCOUNTS), *skus, *allocations]
 
 
-def showing(world: World, **facts: Any) -> World:
+def lived_in(documents: list[Mapping[str, Any]]) -> World:
+    """The world once these are applied to the host whose identity stands in the spec."""
+    of = desired(documents)
+    first = showing(world(of), machine_id=ACCOUNTS["identity"]["machineId"])
+    return applied(make_plan(of, first), first)
+
+
+def showing(before: World, **facts: Any) -> World:
     """The same world, in which the host says these things too."""
-    seen = world.observations["gpu01"]
+    seen = before.observations["gpu01"]
     assert seen.facts is not None
     told = replace(seen, facts=replace(seen.facts, **facts))
-    return replace(world, observations={**world.observations, "gpu01": told})
+    return replace(before, observations={**before.observations, "gpu01": told})
 
 
-def planned(world: World, documents: list[Mapping[str, Any]], **how: Any) -> tuple[Change, Plan]:
-    made = make_plan(desired(documents), world, **how)
+def planned(before: World, documents: list[Mapping[str, Any]], **how: Any) -> tuple[Change, Plan]:
+    made = make_plan(desired(documents), before, **how)
     return line(made, "allocation/vision/a"), made
 
 
@@ -101,7 +108,7 @@ def test_a_generation_never_goes_down(now: Mapping[str, Any]) -> None:
 
 def test_all_that_was_made_for_it_is_asserted_again_in_one_wave_on_a_part_of_a_host() -> None:
     """RST-05, RST-06, RST-08: access first, then the restart, then files; nothing else of it."""
-    before = settled(hosts(allocation("a"), allocation("b")))
+    before = lived_in(hosts(allocation("a"), allocation("b")))
     change, made = planned(before, hosts(allocation("a", restart=WANTED), allocation("b")))
     (wave,) = made.waves
     assert [(step.verb, step.order) for step in wave.steps] == [
@@ -118,7 +125,7 @@ def test_all_that_was_made_for_it_is_asserted_again_in_one_wave_on_a_part_of_a_h
 
 def test_a_whole_host_is_rebooted_and_what_follows_waits_for_its_other_boot() -> None:
     """RST-05: keys are written before it, and once more after it."""
-    before = settled(hosts(allocation("a", "whole")))
+    before = lived_in(hosts(allocation("a", "whole")))
     change, made = planned(before, hosts(allocation("a", "whole", restart=WANTED)))
     assert [[step.verb for step in wave.steps] for wave in made.waves] == [
         ["access.sync", "allocation.restart"],
@@ -132,7 +139,7 @@ def test_a_whole_host_is_rebooted_and_what_follows_waits_for_its_other_boot() ->
 def test_the_plan_names_everybody_and_everything_that_it_interrupts() -> None:
     """RST-04: sessions with their people, mounts, processes, and what runs on the cards."""
     documents = hosts(allocation("a"))
-    before = settled(documents)
+    before = lived_in(documents)
     of = desired(documents)
     first, *_ = key_lines(of.resources[A], of, NOW)
     login = before.recorded[A].login
@@ -168,7 +175,7 @@ def test_the_plan_names_everybody_and_everything_that_it_interrupts() -> None:
 def test_what_nobody_has_seen_is_unknown_and_not_nothing(
     running: Mapping[str, tuple[str, ...]] | None, hits: str
 ) -> None:
-    before = showing(settled(hosts(allocation("a"))), running=running)
+    before = showing(lived_in(hosts(allocation("a"))), running=running)
     change, _ = planned(before, hosts(allocation("a", restart=WANTED)))
     assert change.facts["hits"] == hits
 
@@ -189,7 +196,7 @@ def test_what_its_host_has_begun_is_not_asked_for_a_second_time(
     fact: str | None, begun: bool
 ) -> None:
     """RST-01: after a crash the host says how far it is; consent that was given counts on."""
-    before = settled(hosts(allocation("a")))
+    before = lived_in(hosts(allocation("a")))
     id = before.recorded[A].id
     seen = showing(before, restarts={} if fact is None else {id: fact})
     now = hosts(allocation("a", restart=WANTED))
@@ -200,6 +207,8 @@ def test_what_its_host_has_begun_is_not_asked_for_a_second_time(
     else:
         assert change.risk is Risk.SAFE
         assert "already" in change.facts["kind"]
+        named = "nothing" if fact == "generation 1" else f"restart {id} ({fact})"
+        assert change.facts["lacks"] == named
         # The host is asked for the same generation, of which it knows whether it is through.
         assert restart_step(made).item["generation"] == 1
 
@@ -213,7 +222,7 @@ def judged(made: Plan, facts: NodeFacts | None) -> str:
 
 def test_a_restart_is_done_only_when_the_host_shows_it_and_all_its_devices() -> None:
     """F-PLC-10: fewer or other devices than the claim are no end of a restart; they are named."""
-    before = settled(hosts(allocation("a", "whole"), allocation("b", owner="bo")))
+    before = lived_in(hosts(allocation("a", "whole"), allocation("b", owner="bo")))
     id = before.recorded[A].id
     _, made = planned(before, hosts(allocation("a", "whole", restart=WANTED)))
     facts = showing(before, restarts={id: "generation 1"}).observations["gpu01"].facts
@@ -233,7 +242,7 @@ def test_a_restart_is_done_only_when_the_host_shows_it_and_all_its_devices() -> 
 
 def test_what_a_restart_came_to_is_nothing_that_a_later_look_is_held_against() -> None:
     """Its mark is the host's own: only a restart, never a repair, could write it anew."""
-    before = settled(hosts(allocation("a")))
+    before = lived_in(hosts(allocation("a")))
     _, made = planned(before, hosts(allocation("a", restart=WANTED)))
     after = applied(made, before)
     assert not [key for key in after.recorded[A].facts if key.startswith(("restart ", "gpu "))]

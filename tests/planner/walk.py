@@ -79,6 +79,7 @@ def applied(done: Plan, before: World) -> World:
         own = [steps[id] for id in change.steps]
         recorded[change.ref] = recorded_as(change, known, own, "")
     logins = {one.login for one in recorded.values() if one.login}
+    accounts = [intent for intent in done.claims if intent.uid]
     return replace(
         before,
         serial=before.serial + 1,
@@ -89,6 +90,8 @@ def applied(done: Plan, before: World) -> World:
             before.counters,
             incarnations=incarnations,
             logins=before.counters.logins | logins,
+            uids={**before.counters.uids, **{one.allocation_id: one.uid for one in accounts}},
+            gids={**before.counters.gids, **{one.project: one.gid for one in accounts}},
         ),
         waiting={ref: before.waiting.get(ref, format_moment(NOW)) for ref in done.waiting},
     )
