@@ -93,7 +93,6 @@ def _refused(difference: Difference, problem: Problem, desk: Desk) -> Change:
         facts=change.facts if held else facts,
         action=difference.action if keeps_its_name else Action.BLOCKED,
         problem=problem,
-        normal=None,
         digest="",
     )
 
