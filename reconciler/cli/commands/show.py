@@ -10,6 +10,7 @@ from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import from_option, open_fleet
 from reconciler.cli.refs import check_ref
 from reconciler.cli.views import shown as shown_view
+from reconciler.cli.views import states as states_view
 from reconciler.operations import explaining
 from reconciler.operations.inspecting import ref_of
 from reconciler.operations.views import Shown
@@ -17,14 +18,25 @@ from reconciler.operations.views import Shown
 
 @command("show", "text", "json")
 @click.argument("ref", metavar="REF", callback=check_ref)
+@click.option(
+    "--states", "apart", is_flag=True, help="Only the four states, side by side in a table."
+)
 @from_option
-def show(session: Session, ref: str, source: str) -> Reply:
+def show(session: Session, ref: str, apart: bool, source: str) -> Reply:
     """Show everything known about one resource.
 
     Its four states stand apart: desired (git), recorded (last applied), observed (what hosts
     say), execution (what was done about it); then claims, proofs and events. With --from it is
-    what is published of an allocation.
+    what is published of an allocation. With --states a row is one thing about it: what git wants,
+    what its host says, what is being done, and what is therefore shown.
     """
+    if apart and source:
+        raise click.UsageError("what is published holds one state alone: leave --states or --from")
+    if apart:
+        told = import_module("reconciler.operations.stating").states(
+            open_fleet(session.folder), ref
+        )
+        return Reply(result=told, lines=states_view.lines(told, width=session.screen.width))
     if source:
         published = import_module("reconciler.operations.published")
         found: Shown = published.published_show(source, ref_of(ref))
