@@ -159,6 +159,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "host_rebooted": "host-silent",
         "host_did_not_return": "restart",
         "restart_under_way": "restart",
+        "restart_pending": "restart",
         "run_folder_unusable": "no-room",
         # what users read, and how they get in
         "publish_failed": "login",

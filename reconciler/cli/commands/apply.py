@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import click
 
@@ -21,6 +22,11 @@ from reconciler.operations.applying import Applied, ApplyOptions
 from reconciler.operations.interrupting import Interrupts
 
 RISKS = tuple(risk.value for risk in Risk)
+
+
+class Waiting(TypedDict):
+    no_wait: bool
+    lock_timeout: float
 
 
 @command("apply", "text", "json")
@@ -45,8 +51,7 @@ def apply(
     plan_file: Path | None,
     auto_approve: str | None,
     only: tuple[str, ...],
-    no_wait: bool,
-    lock_timeout: float,
+    **waiting: Unpack[Waiting],
 ) -> Reply:
     """Do exactly what a plan shows, after a yes.
 
@@ -62,8 +67,10 @@ def apply(
     consent, progress = Consent(session, approve), Progress(session.screen)
     with progress as report:
         found = applying.apply(
-            open_to_write(session, lock_timeout),
-            ApplyOptions(plan_file=plan_file, approve=approve, only=only, wait=not no_wait),
+            open_to_write(session, waiting["lock_timeout"]),
+            ApplyOptions(
+                plan_file=plan_file, approve=approve, only=only, wait=not waiting["no_wait"]
+            ),
             consent,
             report,
             Interrupts(progress.wish),
