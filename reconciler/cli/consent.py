@@ -7,6 +7,7 @@ from collections import Counter
 from reconciler.cli.command import Session
 from reconciler.cli.text import BLANK, Span, Style, count, line
 from reconciler.cli.views import plan_text
+from reconciler.cli.views.sections import CONSENTED
 from reconciler.model.plan import Plan, Risk
 from reconciler.model.problem import refuse
 
@@ -40,7 +41,7 @@ class Consent:
                 "say it beforehand: --auto-approve, or =interrupts or =destroys for such changes",
             )
         screen.tell([BLANK])
-        risks = Counter(change.risk for change in plan.active)
+        risks = Counter(c.risk for c in plan.active if c.cause not in CONSENTED)
         if risks[Risk.DESTROYS]:
             what = f"This destroys {risks[Risk.DESTROYS]}. Only `yes` applies this plan:"
             return screen.ask(line(Span(what, Style.BAD))) == "yes"

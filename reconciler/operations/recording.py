@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
+from reconciler.kinds.allocation_host import QUARANTINE
 from reconciler.kinds.allocation_restart import RESTART
 from reconciler.model.lifecycle import Phase
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Action, Change, Order, Step
 from reconciler.model.world import Recorded
+
+
+PASSING = frozenset({RESTART, QUARANTINE})
+"""Verbs that leave nothing made: a restart has the host's own mark, and later something runs."""
 
 
 def recorded_as(
@@ -23,8 +28,7 @@ def recorded_as(
     facts = dict(before.facts) if before and stays else {}
     for step in steps:
         gone = change.action is Action.REPLACE and step.order is Order.RETIRE
-        # What a restart has come to is no file of the platform: its mark is the host's own.
-        if not gone and step.verb != RESTART:
+        if not gone and step.verb not in PASSING:
             facts.update(step.expected)
     place = change.placement
     quarantined = change.undo_minutes > 0

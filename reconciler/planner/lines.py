@@ -27,6 +27,7 @@ from reconciler.planner.basis import basis_of
 from reconciler.planner.desk import Desk, Pending, binding_of, causes_of
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import as_recorded
+from reconciler.planner.leasing import gives_up
 from reconciler.planner.preparing import Preparation
 from reconciler.planner.releasing import released, restored, retiring
 from reconciler.planner.repairing import mends, sparing
@@ -84,7 +85,7 @@ def _line(difference: Difference, desk: Desk) -> Line:
 def _refused(difference: Difference, problem: Problem, desk: Desk) -> Change:
     """Nothing of it will be done; what was held or frozen says what it would have been."""
     change = _change(difference, desk)
-    waits, facts = _unavailable(difference.ref, desk)
+    waits, facts = _unavailable(difference, desk)
     held = problem.code == "held_for_approval"
     keeps_its_name = held or difference.action is Action.FROZEN
     return replace(
@@ -97,13 +98,15 @@ def _refused(difference: Difference, problem: Problem, desk: Desk) -> Change:
     )
 
 
-def _unavailable(ref: Ref, desk: Desk) -> tuple[str, Mapping[str, str]]:
+def _unavailable(difference: Difference, desk: Desk) -> tuple[str, Mapping[str, str]]:
     """How it waits, and what is known about its chances; nothing for what has no need to wait."""
-    seat, context = desk.seats.get(ref), desk.context
+    ref, resource, context = difference.ref, difference.resource, desk.context
+    seat = desk.seats.get(ref)
     if not isinstance(seat, Unseated) or seat.unavailable is None or seat.need is None:
         return "", {}
     position = (desk.positions[ref], len(desk.positions))
-    waits = why.waiting(position, context.world.waiting.get(ref, ""), context.now)
+    until = gives_up(resource, context.desired, context.world) if resource else None
+    waits = why.waiting(position, context.world.waiting.get(ref, ""), until, context.now)
     return waits, why.unavailable_facts(seat.need, seat.unavailable)
 
 

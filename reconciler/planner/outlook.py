@@ -5,41 +5,94 @@ It is told and never counted on: what a plan frees is given out by a later plan,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from reconciler.model.capacity import Claim, ClaimState, Need
+from reconciler.model.capacity import Claim, ClaimState, Need, Placement, Shape
 from reconciler.model.plan import Action, ClaimIntent
 from reconciler.model.ref import Ref
+from reconciler.model.world import World
 from reconciler.planner.capacity import Offer
 from reconciler.planner.diff import Difference
 from reconciler.planner.placement import Placer
 
 LATER = "once what leaves is proved gone, in a plan after that"
-UNKNOWN = "unknown: no allocation ends by itself"
+UNKNOWN = "unknown: nothing that is known to end would make room"
+
+FARTHEST = 16
+"""So many ends are looked at, the next ones; what lies behind them is nobody's plan."""
 
 
 def outlooks(
     needs: Sequence[Need],
-    offers: Iterable[Offer],
+    offers: Sequence[Offer],
     claims: Sequence[Claim],
     intents: Iterable[ClaimIntent],
-    leaving: frozenset[Ref],
+    ends: Mapping[Ref, str],
 ) -> Mapping[Ref, str]:
-    """One after the other takes a place in what will be free, so that none is promised twice."""
-    if not needs:
-        return {}
-    staying = [c for c in claims if c.state is ClaimState.HELD and c.ref not in leaving]
-    if len(staying) == len(claims):
-        return {need.ref: UNKNOWN for need in needs}
-    placer = Placer(offers, (*staying, *(claim_of(intent) for intent in intents)))
-    return {need.ref: LATER if placer.place(need) else UNKNOWN for need in needs}
+    """One after the other takes a place in what will be free, so that none is promised twice.
+
+    `ends` says when each allocation comes to its end; empty if by this plan.
+    """
+    found = dict.fromkeys((need.ref for need in needs), UNKNOWN)
+    held = [claim for claim in claims if claim.state is ClaimState.HELD]
+    if not needs or (len(held) == len(claims) and not ends):
+        return found
+    taken = [claim_of(intent) for intent in intents]
+    left = list(needs)
+    for moment in ("", *sorted({end for end in ends.values() if end})[:FARTHEST]):
+        if not left:
+            break
+        staying = (claim for claim in held if ends.get(claim.ref, FOREVER) > moment)
+        placer = Placer(offers, (*staying, *taken))
+        for need in left:
+            placement = placer.place(need)
+            if placement is not None:
+                found[need.ref] = _told(moment, ends)
+                taken += _claims(placement, need)
+        left = [need for need in left if found[need.ref] == UNKNOWN]
+    return found
 
 
-def leaving_in(differences: Iterable[Difference], refused: Mapping[Ref, object]) -> frozenset[Ref]:
-    """Allocations that this plan releases."""
-    return frozenset(
-        one.ref for one in differences if one.action is Action.RELEASE and one.ref not in refused
-    )
+FOREVER = "~"
+"""Behind every moment."""
+
+
+def _told(moment: str, ends: Mapping[Ref, str]) -> str:
+    if not moment:
+        return LATER
+    return f"when {min(ref for ref, end in ends.items() if end == moment)} ends ({moment})"
+
+
+def _claims(placement: Placement, need: Need) -> Iterator[Claim]:
+    slots = placement.slots if need.shape is Shape.GPU_SLICE else (None,)
+    for slot in slots:
+        yield Claim(
+            id=f"{need.ref}-{slot}",
+            allocation_id=str(need.ref),
+            ref=need.ref,
+            node=placement.node,
+            slot=slot,
+            shape=need.shape,
+            state=ClaimState.HELD,
+            since="",
+            tenant=need.tenant,
+            project=need.project,
+        )
+
+
+def ends_in(
+    differences: Iterable[Difference], refused: Mapping[Ref, object], world: World
+) -> Mapping[Ref, str]:
+    """Allocations that end, and when, those first that this plan releases for good."""
+    known = {
+        ref: one.undo_until or one.expires_at
+        for ref, one in world.recorded.items()
+        if one.undo_until or one.expires_at
+    }
+    for one in differences:
+        if one.action is Action.RELEASE and one.ref not in refused:
+            known[one.ref] = ""
+    return known
 
 
 def claim_of(intent: ClaimIntent) -> Claim:

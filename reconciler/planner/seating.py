@@ -23,7 +23,7 @@ from reconciler.planner.capacity import Offer, read_offers
 from reconciler.planner.diff import Difference
 from reconciler.planner.identity import allocation_id, login_for
 from reconciler.planner.limits import Limits, Request, absence
-from reconciler.planner.outlook import leaving_in, outlooks
+from reconciler.planner.outlook import ends_in, outlooks
 from reconciler.planner.placement import Placer, describe, in_order
 from reconciler.planner.refusals import counted, remedy
 from reconciler.planner.resuming import can_resume, groups_of
@@ -225,7 +225,7 @@ class _Usher:
             self.placer.offers,
             self.world.claims,
             [intent for seat in seats.values() if isinstance(seat, Seat) for intent in seat.claims],
-            leaving_in(self.seating.differences, self.seating.refused),
+            ends_in(self.seating.differences, self.seating.refused, self.world) if waiting else {},
         )
         found = {}
         for ref in waiting:

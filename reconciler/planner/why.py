@@ -18,7 +18,7 @@ from reconciler.kinds.sku import price_in_force
 from reconciler.model.capacity import Claim, Need, Placement, Unavailable
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import NodeFacts
-from reconciler.model.moment import format_age, parse_moment
+from reconciler.model.moment import format_age, format_moment, parse_moment
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
@@ -120,11 +120,12 @@ def unavailable_facts(need: Need, why: Unavailable) -> Mapping[str, str]:
     return {label: text for label, text in facts.items() if text}
 
 
-def waiting(position: tuple[int, int], since: str, now: datetime) -> str:
-    """How long it has waited, and how many stand in the line before it."""
+def waiting(position: tuple[int, int], since: str, gives_up: datetime | None, now: datetime) -> str:
+    """How long it has waited, how many stand in the line before it, and when it gives up."""
     first_seen = parse_moment(since) if since else None
     waited = format_age((now - first_seen).total_seconds()) if first_seen else "from now on"
-    return f"waiting {waited}, position {position[0]} of {position[1]}"
+    until = f", gives up {format_moment(gives_up)}" if gives_up else ""
+    return f"waiting {waited}, position {position[0]} of {position[1]}{until}"
 
 
 def held_since(claims: Iterable[Claim], now: datetime) -> str:

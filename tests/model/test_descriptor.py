@@ -99,10 +99,19 @@ def test_no_descriptor_at_all(text: str) -> None:
         read_descriptor(text)
 
 
+def test_its_end_is_read_and_who_was_told_before_there_were_ends_has_none() -> None:
+    end = "2026-12-11T12:00:00Z"
+    for told, expires in ((signed(version=2, expiresAt=end), end), (signed(), "")):
+        assert read_descriptor(json.dumps(told)).expires_at == expires
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {"version": 2},
+        {"version": 3},
+        {"version": 2, "expiresAt": "tomorrow"},
+        {"version": 2, "expiresAt": None},
         {"version": True},
         {"version": 1.0},
         {"version": "1"},

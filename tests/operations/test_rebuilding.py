@@ -258,7 +258,7 @@ class TestWhatIsNotBelieved:
         elif how == "an account on a folder":
             rewrite(yard, where, sign=True, uid=20001, gid=20001)
         else:
-            rewrite(yard, where, sign=True, version=2)
+            rewrite(yard, where, sign=True, version=9)
         lose(yard)
         done = rebuild(yard, "--adopt", where, *WHY)
         assert done.problems == ["descriptor_unverified"]

@@ -13,6 +13,7 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Cause, EndState, Plan, Risk
 from reconciler.model.world import World
+from reconciler.planner.outlook import UNKNOWN
 from tests.planner.fleet import NOW, allocation, base_fleet, desired, grant, policy, project
 from tests.planner.walk import allocation_ref, applied, line, make_plan, settled, told
 
@@ -103,6 +104,7 @@ class TestQuarantine:
             "",
             state.recorded[A].id,
         )
+        assert not any(key.startswith("runs ") for key in after.facts)
 
     def test_what_no_host_has_shown_is_asked_for_again(self) -> None:
         """A crash in the middle, or a host that was silent: its keys may still be there."""
@@ -317,6 +319,30 @@ class TestWhatMayBegin:
         made = make_plan(desired(documents), state)
         assert refusal(made, REF_A) == "sku_unavailable"
         assert made.next_moment == "2026-12-02T11:00:00Z"
+
+
+class TestWaiting:
+    """Rule 17: the screen says when there may be a place, and when the wait is over."""
+
+    def test_what_ends_next_is_what_to_wait_for(self) -> None:
+        """Each place is promised to one alone, the first in line first."""
+        held = [allocation(f"h{n}", "slice-8") for n in range(2)]
+        waits = [allocation(name, "slice-8") for name in ("a", "b", "c")]
+        state = settled(fleet(*held))
+        ends = {allocation_ref("h0"): "2026-12-05T12:00:00Z", allocation_ref("h1"): ""}
+        recorded = {
+            ref: replace(one, expires_at=ends.get(ref, one.expires_at))
+            for ref, one in state.recorded.items()
+        }
+        shut = replace(recorded[allocation_ref("h1")], **QUARANTINED)
+        state = replace(state, recorded={**recorded, allocation_ref("h1"): shut})
+        made = make_plan(desired(fleet(held[0], *waits)), state)
+        fits = {name: line(made, f"allocation/vision/{name}").facts["fits"] for name in "abc"}
+        assert fits == {
+            "a": f"when allocation/vision/h1 ends ({QUARANTINED['undo_until']})",
+            "b": "when allocation/vision/h0 ends (2026-12-05T12:00:00Z)",
+            "c": UNKNOWN,
+        }
 
 
 class TestNothingJoinsWhatLeaves:

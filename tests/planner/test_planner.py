@@ -18,6 +18,7 @@ from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Order, Plan, Risk
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.ref import Ref
+from reconciler.planner.outlook import UNKNOWN
 from reconciler.planner.planner import explain
 from tests.planner.fleet import (
     NOW,
@@ -472,10 +473,10 @@ def test_no_fit_is_exactly_one_code_and_no_claim() -> None:
     assert change.problem.code == "sku_unavailable"
     assert change.problem.message == "1 node: 1 too few free slots"
     assert change.facts["nearest"] == "gpu01 has 3 of 4 free"
-    assert change.summary == "waiting 3 h, position 1 of 2"
+    assert change.summary == "waiting 3 h, position 1 of 2, gives up 2026-12-02T09:00:00Z"
     assert change.facts["fits"] == "once what leaves is proved gone, in a plan after that"
     last = line(made, "allocation/vision/a")
-    assert last.facts["fits"] == "unknown: no allocation ends by itself", "no slot is told twice"
+    assert last.facts["fits"] == UNKNOWN, "no slot is told twice"
     assert made.waiting == (allocation_ref("b"), allocation_ref("a"))
     assert made.claims == ()
     assert {step.ref for step in made.steps} == {other}
