@@ -9,6 +9,7 @@ import json
 import signal
 from collections.abc import Iterator, Mapping
 from itertools import cycle
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ BEGINS = {
     for name, node in {"new2": "c2", "new3": "c3", "new4": "c2", "new5": "c2"}.items()
 }
 SOUND = "nlp/bert"
+CARDS = "/etc/gpuaas-standin/gpus.csv"
 PEOPLE = cycle((["bo"], ["bo", "dana"]))
 SWEEP = cycle((["ana", "cem"], ["ana"]))
 
@@ -212,8 +214,14 @@ def test_a_driver_that_says_nothing_and_a_host_that_is_slow(colony: Colony) -> N
     put_right(colony, (), ("end4",))
 
 
-def test_whatever_is_changed_by_hand_is_found_and_nothing_is_written(colony: Colony) -> None:
-    """F-ANS-14: a key file, a unit, a link, an env file, a mount; and what could not be checked."""
+def test_whatever_is_changed_by_hand_is_found_and_what_is_ours_is_put_right(
+    colony: Colony,
+) -> None:
+    """F-ANS-14, STM-07, STM-08: a key file, a unit, a link, an env file, a mount are made again;
+
+    another driver and what could not be checked are told; what people have done in their own homes
+    stays. A look writes nothing.
+    """
     c3 = colony.machines["c3"]
     desk, tok = (colony.recorded(f"allocation/{ref}") for ref in ("vision/desk", "nlp/tok"))
     shm = f"/var/lib/gpuaas/instances/shm/{tok.login}"
@@ -224,31 +232,46 @@ def test_whatever_is_changed_by_hand_is_found_and_nothing_is_written(colony: Col
         "unit": f"/etc/systemd/system/{unit}",
     }
     link = f"/etc/systemd/system/local-fs.target.wants/{unit}"
-    kept = " ".join(f"'{path}'" for path in (*files.values(), link))
-    spoil = "".join(f"echo '# by hand' >> '{path}'; " for path in files.values())
-    console(c3, f"tar -cPf /opt/kept.tar {kept}; {spoil} rm '{link}'; umount {shm}")
+    made = console(c3, f"sha256sum {' '.join(map(quote, files.values()))}")
+    console(c3, "".join(f"echo '# by hand' >> {quote(path)}; " for path in files.values()))
+    console(c3, f"rm {quote(link)}; umount {shm}; systemctl daemon-reload")
+    console(c3, f"chmod 755 /home/{desk.login}; cp -p {CARDS} /opt/")
+    console(c3, f"sed -i 's/[0-9.]*-standin/999.1-standin/' {CARDS}")
     console(c3, "chmod a-x /usr/sbin/sshd")
     before = colony.tree("c3")
     found = colony.plan("--refresh", "--detailed-exitcode")
     try:
-        assert (found.code, found.actions) == (4, {})
-        notes = [(n["ref"], n["topic"], n["text"]) for n in found.plan["notes"]]
+        wrong = {"allocation/vision/desk": "repair", "allocation/nlp/tok": "repair"}
+        assert (found.code, found.actions) == (4, wrong)
+        told = {ref: found.change(ref)["facts"]["drift"] for ref in wrong}
+        assert f"{files['key']} on c3 has other content" in told["allocation/vision/desk"]
+        assert f"{files['env']} on c3 has other content" in told["allocation/vision/desk"]
         escaped = unit.replace("\\", "\\\\")
         where = "/etc/systemd/system"
-        assert set(notes) == {
-            ("allocation/vision/desk", "access", f"{files['key']} on c3 has other content"),
-            ("allocation/vision/desk", "host", f"{files['env']} on c3 has other content"),
-            ("allocation/nlp/tok", "host", f"{where}/{escaped} on c3 has other content"),
-            (
-                "allocation/nlp/tok",
-                "host",
-                f"{where}/local-fs.target.wants/{escaped} on c3 is gone",
-            ),
-            ("allocation/nlp/tok", "host", f"shm {tok.login} on c3 is gone"),
-            ("node/c3", "unchecked", "sshd tenants on c3: unknown: not told"),
+        assert told["allocation/nlp/tok"].split("; ") == [
+            f"{where}/local-fs.target.wants/{escaped} on c3 is gone",
+            f"{where}/{escaped} on c3 has other content",
+            f"shm {tok.login} on c3 is gone",
+        ]
+        assert {(n["ref"], n["topic"]) for n in found.plan["notes"]} == {
+            ("allocation/vision/desk", "user"),
+            ("node/c3", "evidence"),
+            ("node/c3", "unchecked"),
         }
         assert colony.tree("c3") == before
+        assert colony.gpuaas("drift").code == 4
+        assert colony.tree("c3") == before
     finally:
-        console(c3, "chmod a+x /usr/sbin/sshd; tar -xPf /opt/kept.tar; systemctl daemon-reload")
-        console(c3, f"systemctl start '{unit}'")
+        console(c3, "chmod a+x /usr/sbin/sshd")
+    try:
+        done = colony.apply("--auto-approve")
+        assert done.code == 0, done.document["problems"]
+        assert console(c3, f"sha256sum {' '.join(map(quote, files.values()))}") == made
+        assert console(c3, f"findmnt --noheadings --output FSTYPE {shm}").strip() == "tmpfs"
+        assert console(c3, f"stat --format=%a /home/{desk.login}").strip() == "755"
+        left = colony.plan("--refresh", "--detailed-exitcode")
+        assert (left.code, left.actions) == (4, {})
+        assert sorted(n["topic"] for n in left.plan["notes"]) == ["evidence", "user"]
+    finally:
+        console(c3, f"chmod 700 /home/{desk.login}; cp -p /opt/{CARDS.rpartition('/')[2]} {CARDS}")
     assert colony.plan("--refresh", "--detailed-exitcode").code == 0
