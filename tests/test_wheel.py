@@ -67,16 +67,23 @@ def gpuaas(python: Path, folder: Path, *words: str) -> subprocess.CompletedProce
 
 def test_everything_that_is_shipped_is_inside(wheel: Path) -> None:
     inside = set(zipfile.ZipFile(wheel).namelist())
-    wanted = {
-        f"reconciler/_shipped/{path.relative_to(ROOT).as_posix()}"
-        for name in SHIPPED
-        for path in (ROOT / name).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    } | {
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "reconciler").rglob("*")
-        if path.suffix in {".py", ".sql"}
-    }
+    wanted = (
+        {
+            f"reconciler/_shipped/{path.relative_to(ROOT).as_posix()}"
+            for name in SHIPPED
+            for path in (ROOT / name).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        | {
+            f"reconciler/_shipped/runbooks/{path.name}"
+            for path in (ROOT / "docs" / "runbooks").glob("*.md")
+        }
+        | {
+            path.relative_to(ROOT).as_posix()
+            for path in (ROOT / "reconciler").rglob("*")
+            if path.suffix in {".py", ".sql"}
+        }
+    )
     assert wanted <= inside, sorted(wanted - inside)
     assert not [name for name in inside if name.startswith(("tests/", "specs/", "state/"))]
 

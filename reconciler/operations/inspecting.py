@@ -11,14 +11,13 @@ from dataclasses import replace
 
 from reconciler.model.event import Event
 from reconciler.model.moment import parse_moment
-from reconciler.model.plan import Plan
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.symptom import Diagnosis
 from reconciler.model.world import World
 from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.charting import chart_of
-from reconciler.operations.syncing import needs_of, pending, synced
+from reconciler.operations.syncing import Standing, needs_of, synced
 from reconciler.operations.taking_stock import (
     Stock,
     age_of,
@@ -44,11 +43,13 @@ from reconciler.store.snapshot import read_world
 LAST_EVENTS = 20
 
 
-def status(fleet: Fleet, project: str = "", login: str = "", plan: Plan | None = None) -> Status:
+def status(
+    fleet: Fleet, project: str = "", login: str = "", standing: Standing | None = None
+) -> Status:
     """The fleet at a glance; with `project`, only its allocations.
 
-    With an OS `login`, only what its user owns or has access to. With a `plan` of now also how that
-    stands to each, and what is wanted and not applied yet.
+    With an OS `login`, only what its user owns or has access to. With the `standing` of a plan of
+    now also what that says of each, and what is wanted and not applied yet.
     """
     now = fleet.now()
     with without_collector(), fleet.reading() as database:
@@ -56,11 +57,12 @@ def status(fleet: Fleet, project: str = "", login: str = "", plan: Plan | None =
         stock = take_stock(fleet.settings, world, now)
         last = next(iter(history.runs(database, 1)), None)
     chart = chart_of(fleet.state, world, stock, last, now)
+    waiting = {str(ref) for ref in world.waiting}
     nodes, slots = node_rows(stock), slot_rows(stock)
     ages = [row.age for row in nodes if row.age is not None]
     rows = allocation_rows(fleet.settings, world, stock, project)
-    if plan is not None:
-        rows = synced(rows, plan, project)
+    if standing is not None:
+        rows = synced(rows, standing, project)
     users = _users_of(world, login)
     allocations = tuple(r for r in rows if not login or users & {r.owner, *r.access})
     return Status(
@@ -71,9 +73,9 @@ def status(fleet: Fleet, project: str = "", login: str = "", plan: Plan | None =
         nodes=dict(sorted(Counter(row.posture for row in nodes).items())),
         gpus=dict(sorted(Counter(row.state for row in slots).items())),
         capacity=sku_rows(stock),
-        needs_you=(*_needs_you(chart), *(needs_of(plan, world.waiting) if plan else ())),
+        needs_you=(*_needs_you(chart), *(needs_of(standing, waiting) if standing else ())),
         suspended=world.suspensions,
-        pending=None if plan is None else pending(plan),
+        pending=None if standing is None else standing.pending,
         allocations=allocations,
         last_run=LastRun(
             id=last.id,

@@ -1,17 +1,24 @@
 """Syncing: how a plan of now stands to what is applied, a word for each allocation.
 
-A word for people only: a plan says what would be done and why.
+Words for people only: a plan says what would be done and why. They are kept in the cache beside the
+state for as long as a plan would be the same, so that looking on costs no plan each time.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from reconciler.model.codec import decode, encode
+from reconciler.model.moment import parse_moment
 from reconciler.model.plan import Action, Change, Plan
-from reconciler.model.ref import Ref
+from reconciler.operations.options import PlanOptions
+from reconciler.operations.remembering import input_key, recall_plan
 from reconciler.operations.views import AllocationRow, NeedsYou, Pending
+from reconciler.operations.wiring import Fleet
 
+SPACE = "standings"
 HELD_CODE, NO_ROOM = "held_for_approval", "sku_unavailable"
 IN_SYNC = "in_sync"
 
@@ -25,56 +32,128 @@ SYNC: tuple[tuple[str, Callable[[Change], bool]], ...] = (
 """The first row that holds is the word; of what no plan speaks is `in_sync`."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What `status` tells of a plan: in numbers, and each allocation that is not in sync.
+
+    `wanted` are the allocations it speaks of as their documents say them, by ref. It holds from
+    `made_at` until `next_moment`, empty for no end.
+    """
+
+    made_at: str
+    next_moment: str = ""
+    pending: Pending
+    wanted: tuple[AllocationRow, ...] = ()
+    needs: Mapping[str, NeedsYou] = field(default_factory=dict)
+
+
 def sync_of(change: Change) -> str:
     return next(word for word, holds in SYNC if holds(change))
 
 
-def synced(rows: Iterable[AllocationRow], plan: Plan, project: str = "") -> Iterator[AllocationRow]:
+def recall_standing(fleet: Fleet) -> Standing | None:
+    """That of the plan of this very input; None if nobody has looked since it changed."""
+    with fleet.reading() as database:
+        key = input_key(fleet, PlanOptions(), database)
+    if not key:
+        return None
+    with fleet.cache() as cache:
+        row = cache.get_many(SPACE, [key]).get(key)
+    if row is None:
+        plan = recall_plan(fleet, PlanOptions())
+        return None if plan is None else standing_of(plan)
+    standing = decode(Standing, json.loads(row))
+    made, ends = parse_moment(standing.made_at), parse_moment(standing.next_moment)
+    now = fleet.now()
+    over = made is None or now < made or (ends is not None and now >= ends)
+    return None if over else standing
+
+
+def make_standing(fleet: Fleet, make: Callable[[Fleet, PlanOptions], Plan]) -> Standing:
+    """That of a plan that is made now, and remembered. `make` loads what planning takes."""
+    with fleet.reading() as database:
+        before = input_key(fleet, PlanOptions(), database)
+    standing = standing_of(make(fleet, PlanOptions()))
+    with fleet.reading() as database:
+        key = input_key(fleet, PlanOptions(), database)
+    # Somebody may have edited meanwhile: only what was the same before and after is known.
+    if key and key == before:
+        with fleet.cache() as cache:
+            cache.put_many(SPACE, {key: json.dumps(encode(standing))})
+    return standing
+
+
+def standing_of(plan: Plan) -> Standing:
+    return Standing(
+        made_at=plan.made_at,
+        next_moment=plan.next_moment,
+        pending=_pending(plan),
+        wanted=tuple(_wanted(plan)),
+        needs=dict(_needs(plan)),
+    )
+
+
+def synced(
+    rows: Iterable[AllocationRow], standing: Standing, project: str = ""
+) -> Iterator[AllocationRow]:
     """The rows with what a plan of now says of each, and those that are wanted and not applied."""
-    words = {str(c.ref): sync_of(c) for c in plan.changes if c.ref.kind == "allocation"}
+    words = {row.ref: row.sync for row in standing.wanted}
     told = [replace(row, sync=words.get(row.ref, IN_SYNC)) for row in rows]
     known = {row.ref for row in told}
-    told += [row for row in _wanted(plan, project) if row.ref not in known]
+    told += [
+        row
+        for row in standing.wanted
+        if row.ref not in known and project in ("", row.ref.split("/")[1])
+    ]
     yield from sorted(told, key=lambda row: row.ref)
 
 
-def needs_of(plan: Plan, waiting: Collection[Ref]) -> Iterator[NeedsYou]:
-    """What the plan would not do; who waits for room is told of already."""
+def needs_of(standing: Standing, waiting: Collection[str]) -> Iterator[NeedsYou]:
+    """What the plan would not do; who waits for room, by ref, is told of already."""
+    for ref, need in standing.needs.items():
+        if need.code != NO_ROOM or ref not in waiting:
+            yield need
+
+
+def _needs(plan: Plan) -> Iterator[tuple[str, NeedsYou]]:
     if errors := [problem for problem in plan.problems if problem.is_error]:
         text = errors[0].message if len(errors) == 1 else f"{len(errors)} problems in the specs"
-        yield NeedsYou(kind="error", text=text, command="gpuaas validate", code=errors[0].code)
+        need = NeedsYou(kind="error", text=text, command="gpuaas validate", code=errors[0].code)
+        yield "", need
     for change in plan.changes:
-        problem = change.problem
-        if problem is None or (change.ref in waiting and problem.code == NO_ROOM):
+        if change.problem is None:
             continue
-        kind = sync_of(change)
-        held = problem.code == HELD_CODE
-        text = f"{change.action} {change.ref}" if held else f"{change.ref} {problem.code}"
-        command = "gpuaas apply" if held else f"gpuaas why {change.ref}"
-        yield NeedsYou(kind=kind, text=text, command=command, code=problem.code)
-
-
-def _wanted(plan: Plan, project: str) -> Iterator[AllocationRow]:
-    """What nothing is recorded of, as its document says it."""
-    for change in plan.changes:
-        if change.ref.kind != "allocation" or project not in ("", change.ref.project):
-            continue
-        spec: Mapping[str, str] = (change.normal or {}).get("spec", {})
-        yield AllocationRow(
-            ref=str(change.ref),
-            owner=spec.get("owner", ""),
-            sku=spec.get("sku", ""),
-            node="",
-            slots=(),
-            phase="",
-            health="-",
-            login="",
-            sync=sync_of(change),
+        code, ref = change.problem.code, str(change.ref)
+        held = code == HELD_CODE
+        yield (
+            ref,
+            NeedsYou(
+                kind=sync_of(change),
+                text=f"{change.action} {ref}" if held else f"{ref} {code}",
+                command="gpuaas apply" if held else f"gpuaas why {ref}",
+                code=code,
+            ),
         )
 
 
-def pending(plan: Plan) -> Pending:
-    """The plan in numbers."""
+def _wanted(plan: Plan) -> Iterator[AllocationRow]:
+    for change in plan.changes:
+        if change.ref.kind == "allocation":
+            spec: Mapping[str, str] = (change.normal or {}).get("spec", {})
+            yield AllocationRow(
+                ref=str(change.ref),
+                owner=spec.get("owner", ""),
+                sku=spec.get("sku", ""),
+                node="",
+                slots=(),
+                phase="",
+                health="-",
+                login="",
+                sync=sync_of(change),
+            )
+
+
+def _pending(plan: Plan) -> Pending:
     words = [sync_of(change) for change in plan.changes]
     return Pending(
         commit=plan.revision.commit,

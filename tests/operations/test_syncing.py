@@ -9,11 +9,12 @@ import pytest
 from reconciler.model.plan import Action, Change, Plan
 from reconciler.model.problem import Problem, Severity
 from reconciler.model.ref import Ref
-from reconciler.operations.syncing import SYNC, needs_of, pending, sync_of, synced
+from reconciler.operations.syncing import SYNC, needs_of, standing_of, sync_of, synced
 from reconciler.operations.views import AllocationRow
 from tests.cli.conftest import make
 
 TRAIN = Ref("allocation", "vision", "train")
+SOLO, EVAL = (Ref("allocation", "vision", name) for name in ("solo", "eval"))
 
 
 def change(action: Action, code: str = "", ref: Ref = TRAIN) -> Change:
@@ -44,8 +45,8 @@ def row(name: str = "train", project: str = "vision") -> AllocationRow:
 
 
 def test_of_what_no_plan_speaks_is_in_sync() -> None:
-    other = change(Action.CREATE, "sku_unavailable", Ref("allocation", "vision", "eval"))
-    found = list(synced([row(), row("solo")], make(CASES["changes"], other)))
+    other = change(Action.CREATE, "sku_unavailable", EVAL)
+    found = list(synced([row(), row("solo")], standing_of(make(CASES["changes"], other))))
     assert [(one.ref, one.sync) for one in found] == [
         ("allocation/vision/eval", "blocked"),
         ("allocation/vision/solo", "in_sync"),
@@ -56,15 +57,21 @@ def test_of_what_no_plan_speaks_is_in_sync() -> None:
 
 def test_what_is_wanted_elsewhere_is_not_told_of_a_project() -> None:
     other = change(Action.CREATE, "", Ref("allocation", "nlp", "eval"))
-    assert [one.ref for one in synced([row()], make(other), "vision")] == [row().ref]
+    assert [one.ref for one in synced([row()], standing_of(make(other)), "vision")] == [row().ref]
 
 
 def test_needs_are_what_the_plan_would_not_do() -> None:
-    plan = make(CASES["held"], CASES["blocked"], change(Action.BLOCKED, "sku_unavailable"))
-    found = [(one.kind, one.code, one.command) for one in needs_of(plan, {TRAIN})]
+    plan = standing_of(
+        make(
+            CASES["held"],
+            change(Action.CHANGE, "protected", SOLO),
+            change(Action.BLOCKED, "sku_unavailable", EVAL),
+        )
+    )
+    found = [(one.kind, one.code, one.command) for one in needs_of(plan, {str(EVAL)})]
     assert found == [
         ("held", "held_for_approval", "gpuaas apply"),
-        ("blocked", "protected", "gpuaas why allocation/vision/train"),
+        ("blocked", "protected", "gpuaas why allocation/vision/solo"),
     ]
     assert [one.code for one in needs_of(plan, ())][-1] == "sku_unavailable"
 
@@ -73,11 +80,11 @@ def test_problems_of_specs_are_one_need() -> None:
     error = Problem(code="yaml_syntax", message="not valid")
     plan: Plan = make(problems=(error, replace(error, message="neither")))
     warned = replace(plan, problems=(replace(error, severity=Severity.WARNING),))
-    (need,) = needs_of(plan, ())
+    (need,) = needs_of(standing_of(plan), ())
     assert (need.text, need.code) == ("2 problems in the specs", "yaml_syntax")
-    assert list(needs_of(warned, ())) == []
+    assert list(needs_of(standing_of(warned), ())) == []
 
 
 def test_a_plan_in_numbers() -> None:
-    found = pending(make(*CASES.values()))
+    found = standing_of(make(*CASES.values())).pending
     assert (found.changes, found.held, found.blocked, found.errors) == (2, 1, 1, 0)

@@ -12,9 +12,7 @@ from reconciler.cli.fleet import from_option, open_fleet
 from reconciler.cli.patience import as_seconds
 from reconciler.cli.views import status as status_view
 from reconciler.model.problem import ProblemError
-from reconciler.operations import inspecting
-from reconciler.operations.options import PlanOptions
-from reconciler.operations.remembering import recall_plan
+from reconciler.operations import inspecting, syncing
 from reconciler.operations.views import Pending, Status
 from reconciler.operations.wiring import Fleet, os_login, utc_now
 
@@ -59,17 +57,17 @@ def status(
 
 
 def _with_plan(fleet: Fleet, project: str, login: str) -> Status:
-    """What nobody has changed is known to be in order; else the rooms that plan are loaded."""
-    options = PlanOptions()
+    """What a plan says is remembered; the rooms that make one are loaded where it is not."""
     try:
-        plan = recall_plan(fleet, options)
-        if plan is None:
-            plan = import_module("reconciler.operations.planning").make_plan(fleet, options)
+        standing = syncing.recall_standing(fleet)
+        if standing is None:
+            make = import_module("reconciler.operations.planning").make_plan
+            standing = syncing.make_standing(fleet, make)
     except ProblemError as error:
         found = inspecting.status(fleet, project, login)
         (problem, *_) = error.problems
         return replace(found, pending=Pending(unknown=f"{problem.code}: {problem.message}"))
-    return inspecting.status(fleet, project, login, plan)
+    return inspecting.status(fleet, project, login, standing)
 
 
 def _published(source: str, project: str, login: str) -> Status:
