@@ -43,6 +43,8 @@ STOPS: Mapping[str, str] = {
     "accept_drift.after": "somebody's word that a drift may stay counts",
     "retract_drift.before": "a word about a drift is taken back, not committed",
     "retract_drift.after": "a word about a drift counts no more",
+    "let_go.before": "an allocation is let go of, not committed",
+    "let_go.after": "an allocation is let go of, and stays on its host",
     "refuse.before": "what the plan would not do is written, not committed",
     "refuse.after": "what the plan would not do is written",
     "snapshot.before": "the state as it was before this apply is about to be kept",

@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "node": "Nodes: list, show, bootstrap, discover, approve, drain, undrain.",
         "slot": "Slots: the parts of nodes that are given out.",
         "capacity": "Show what is free for each SKU.",
+        "forget": "Leave an allocation on its host, and do nothing about it any more.",
         "drift": "Show what hosts show otherwise than it was made.",
         "suspend": "Take a node, user or project out of use, now.",
         "resume": "End a suspension.",

@@ -117,6 +117,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "person_unknown": "Nobody in the specs is the person who asks",
         "restart_pending": "A restart that is asked for already",
         "already_approved": "Nothing is left to approve",
+        "adopt_unsound": "Something that was let go of and cannot be taken back so",
         "drift_unseen": "A drift that no host was seen to show",
         "drift_unacceptable": "A drift that nobody may let be",
         "approval_contradicted": "An approval over something that the host shows otherwise",

@@ -116,6 +116,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "family_unclear": "approval",
         "person_unknown": "people",
         "already_approved": "approval",
+        "adopt_unsound": "drift",
         "drift_unseen": "drift",
         "drift_unacceptable": "drift",
         "approval_contradicted": "approval",

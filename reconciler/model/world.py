@@ -13,6 +13,9 @@ from reconciler.model.evidence import Observation
 from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref
 
+FORGOTTEN = "forgotten"
+"""The word in `Recorded.problem` for what was let go of."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
@@ -42,6 +45,14 @@ class Recorded:
     problem: str = ""
     expires_at: str = ""
     undo_until: str = ""
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether it was let go of: it stays on its host and holds its slots, and nobody of ours
+
+        does anything about it until git names it again.
+        """
+        return self.problem == FORGOTTEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ class Word:
 def accept_drift(fleet: Fleet, word: Word) -> Acceptance:
     """Raises ProblemError `drift_unseen`, `drift_unacceptable`, `usage`."""
     ref = ref_of(word.ref)
-    _insist_on(word.reason)
+    insist_on(word.reason)
     if word.until <= fleet.now():
         raise refuse("usage", "--until is over already", "name a time to come")
     desired = read_desired(fleet)
@@ -60,7 +60,7 @@ def accept_drift(fleet: Fleet, word: Word) -> Acceptance:
 def retract_drift(fleet: Fleet, ref_text: str, key: str, reason: str) -> Acceptance:
     """From now on it is drift again. Raises ProblemError `not_found`, `usage`."""
     ref = ref_of(ref_text)
-    _insist_on(reason)
+    insist_on(reason)
     with writing(fleet, "drift retract") as journal:
         given = journal.world().accepted_drift
         known = next((one for one in given if (one.ref, one.key) == (ref, key)), None)
@@ -74,7 +74,8 @@ def retract_drift(fleet: Fleet, ref_text: str, key: str, reason: str) -> Accepta
     return known
 
 
-def _insist_on(reason: str) -> None:
+def insist_on(reason: str) -> None:
+    """Of every word that is kept. Raises ProblemError `usage`."""
     if not reason.strip() or len(reason) > LONGEST or not reason.isprintable():
         raise refuse(
             "usage",

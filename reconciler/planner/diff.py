@@ -83,7 +83,9 @@ def _present(
             yield Difference(ref=ref, action=Action.RELEASE)
         elif recorded is None:
             yield _new(resource, world, renames.get(ref), unsound.get(ref))
-        elif recorded.digest != resource.digest or recorded.phase is not active:
+        elif (
+            recorded.digest != resource.digest or recorded.phase is not active or recorded.forgotten
+        ):
             yield _changed(resource, recorded, unsound.get(ref))
 
 
@@ -135,6 +137,8 @@ def _changed(resource: Resource, recorded: Recorded, problem: Problem | None) ->
         # A release that has begun is finished first: by now nobody can say what is left of it.
         return Difference(ref=resource.ref, action=Action.RELEASE, recorded=recorded)
     fields = _fields(resource, recorded)
+    if recorded.forgotten:
+        return _adopted(resource, recorded, fields, problem)
     actions = {WORD_ACTIONS.get(field.rule, Action.CHANGE) for field in fields}
     strongest = (Action.REPLACE, Action.RESTART)
     action = next((action for action in strongest if action in actions), Action.CHANGE)
@@ -143,6 +147,32 @@ def _changed(resource: Resource, recorded: Recorded, problem: Problem | None) ->
     return Difference(
         ref=resource.ref,
         action=action,
+        resource=resource,
+        recorded=recorded,
+        fields=fields,
+        problem=problem,
+    )
+
+
+def _adopted(
+    resource: Resource,
+    recorded: Recorded,
+    fields: tuple[FieldChange, ...],
+    problem: Problem | None,
+) -> Difference:
+    """What was let go of is taken back as it lies there; what it is to become comes after that."""
+    more = [field.path for field in fields if field.rule in WORD_ACTIONS]
+    if more and problem is None:
+        problem = Problem(
+            code="adopt_unsound",
+            message=f"what was let go of cannot be taken back with another {', '.join(more)}",
+            hint="name it as it was, apply that, and then change the rest",
+            source=resource.source(),
+            ref=str(resource.ref),
+        )
+    return Difference(
+        ref=resource.ref,
+        action=Action.ADOPT,
         resource=resource,
         recorded=recorded,
         fields=fields,
@@ -166,7 +196,7 @@ def _absent(
     holders = {claim.ref for claim in world.claims}
     everything = any(problem.code == "spec_root_empty" for problem in desired.problems)
     for ref, recorded in world.recorded.items():
-        if ref in desired.resources or ref in renamed:
+        if ref in desired.resources or ref in renamed or recorded.forgotten:
             continue
         action = Action.RELEASE if recorded.id or ref in holders else Action.FORGET
         begun = recorded.phase is Phase.RELEASING

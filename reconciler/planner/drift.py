@@ -97,7 +97,7 @@ def _of_recorded(desired: Desired, world: World, leniency: Leniency) -> Iterator
     }
     for ref, recorded in world.recorded.items() if seen else ():
         node = recorded.node or (ref.name if ref.kind == "node" else "")
-        if node not in seen or recorded.phase not in LIVING:
+        if node not in seen or recorded.phase not in LIVING or recorded.forgotten:
             continue
         facts, shown = seen[node]
         # The whole at once, as nearly all are as they should be.

@@ -210,6 +210,7 @@ WRITERS: Mapping[Action, Callable[[Difference, Desk], Line]] = MappingProxyType(
         Action.REPLACE: _replace,
         Action.RELEASE: _release,
         Action.CHANGE: _keep_in_step,
+        Action.ADOPT: _keep_in_step,
         Action.RESTART: _restart,
         Action.RESTORE: _restore,
         # A name is nothing on a host; but whoever is to be shut out waits for no second plan.

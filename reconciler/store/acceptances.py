@@ -1,4 +1,4 @@
-"""Acceptances of drift, written: whose word, about what, why and until when."""
+"""Letting be, written: a drift until a time, or a whole allocation; on whose word and why."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from reconciler.model.drift import Acceptance
 from reconciler.model.event import EventType
 from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.world import FORGOTTEN, Recorded
+from reconciler.store.ends import end_use
 from reconciler.store.record import Entry, Record
 
 _READ = "SELECT ref, path, fact, actor, reason, since, until FROM accepted_drift ORDER BY ref, path"
@@ -55,6 +57,24 @@ def retract(record: Record, one: Acceptance, reason: str) -> None:
     record.connection.execute(
         "DELETE FROM accepted_drift WHERE ref = ? AND path = ?", (str(one.ref), one.key)
     )
+
+
+def let_go(record: Record, one: Recorded, reason: str) -> None:
+    """It stays where it is, holds what it holds, and is nobody's work or bill from now on."""
+    record.write(
+        Entry(
+            type=EventType.FORGOTTEN,
+            ref=one.ref,
+            before={"id": one.id, "login": one.login, "phase": one.phase},
+            after={"node": one.node, "slots": list(one.slots), "problem": FORGOTTEN},
+            reason=reason,
+        )
+    )
+    record.connection.execute(
+        "UPDATE resource SET problem = ?, basis = '', expires_at = '' WHERE ref = ?",
+        (FORGOTTEN, str(one.ref)),
+    )
+    end_use(record, [one.id])
 
 
 def rename(record: Record, former: Ref, ref: Ref) -> None:

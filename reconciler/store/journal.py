@@ -217,6 +217,11 @@ class Journal:
         with self._recording("resume") as record:
             suspensions.end(record, one, why)
 
+    def let_go(self, one: Recorded, reason: str) -> None:
+        """An allocation stays on its host, and nobody of ours does anything about it."""
+        with self._recording("let_go") as record:
+            acceptances.let_go(record, one, reason)
+
     def has_unended(self) -> bool:
         """Whether a run or a step has no end, which under the lock nobody will write any more."""
         return runs.has_unended(self._database.connection)
@@ -252,6 +257,7 @@ class Journal:
     def _keep(self, record: Record, recorded: Sequence[Recorded]) -> None:
         resources.keep(record, recorded)
         resources.begin_use(record, recorded, self._changes)
+        ends.count_lost(record, recorded)
 
 
 def _retired_allocations(steps: Sequence[Step]) -> Mapping[Ref, set[str]]:

@@ -265,7 +265,7 @@ SCENARIOS = (
 ELSEWHERE: Mapping[str, str] = {
     "test_rebuilding": "rebuild rebuilt judge_doubts",
     "test_crash_discovering": "scan",
-    "test_repairing": "accept_drift retract_drift",
+    "test_repairing": "accept_drift retract_drift let_go",
     "test_suspending": "suspend resume",
     "test_fleet_crash": "settle",
     "test_fleet_restart": "reboot",

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from reconciler.operations.standin import DRIVER, MARK
+from tests.operations.conftest import GRANTS, TRAIN
+from tests.operations.conftest import SOLO as SPEC_OF_SOLO
 from tests.operations.crashing import kill
 from tests.operations.yard import Said, Yard
 from tests.test_architecture import PACKAGE, imports, tree
@@ -159,6 +161,53 @@ def refused(said: Said) -> Any:
     assert said.code != 0
     (code,) = said.problems
     return code
+
+
+def test_what_is_let_go_of_stays_and_is_taken_back_after_a_look(yard: Yard) -> None:
+    """STM-08, F-PLC-04: nothing on its host is touched, its slots are nobody else's, and what was
+
+    changed by hand meanwhile is made again once git names it anew.
+    """
+    train = "allocation/vision/train"
+    go = ("forget", train, "--reason", "moves to another team")
+    assert refused(yard.gpuaas(*go)) == "in_use"
+    yard.remove(TRAIN)
+    kill(yard, go, "let_go.before")
+    assert not yard.recorded(train).forgotten
+    before, claims = yard.hosts(), yard.claims
+    kill(yard, go, "let_go.after")
+    assert refused(yard.gpuaas(*go)) == "not_found"
+    assert (yard.plan().actions, yard.hosts(), yard.claims) == ({}, before, claims)
+    one = yard.recorded(train)
+    keys = yard.root(one.node) / "etc/gpuaas/ssh" / one.login
+    whole = keys.read_text()
+    keys.write_text("")
+    assert yard.plan("--refresh").actions == {}
+    assert (yard.gpuaas("drift").code, yard.apply().code, keys.read_text()) == (0, 0, "")
+    billed = "SELECT count(*), sum(ended = '') FROM usage_record WHERE allocation_id = ?"
+    assert yard.rows(billed, one.id) == [(1, 0)]
+
+    yard.write({**TRAIN, "spec": {**TRAIN["spec"], "sku": "slice-1"}})
+    assert yard.plan().blocked == {train: "adopt_unsound"}
+    yard.write(TRAIN)
+    assert yard.plan().actions == {train: "adopt"}
+    done = yard.apply("--auto-approve")
+    assert (done.code, done.actions) == (0, {train: "adopt"})
+    back = yard.recorded(train)
+    assert (back.id, back.login, back.forgotten) == (one.id, one.login, False)
+    assert (keys.read_text(), yard.claims) == (whole, claims)
+    assert yard.rows(billed, one.id) == [(2, 1)]
+    assert yard.plan("--refresh", "--detailed-exitcode").code == 0
+
+
+def test_what_is_protected_or_may_stand_in_some_file_is_not_let_go_of(yard: Yard) -> None:
+    go = ("forget", SOLO, "--reason", "x")
+    (yard.specs / "broken.yaml").write_text("a: [")
+    assert refused(yard.gpuaas(*go)) == "in_use"
+    (yard.specs / "broken.yaml").unlink()
+    yard.remove(SPEC_OF_SOLO, *GRANTS)
+    assert refused(yard.gpuaas(*go)) == "protected"
+    assert refused(yard.gpuaas("forget", "node/gpu01", "--reason", "x")) == "not_found"
 
 
 WRITERS = ("operations.writing", "store.journal", "hosts.executor", "hosts.settling")
