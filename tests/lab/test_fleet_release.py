@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.lab.colony import ALLOCATIONS, Colony
 from tests.operations.yard import Said
@@ -67,6 +69,39 @@ def everything_of(colony: Colony, uid: int, login: str) -> str:
         )
         .stdout
     )
+
+
+def test_a_release_is_taken_back_and_finds_all_of_it_again(colony: Colony) -> None:
+    """Rule 12, REL-01: keys off, everything ended, nothing wiped; and a git revert restores it."""
+    ref, machine = "allocation/vision/back", colony.machines["c2"]
+    held, uid = colony.recorded(ref), uid_of(colony, "back")
+    before = policy_of(colony)
+    lived = colony.enter("vision/back", "ana", "bash -s", LIFE)
+    assert lived.returncode == 0, lived.stderr
+    machine.run("loginctl", "enable-linger", held.login)
+    assert machine.run(f"ps -o pid= -U {uid}", check=False).stdout.split()
+    undo = {**before, "spec": {**before["spec"], "release": {"undoMinutes": 60}}}
+    shut = colony.change(undo, but=[SHORT["back"]])
+    assert shut.code == 0, shut.document["problems"]
+    assert colony.recorded(ref).phase == "quarantined"
+    assert machine.run(f"ps -o pid= -U {uid}; ls /var/lib/systemd/linger", check=False).stdout == ""
+    assert colony.enter("vision/back", "ana", "true").returncode == 255
+    assert machine.run(f"cat /home/{held.login}/work").stdout == "work\n"
+    assert held.slots[0] not in free(colony)
+
+    back = colony.change(before, SHORT["back"])
+    assert back.code == 0, back.document["problems"]
+    assert back.actions[ref] == "restore"
+    assert colony.recorded(ref).id == held.id
+    again = colony.enter("vision/back", "ana", "cat ~/work /tmp/work")
+    assert (again.returncode, again.stdout) == (0, "work\nwork\n")
+    assert colony.plan("--refresh", "--detailed-exitcode").code == 0
+
+
+def policy_of(colony: Colony) -> dict[str, Any]:
+    """As it lies in git."""
+    found: dict[str, Any] = yaml.safe_load(colony.file(paper.policy()).read_text())
+    return found
 
 
 def test_a_release_asks_and_the_slot_is_free_after_the_proof(colony: Colony) -> None:

@@ -101,19 +101,24 @@ def test_a_session_knows_whose_it_is(colony: Colony) -> None:
             project, _, name = ref.partition("/")
             assert told["CUDA_VISIBLE_DEVICES"].split(",") == uuids(colony, ref)
             assert (told["GPUAAS_PROJECT"], told["GPUAAS_ALLOCATION"]) == (project, name)
-            assert told["GPUAAS_EXPIRES"] == "none"
+            assert told["GPUAAS_EXPIRES"] == colony.recorded(f"allocation/{ref}").expires_at
 
 
 NEIGHBOUR = """
 set -eu
 echo secret > /tmp/mine; echo secret > /var/tmp/mine; echo secret > /dev/shm/mine
 echo secret > ~/mine; chmod 644 ~/mine
-systemd-run --user --quiet --unit=mine sleep 300
+systemd-run --user --quiet --unit=mine python3 -m http.server --bind $GPUAAS_LOOPBACK 8000
+until (: < /dev/tcp/$GPUAAS_LOOPBACK/8000) 2> ~/mine; do sleep 0.1; done
+echo $GPUAAS_LOOPBACK
 """
 
 
 def test_a_neighbour_is_not_seen(colony: Colony) -> None:
-    """Neither processes nor homes, nor temporary files and shared memory, of either project."""
+    """Neither processes nor homes, nor temporary files and shared memory, of either project; nor
+
+    is what listens on its own address reached.
+    """
     try:
         left = colony.enter("nlp/bert", "bo", "sh -s", NEIGHBOUR)
         assert left.returncode == 0, left.stderr
@@ -127,9 +132,12 @@ def test_a_neighbour_is_not_seen(colony: Colony) -> None:
             assert seen["homes"] == {"/home": ["EACCES"]}
             home = f"/home/{colony.recorded('allocation/nlp/bert').login}"
             person = ALLOCATIONS[ref][2][0]
-            denied = colony.enter(ref, person, f"cat {home}/mine; ls {home}; kill -0 1")
+            door = f"/dev/tcp/{left.stdout.strip()}/8000"
+            tries = f"cat {home}/mine; ls {home}; kill -0 1; : < {door}"
+            denied = colony.enter(ref, person, tries)
             assert denied.stdout == ""
             assert denied.stderr.count("Permission denied") == 2
+            assert denied.stderr.count(f"{door}: No route to host") == 1, denied.stderr
     finally:
         colony.enter("nlp/bert", "bo", "systemctl --user stop mine; rm -f /tmp/mine /var/tmp/mine")
         colony.enter("nlp/bert", "bo", "rm -f /dev/shm/mine ~/mine")
