@@ -82,7 +82,9 @@ def _freed(world: World, changes: Iterable[Change], nodes: Mapping[str, int]) ->
     staying = {
         change.ref: "" if change.action is Action.RELEASE else change.allocation_id
         for change in changes
-        if change.problem is None and change.action in (Action.RELEASE, Action.REPLACE)
+        if change.problem is None
+        and change.action in (Action.RELEASE, Action.REPLACE)
+        and not change.undo_minutes
     }
     return sum(
         _gpus(claim.node, claim.slot, nodes)

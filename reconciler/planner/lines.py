@@ -94,6 +94,8 @@ def _refused(difference: Difference, problem: Problem, desk: Desk) -> Change:
         facts=change.facts if held else facts,
         action=difference.action if keeps_its_name else Action.BLOCKED,
         problem=problem,
+        # Who waits, and for what, may be told; other documents may hold what nobody is to see.
+        normal=change.normal if difference.ref.kind in WITH_CAPACITY else None,
         digest="",
     )
 

@@ -28,6 +28,7 @@ from reconciler.planner.diff import Difference, compare
 from reconciler.planner.drift import drifts
 from reconciler.planner.effective import in_force
 from reconciler.planner.ending import horizon, policy_of, with_ends
+from reconciler.planner.evacuating import with_evacuations
 from reconciler.planner.figures import figures_of
 from reconciler.planner.granting import refuse_grants
 from reconciler.planner.leasing import ends_of_waits, refuse_leases
@@ -79,9 +80,9 @@ def plan(request: PlanRequest) -> Plan:
     shut_out = scopes_at(request.world.suspensions, request.now)
     request = replace(request, desired=replace(request.desired, suspended=shut_out))
     scope = Scope(request.only, request.desired, request.world)
-    everything = with_ends(
-        compare(request.desired, request.world), request.desired, request.world, request.now
-    )
+    everything = compare(request.desired, request.world)
+    everything = with_evacuations(everything, request.desired, request.world)
+    everything = with_ends(everything, request.desired, request.world, request.now)
     differences = scope.limit(everything)
     situation = Situation(request.desired, request.world, differences, request.hold_above)
     refused = admit(situation)
@@ -225,6 +226,7 @@ def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
     desired, world = desk.context.desired, request.world
     figures = figures_of(desired, world, request.now, changes, claims)
     touched = sum(change.ref in request.desired.resources for change in changes)
+    turned = {c.ref for c in changes if c.action in (Action.RELEASE, Action.RESTORE)}
     ahead = horizon(world, policy_of(desired, world).lease, request.now)
     made = Plan(
         revision=request.desired.revision,
@@ -239,7 +241,7 @@ def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
         problems=request.desired.problems,
         notes=tuple(notes_of(*_untold(desk.drifts, changes))),
         figures=replace(figures, unchanged=len(request.desired.resources) - touched),
-        ends=ahead.ends,
+        ends=tuple(end for end in ahead.ends if end.ref not in turned),
         only=request.only,
         next_moment=_next_moment(
             desired,

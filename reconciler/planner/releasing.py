@@ -44,7 +44,7 @@ def restored(change: Change, difference: Difference, desk: Desk) -> tuple[Change
         price_per_hour=rate,
         rate_per_hour=rate,
         facts={
-            "restores": "login, keys, home and scratch; its sessions and processes had ended",
+            "returns": "login, keys, home and scratch; its sessions and processes had ended",
             **why.change_facts(resource, context.desired, context.now),
         },
     )
@@ -67,7 +67,7 @@ def _facts(difference: Difference, minutes: int) -> Mapping[str, str]:
         told["order"] = (
             f"revoke > quarantine {minutes} min (git revert restores) > wipe > proof > free"
         )
-        told["meanwhile"] = "it keeps its place and all it has; nothing is billed"
+        told["keeps"] = "its place and all it has, for so long; nothing is billed"
     if difference.cause is Cause.EXPIRED:
         told["consent"] = f"its time was over on {recorded.expires_at}, as was known"
     elif recorded.undo_until:

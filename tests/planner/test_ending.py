@@ -66,6 +66,7 @@ class TestQuarantine:
         assert facts["lost"].startswith("home ")
         assert facts["kept"]
         assert change.price_per_hour == {"EUR": "-2.10"}
+        assert (made.figures.gpus_held_before, made.figures.gpus_held_after) == (1, 1)
         assert {fact for step in made.steps for fact in step.expected.values()} == {None}
         assert not any("/home" in key for step in made.steps for key in step.expected)
         after = applied(made, state)

@@ -32,6 +32,10 @@ def lines(found: Applied) -> Iterator[Line]:
     if any(not outcome.ok for outcome in found.outcomes):
         again = "gpuaas plan --refresh"
         yield line(dim(pad("next", 8)), strong(again), "   asks the hosts, then says what is left")
+    for change in found.done:
+        if change.undo_minutes:
+            back = f"git revert brings {change.ref} back for {change.undo_minutes} min"
+            yield line(dim(pad("undo", 8)), back)
     for login in found.logins:
         yield line(dim(pad("log in", 8)), strong(login.place), f"   {login.ref}")
         if login.plain:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from reconciler.cli.text import escape
+from reconciler.cli.views import ends
 from reconciler.cli.views.plan_words import (
     advice,
     apart,
@@ -55,6 +56,12 @@ def _lines(plan: Plan, at_least: Risk, expand: bool) -> Iterator[str]:
         yield ""
     for section in sections(plan, at_least):
         yield from _section(section, plan, expand)
+        yield ""
+    if plan.ends:
+        yield f"#### {code('…')} ENDS ({len(plan.ends)}): by themselves"
+        yield ""
+        for end in plan.ends:
+            yield f"- {code(str(end.ref))} {code(ends.told(end, plan.made_at))}"
         yield ""
     if plan.notes:
         yield f"#### {code('≠')} DRIFT ({len(plan.notes)}): reported, no more"
