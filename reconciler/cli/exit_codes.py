@@ -29,7 +29,7 @@ MEANING: Mapping[Exit, str] = MappingProxyType(
         Exit.ERROR: "an error",
         Exit.CHANGES: "changes to apply (plan --detailed-exitcode)",
         Exit.BLOCKED: "something is blocked",
-        Exit.DRIFT: "drift only (plan --detailed-exitcode)",
+        Exit.DRIFT: "drift only (drift, plan --detailed-exitcode)",
         Exit.HELD: "something waits for a consent",
         Exit.USAGE: "wrong usage",
         Exit.INTERRUPTED: "interrupted",
