@@ -79,8 +79,14 @@ def _receipt(step: Step, answers: list[Any], log: str) -> Receipt:
         changed=told["changed"],
         evidence=told["evidence"],
         problem=_problem(step, problem) if problem else None,
-        log=f"unknown keys dropped: {dropped}" if dropped else "" if told["ok"] else log,
+        log=f"unknown keys dropped: {dropped}" if dropped else _beside(told) if told["ok"] else log,
     )
+
+
+def _beside(told: Mapping[str, Any]) -> str:
+    """What it says besides of paths, which are looked at anyhow: a GPU that was reset, or not."""
+    said = sorted((key, fact) for key, fact in told["evidence"].items() if not key.startswith("/"))
+    return "; ".join(plain(f"{key}: {fact}") for key, fact in said)[:EXCERPT]
 
 
 def _step_of(receipt: Any) -> str:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from reconciler.model.problem import Problem
 from reconciler.model.work import StepOutcome
 from reconciler.operations.observing import SILENT
-from reconciler.operations.rebooting import UNDER_WAY
+from reconciler.operations.rebooting import NOT_BACK, UNDER_WAY
 from reconciler.planner.admission import HOST_HINTS
 
 OF_HOSTS: Mapping[str, str] = MappingProxyType(
@@ -20,6 +20,7 @@ OF_HOSTS: Mapping[str, str] = MappingProxyType(
         "host_timeout": "look at its load, then: gpuaas apply, which looks at it first",
         "host_answer_invalid": "look at what answers on it in our place: the log has its words",
         "host_busy": "let the earlier run on it end, then: gpuaas apply",
+        NOT_BACK: "look at its console; once it answers: gpuaas apply, which finishes it",
         "host_rebooted": "it has been looked at since: gpuaas apply",
         "ansible_failed": "the log below `state/runs` says why; then: gpuaas apply",
         "play_incomplete": "gpuaas apply looks at it first; report this if it comes again",

@@ -45,6 +45,13 @@ def test_a_sound_receipt_is_taken() -> None:
     assert taken.evidence == SOUND["evidence"]
 
 
+def test_what_a_host_says_besides_of_paths_is_kept_for_people() -> None:
+    """A card that could not be reset is said, and is nothing that counts for or against a step."""
+    evidence = {"/x": None, "gpu GPU-b": "reset", "gpu GPU-a": "not reset: busy\x1b[2J"}
+    taken = receipt({"receipts": [{**SOUND, "evidence": evidence}]})
+    assert (taken.ok, taken.log) == (True, "gpu GPU-a: not reset: busy [2J; gpu GPU-b: reset")
+
+
 def test_a_failed_receipt_carries_its_reason_and_the_log() -> None:
     taken = receipt({"receipts": [FAILED]}, outcome="failed", status="failed")
     assert (taken.ok, taken.unknown, code_of(taken), taken.log) == (
