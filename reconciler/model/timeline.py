@@ -101,10 +101,14 @@ MOMENTS: Mapping[EventType, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """The facts that operations are named by; `before` and `after` are phases as recorded."""
+    """The facts that operations are named by; `before` and `after` are phases as recorded.
+
+    `action` is that of the plan's line, empty where no host was asked for anything.
+    """
 
     types: frozenset[EventType]
     verbs: frozenset[str]
+    action: str = ""
     before: str = ""
     after: str = ""
 
@@ -121,9 +125,10 @@ NAMES: tuple[tuple[str, Callable[[Deed], bool]], ...] = (
     ("quarantine", lambda deed: deed.asked("quarantine") or deed.after == "quarantined"),
     ("restore", lambda deed: deed.before == "quarantined" and deed.after == "active"),
     ("release", lambda deed: EventType.CLAIM_RELEASING in deed.types or deed.asked("release")),
-    ("restart", lambda deed: deed.asked("restart") or deed.asked("reboot")),
+    ("restart", lambda deed: EventType.RESTARTING in deed.types or deed.asked("restart")),
     ("prepare", lambda deed: deed.asked("prepare")),
-    ("adopt", lambda deed: deed.asked("adopt")),
+    ("adopt", lambda deed: deed.action == "adopt"),
+    ("repair", lambda deed: deed.action == "repair"),
     ("create", lambda deed: EventType.CLAIMED in deed.types),
     ("forget", _has(EventType.FORGOTTEN)),
     ("rename", _has(EventType.RENAMED)),

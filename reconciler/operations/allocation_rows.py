@@ -77,7 +77,11 @@ def health_of(one: Recorded, world: World) -> str:
         return "unknown"
     wrong = [shown for _, shown, _ in differing(facts, one.facts)]
     whole = _cards(one, world) <= {gpu.uuid for gpu in facts.gpus}
-    if one.phase is not Phase.ACTIVE or not whole or not all(map(is_unknown, wrong)):
+    if (
+        one.phase not in (Phase.ACTIVE, Phase.QUARANTINED)
+        or not whole
+        or not all(map(is_unknown, wrong))
+    ):
         return "degraded"
     return "unknown" if wrong else "healthy"
 

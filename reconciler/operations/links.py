@@ -217,6 +217,7 @@ def _admin(case: Case) -> Iterator[Link]:
 
 def _suspended(case: Case) -> Iterator[Link]:
     scopes = {str(case.ref), f"project/{case.ref.project}", f"node/{case.node_name}", "all"}
+    scopes |= {f"user/{row.user}" for row in case.access}
     for one in case.world.suspensions:
         if one.scope in scopes:
             until = f" until {one.until}" if one.until else ""

@@ -49,7 +49,7 @@ def _operation(events: Sequence[Event], steps: Steps, under: Under) -> Operation
     first = next(event for event in events if event.type is not EventType.WAITING)
     deed = _deed(events)
     here = under if under.run == run else Under()
-    phases = tuple(_joined(_phases(events, steps, here)))
+    phases = tuple(_joined(sorted(_phases(events, steps, here), key=lambda one: one.started)))
     state = _worst(phase.state for phase in phases)
     moved = max((moment for phase in phases for moment in (phase.started, phase.ended)), default="")
     return Operation(
@@ -88,14 +88,12 @@ def _waiting(event: Event) -> Operation:
 
 def _deed(events: Sequence[Event]) -> Deed:
     kept = [event for event in events if event.type is EventType.RECORDED]
+    begun = [e.after or {} for e in events if e.type is EventType.STEP_STARTED]
     before = (kept[0].before or {}) if kept else {}
     return Deed(
         types=frozenset(event.type for event in events),
-        verbs=frozenset(
-            str((event.after or {}).get("verb", ""))
-            for event in events
-            if event.type is EventType.STEP_STARTED
-        ),
+        verbs=frozenset(str(told.get("verb", "")) for told in begun),
+        action=next((str(told["action"]) for told in begun if "action" in told), ""),
         before=str(before.get("phase", "")),
         after=str((kept[-1].after or {}).get("phase", "")) if kept else "",
     )

@@ -13,14 +13,15 @@ from reconciler.model.codec import encode
 from reconciler.model.event import EventType
 from reconciler.model.evidence import Observation
 from reconciler.model.lifecycle import RunState, StepState
-from reconciler.model.plan import Plan, Step
+from reconciler.model.plan import Change, Plan, Step
 from reconciler.model.problem import Problem
-from reconciler.model.ref import parse_ref
+from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.work import StepOutcome
 from reconciler.store import revocations
 from reconciler.store.record import Entry, Record
 
 LOG_LIMIT = 4000
+NO_CHANGES: Mapping[Ref, Change] = MappingProxyType({})
 NO_TICKS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 NO_END = "the run ended before this step's end was written"
 
@@ -73,8 +74,13 @@ def read_program(connection: sqlite3.Connection) -> str:
     return str(row[0]) if row else ""
 
 
-def begin_steps(record: Record, steps: Sequence[Step]) -> None:
-    """The intent of a wave: these steps are open until their end is written."""
+def begin_steps(
+    record: Record, steps: Sequence[Step], changes: Mapping[Ref, Change] = NO_CHANGES
+) -> None:
+    """The intent of a wave: these steps are open until their end is written.
+
+    Each is told with the action of the change that it is part of.
+    """
     wave = record.connection.execute(
         "SELECT coalesce(max(wave), 0) + 1 FROM step WHERE run = ?", (record.run,)
     ).fetchone()[0]
@@ -87,6 +93,7 @@ def begin_steps(record: Record, steps: Sequence[Step]) -> None:
                     "step": step.id,
                     "verb": step.verb,
                     "node": step.node,
+                    **({"action": changes[step.ref].action.value} if step.ref in changes else {}),
                     **({"revokes": list(step.revokes)} if step.revokes else {}),
                 },
             )
