@@ -15,6 +15,7 @@ from reconciler.kinds.access import key_lines
 from reconciler.kinds.allocation_account import Account, Folder
 from reconciler.kinds.allocation_restart import mark_path, restarting
 from reconciler.kinds.contract import Binding, Context
+from reconciler.kinds.fencing import is_fenced
 from reconciler.kinds.lease import end_of, told
 from reconciler.model.canonical import canonical, text_digest
 from reconciler.model.codec import encode
@@ -49,7 +50,7 @@ def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
     return {
         **{key: value for key, value in seated.values.items() if key not in ("ref", "name")},
         **({"account": encode(seated.account)} if seated.account else {}),
-        "keys": _key_lines(binding.resource, context),
+        "keys": _key_lines(binding, binding.resource, context),
         "templates": [context.template_digests[name] for name in templates],
     }
 
@@ -84,7 +85,7 @@ class _Seated:
 
 def _providing(binding: Binding, resource: Resource, context: Context) -> tuple[Step, ...]:
     seated = _seat(binding, resource, context)
-    lines = _key_lines(resource, context)
+    lines = _key_lines(binding, resource, context)
     keys = {_keys_path(binding): context.render(KEYS, {**seated.values, "lines": lines})}
     return (
         _provide(seated, context),
@@ -220,7 +221,7 @@ def _seat(binding: Binding, resource: Resource, context: Context) -> _Seated:
         "shape": binding.placement.shape.value,
         "expiresAt": end_of(
             resource,
-            binding.recorded,
+            binding.recorded or binding.replaces,
             context.desired,
             context.leases_from or context.now,
         ),
@@ -268,7 +269,9 @@ def _environment(values: Mapping[str, Any], context: Context) -> str:
     return context.render(ENVIRONMENT, {**values, "variables": variables})
 
 
-def _key_lines(resource: Resource, context: Context) -> list[str]:
+def _key_lines(binding: Binding, resource: Resource, context: Context) -> list[str]:
+    if is_fenced(binding.placement.node, context):
+        return []
     return [one.line for one in key_lines(resource, context.desired, context.now)]
 
 

@@ -48,7 +48,8 @@ class Binding:
     An allocation has a `uid` of its own and the `gid` of its project exactly where its node
     isolates by accounts; else both are 0. A node is its own place, and has neither id nor login.
     `restart` is the generation that it is to reach by a restart, 0 if it is not to be restarted.
-    One in `quarantine` leaves, and all it has stays for the time being.
+    One in `quarantine` leaves, and all it has stays for the time being. `replaces` is the one whose
+    lease goes on with it.
     """
 
     ref: Ref
@@ -61,6 +62,7 @@ class Binding:
     gid: int = 0
     restart: int = 0
     quarantine: bool = False
+    replaces: Recorded | None = None
 
 
 class Kind(Protocol):

@@ -22,8 +22,9 @@ from reconciler.model.world import World
 from reconciler.planner.diff import Difference
 from reconciler.planner.ending import leaving
 
-BEGINS = frozenset({Action.CREATE, Action.REPLACE})
-LASTS = frozenset({Action.CHANGE, Action.RESTART, Action.RENAME, Action.RESTORE})
+LASTS = frozenset({Action.CHANGE, Action.RESTART, Action.RENAME, Action.RESTORE, Action.REPLACE})
+"""Actions after which a lease goes on that has begun before."""
+
 JOINS = frozenset({Action.CREATE, Action.CHANGE})
 
 
@@ -42,7 +43,7 @@ class Wish:
 
     @property
     def begins(self) -> bool:
-        return self.difference.action in BEGINS
+        return self.difference.action is Action.CREATE
 
     @property
     def end(self) -> str:
@@ -107,7 +108,7 @@ def _over(wish: Wish) -> Problem | None:
 def _too_long(wish: Wish) -> Problem | None:
     """Counted from when it began. What lives already as long as it may is not cut short."""
     recorded = wish.difference.recorded
-    if wish.difference.action not in BEGINS | LASTS:
+    if not wish.begins and wish.difference.action not in LASTS:
         return None
     if not wish.begins and recorded is not None and wish.end == recorded.expires_at:
         return None

@@ -249,8 +249,14 @@ def _taking(difference: Difference, desk: Desk) -> tuple[Seat, Binding]:
         recorded=None,
         uid=seat.uid,
         gid=seat.gid,
+        replaces=_before(difference),
     )
     return seat, binding
+
+
+def _before(difference: Difference) -> Recorded | None:
+    """The one whose lease goes on, wherever it goes."""
+    return difference.recorded if difference.action is Action.REPLACE else None
 
 
 def _differs(step: Step, recorded: Recorded, world: World) -> bool:
@@ -271,7 +277,7 @@ def _seated(change: Change, seat: Seat, binding: Binding, desk: Desk) -> Change:
     resource, context = binding.resource, desk.context
     if resource is None:
         return change
-    placement = seat.placement
+    placement, end = seat.placement, _end(resource, binding.replaces, context)
     gpus = len(placement.slots)
     price = why.price(context.desired.get("sku", resource.spec.sku), gpus, context.now)
     return replace(
@@ -280,16 +286,14 @@ def _seated(change: Change, seat: Seat, binding: Binding, desk: Desk) -> Change:
         placement=placement,
         allocation_id=seat.id,
         login=seat.login,
-        expires_at=_end(resource, None, context),
+        expires_at=end,
         basis=basis_of(KINDS[resource.ref.kind].basis(binding, context)),
         gpus=gpus,
         price_per_hour=why.price_delta(price, _price_before(change.ref, desk)),
         rate_per_hour=why.price_delta(price, {}),
         facts={
             **why.create_facts(resource, seat.login, placement, context.desired, context.now),
-            "until": why.until(
-                resource, _end(resource, None, context), context.desired, context.now
-            ),
+            "until": why.until(resource, end, context.desired, context.now),
             **change.facts,
         },
     )

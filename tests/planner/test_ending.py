@@ -194,6 +194,14 @@ class TestLease:
         made = make_plan(desired(shorter), state)
         assert told(made) == ["change policy/fleet"]
 
+    def test_a_lease_goes_on_in_another_place(self) -> None:
+        """Who takes another SKU gets no new lease with it."""
+        _, state = leased("2026-12-04T00:00:00Z")
+        made = make_plan(desired(fleet(allocation("a", "slice-2"))), state)
+        assert line(made, REF_A).expires_at == "2026-12-04T00:00:00Z"
+        texts = [f["content"] for s in made.steps for f in s.item.get("files", ())]
+        assert any("GPUAAS_EXPIRES=2026-12-04T00:00:00Z" in text for text in texts)
+
     def test_leases_count_from_the_plan_that_was_shown(self) -> None:
         """F-PLN-05: time that passes until the yes makes no plan stale."""
         wanted, state = desired(fleet(allocation("a"))), settled(fleet())
