@@ -110,7 +110,7 @@ class Journal:
             gone = claim_rows.release_claims(record, releasing, _retired_allocations(steps))
             resources.release(record, gone)
             resources.doubt(record, steps)
-            runs.begin_steps(record, steps)
+            runs.begin_steps(record, steps, self._changes)
             ends.quarantine(record, steps, self._changes)
             restarting.tell(record, steps, self._changes)
 
