@@ -85,8 +85,6 @@ def unsupported(resource: Resource) -> str:
     spec: NodeSpec = resource.spec
     if spec.isolation is Isolation.VM:
         return f"isolation {spec.isolation}"
-    if spec.admin.state in (AdminState.EVACUATING, AdminState.LOST):
-        return f"admin.state {spec.admin.state}"
     return ""
 
 

@@ -27,7 +27,8 @@ class Request:
 class Limits:
     """What each project holds, counted on while requests are let through one after the other.
 
-    Claims that wait for the end of a release count; those whose cleanup is blocked do not.
+    Claims that wait for the end of a release count; those whose cleanup is blocked, or whose host
+    is lost, do not.
     """
 
     def __init__(
@@ -40,8 +41,9 @@ class Limits:
         self.gpus: Counter[str] = Counter()
         self.allocations: Counter[str] = Counter()
         counted: set[str] = set()
+        lost = {n.ref.name for n in desired.of("node") if n.spec.admin.state == "lost"}
         for claim in claims:
-            if claim.state in (ClaimState.HELD, ClaimState.RELEASING):
+            if claim.node not in lost and claim.state in (ClaimState.HELD, ClaimState.RELEASING):
                 self.gpus[claim.project] += 1 if claim.slot else sizes.get(claim.node, 1)
                 self.allocations[claim.project] += claim.allocation_id not in counted
                 counted.add(claim.allocation_id)

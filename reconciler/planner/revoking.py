@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from reconciler.kinds.access import KeyLine, key_lines
 from reconciler.kinds.contract import Context
+from reconciler.kinds.fencing import is_fenced
 from reconciler.model.desired import Desired
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan import Action, Change, Step
@@ -42,12 +43,14 @@ def name_revoked(steps: Sequence[Step], context: Context, former: Mapping[Ref, R
     pending = {
         (renamed.get(one.ref, one.ref), one.node): one.people for one in context.world.revocations
     }
-    return [
-        replace(step, revokes=_revoked(step, were[former.get(step.ref, step.ref)], after, pending))
-        if step.verb == SYNC and step.ref in refs
-        else step
-        for step in steps
-    ]
+    named = []
+    for step in steps:
+        if step.verb == SYNC and step.ref in refs:
+            staying = {} if is_fenced(step.node, context) else after
+            was = were[former.get(step.ref, step.ref)]
+            step = replace(step, revokes=_revoked(step, was, staying, pending))
+        named.append(step)
+    return named
 
 
 ENDING = frozenset({Action.CHANGE, Action.RENAME, Action.RESTART})

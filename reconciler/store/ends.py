@@ -10,6 +10,7 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Cause, Change, Step
 from reconciler.model.ref import Ref
+from reconciler.model.world import Recorded
 from reconciler.store.record import Entry, Record
 
 
@@ -54,6 +55,37 @@ def end_use(record: Record, allocations: Iterable[str]) -> None:
         "UPDATE usage_record SET ended = ? WHERE allocation_id = ? AND ended = ''",
         [(record.at, allocation) for allocation in allocations],
     )
+
+
+def count_lost(record: Record, recorded: Iterable[Recorded]) -> None:
+    """Nobody pays for what stands on a host that was given up for lost, until it is back (rule 11).
+
+    What stands there was not touched meanwhile, so its price is that of before.
+    """
+    for one in recorded:
+        if one.ref.kind != "node":
+            continue
+        if one.normal["spec"].get("admin", {}).get("state") == LOST:
+            record.connection.execute(
+                "UPDATE usage_record SET ended = ? WHERE node = ? AND ended = ''",
+                (record.at, one.ref.name),
+            )
+        else:
+            record.connection.execute(_USED_ANEW, (record.at, one.ref.name))
+
+
+LOST = "lost"
+
+_USED_ANEW = (
+    "INSERT INTO usage_record (allocation_id, started, ref, tenant, project, node, shape, gpus,"
+    " price_per_gpu_hour, currency)"
+    " SELECT u.allocation_id, ?1, r.ref, u.tenant, u.project, u.node, u.shape, u.gpus,"
+    " u.price_per_gpu_hour, u.currency FROM resource r JOIN usage_record u"
+    " ON u.allocation_id = r.id AND u.started ="
+    " (SELECT max(started) FROM usage_record WHERE allocation_id = r.id)"
+    " WHERE r.kind = 'allocation' AND r.node = ?2 AND r.phase = 'active'"
+    " AND u.ended <> '' AND u.started <> ?1"
+)
 
 
 def lapse(record: Record, forgotten: Iterable[Ref], changes: Mapping[Ref, Change]) -> None:

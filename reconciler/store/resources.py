@@ -164,7 +164,9 @@ def begin_use(record: Record, recorded: Sequence[Recorded], changes: Mapping[Ref
             " SELECT ?1, ?2, ?3, coalesce((SELECT tenant FROM claim WHERE allocation_id = ?1), ''),"
             " ?4, ?5, ?6, ?7, ?8, ?9"
             " WHERE NOT EXISTS (SELECT 1 FROM usage_record WHERE allocation_id = ?1"
-            " AND (ended = '' OR started = ?2))",
+            " AND (ended = '' OR started = ?2))"
+            " AND NOT EXISTS (SELECT 1 FROM resource WHERE kind = 'node' AND name = ?5"
+            " AND json_extract(normal, '$.spec.admin.state') = 'lost')",
             (
                 one.id,
                 record.at,

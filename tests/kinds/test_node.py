@@ -363,8 +363,9 @@ def test_what_this_version_cannot_do_yet() -> None:
     assert Fleet().unsupported("node/gpu01") == ""
     fleet = directory()
     assert fleet.unsupported("node/gpu01") == ""
-    fleet["node/gpu01"]["admin"] = {"state": "evacuating", "reason": "x"}
-    assert fleet.unsupported("node/gpu01") == "admin.state evacuating"
+    for state in ("evacuating", "lost"):
+        fleet["node/gpu01"]["admin"] = {"state": state, "reason": "x", "attestedBy": "olga"}
+        assert fleet.unsupported("node/gpu01") == ""
     fleet["node/gpu01"].update(address="10.0.0.1", root="/srv", admin={})
     assert fleet.unsupported("node/gpu01") == ""
 

@@ -11,6 +11,7 @@ from reconciler.model.event import EventType
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Cause, Change, Order
 from reconciler.model.ref import Ref
+from reconciler.model.world import Recorded
 from reconciler.store import history
 from reconciler.store.snapshot import read_world
 from tests.store.making import State, done, make_claim, make_recorded, make_step, plan, ref
@@ -113,3 +114,22 @@ def test_a_place_ends_the_lapse(held: State) -> None:
     again = replace(make_claim("a"), id="claim-b", allocation_id="id-b")
     held.journal.begin_wave(held.run(), [make_step("a")], [again])
     assert not read_world(held.database).lapsed
+
+
+@pytest.mark.parametrize(("state_of", "billed"), [("lost", False), ("draining", True)])
+def test_nobody_pays_for_what_a_lost_host_holds(held: State, state_of: str, billed: bool) -> None:
+    """Rule 11: its claims stay, its bill ends; and begins anew, at its price, when it is back."""
+    held.journal.record("", [node_with(state_of)])
+    assert uses(held) == [("id-a", not billed)]
+    assert held.claim_states() == {"claim-a": "held"}
+    held.journal.record("", [node_with("active")])
+    prices = held.rows("SELECT price_per_gpu_hour, currency, gpus FROM usage_record")
+    assert len(set(prices)) == 1
+    assert uses(held)[-1] == ("id-a", False)
+
+
+def node_with(admin: str) -> Recorded:
+    name = "gpu01"
+    normal = {"labels": {}, "spec": {"admin": {"state": admin}, "slots": []}}
+    fields = {"normal": normal, "digest": admin, "id": "", "login": "", "node": "", "slots": ()}
+    return make_recorded(name, ref=ref(f"node/{name}"), shape=None, **fields)
