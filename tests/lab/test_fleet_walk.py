@@ -109,7 +109,7 @@ set -eu
 echo secret > /tmp/mine; echo secret > /var/tmp/mine; echo secret > /dev/shm/mine
 echo secret > ~/mine; chmod 644 ~/mine
 systemd-run --user --quiet --unit=mine python3 -m http.server --bind $GPUAAS_LOOPBACK 8000
-until (: < /dev/tcp/$GPUAAS_LOOPBACK/8000) 2> ~/mine; do sleep 0.1; done
+for i in $(seq 50); do (: < /dev/tcp/$GPUAAS_LOOPBACK/8000) 2> /dev/null && break; sleep 0.1; done
 echo $GPUAAS_LOOPBACK
 """
 
@@ -120,7 +120,7 @@ def test_a_neighbour_is_not_seen(colony: Colony) -> None:
     is what listens on its own address reached.
     """
     try:
-        left = colony.enter("nlp/bert", "bo", "sh -s", NEIGHBOUR)
+        left = colony.enter("nlp/bert", "bo", "bash -s", NEIGHBOUR)
         assert left.returncode == 0, left.stderr
         own = look(colony, "nlp/bert")
         assert own["tmp"].count("mine") == own["var-tmp"].count("mine") == 1
