@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.model.moment import format_moment
 from reconciler.model.plan import Risk
 from tests.operations.conftest import BOX, GRANTS, SOLO, TRAIN
 from tests.operations.yard import Yard, card, laid, project
@@ -175,7 +177,7 @@ class TestTakenBack:
         assert [row[0] != "" for row in uses(yard, before.id)] == [True, False]
 
     def test_its_time_runs_out_and_its_file_makes_it_no_more(self, yard: Yard) -> None:
-        """Nobody is asked twice: the end was known, and the wipe follows from it."""
+        """REL-05 REL-07: nobody is asked twice, and all of it goes in its order."""
         held, root = yard.recorded(SMALL_REF), yard.root("gpu01")
         assert held.expires_at == "2026-12-15T12:00:00Z"
         over = MORNING + timedelta(days=15)
@@ -187,6 +189,16 @@ class TestTakenBack:
         assert os.listdir(root / "home") == []
         assert yard.claims == {}
         assert yard.rows("SELECT passed FROM proof") == [(1,)]
+        told = yard.rows("SELECT type, after FROM event WHERE ref = ? ORDER BY sequence", SMALL_REF)
+        began = told.index(next(one for one in told if "allocation.quarantine" in one[1]))
+        verbs = [json.loads(after)["verb"] for type, after in told if type == "step_started"]
+        assert verbs[-4:] == [
+            *("access.sync", "allocation.quarantine", "access.sync", "allocation.release")
+        ]
+        order = ["claim_releasing", "proved", "claim_freed", "forgotten"]
+        assert [type for type, _ in told[began:] if type in order] == order
+        ((ended,),) = uses(yard, held.id)
+        assert ended == format_moment(over), "billed until it was shut off, and no longer"
         again = yard.approved_at(over + 2 * HOUR, Risk.SAFE)
         assert [c.problem.code for c in again.plan.changes if c.problem] == ["lease_lapsed"]
         yard.remove(SMALL)

@@ -11,7 +11,7 @@ import pytest
 from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
 from reconciler.model.moment import format_moment
-from reconciler.model.plan import Action, Cause, EndState, Plan, Risk
+from reconciler.model.plan import Action, Cause, EndState, Order, Plan, Risk
 from reconciler.model.world import World
 from reconciler.planner.outlook import UNKNOWN
 from tests.planner.fleet import NOW, allocation, base_fleet, desired, grant, policy, project
@@ -138,6 +138,15 @@ class TestQuarantine:
         state = turned(settled(fleet(allocation("a"))), **QUARANTINED)
         made = make_plan(desired(fleet(allocation("a", "slice-2"))), state)
         assert told(made)[0].startswith(f"replace {REF_A}")
+
+    def test_access_goes_first_and_what_was_made_goes_last(self) -> None:
+        """REL-05 REL-07: revoked before anything ends, ended before anything is wiped."""
+        state = settled(fleet(allocation("a")))
+        shut, wiped = gone(state), gone(turned(state, **QUARANTINED), now=NOW + HOUR)
+        for made, wanted in ((shut, SHUT), (wiped, WIPED)):
+            (wave,) = made.waves
+            assert [step.verb for step in wave.steps] == wanted
+            assert {step.order for step in wave.steps} == {Order.RETIRE}
 
     def test_its_project_stays_with_it(self) -> None:
         """It gave its group a number, which must be the same when it comes back."""
