@@ -40,6 +40,8 @@ READS: Mapping[tuple[str, ...], frozenset[int]] = {
     ("grant", "list"): frozenset({0}),
     ("capacity",): frozenset({0}),
     ("explain", "vision/train"): frozenset({0}),
+    ("why", "vision/train"): frozenset({0}),
+    ("doctor",): frozenset({0, 3}),
 }
 """What each may end with while somebody applies."""
 

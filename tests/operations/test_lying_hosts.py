@@ -37,6 +37,12 @@ VIEWS = (
     ("show", "vision/train"),
     ("node", "show", "gpu01"),
     ("explain", "vision/train"),
+    ("why", "vision/train"),
+    ("evidence", "vision/train"),
+    ("evidence", "node/gpu01"),
+    ("timeline", "vision/train"),
+    ("activity",),
+    ("doctor",),
     ("grant", "list"),
     ("events",),
 )

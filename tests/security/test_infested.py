@@ -34,6 +34,12 @@ VIEWS = (
     ("show", f"project/{NAMES[0]}"),
     ("show", "user/user-3"),
     ("explain", f"allocation/{NAMES[0]}/{NAMES[0]}"),
+    ("why", f"allocation/{NAMES[0]}/{NAMES[0]}"),
+    ("why", "user/user-3"),
+    ("evidence", f"allocation/{NAMES[0]}/{NAMES[0]}"),
+    ("timeline", f"allocation/{NAMES[0]}/{NAMES[0]}"),
+    ("activity", "--last", "1000"),
+    ("doctor",),
 )
 
 
