@@ -18,12 +18,13 @@ from reconciler.kinds.node_spec import AdminState
 from reconciler.model.capacity import Claim, ClaimState, Isolation, Need, Shape, SlotState
 from reconciler.model.desired import Desired
 from reconciler.model.moment import parse_moment
-from reconciler.model.posture import NodeTally, posture_of
+from reconciler.model.posture import NodeTally, postures_of
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.settings import Settings
 from reconciler.model.world import Recorded, World
 from reconciler.operations.views import NodeRow, SkuRow, SlotRow
+from reconciler.planner import objections
 from reconciler.planner.capacity import Held, Offer, Slot, read_held, read_offers
 from reconciler.planner.feasibility import hindrance, judge
 
@@ -112,25 +113,27 @@ def _node_row(stock: Stock, offer: Offer) -> NodeRow:
     seen, admin = offer.observation, offer.spec.admin
     held = states[SlotState.HELD] + states[SlotState.RELEASING]
     tally = NodeTally(
-        usable=admin.state in (AdminState.ACTIVE, AdminState.DRAINING),
-        answered=offer.facts is not None,
-        draining=admin.state is AdminState.DRAINING,
+        usable=admin.state not in (AdminState.UNAVAILABLE, AdminState.LOST),
+        answered=offer.facts is not None and not (seen and seen.problem),
+        draining=bool(objections.node_draining(offer) or offer.suspended),
         whole=whole,
         slots=len(offer.slots),
         held=held,
         free=states[SlotState.FREE],
         blocked=states[SlotState.CLEANUP_BLOCKED],
     )
+    posture, *also = postures_of(tally)
     return NodeRow(
         name=offer.name,
-        posture=posture_of(tally),
+        posture=posture,
+        also=tuple(also),
         family=offer.spec.family,
         isolation=offer.spec.isolation,
         slots=len(offer.slots),
         held=held,
         free=states[SlotState.FREE],
         admin=admin.state,
-        reason=admin.reason or "",
+        reason=admin.reason or offer.suspended,
         age=age_of(seen.at, stock.now) if seen and seen.facts else None,
         source=seen.facts.source if seen and seen.facts else "",
         problem=f"{seen.problem}: {seen.message}" if seen and seen.problem else "",

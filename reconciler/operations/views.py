@@ -16,7 +16,10 @@ from reconciler.planner.noting import StrayKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """`age` is the seconds since the node last answered; None = never."""
+    """`age` is the seconds since the node last answered; None = never.
+
+    `also` is what else is to be said of it, beside the gravest.
+    """
 
     name: str
     posture: str
@@ -30,6 +33,7 @@ class NodeRow:
     age: int | None = None
     source: str = ""
     problem: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

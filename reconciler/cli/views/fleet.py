@@ -26,7 +26,12 @@ def nodes(rows: Iterable[NodeRow], *, width: int = 0) -> Iterator[Line]:
             str(row.free),
             "never" if row.age is None else f"{format_age(row.age)} ago",
             row.source,
-            " · ".join(filter(None, (row.problem, row.reason))),
+            " · ".join(
+                filter(
+                    None,
+                    (f"also {', '.join(row.also)}" if row.also else "", row.problem, row.reason),
+                )
+            ),
         )
         for row in rows
     ]
