@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from gpuaas.restarts import BEGUN, DONE, ORDERED, Mark, read_restarts, text_of
 
 from tests.hosts.hosting import ID, LOGIN
 
+Completed = CompletedProcess[str]
 MARK = f"etc/gpuaas/runtime/allocations/{ID}.restart"
 OLD, NEW = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 ITEM: dict[str, Any] = {
@@ -131,6 +133,40 @@ def test_older_is_what_was_started_before(monkeypatch: pytest.MonkeyPatch) -> No
     assert restarts.older_than("/", mark) == [f"process {os.getpid()} python"]
     assert restarts.older_than("/", mark._replace(uptime=own)) == []
     assert restarts.started("/", 1 << 30) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("answer", "fact"),
+    [
+        (Completed([], 0, "GPU 00000000:10:00.0 was successfully reset.", ""), "reset"),
+        (
+            Completed([], 3, "", "Resetting GPU 00000000:10:00.0 is not supported."),
+            "not reset: nvidia-smi ended with 3: Resetting GPU 00000000:10:00.0 is not supported.",
+        ),
+        (ProbeError("nvidia-smi is not there"), "not reset: nvidia-smi is not there"),
+    ],
+    ids=["done", "not by this board", "no tool"],
+)
+def test_of_each_card_it_is_said_whether_it_was_reset(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: Completed | ProbeError, fact: str
+) -> None:
+    """Of that card alone, and nothing is claimed that its driver has not done."""
+    asked: list[tuple[str, ...]] = []
+
+    def call(*words: str) -> Completed:
+        asked.append(words)
+        if isinstance(answer, ProbeError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(restart, "call", call)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        assert restart._reset(Tree(folder, dry=False), "GPU-a") == fact
+        assert asked == [("nvidia-smi", "--gpu-reset", "-i", "GPU-a")]
+        assert restart._reset(Tree(folder, dry=True), "GPU-a").startswith("not reset")
+    finally:
+        os.close(folder)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,8 @@ def test_a_part_of_a_host_is_started_anew_and_no_neighbour_notices(colony: Colon
         assert done.code == 0, done.messages
         assert host.run(login, check=False).stdout == ""
         assert host.run(other).stdout == neighbours != ""
+    ((said,),) = colony.rows("SELECT log FROM step WHERE verb = 'allocation.restart'")
+    assert said.count(": not reset: nvidia-smi ended with") == 1, "a stand-in resets nothing"
     after = colony.recorded(f"allocation/{ref}")
     for name in ("id", "login", "node", "slots"):
         assert getattr(after, name) == getattr(before, name)
