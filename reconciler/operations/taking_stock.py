@@ -119,7 +119,7 @@ def _node_row(stock: Stock, offer: Offer) -> NodeRow:
         whole=whole,
         slots=len(offer.slots),
         held=held,
-        free=states[SlotState.FREE],
+        free=states[SlotState.FREE] + states[SlotState.DRAINING],
         blocked=states[SlotState.CLEANUP_BLOCKED],
     )
     posture, *also = postures_of(tally)

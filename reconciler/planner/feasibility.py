@@ -27,7 +27,7 @@ NODE_RULES: Mapping[str, tuple[Callable[[Offer], str], SlotState]] = MappingProx
         "not_approved": (objections.not_approved, SlotState.NOT_APPROVED),
         "node_unavailable": (objections.node_unavailable, SlotState.UNAVAILABLE),
         "node_draining": (objections.node_draining, SlotState.DRAINING),
-        "suspended": (objections.suspended, SlotState.UNAVAILABLE),
+        "suspended": (objections.suspended, SlotState.DRAINING),
         "readiness_missing": (objections.readiness_missing, SlotState.UNKNOWN),
         "node_unreachable": (objections.node_unreachable, SlotState.UNKNOWN),
         "readiness_stale": (objections.readiness_stale, SlotState.UNKNOWN),
