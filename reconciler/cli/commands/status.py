@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
+from typing import TypedDict, Unpack
 
 import click
 
@@ -15,6 +16,14 @@ from reconciler.model.problem import ProblemError
 from reconciler.operations import inspecting, syncing
 from reconciler.operations.views import Pending, Status
 from reconciler.operations.wiring import Fleet, os_login, utc_now
+
+
+class Given(TypedDict):
+    project: str
+    mine: bool
+    stale: float
+    state_only: bool
+    source: str
 
 
 @command("status", "text", "json")
@@ -33,9 +42,7 @@ from reconciler.operations.wiring import Fleet, os_login, utc_now
     "--state-only", is_flag=True, help="Without a plan of now: quick, however large the fleet."
 )
 @from_option
-def status(
-    session: Session, project: str, mine: bool, stale: float, state_only: bool, source: str
-) -> Reply:
+def status(session: Session, **given: Unpack[Given]) -> Reply:
     """Show the fleet and its allocations.
 
     What is there and free, what needs you, what is suspended, and each allocation: SYNC is how far
@@ -43,15 +50,16 @@ def status(
     of what hosts last said is shown. With --from it is read from what is published, which tells of
     allocations alone.
     """
+    project, mine = given["project"], given["mine"]
     login = os_login() if mine else ""
-    if source:
-        found = _published(source, project, login)
-    elif state_only:
+    if given["source"]:
+        found = _published(given["source"], project, login)
+    elif given["state_only"]:
         found = inspecting.status(open_fleet(session.folder), project, login)
     else:
         found = _with_plan(open_fleet(session.folder), project, login)
-    if stale:
-        found = inspecting.only_stale(found, stale)
+    if given["stale"]:
+        found = inspecting.only_stale(found, given["stale"])
     shown = status_view.lines(found, width=session.screen.width, ways=mine)
     return Reply(result=found, lines=shown)
 
