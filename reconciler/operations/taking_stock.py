@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from reconciler.kinds import node as node_kind
 from reconciler.kinds import node_family as family_kind
@@ -45,7 +45,10 @@ CLAIMED_AS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stock:
-    """What there is, as last recorded and observed."""
+    """What there is, as last recorded and observed.
+
+    `ending` are the allocations whose time is over within a week, with when it is.
+    """
 
     offers: tuple[Offer, ...]
     skus: tuple[Resource, ...]
@@ -53,6 +56,7 @@ class Stock:
     claims: tuple[Claim, ...]
     by_slot: Mapping[tuple[str, str | None], Claim]
     now: datetime
+    ending: Mapping[str, str] = field(default_factory=dict)
 
 
 def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
@@ -74,7 +78,20 @@ def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
         claims=world.claims,
         by_slot={(claim.node, claim.slot): claim for claim in world.claims},
         now=now,
+        ending={
+            one.id: one.expires_at
+            for one in world.recorded.values()
+            if one.expires_at and _is_before(one.expires_at, now + SOON)
+        },
     )
+
+
+SOON = timedelta(days=7)
+
+
+def _is_before(text: str, moment: datetime) -> bool:
+    end = parse_moment(text)
+    return end is not None and end < moment
 
 
 def as_resource(recorded: Recorded) -> Resource:
@@ -166,12 +183,16 @@ def _sku_row(stock: Stock, sku: Resource) -> SkuRow:
     price = sku_kind.price_in_force(sku.spec, stock.now)
     clean = [claim for claim in stock.claims if claim.state is ClaimState.HELD]
     free = _fitting(stock, sku, stock.claims)
+    after_cleanup = free if len(clean) == len(stock.claims) else _fitting(stock, sku, clean)
+    staying = [claim for claim in clean if claim.allocation_id not in stock.ending]
     return SkuRow(
         sku=sku.ref.name,
         shape=sku.spec.shape,
         gpus=sku.spec.slots or max((len(offer.slots) for offer in stock.offers), default=0),
         free=free,
-        after_cleanup=free if len(clean) == len(stock.claims) else _fitting(stock, sku, clean),
+        after_cleanup=after_cleanup,
+        after_expiries=_fitting(stock, sku, staying) if stock.ending else after_cleanup,
+        by=max(stock.ending.values(), default=""),
         held=stock.sold.get(sku.ref.name, 0),
         price_per_gpu_hour=price.per_gpu_hour if price else "",
         currency=price.currency if price else "",

@@ -51,7 +51,10 @@ class SlotRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkuRow:
-    """How many more allocations of this SKU fit now, once slots are clean, and are there."""
+    """How many more allocations of this SKU fit now, once slots are clean, and are there.
+
+    `after_expiries` fit once all that ends within a week has gone, the last of it at `by`.
+    """
 
     sku: str
     shape: str
@@ -61,6 +64,8 @@ class SkuRow:
     held: int
     price_per_gpu_hour: str = ""
     currency: str = ""
+    after_expiries: int = 0
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

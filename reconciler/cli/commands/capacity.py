@@ -12,7 +12,8 @@ from reconciler.operations import inspecting
 def capacity(session: Session) -> Reply:
     """Show what is free for each SKU.
 
-    FREE counts allocations that fit now; CLEAN those that fit once blocked slots are proved clean.
+    FREE counts allocations that fit now; CLEAN those that fit once blocked slots are proved clean,
+    and WEEK those that fit once also all that ends within seven days has gone.
     """
     rows = inspecting.capacity(open_fleet(session.folder))
     return Reply(result=rows, lines=fleet_view.capacity(rows, width=session.screen.width))

@@ -57,7 +57,7 @@ def slots(rows: Iterable[SlotRow], *, width: int = 0) -> Iterator[Line]:
 
 
 def capacity(rows: Iterable[SkuRow], *, width: int = 0) -> Iterator[Line]:
-    titles = "SKU SHAPE GPUS FREE CLEAN HELD PRICE/GPU/h"
+    titles = "SKU SHAPE GPUS FREE CLEAN WEEK HELD PRICE/GPU/h"
     table: list[tables.Row] = [
         (
             row.sku,
@@ -65,12 +65,13 @@ def capacity(rows: Iterable[SkuRow], *, width: int = 0) -> Iterator[Line]:
             str(row.gpus),
             Span(str(row.free), Style.GOOD if row.free else Style.WARN),
             str(row.after_cleanup),
+            str(row.after_expiries),
             str(row.held),
             f"{row.price_per_gpu_hour} {row.currency}".strip(),
         )
         for row in rows
     ]
-    right = "GPUS FREE CLEAN HELD PRICE/GPU/h"
+    right = "GPUS FREE CLEAN WEEK HELD PRICE/GPU/h"
     yield from tables.lines(titles, table, width=width, right=right, none="no SKUs")
 
 

@@ -83,6 +83,7 @@ def _free(rows: tuple[SkuRow, ...]) -> str:
     return "   ".join(
         f"{row.sku}: {row.free}"
         + (f" (after cleanup {row.after_cleanup})" if row.after_cleanup > row.free else "")
+        + (f" (by {row.by[:10]} {row.after_expiries})" if row.after_expiries > row.free else "")
         for row in rows
     )
 
