@@ -45,15 +45,15 @@ def parse_settings(folder: Path, content: bytes, schema: str) -> Settings:
     return settings
 
 
-def _unsound(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+def _unsound(settings: Settings) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """What no schema can tell: where it stands, and why."""
     if not has_own_root(settings):
         yield ("specRoot",), "specRoot leads out of the fleet's folder"
-    for network in settings.network.closed:
+    for at, network in enumerate(settings.network.closed):
         try:
             ip_network(network, strict=False)
         except ValueError:
-            yield ("network", "closed"), f"{network} is no address and no network"
+            yield ("network", "closed", at), f"{network} is no address and no network"
 
 
 def _settings_problem(message: str) -> Problem:

@@ -15,7 +15,7 @@ from reconciler.planner.doubting import judge_doubts
 from tests.planner.fleet import claim, desired, family, node, observation, world
 
 SINCE = "2026-11-01T00:00:00Z"
-WORDS = ("account", "slice", "cron", "at", "shm", "linger")
+WORDS = ("account", "slice", "cron", "at", "shm", "loopback", "linger")
 LISTED = {f"{word} *": "listed" for word in WORDS}
 IDENTITY = {"machineId": "m" * 32, "hostKeys": ["ssh-ed25519 AAAA"]}
 
