@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import run
+from reconciler.model.work import HostProgress
+from reconciler.operations.saving import read_plan
+from reconciler.operations.writing import writing
+from reconciler.store.progress import Progress
 from tests.operations.conftest import TRAIN
-from tests.operations.yard import Yard
+from tests.operations.yard import Yard, copy_of
 
 pytestmark = pytest.mark.walk
 
@@ -26,6 +30,33 @@ def test_a_timeline_has_the_phases_of_what_was_done(applied: Yard) -> None:
     moments = [m for phase in created["phases"] for m in (phase["started"], phase["ended"])]
     assert moments == sorted(moments) and all(moments)
     assert created["progress"] == moments[-1]
+
+
+def test_another_terminal_sees_how_far_an_apply_is(before: Yard, tmp_path: Path) -> None:
+    """VIS-03: while it works, by what hosts tell; once nobody does, that its end is unknown."""
+    yard = copy_of(before, tmp_path)
+    fleet, plan = yard.fleet(), read_plan(yard.folder / "all.plan")
+    steps = [step for step in plan.steps if str(step.ref) == REF]
+    with writing(fleet, "apply") as journal:
+        run = journal.begin_run(plan)
+        journal.begin_wave(run, steps, [c for c in plan.claims if str(c.ref) == REF])
+        progress = Progress(fleet.state, fleet.now)
+        progress.begin(run)
+        for phase in ("connect", "converge"):
+            progress.tick(HostProgress(node="gpu01", phase=phase))
+        assert standing(yard) == {"claim": "done", "connect": "done", "work": "running"}
+        assert codes(yard) == set()
+    assert standing(yard) == {"claim": "done", "work": "unknown"}
+    assert codes(yard) == {"run_unended", "step_unknown", "work_unfinished"}
+
+
+def standing(yard: Yard) -> dict[str, str]:
+    (operation,) = yard.gpuaas("timeline", REF).document["result"]["operations"]
+    return {phase["name"]: phase["state"] for phase in operation["phases"]}
+
+
+def codes(yard: Yard) -> set[str]:
+    return {one["code"] for one in yard.gpuaas("doctor").document["result"]}
 
 
 def test_why_says_commit_rule_approver_and_evidence(applied: Yard) -> None:
@@ -74,9 +105,9 @@ def test_a_failed_step_leaves_its_log_and_leads_to_a_runbook(yard: Yard) -> None
     assert failed and any(phase["detail"] for phase in failed)
     doctor = yard.gpuaas("doctor")
     assert doctor.code == 3
-    codes = {one["code"] for one in doctor.document["result"]}
-    assert "run_failed" in codes
-    for code in codes:
+    found = {one["code"] for one in doctor.document["result"]}
+    assert "run_failed" in found
+    for code in found:
         advised = yard.gpuaas("runbook", code).document["result"]
         assert {fact["code"] for fact in advised["facts"]} == {code}
         assert advised["text"].startswith("# ")
