@@ -104,6 +104,7 @@ class FaultlessHosts:
                 )
                 for slot in spec.slots
             ),
+            card_errors={},
             nvmes=tuple(slot.nvme.id for slot in spec.slots if slot.nvme),
             nics={slot.nic.pci_address: slot.nic.name for slot in spec.slots if slot.nic},
             paths=dict(sorted(self.paths[node].items())),

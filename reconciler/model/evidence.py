@@ -46,6 +46,8 @@ class NodeFacts:
     a host is discovered. `descriptor_texts` (by allocation id, '' where a file is no descriptor)
     and `strangers` are told only when asked for: `strangers` maps each uid in the range of tenants
     to what there is of it, and `cards` to cards that somebody holds who was not given them.
+    `card_errors` maps PCI addresses to what the driver counts and the kernel has logged of a card
+    since the boot, as `xid 79`; a card that is not in it has no errors.
     `drive_users` says what each of `nvmes` is mounted at or part of, empty if nobody uses it.
     `restarts` maps allocation ids to how far the last restart of each has come, `generation 3` if
     it is through. `running` says of each tenant's login what would end with it just now.
@@ -58,6 +60,7 @@ class NodeFacts:
     cpus: str = ""
     memory_mib: int | None = None
     gpus: tuple[GpuFact, ...] | None = None
+    card_errors: Mapping[str, tuple[str, ...]] | None = None
     nvmes: tuple[str, ...] | None = None
     drive_users: Mapping[str, str] | None = None
     nics: Mapping[str, str] | None = None

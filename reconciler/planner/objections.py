@@ -12,6 +12,7 @@ from reconciler.model.capacity import Need, Shape, Sharing
 from reconciler.model.evidence import NodeFacts
 from reconciler.model.moment import format_age
 from reconciler.planner.capacity import OUT_OF_USE, Held, Offer, Slot
+from reconciler.planner.faults import faults_of
 from reconciler.planner.showing import listed
 
 MIB_PER_GIB = 1024
@@ -88,6 +89,8 @@ def readiness_incomplete(offer: Offer) -> str:
         return "GPUs unknown" + _said_by("gpus", facts)
     if facts.descriptors is None:
         return "descriptors unknown" + _said_by("descriptors", facts)
+    if facts.card_errors is None:
+        return "errors of cards unknown" + _said_by("cardErrors", facts)
     return ""
 
 
@@ -180,8 +183,26 @@ def slot_not_approved(offer: Offer, slot: Slot) -> str:
     return "" if slot.approved else "no approval in force"
 
 
+def gpu_faulty(offer: Offer, slot: Slot) -> str:
+    """Named before it is missed: a card that fell off the bus is known by what the kernel says."""
+    seen = offer.gpus.get(slot.spec.gpu.uuid)
+    at = seen.pci_address if seen else slot.spec.gpu.pci_address
+    faults = faults_of(offer.facts, [at])
+    return f"{slot.spec.gpu.uuid}: {listed(faults)}" if faults else ""
+
+
 def gpu_missing(offer: Offer, slot: Slot) -> str:
     return "" if slot.spec.gpu.uuid in offer.gpus else f"{slot.spec.gpu.uuid} not seen"
+
+
+def gpu_changed(offer: Offer, slot: Slot) -> str:
+    """An approval is of a card of this sort in this place."""
+    seen, stated = offer.gpus[slot.spec.gpu.uuid], slot.spec.gpu
+    if seen.model != stated.model or seen.memory_mib not in (None, stated.memory_mib):
+        return f"{seen.model} of {seen.memory_mib} MiB seen"
+    if seen.pci_address != stated.pci_address:
+        return f"at {seen.pci_address}, approved at {stated.pci_address}"
+    return ""
 
 
 def gpu_ambiguous(offer: Offer, slot: Slot) -> str:

@@ -17,6 +17,7 @@ from reconciler.model.evidence import Check, CheckResult, NodeFacts
 from reconciler.model.moment import format_age
 from reconciler.planner import objections
 from reconciler.planner.capacity import Offer, Slot
+from reconciler.planner.faults import REMEDY
 from reconciler.planner.objections import MIB_PER_GIB
 from reconciler.planner.showing import UNKNOWN, listed
 
@@ -66,6 +67,7 @@ def readiness(offer: Offer, family: NodeFamilySpec | None) -> Iterator[Check]:
     yield _os(facts, family)
     yield _drivers(offer, facts)
     yield _cards(offer, facts)
+    yield _errors(offer, facts)
     yield from _parts(offer)
     yield _memory(offer, facts)
     yield from _walls(offer, facts)
@@ -154,16 +156,22 @@ def _cards(offer: Offer, facts: NodeFacts) -> Check:
     return Check(name="cards", result=PASS, value=value)
 
 
+def _errors(offer: Offer, facts: NodeFacts) -> Check:
+    """What is wrong with cards, and what to do about it: it goes only with a look that says so."""
+    told = [
+        f"{slot.name}: {why}" for slot in offer.slots if (why := objections.gpu_faulty(offer, slot))
+    ]
+    why = f"{'; '.join(told)} ({REMEDY})" if told else ""
+    if facts.card_errors is None:
+        why = "not told"
+    return _check("card errors", why, "none", known=facts.card_errors is not None)
+
+
 def _card(offer: Offer, slot: Slot) -> str:
     """Whether the card of a slot is seen, and is what the slot says."""
     if why := objections.gpu_missing(offer, slot) or objections.gpu_seen_twice(offer, slot):
         return why
-    seen, stated = offer.gpus[slot.spec.gpu.uuid], slot.spec.gpu
-    if seen.model != stated.model or seen.memory_mib not in (None, stated.memory_mib):
-        return f"{seen.model} of {seen.memory_mib} MiB seen"
-    if seen.pci_address != stated.pci_address:
-        return f"at {seen.pci_address}, approved at {stated.pci_address}"
-    return ""
+    return objections.gpu_changed(offer, slot)
 
 
 def _parts(offer: Offer) -> Iterator[Check]:

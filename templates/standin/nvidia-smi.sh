@@ -38,8 +38,11 @@ answer() {
   awk -F ', ' -v only="$only" -v fields="$2" -v format=",$3," "$header"'
     !count {
       count = split(fields, asked, ",")
-      # A card that does nothing has no load to tell of, unless the table has one.
-      if (!("utilization.gpu" in column)) column["utilization.gpu"] = 0
+      # A card that does nothing has no load and no errors to tell of, unless the table has some.
+      split("utilization.gpu ecc.errors.uncorrected.volatile.total retired_pages.pending" \
+        " remapped_rows.pending remapped_rows.failure", quiet, " ")
+      for (i in quiet) if (!(quiet[i] in column)) column[quiet[i]] = 0
+      if ("pci.bus_id" in column) column["gpu_bus_id"] = column["pci.bus_id"]
       for (i = 1; i <= count; i++)
         if (!(asked[i] in column)) {
           print "Field \"" asked[i] "\" is not a valid field to query."
@@ -119,6 +122,7 @@ while [ $# -gt 0 ]; do
     -q | -x) ask=$ask$1 ;;
     -i) only=${2:-} && shift ;;
     --query-gpu=*) ask=answer table=gpus.csv fields=${1#*=} ;;
+    --query-remapped-rows=*) ask=answer table=gpus.csv fields=${1#*=} ;;
     --query-compute-apps=*) ask=answer table=apps.csv fields=${1#*=} ;;
     --format=csv*) format=${1#*=} ;;
     *) ask='' && break ;;

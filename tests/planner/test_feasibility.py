@@ -145,6 +145,11 @@ CASES: Mapping[str, tuple[Offer, Need]] = {
     ),
     "slot_not_approved": (the_offer(node("gpu01", 2, covers=["host"])), ONE),
     "gpu_ambiguous": (the_offer(node("gpu01", [slot("gpu01", 0), TWIN])), need("a")),
+    "gpu_faulty": (
+        the_offer(node("gpu01", 1), facts={"card_errors": {"0000:10:00.0": ("xid 79",)}}),
+        ONE,
+    ),
+    "gpu_changed": (the_offer(node("gpu01", 2), facts=gpus(pci_address="0000:99:00.0")), ONE),
     "gpu_missing": (the_offer(node("gpu01", 2), facts=GPU_LOST), ONE),
     "gpu_seen_twice": (the_offer_beside(node("gpu02", 2), 0), ONE),
     "gpu_busy": (the_offer(node("gpu01", 2), facts=gpus(processes=(4242,))), ONE),

@@ -10,7 +10,9 @@ import os
 import sys
 from typing import Any, Callable, Mapping, Optional
 
+from .card_errors import read_card_errors
 from .cards import read_gpus
+from .drives import read_drive_users
 from .kept import read_descriptor_texts, read_descriptors, read_paths, read_sizes
 from .machine import read_boot_id, read_cpus, read_memory, read_nics, read_nvmes, read_os
 from .probes import STANDIN, Facts, Probes
@@ -31,6 +33,7 @@ def observe(request: Request, more: More = nothing) -> Facts:
     """Everything asked of a host, as NodeFacts in JSON; facts that are unknown are left out."""
     probes = Probes(request["root"])
     hardware, gpus = probes.hardware, probes.ask("gpus", read_gpus)
+    nvmes = hardware.ask("nvmes", read_nvmes)
     facts = {
         "source": source(probes, gpus),
         "machineId": probes.ask("machineId", lambda p: p.text("etc/machine-id").strip()),
@@ -39,7 +42,9 @@ def observe(request: Request, more: More = nothing) -> Facts:
         "cpus": hardware.ask("cpus", read_cpus),
         "memoryMiB": hardware.ask("memory", read_memory),
         "gpus": gpus,
-        "nvmes": hardware.ask("nvmes", read_nvmes),
+        "cardErrors": card_errors(probes, gpus),
+        "nvmes": nvmes,
+        "driveUsers": None if nvmes is None else hardware.ask("nvmes", read_drive_users),
         "nics": hardware.ask("nics", read_nics),
         "paths": probes.ask("paths", read_paths),
         "descriptors": probes.ask("descriptors", read_descriptors),
@@ -51,6 +56,14 @@ def observe(request: Request, more: More = nothing) -> Facts:
         "probeVersion": PROBE_VERSION,
     }
     return {key: value for key, value in facts.items() if value is not None}
+
+
+def card_errors(probes: Probes, gpus: Optional[list[Facts]]) -> Optional[dict[str, list[str]]]:
+    """Of a host whose cards are unknown, so are their errors."""
+    if gpus is None:
+        return None
+    cards = [str(card["pciAddress"]) for card in gpus]
+    return probes.ask("cardErrors", lambda p: read_card_errors(p, cards))
 
 
 def told_in_full(probes: Probes) -> Facts:
