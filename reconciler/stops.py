@@ -33,6 +33,8 @@ STOPS: Mapping[str, str] = {
     "look.after": "hosts have told what they show",
     "observe.before": "what hosts told outside of a wave is written, not committed",
     "observe.after": "what hosts told outside of a wave is written",
+    "override.before": "somebody's word has freed what was not proved, not committed",
+    "override.after": "somebody's word has freed what was not proved",
     "suspend.before": "somebody is shut out on the books, not committed",
     "suspend.after": "somebody is shut out on the books, no host knows of it",
     "resume.before": "a suspension is over on the books, not committed",

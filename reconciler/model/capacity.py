@@ -37,7 +37,10 @@ class ClaimState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A live claim. `slot` is None for baremetal: the claim is on the whole node."""
+    """A live claim. `slot` is None for baremetal: the claim is on the whole node.
+
+    `machine_id` is that of the machine that it was made on, empty where nobody knows it.
+    """
 
     id: str
     allocation_id: str
@@ -50,6 +53,7 @@ class Claim:
     tenant: str = ""
     project: str = ""
     problem: str = ""
+    machine_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,8 +154,9 @@ class World:
     """`serial` is the sequence of the last event that changed recorded, claim or admin state.
 
     `waiting` maps a ref that found no capacity to the time it was first seen, `lapsed` one that has
-    gone since its time was over to when that was. `written_by` is the version of the program that
-    applied last.
+    gone since its time was over to when that was. `overrides` are all that there ever were, oldest
+    first. `idle_mib` is the least that a card was seen to use while nobody had it, by its UUID and
+    driver. `written_by` is the version of the program that applied last.
     """
 
     state_id: str
@@ -171,4 +172,6 @@ class World:
     accepted_drift: tuple[Acceptance, ...] = ()
     revocations: tuple[Revocation, ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    overrides: tuple[Override, ...] = ()
+    idle_mib: Mapping[tuple[str, str], int] = field(default_factory=dict)
     written_by: str = ""

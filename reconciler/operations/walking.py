@@ -27,8 +27,9 @@ from reconciler.operations.recording import recorded_as
 from reconciler.operations.telling import tell
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.working import Crew, Worked, has_harmed, not_tried
-from reconciler.planner.judging import prove
 from reconciler.planner.ordering import PREPARE
+from reconciler.planner.proving import inventory_of, prove
+from reconciler.planner.residue import Inventory
 from reconciler.stops import around
 from reconciler.store.journal import Journal
 from reconciler.store.progress import Progress
@@ -205,21 +206,27 @@ class Walk:
     def _proofs(
         self, by_node: Mapping[str, list[Step]], seen: Mapping[str, Observation], at: str
     ) -> tuple[Proof, ...]:
+        world = self.journal.world()
         claims: dict[str, list[Claim]] = defaultdict(list)
-        for claim in self.journal.world().claims:
+        for claim in world.claims:
             claims[claim.node].append(claim)
-        return tuple(
-            proof
-            for node, steps in sorted(by_node.items())
-            for proof in prove(claims[node], steps, seen.get(node), at, self._devices(node))
-        )
+        proofs: list[Proof] = []
+        for node, steps in sorted(by_node.items()):
+            answer = seen.get(node)
+            inventory = self._inventory(node, answer, world)
+            proofs += prove(claims[node], steps, answer, at, inventory)
+        return tuple(proofs)
 
-    def _devices(self, node: str) -> dict[str, str]:
-        """The node's slots and the UUIDs of their GPUs: under a claim these stay as recorded."""
+    def _inventory(self, node: str, seen: Observation | None, world: World) -> Inventory:
+        """What slots consist of: under a claim they stay as they are recorded."""
         ref = Ref("node", "", node)
         source = self.world.recorded.get(ref) or self.desired.resources.get(ref)
-        slots = source.normal["spec"]["slots"] if source else ()
-        return {slot["name"]: slot["gpu"]["uuid"] for slot in slots}
+        gpus = (seen.facts.gpus if seen and seen.facts else None) or ()
+        idle = {gpu.uuid: world.idle_mib.get((gpu.uuid, gpu.driver or "")) for gpu in gpus}
+        return inventory_of(
+            source.normal["spec"]["slots"] if source else (),
+            {uuid: mib for uuid, mib in idle.items() if mib is not None},
+        )
 
     def _settle(
         self, refs: Collection[Ref], proofs: Sequence[Proof]

@@ -53,6 +53,12 @@ def make_claims(
         ],
     )
     record.connection.executemany(
+        "INSERT INTO claim_machine (claim, machine_id)"
+        " SELECT ?, json_extract(facts, '$.machineId') FROM observation"
+        " WHERE node = ? AND json_extract(facts, '$.machineId') <> ''",
+        [(claim.id, claim.node) for claim in claims],
+    )
+    record.connection.executemany(
         "INSERT INTO incarnation (ref, count)"
         " SELECT ?1, 1 + max(coalesce((SELECT count FROM incarnation WHERE ref = ?1), 0),"
         " coalesce((SELECT number FROM counter_floor WHERE counter = 'incarnation'), 0)) WHERE true"

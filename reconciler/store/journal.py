@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 
+from reconciler.model.capacity import Claim
 from reconciler.model.drift import Acceptance
 from reconciler.model.event import Actor, EventType
 from reconciler.model.evidence import Observation
@@ -25,6 +26,7 @@ from reconciler.model.work import WaveOutcome
 from reconciler.model.world import Recorded, Suspension, World
 from reconciler.store import (
     acceptances,
+    cleanups,
     doubts,
     ends,
     rebuilding,
@@ -128,6 +130,7 @@ class Journal:
         with self._recording("finish_wave", run) as record:
             runs.end_steps(record, outcome.steps, outcome.ticks)
             runs.observe(record, outcome.observations)
+            cleanups.note_idle(record, outcome.observations)
             claim_rows.prove(record, outcome.proofs)
             self._keep(record, recorded)
             resources.forget(record, forgotten)
@@ -156,6 +159,7 @@ class Journal:
         """What nodes said outside of any wave."""
         with self._recording("observe") as record:
             runs.observe(record, observations)
+            cleanups.note_idle(record, observations)
 
     def refuse(self, plan: Plan) -> None:
         """What this plan would not do: who wanted it, before, after and why."""
@@ -221,6 +225,11 @@ class Journal:
         """An allocation stays on its host, and nobody of ours does anything about it."""
         with self._recording("let_go") as record:
             acceptances.let_go(record, one, reason)
+
+    def override(self, claims: Sequence[Claim], reason: str) -> None:
+        """Free what could not be proved, on the word of whoever acts."""
+        with self._recording("override") as record:
+            cleanups.override(record, claims, reason)
 
     def has_unended(self) -> bool:
         """Whether a run or a step has no end, which under the lock nobody will write any more."""

@@ -19,6 +19,7 @@ from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Counters, OpenStep, Recorded, Suspension, World
 from reconciler.store.acceptances import read_acceptances
+from reconciler.store.cleanups import read_idle, read_overrides
 from reconciler.store.database import Database
 from reconciler.store.doubts import floors, highest, read_doubts
 from reconciler.store.revocations import read_revocations
@@ -63,6 +64,8 @@ def read_world(database: Database) -> World:
             accepted_drift=tuple(read_acceptances(connection)),
             revocations=tuple(read_revocations(connection, claims)),
             doubts=read_doubts(connection),
+            overrides=read_overrides(connection),
+            idle_mib=read_idle(connection),
             written_by=read_program(connection),
         )
 
@@ -128,8 +131,9 @@ def _observations(database: Database, connection: sqlite3.Connection) -> Rows[st
 
 def _claims(connection: sqlite3.Connection) -> tuple[Claim, ...]:
     rows: Iterable[Any] = connection.execute(
-        "SELECT id, allocation_id, ref, node, slot, shape, state, since, tenant, project, problem"
-        " FROM claim WHERE state <> 'freed' ORDER BY node, slot, id"
+        "SELECT id, allocation_id, ref, node, slot, shape, state, since, tenant, project, problem,"
+        " coalesce(machine_id, '') FROM claim LEFT JOIN claim_machine ON claim_machine.claim = id"
+        " WHERE state <> 'freed' ORDER BY node, slot, id"
     )
     return tuple(
         Claim(
@@ -144,6 +148,7 @@ def _claims(connection: sqlite3.Connection) -> tuple[Claim, ...]:
             tenant=row[8],
             project=row[9],
             problem=row[10],
+            machine_id=row[11],
         )
         for row in rows
     )

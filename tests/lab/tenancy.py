@@ -27,8 +27,10 @@ from reconciler.model.ref import Ref
 from reconciler.model.settings import NetworkSettings
 from reconciler.model.work import Host as Address
 from reconciler.model.work import HostWork, Receipt, StepOutcome
-from reconciler.planner.judging import judge, prove
+from reconciler.planner.judging import judge
+from reconciler.planner.proving import prove
 from reconciler.planner.rendering import Renderer
+from reconciler.planner.residue import Devices, Inventory
 from reconciler.planner.showing import differing
 from tests.hosts.hosting import PLAYBOOKS, Wish, ignore
 from tests.lab import network, place
@@ -159,7 +161,8 @@ class Tenancy:
             since="2026-12-01T12:00:00Z",
         )
         seen = self.seen(tenant.uid)
-        (proof,) = prove([claim], steps, seen, seen.at, self.uuids)
+        slots = {name: Devices(gpu=uuid) for name, uuid in self.uuids.items()}
+        (proof,) = prove([claim], steps, seen, seen.at, Inventory(slots=slots))
         return proof
 
     def steps(self, tenant: Tenant, gone: bool = False) -> tuple[Step, ...]:

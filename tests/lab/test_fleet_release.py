@@ -128,7 +128,7 @@ def test_a_release_asks_and_the_slot_is_free_after_the_proof(colony: Colony) -> 
     assert done.code == 0, done.document["problems"]
     assert everything_of(colony, uid, held.login) == ""
     ((passed, checks),) = proofs(colony, held.id)
-    assert passed and f"left of uid {uid}" in checks
+    assert passed and f"none of uid {uid}" in checks
     claims = "SELECT state, proof IS NOT NULL, freed_at >= since FROM claim WHERE allocation_id = ?"
     assert colony.rows(claims, held.id) == [("freed", 1, 1)]
     assert "vision/short" not in colony.refs

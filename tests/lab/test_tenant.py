@@ -445,7 +445,7 @@ def test_a_process_that_comes_back_keeps_the_proof_from_passing(both: Tenancy) -
         assert release.problem.code == "processes_left"
         assert "sleep" in release.problem.message
         assert not proof.passed
-        assert "sleep" in failing(proof)[f"left of uid {ANA.uid}"]
+        assert failing(proof)["processes"].endswith(" sleep of back.service")
         assert host.run("test", "-e", f"/etc/gpuaas/allocations/{ANA.id}.json").returncode == 0
     finally:
         host.run("systemctl stop back.service; rm /etc/systemd/system/back.service")
@@ -467,6 +467,9 @@ LEFT = (
 )
 
 
+RULE_OF = {"file": "files", "shm": "ipc", "process": "processes"}
+
+
 def test_whatever_is_left_afterwards_keeps_the_slot(both: Tenancy) -> None:
     """F-PLC-04, F-PLC-05: one file, one object, one process, each found wherever it is."""
     assert both.release(ANA)[1].passed
@@ -476,8 +479,8 @@ def test_whatever_is_left_afterwards_keeps_the_slot(both: Tenancy) -> None:
             proof = both.proof(ANA)
         finally:
             both.host.run(remove.format(uid=ANA.uid))
-        assert list(failing(proof)) == [f"left of uid {ANA.uid}"], plant
-        assert failing(proof)[f"left of uid {ANA.uid}"].startswith(named)
+        ((rule, what),) = failing(proof).items()
+        assert rule == RULE_OF[named.split()[0]] and what.startswith(named), plant
     assert both.proof(ANA).passed
 
 

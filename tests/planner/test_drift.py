@@ -1,4 +1,4 @@
-"""Drift: all that a host shows otherwise or could not say, whose business it is, and nothing else."""
+"""Drift: all that a host shows otherwise or could not say, and whose business each is."""
 
 from __future__ import annotations
 

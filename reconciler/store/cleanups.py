@@ -1,0 +1,108 @@
+"""Cleanups, written: what cards use when idle, and somebody's word in the place of a proof."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+from reconciler.model.capacity import Claim, ClaimState
+from reconciler.model.event import EventType
+from reconciler.model.evidence import GpuFact, Observation
+from reconciler.model.problem import refuse
+from reconciler.model.world import Override
+from reconciler.store import resources
+from reconciler.store.record import Entry, Record
+
+_CLAIMED = (
+    "SELECT json_extract(slot.value, '$.gpu.uuid') FROM claim JOIN resource node"
+    " ON node.kind = 'node' AND node.name = claim.node"
+    " JOIN json_each(node.normal, '$.spec.slots') slot"
+    " ON claim.slot IS NULL OR claim.slot = json_extract(slot.value, '$.name')"
+    " WHERE claim.state <> 'freed' AND claim.node = ?"
+)
+_LOWER = (
+    "INSERT INTO idle_memory (gpu, driver, mib, at) SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS"
+    " (SELECT 1 FROM idle_memory WHERE gpu = ?1 AND driver = ?2 AND mib <= ?3)"
+    " ON CONFLICT (gpu, driver) DO UPDATE SET mib = excluded.mib, at = excluded.at"
+)
+
+
+def note_idle(record: Record, observations: Sequence[Observation]) -> None:
+    """Of cards on which nobody computes and whose slot nobody has; the least that was seen counts.
+
+    A claim keeps what its tenant has left in there from ever counting as idle.
+    """
+    for seen in observations:
+        idle = [gpu for gpu in (seen.facts.gpus if seen.facts else None) or () if _is_idle(gpu)]
+        if idle:
+            taken = {gpu for (gpu,) in record.connection.execute(_CLAIMED, (seen.node,))}
+            record.connection.executemany(
+                _LOWER,
+                [
+                    (gpu.uuid, gpu.driver, gpu.memory_used_mib, record.at)
+                    for gpu in idle
+                    if gpu.uuid not in taken
+                ],
+            )
+
+
+def _is_idle(gpu: GpuFact) -> bool:
+    return gpu.processes == () and gpu.memory_used_mib is not None and gpu.driver is not None
+
+
+def read_idle(connection: sqlite3.Connection) -> Mapping[tuple[str, str], int]:
+    """MiB by the UUID of the card and its driver."""
+    rows = connection.execute("SELECT gpu, driver, mib FROM idle_memory")
+    return {(gpu, driver): mib for gpu, driver, mib in rows}
+
+
+def read_overrides(connection: sqlite3.Connection) -> tuple[Override, ...]:
+    """All that there ever were, oldest first."""
+    rows = connection.execute(
+        "SELECT claim.id, ref, node, slot, actor, reason, at FROM override"
+        " JOIN claim ON claim.id = override.claim ORDER BY override.event, override.id"
+    )
+    names = ("claim", "ref", "node", "slot", "actor", "reason", "at")
+    return tuple(Override(**dict(zip(names, row, strict=True))) for row in rows)
+
+
+def override(record: Record, claims: Sequence[Claim], reason: str) -> None:
+    """Free these by the word of whoever acts. Raises ProblemError `state_guard` unless all of them
+
+    are blocked. What waited for nothing else goes off the books with them.
+    """
+    for claim in claims:
+        if claim.state is not ClaimState.CLEANUP_BLOCKED:
+            raise refuse("state_guard", f"the claim of {claim.ref} is {claim.state}, not blocked")
+    for claim in claims:
+        place = {"claim": claim.id, "node": claim.node, "slot": claim.slot}
+        said, _ = record.write(
+            Entry(
+                type=EventType.OVERRIDDEN,
+                ref=claim.ref,
+                before={"problem": claim.problem},
+                after=place,
+                reason=reason,
+            ),
+            Entry(type=EventType.CLAIM_FREED, ref=claim.ref, after={**place, "override": claim.id}),
+        )
+        record.connection.execute(
+            "INSERT INTO override (id, claim, actor, reason, at, event) VALUES (?, ?, ?, ?, ?, ?)",
+            (claim.id, claim.id, record.actor, reason, record.at, said),
+        )
+        record.connection.execute(
+            "UPDATE claim SET state = 'freed', freed_at = ?, override = ?, problem = ''"
+            " WHERE id = ?",
+            (record.at, claim.id, claim.id),
+        )
+    ended = [claim for claim in claims if _is_over(record.connection, claim)]
+    resources.forget(record, sorted({claim.ref for claim in ended}))
+
+
+def _is_over(connection: sqlite3.Connection, claim: Claim) -> bool:
+    """Whether this was all that was left of it: a release, and not what a replace has left."""
+    query = (
+        "SELECT 1 FROM resource WHERE ref = ?1 AND id = ?2 AND phase = 'releasing' AND NOT EXISTS"
+        " (SELECT 1 FROM claim WHERE ref = ?1 AND state <> 'freed')"
+    )
+    return bool(connection.execute(query, (str(claim.ref), claim.allocation_id)).fetchone())
