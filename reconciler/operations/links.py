@@ -187,6 +187,17 @@ def _ready(case: Case) -> Iterator[Link]:
         yield Link(about="ready", text=text, command=f"gpuaas node show {case.node_name}")
 
 
+def _vouched(case: Case) -> Iterator[Link]:
+    """Places that were last freed by somebody's word and no proof: they stay marked by it."""
+    slots = case.recorded.slots if case.recorded else ()
+    for one in case.world.overrides:
+        own = case.ref.kind == "node" or one.slot is None or one.slot in slots or not slots
+        if one.node and one.node == case.node_name and own:
+            where = f"{one.node}/{one.slot or '*'}"
+            text = f'{where} was freed of {one.ref} by {one.actor} on {one.at}: "{one.reason}"'
+            yield Link(about="vouched", text=text)
+
+
 def _let_in(case: Case) -> Iterator[Link]:
     for row in case.access:
         cause = case.ref if row.cause == row.allocation else _ref(row.cause)
@@ -279,6 +290,7 @@ LINKS: tuple[tuple[str, Callable[[Case], Iterator[Link]]], ...] = (
     ("approved", _approved),
     ("evidence", _evidence),
     ("ready", _ready),
+    ("vouched", _vouched),
     ("admin", _admin),
     ("suspended", _suspended),
     ("let in", _let_in),

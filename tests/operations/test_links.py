@@ -18,7 +18,7 @@ from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Cause, Change
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
-from reconciler.model.world import Recorded, Suspension
+from reconciler.model.world import Override, Recorded, Suspension
 from reconciler.operations.links import LINKS, Case, Link, Place, links_of
 from reconciler.operations.surveying import InForce, in_force
 from reconciler.operations.views import AccessRow
@@ -75,6 +75,10 @@ ADMIN = paper.resource(paper.node("gpu01", admin={"state": "draining", "reason":
 BLOCKED = paper.claim(
     "train", "gpu01", "s0", state=ClaimState.CLEANUP_BLOCKED, problem="processes fail: 8812"
 )
+VOUCHED = Override(
+    claim="c1", ref="allocation/vision/old", node="gpu01", slot="s0", actor="olga",
+    reason="wiped", at="2026-11-01T00:00:00Z",
+)  # fmt: skip
 SUSPENDED = Suspension(
     scope="node/gpu01", reason="PSU smoke", actor="olga", since="2026-12-01T00:00:00Z"
 )
@@ -91,6 +95,10 @@ SAYS: Mapping[str, tuple[Case, str]] = {
     "approved": (case(), "host, s0 of gpu01 by olga on 2026-01-01T00:00:00Z"),
     "evidence": (case(), "standin, 0 s old, probe "),
     "ready": (case(), "gpu01 passes all 1 checks"),
+    "vouched": (
+        case(world={"overrides": (VOUCHED,)}),
+        'gpu01/s0 was freed of allocation/vision/old by olga on 2026-11-01T00:00:00Z: "wiped"',
+    ),
     "admin": (case(node=ADMIN), 'gpu01 is draining "new fans"'),
     "suspended": (
         case(world={"suspensions": (SUSPENDED,)}),
@@ -104,7 +112,7 @@ SAYS: Mapping[str, tuple[Case, str]] = {
     "blocked": (case(world={"claims": (BLOCKED,)}), "gpu01/s0: processes fail: 8812"),
     "next": (case(), "nothing: it is as it is wanted"),
 }
-SILENT_AT_REST = {"admin", "suspended", "ends", "blocked"}
+SILENT_AT_REST = {"vouched", "admin", "suspended", "ends", "blocked"}
 
 
 def test_every_link_has_its_case() -> None:
