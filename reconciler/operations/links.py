@@ -5,78 +5,17 @@ A table by what a link is about; a rule that has nothing to say of a case is sil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Callable, Iterator
 
 from reconciler.model.capacity import ClaimState
-from reconciler.model.desired import Desired, Origin
-from reconciler.model.event import Event, EventType
-from reconciler.model.evidence import Check, CheckResult
+from reconciler.model.event import EventType
+from reconciler.model.evidence import CheckResult
 from reconciler.model.lifecycle import Phase
 from reconciler.model.moment import format_age, parse_moment
-from reconciler.model.plan import Action, Change
+from reconciler.model.plan import Action
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Resource
 from reconciler.model.runbooks import RUNBOOKS
-from reconciler.model.world import Recorded, World
-from reconciler.operations.surveying import InForce
-from reconciler.operations.views import AccessRow
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where something stands: `line` is 0 where only the file is known."""
-
-    file: str = ""
-    line: int = 0
-    origin: Origin = field(default_factory=Origin)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """One link of the chain; `command` shows more of it."""
-
-    about: str
-    text: str
-    place: Place = field(default_factory=Place)
-    command: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """All that a chain is made from. `node` is the one it is on, or is itself.
-
-    `events` are those of the ref, `change` what a plan would do about it now, `places` where the
-    documents stand that links speak of.
-    """
-
-    ref: Ref
-    now: datetime
-    world: World
-    desired: Desired
-    resource: Resource | None = None
-    recorded: Recorded | None = None
-    change: Change | None = None
-    events: tuple[Event, ...] = ()
-    health: str = ""
-    node: Resource | None = None
-    approvals: tuple[InForce, ...] = ()
-    checks: tuple[Check, ...] = ()
-    access: tuple[AccessRow, ...] = ()
-    places: Mapping[Ref, Place] = field(default_factory=dict)
-
-    def place(self, ref: Ref) -> Place:
-        return self.places.get(ref, Place())
-
-    def last(self, *types: EventType) -> Event | None:
-        return next((one for one in reversed(self.events) if one.type in types), None)
-
-    @property
-    def node_name(self) -> str:
-        if self.ref.kind == "node":
-            return self.ref.name
-        return self.recorded.node if self.recorded else ""
+from reconciler.operations.case import Case, Link, Place
 
 
 def _is(case: Case) -> Iterator[Link]:

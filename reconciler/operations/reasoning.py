@@ -16,8 +16,9 @@ from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
 from reconciler.operations.allocation_rows import health_of
+from reconciler.operations.case import Case, Link, Place
 from reconciler.operations.inspecting import ref_of
-from reconciler.operations.links import Case, Link, Place, links_of
+from reconciler.operations.links import links_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
 from reconciler.operations.reading import read_desired

@@ -19,7 +19,8 @@ from reconciler.model.plan import Action, Cause, Change
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.world import Override, Recorded, Suspension
-from reconciler.operations.links import LINKS, Case, Link, Place, links_of
+from reconciler.operations.case import Case, Link, Place
+from reconciler.operations.links import LINKS, links_of
 from reconciler.operations.surveying import InForce, in_force
 from reconciler.operations.views import AccessRow
 from tests.planner import fleet as paper

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reconciler.cli.text import Line, dim, line, pad, strong
-from reconciler.operations.links import Place
+from reconciler.operations.case import Place
 from reconciler.operations.reasoning import Why
 
 LABEL = 11
