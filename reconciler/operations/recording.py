@@ -12,7 +12,6 @@ from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Action, Change, Order, Step
 from reconciler.model.world import Recorded
 
-
 PASSING = frozenset({RESTART, QUARANTINE})
 """Verbs that leave nothing made: a restart has the host's own mark, and later something runs."""
 

@@ -44,8 +44,10 @@ from reconciler.operations.enrolling import Target, propose_node
 from reconciler.operations.surveying import NodeShown
 from reconciler.operations.taking_stock import node_rows, slot_rows, take_stock
 from reconciler.planner.capacity import read_offers
-from reconciler.planner.judging import judge, prove
+from reconciler.planner.judging import judge
+from reconciler.planner.proving import prove
 from reconciler.planner.readiness import readiness
+from reconciler.planner.residue import TOLERANCE_MIB, Devices, Inventory
 from reconciler.specs.documents import read_documents
 from tests.hosts.hosting import PLAYBOOKS, REF, RELEASE, step
 from tests.hosts.test_evidence import FULL, HOSTILE
@@ -278,9 +280,18 @@ def check_others(world: World) -> None:
         assert slot.elsewhere == (frozenset({NODE}) if slot.spec.gpu.uuid in shown else frozenset())
 
 
+INVENTORY = Inventory(slots={"s0": Devices(gpu="GPU-1")})
+GONE = (
+    "/etc/gpuaas/ssh/x",
+    "/home/x",
+    "/var/lib/gpuaas/scratch/x",
+    *(f"/var/lib/gpuaas/instances/{place}/x" for place in ("shm", "tmp", "var-tmp")),
+)
+TOLD = ("account x", "linger x", "shm x")
+
+
 def check_steps(seen: Observation) -> None:
     """A release of which the host says anything: proved only by everything that must be seen."""
-    gone = {"/home/x": None, "account x": None}
     leaving = Step(
         id="1",
         verb="allocation.release",
@@ -288,24 +299,29 @@ def check_steps(seen: Observation) -> None:
         ref=REF,
         order=Order.RETIRE,
         item={"id": "abcdefghij", "uid": 20001},
-        expected=gone,
+        expected=dict.fromkeys((*GONE, *TOLD)),
     )
     outcome = judge(leaving, None, seen)
     check_problem(outcome.problem)
     claim = paper.claim("x", NODE, "s0", allocation_id="abcdefghij", state=ClaimState.RELEASING)
     facts = seen.facts
     assert facts is not None
-    for proof in prove([claim], [leaving], seen, AT, {"s0": "GPU-1"}):
+    for proof in prove([claim], [leaving], seen, AT, INVENTORY):
         assert all(check.value.isprintable() and len(check.value) < 5000 for check in proof.checks)
         assert proof.passed is bool(
             facts.paths is not None
-            and not any(f"{path}/".startswith("/home/x/") for path in facts.paths)
-            and "account *" in (facts.platform or {})
-            and "account x" not in (facts.platform or {})
+            and not any(f"{path}/".startswith(f"{at}/") for path in facts.paths for at in GONE)
+            and all(f"{told.split()[0]} *" in (facts.platform or {}) for told in TOLD)
+            and not any(told in (facts.platform or {}) for told in TOLD)
             and facts.descriptors is not None
             and "abcdefghij" not in facts.descriptors
             and (facts.leftovers or {}).get("20001") == ()
-            and [gpu.processes for gpu in facts.gpus or () if gpu.uuid == "GPU-1"] == [()]
+            and [
+                gpu.processes == () and (gpu.memory_used_mib or 0) <= TOLERANCE_MIB
+                for gpu in facts.gpus or ()
+                if gpu.uuid == "GPU-1" and gpu.memory_used_mib is not None
+            ]
+            == [True]
         )
 
 

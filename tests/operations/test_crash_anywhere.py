@@ -57,7 +57,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Scenario], Unint
     return find
 
 
-@pytest.mark.parametrize(("scenario", "stop"), every())
+@pytest.mark.parametrize(("scenario", "stop"), [*every()])
 def test_a_killed_command_is_finished_by_the_next_one(
     scenario: Scenario,
     stop: str,

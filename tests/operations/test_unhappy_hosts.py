@@ -106,7 +106,7 @@ def test_one_host_of_three_fails_and_comes_back(before: Yard, tmp_path: Path) ->
 
 
 def test_a_release_waits_for_a_host_that_is_away(yard: Yard) -> None:
-    """PLC-15 REL-08: not seen is not gone; the claim stays until the host has shown that it is clean."""
+    """PLC-15, REL-08: not seen is not gone; the claim stays until its host has shown it."""
     yard.remove(TRAIN)
     with yard.away("gpu01"):
         away = yard.apply()

@@ -248,6 +248,9 @@ class TestEnd:
         state.release("a")
         insert = "INSERT INTO override VALUES (?, 'claim-a', ?, ?, 't', ?)"
         event = add_event(attacker, "overridden", "allocation/vision/a", "disk was shredded")
+        early = refuses(attacker, insert, "o1", "eve", "disk was shredded", event)
+        assert "only a blocked cleanup" in early
+        attacker.execute("UPDATE claim SET state = 'cleanup_blocked', problem = 'x'")
         for actor, reason in ((" ", "why"), ("eve", "")):
             blank = add_event(attacker, "overridden", "allocation/vision/a", reason, actor)
             words = refuses(attacker, insert, "o1", actor, reason, blank)

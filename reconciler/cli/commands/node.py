@@ -16,12 +16,14 @@ from reconciler.cli.refs import complete_node
 from reconciler.cli.text import Line, line
 from reconciler.cli.views import administered
 from reconciler.cli.views import approved as approved_view
+from reconciler.cli.views import corrected as corrected_view
 from reconciler.cli.views import fleet as fleet_view
 from reconciler.cli.views import node as node_view
 from reconciler.operations import inspecting
 
 if TYPE_CHECKING:
     from reconciler.operations.enrolling import Confirm
+    from reconciler.operations.wiring import Fleet
 
 FILE = click.Path(path_type=Path)
 LONGEST = 256
@@ -88,6 +90,11 @@ class Given(TypedDict):
     port: int
     user: str
     write: Path | None
+    update: bool
+
+
+NOT_ASKED = frozenset({"write", "update"})
+"""What `discover` does with an answer, and does not ask for."""
 
 
 @command("discover", "yaml", "json", parent=node)
@@ -105,15 +112,21 @@ class Given(TypedDict):
 @click.option("--port", type=click.IntRange(1, 65535), default=22, show_default=True, help="SSH.")
 @click.option("--user", default="", help="The control login, if it is not that of gpuaas.yaml.")
 @click.option("--write", type=FILE, metavar="FILE", help="Write a new spec file instead.")
+@click.option("--update", is_flag=True, help="ADDRESS is a node: correct the slots in its spec.")
 def discover(session: Session, address: str, **given: Unpack[Given]) -> Reply:
     """Ask a host what it is made of, and print a Node with candidate slots.
 
     Nothing is changed, and nothing placed there before somebody approves it. A host key that
     neither you nor the specs know is shown and refused; at a terminal you are asked about it.
+
+    With --update NODE the cards, drives and network cards in the spec of a node are made those
+    that its host shows now, in place; approvals of what changed fall, and none is given.
     """
-    enrolling = import_module("reconciler.operations.enrolling")
     fleet = open_fleet(session.folder)
-    known = {option: value for option, value in given.items() if option != "write"}
+    if given["update"]:
+        return _update(session, fleet, address, given)
+    enrolling = import_module("reconciler.operations.enrolling")
+    known = {option: value for option, value in given.items() if option not in NOT_ASKED}
     target = enrolling.Target(address=address, **known)
     found = enrolling.discover(fleet, target, _confirm(session, address))
     session.screen.tell(line(f"note: {note}", hang=6) for note in found.notes)
@@ -148,6 +161,12 @@ def approve(
     return Reply(problems=found.problems, result=found, lines=approved_view.lines(found))
 
 
+class Meant(TypedDict):
+    reason: str
+    until: datetime | None
+    evacuate: bool
+
+
 @command("drain", "text", "json", parent=node)
 @click.argument("name", metavar="NODE", shell_complete=complete_node)
 @click.option("--reason", required=True, metavar="TEXT", help="Why; it is shown everywhere.")
@@ -158,23 +177,17 @@ def approve(
     "--evacuate", is_flag=True, help="Move its tenants elsewhere, too; an apply asks for each."
 )
 @click.option("--commit", is_flag=True, help="Commit the file, and nothing else.")
-def drain(
-    session: Session,
-    name: str,
-    reason: str,
-    until: datetime | None,
-    evacuate: bool,
-    commit: bool,
-) -> Reply:
+def drain(session: Session, name: str, commit: bool, **given: Unpack[Meant]) -> Reply:
     """Let a node take nobody new; whoever is there stays.
 
     Kubernetes calls that cordon. It is written into the node's file, and counts once that is
     applied. To keep newcomers away at once, without a file: gpuaas suspend node/NAME.
     """
+    reason = given["reason"]
     if not reason.strip() or len(reason) > LONGEST or not reason.isprintable():
         raise click.UsageError(f"--reason is one line of 1 to {LONGEST} characters")
     draining = import_module("reconciler.operations.draining")
-    intent = draining.Intent(name=name, reason=reason, until=until, evacuate=evacuate)
+    intent = draining.Intent(name=name, **given)
     found = draining.drain(open_fleet(session.folder), intent, commit=commit)
     return Reply(result=found, lines=administered.lines(found))
 
@@ -190,6 +203,17 @@ def undrain(session: Session, name: str, commit: bool) -> Reply:
     draining = import_module("reconciler.operations.draining")
     found = draining.undrain(open_fleet(session.folder), name, commit=commit)
     return Reply(result=found, lines=administered.lines(found))
+
+
+def _update(session: Session, fleet: Fleet, name: str, given: Given) -> Reply:
+    """Everything else is known from the spec of the node."""
+    more = given["host_keys"] or given["accept_shown"] or given["write"] or given["port"] != 22
+    if more or given["name"] or given["family"] or given["user"]:
+        raise click.UsageError("--update goes by the node's own spec, and by nothing else")
+    correcting = import_module("reconciler.operations.correcting")
+    found = correcting.ask_and_correct(fleet, name.removeprefix("node/"))
+    session.screen.tell(line(f"note: {note}", hang=6) for note in found.notes)
+    return Reply(result=found, lines=corrected_view.lines(found))
 
 
 def _confirm(session: Session, address: str) -> Confirm:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import TypedDict, Unpack
 
 import click
 
@@ -14,6 +15,11 @@ from reconciler.cli.views import suspended as suspended_view
 from reconciler.cli.views.progress import Progress
 from reconciler.operations import suspending
 from reconciler.operations.interrupting import Interrupts
+
+
+class End(TypedDict):
+    duration: timedelta | None
+    until: datetime | None
 
 
 @command("suspend", "text", "json")
@@ -34,12 +40,7 @@ from reconciler.operations.interrupting import Interrupts
 )
 @lock_timeout
 def suspend(
-    session: Session,
-    scope: str,
-    reason: str,
-    duration: timedelta | None,
-    until: datetime | None,
-    lock_timeout: float,
+    session: Session, scope: str, reason: str, lock_timeout: float, **end: Unpack[End]
 ) -> Reply:
     """Take a node, user or project out of use, now.
 
@@ -47,11 +48,12 @@ def suspend(
     host before this ends, and its sessions with it; their allocations go on. A node takes nobody
     new, and with all none does. No spec is needed, or changed. It is an event with its author.
     """
+    duration, until = end["duration"], end["until"]
     if duration and until:
         raise click.UsageError("--for and --until say the same: give one of them")
     fleet = open_to_write(session, lock_timeout)
-    end = fleet.now() + duration if duration else until
-    word = suspending.Word(scope=scope, reason=reason, until=end)
+    until = fleet.now() + duration if duration else until
+    word = suspending.Word(scope=scope, reason=reason, until=until)
     progress = Progress(session.screen)
     with progress as report:
         found = suspending.suspend(fleet, word, report, Interrupts(progress.wish))
