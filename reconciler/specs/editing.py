@@ -58,6 +58,40 @@ def set_values(
     return located.source((*path, next(iter(values))))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """An entry at the end of a list."""
+
+    path: Sequence[str]
+    entry: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Valued:
+    """Values of a mapping; a number in its path counts the entries of a list."""
+
+    path: Sequence[str | int]
+    values: Mapping[str, Any]
+
+
+def edit(settings: Settings, name: str, document: int, changes: Sequence[Added | Valued]) -> Source:
+    """Make all of these changes to one document of a file, or none; where the first is now.
+
+    Raises ProblemError `edit_unsound` as `add_entry` does.
+    """
+    before = after = read_spec(settings, name)
+    for one in changes:
+        if isinstance(one, Added):
+            after = entry_added(name, after, document, one.path, one.entry)
+        else:
+            after = values_set(name, after, document, one.path, one.values)
+    _replace(name, spec_path(settings, name), before, after)
+    located = next(
+        one for one in read_documents(name, after).documents if one.document.index == document
+    )
+    return located.source(tuple(changes[0].path))
+
+
 def entry_added(
     name: str, content: bytes, document: int, path: Sequence[str], entry: Mapping[str, Any]
 ) -> bytes:
@@ -75,19 +109,19 @@ def entry_added(
 
 
 def values_set(
-    name: str, content: bytes, document: int, path: Sequence[str], values: Mapping[str, Any]
+    name: str, content: bytes, document: int, path: Sequence[str | int], values: Mapping[str, Any]
 ) -> bytes:
     """The content of a file with these values set. Raises ProblemError."""
 
     def change(value: Any) -> None:
         for word in path:
-            value = value.setdefault(word, {})
+            value = value[word] if isinstance(word, int) else value.setdefault(word, {})
         value.update(values)
 
     edit = _Edit(
         splice=lambda text: with_values(text, path, values),
         change=change,
-        hint=f"write by hand to {'.'.join(path)}: {flow(values)}",
+        hint=f"write by hand to {'.'.join(map(str, path))}: {flow(values)}",
     )
     return _edited(name, content, document, edit)
 

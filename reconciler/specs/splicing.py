@@ -46,7 +46,7 @@ def with_entry(text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str:
     return _in_place_of_none(text, key, here, entry)
 
 
-def with_values(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
+def with_values(text: str, path: Sequence[str | int], values: Mapping[str, Any]) -> str:
     """`text`, whose first document now has these values, and what else it had, at `path`.
 
     Raises SpliceError.
@@ -58,27 +58,31 @@ def with_values(text: str, path: Sequence[str], values: Mapping[str, Any]) -> st
     return text
 
 
-def _find(text: str, path: Sequence[str]) -> Node | None:
+def _find(text: str, path: Sequence[str | int]) -> Node | None:
     here: Node | None = _compose(text)
     for word in path:
-        pairs = here.value if isinstance(here, MappingNode) else ()
-        here = next((value for key, value in pairs if key.value == word), None)
+        if isinstance(word, int):
+            entries = here.value if isinstance(here, SequenceNode) else ()
+            here = next(iter(entries[word : word + 1]), None)
+        else:
+            pairs = here.value if isinstance(here, MappingNode) else ()
+            here = next((value for key, value in pairs if key.value == word), None)
     return here
 
 
-def _with_value(text: str, path: Sequence[str], value: Any) -> str:
+def _with_value(text: str, path: Sequence[str | int], value: Any) -> str:
     """One value in place of what stands there, or behind everything beside it."""
     depth = next(d for d in range(len(path), -1, -1) if _find(text, path[:d]) is not None)
     here = _find(text, path[:depth])
     if depth == len(path) and here is not None:
         if isinstance(here, (MappingNode, SequenceNode)) and not here.flow_style:
-            raise SpliceError(f"{'.'.join(path)} is written in lines")
+            raise SpliceError(f"{'.'.join(map(str, path))} is written in lines")
         start, end = here.start_mark.index, here.end_mark.index
         gap = " " if text[start - 1 : start] == ":" else ""
         return text[:start] + gap + flow(value) + text[end:]
     if not isinstance(here, MappingNode) or not (here.value or here.flow_style):
-        raise SpliceError(f"{'.'.join(path[:depth])} is no mapping")
-    word, *rest = path[depth:]
+        raise SpliceError(f"{'.'.join(map(str, path[:depth]))} is no mapping")
+    word, *rest = map(str, path[depth:])
     for inner in reversed(rest):
         value = {inner: value}
     if not here.flow_style:

@@ -98,12 +98,13 @@ def test_there_is_capacity(change: Any) -> None:
         lambda node, sku: node["approvals"][0].update(covers=["s0"]),
         lambda node, sku: node["approvals"][0].update(covers=["host", "s1"]),
         lambda node, sku: node["slots"][0].update(disabled={"reason": "x"}),
+        lambda node, sku: node.update(slots=node["slots"][1:]),
         lambda node, sku: (sku.update(rdma=True), node["slots"][0]["nic"].update(rdma=False)),
         lambda node, sku: (sku.update(shape="baremetal"), sku.pop("slots")),
     ],
 )
 def test_a_sku_without_capacity_is_told(change: Any) -> None:
-    """INV-08, INV-11: a warning, when no approved slots of any one node fit."""
+    """INV-08, INV-11, INV-12: a warning, when no approved slots of any one node fit."""
     assert capacity(change) == ["sku_without_capacity"]
 
 

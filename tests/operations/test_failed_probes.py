@@ -118,3 +118,27 @@ def test_silence_proves_nothing(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> 
     assert "host_timeout" in done.problems
     assert "no answer within 1 s" in done.messages
     assert yard.claims["allocation/nlp/box@gpu03/*"] != "freed"
+
+
+def test_a_fault_of_a_card_outlives_the_program_and_goes_with_the_next_sound_look(
+    fresh: Yard, tmp_path: Path
+) -> None:
+    """F-PLC-08 F-PLC-09 INV-10: by what is recorded, each command anew; only a look lifts it."""
+    yard = copy_of(fresh, tmp_path / "yard")
+    log = yard.root("gpu01") / "etc/gpuaas-standin/kernel.log"
+    said = "NVRM: Xid (PCI:0000:11:00): 79, pid=7, GPU has fallen off the bus.\n"
+
+    def states() -> dict[str, str]:
+        shown = yard.gpuaas("node", "show", "gpu01").document["result"]
+        return {slot["name"]: slot["state"] for slot in shown["slots"]}
+
+    log.write_text(said)
+    assert yard.gpuaas("plan", "--refresh").code == 0
+    assert states() == {"s0": "free", "s1": "not_ready"}
+    log.unlink()
+    assert states() == {"s0": "free", "s1": "not_ready"}, "nobody has looked again"
+    shown = yard.gpuaas("node", "show", "gpu01").document["result"]
+    (check,) = (check for check in shown["readiness"] if check["name"] == "card errors")
+    assert check["result"] == "fail" and "Xid 79, fell off the bus" in check["value"]
+    assert yard.gpuaas("plan", "--refresh").code == 0
+    assert states() == {"s0": "free", "s1": "free"}
