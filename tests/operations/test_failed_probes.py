@@ -130,7 +130,7 @@ def test_a_fault_of_a_card_outlives_the_program_and_goes_with_the_next_sound_loo
 
     def states() -> dict[str, str]:
         shown = yard.gpuaas("node", "show", "gpu01").document["result"]
-        return {slot["name"]: slot["state"] for slot in shown["slots"]}
+        return {slot["slot"]["name"]: slot["state"] for slot in shown["slots"]}
 
     log.write_text(said)
     assert yard.gpuaas("plan", "--refresh").code == 0
