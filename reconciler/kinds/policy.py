@@ -28,6 +28,13 @@ class Repair(StrEnum):
     NEVER = "never"
 
 
+class Strategy(StrEnum):
+    """Which of the nodes that fit: the fullest, so that whole ones stay, or the emptiest."""
+
+    PACK = "pack"
+    SPREAD = "spread"
+
+
 class Containers(StrEnum):
     ROOTLESS = "rootless"
     NONE = "none"
@@ -87,7 +94,7 @@ class RepairRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRules:
-    strategy: str = "pack"
+    strategy: Strategy = Strategy.PACK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

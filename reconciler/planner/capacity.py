@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from reconciler.kinds.approval import HOST, approved_names
+from reconciler.kinds.policy import Strategy
 from reconciler.model.capacity import Claim, ClaimState, Sharing
 from reconciler.model.cpus import parse_cpus
 from reconciler.model.desired import Desired
@@ -50,7 +51,7 @@ class Offer:
 
     `blocked` is why the node itself is no node yet, `unprepared` why tenants would not be kept
     apart on it. `doubt` is what is not known of it since the state was lost. `evidence_age` is None
-    without an answer.
+    without an answer. To `spread` is to take the emptiest node before one that is in use.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Offer:
     unclaimed: tuple[str, ...] = ()
     strange: tuple[str, ...] = ()
     doubt: str = ""
+    spread: bool = False
 
     @property
     def facts(self) -> NodeFacts | None:
@@ -157,6 +159,7 @@ def read_offers(
                 observation=seen,
                 evidence_age=_age(seen, now),
                 evidence_limit=limit,
+                spread=bool(policy and policy.spec.placement.strategy is Strategy.SPREAD),
                 suspended=suspended.get(str(node.ref)) or suspended.get("all", ""),
                 suspended_projects=projects,
                 foreign=_foreign(facts, world.state_id),

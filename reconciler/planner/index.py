@@ -34,15 +34,17 @@ class Profile:
     """How free slots lie: their number per NUMA node, largest first, and whether all are free.
 
     A score is (NUMA nodes touched, slots left on the node, whole node broken, slots left on the
-    NUMA nodes touched, the numbers themselves); the lowest wins. Equal scores mean equal profiles,
-    so that only the node's name is left to decide between two nodes.
+    NUMA nodes touched, the numbers themselves); the lowest wins. To `spread`, the most slots left
+    on the node come first. Equal scores mean equal profiles, so that only the node's name is left
+    to decide between two nodes.
     """
 
-    __slots__ = ("counts", "scores", "total", "whole")
+    __slots__ = ("counts", "scores", "spread", "total", "whole")
 
-    def __init__(self, counts: tuple[int, ...], whole: bool) -> None:
+    def __init__(self, counts: tuple[int, ...], whole: bool, spread: bool) -> None:
         self.counts = counts
         self.whole = whole
+        self.spread = spread
         self.total = sum(counts)
         self.scores = [self._score(size) for size in range(WIDEST + 1)]
 
@@ -53,17 +55,20 @@ class Profile:
             return None
         chosen = _tightest(self.counts, size)
         left = sum(self.counts[i] for i in chosen) - size
+        if self.spread:
+            return (len(chosen), size - self.total, int(self.whole), left, *self.counts)
         return (len(chosen), self.total - size, int(self.whole), left, *self.counts)
 
 
 class Layout:
     """The NUMA nodes of a node's slots, in the order of the spec; shared by all nodes alike."""
 
-    __slots__ = ("_choices", "_profiles", "full", "numas", "sold_whole")
+    __slots__ = ("_choices", "_profiles", "full", "numas", "sold_whole", "spread")
 
-    def __init__(self, numas: tuple[int, ...], sold_whole: bool) -> None:
+    def __init__(self, numas: tuple[int, ...], sold_whole: bool, spread: bool) -> None:
         self.numas = numas
         self.sold_whole = sold_whole
+        self.spread = spread
         self.full = (1 << len(numas)) - 1
         self._profiles: dict[int, Profile] = {}
         self._choices: dict[tuple[int, int], Choice] = {}
@@ -72,7 +77,8 @@ class Layout:
         found = self._profiles.get(free)
         if found is None:
             counts = sorted((len(group) for group in self._groups(free).values()), reverse=True)
-            found = profile(tuple(counts), self.sold_whole and free == self.full)
+            whole = self.sold_whole and free == self.full
+            found = profile(tuple(counts), whole, self.spread)
             self._profiles[free] = found
         return found
 
@@ -104,13 +110,13 @@ class Layout:
 
 
 @cache
-def layout(numas: tuple[int, ...], sold_whole: bool) -> Layout:
-    return Layout(numas, sold_whole)
+def layout(numas: tuple[int, ...], sold_whole: bool, spread: bool = False) -> Layout:
+    return Layout(numas, sold_whole, spread)
 
 
 @cache
-def profile(counts: tuple[int, ...], whole: bool) -> Profile:
-    return Profile(counts, whole)
+def profile(counts: tuple[int, ...], whole: bool, spread: bool = False) -> Profile:
+    return Profile(counts, whole, spread)
 
 
 @cache

@@ -33,6 +33,7 @@ class Placer:
         self._held = [held[offer.name] for offer in self.offers]
         self._layouts = [_layout(offer) for offer in self.offers]
         self._names = [tuple(slot.name for slot in offer.slots) for offer in self.offers]
+        self.spread = any(offer.spread for offer in self.offers)
         self._sharing = [str(offer.spec.sharing) for offer in self.offers]
         self._suspended = frozenset(p for offer in self.offers for p in offer.suspended_projects)
         self._sorts: dict[tuple[object, ...], _Sort] = {}
@@ -155,14 +156,15 @@ def in_order(needs: Iterable[Need], waiting: Mapping[Ref, str]) -> list[Need]:
     )
 
 
-def describe(placement: Placement) -> str:
+def describe(placement: Placement, *, spread: bool = False) -> str:
     """Why this place, for people."""
     if placement.fitting <= 1:
         return "the only fit"
-    best = "smallest whole node" if placement.shape is Shape.BAREMETAL else "tightest fit"
+    of_slots = "emptiest node" if spread else "tightest fit"
+    best = "smallest whole node" if placement.shape is Shape.BAREMETAL else of_slots
     return f"{best} of {placement.fitting}"
 
 
 def _layout(offer: Offer) -> Layout:
     numas = tuple(slot.spec.numa for slot in offer.slots)
-    return layout(numas, Shape.BAREMETAL in offer.spec.shapes)
+    return layout(numas, Shape.BAREMETAL in offer.spec.shapes, offer.spread)

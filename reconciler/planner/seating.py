@@ -154,7 +154,7 @@ class _Usher:
         if placement is None:
             return None
         self.limits.take(request)
-        placement = replace(placement, why=describe(placement))
+        placement = replace(placement, why=describe(placement, spread=self.placer.spread))
         try:
             return self._new_seat(request.need, placement)
         except ProblemError as error:

@@ -45,6 +45,31 @@ def test_a_multi_slot_request_stays_on_one_node() -> None:
     assert place(plain(2), [need("a", 2), need("b", 1)], taken) == ["gpu01/s6,s7", "gpu02/s7"]
 
 
+def test_a_policy_that_spreads_takes_the_emptiest_node() -> None:
+    """PLC-18: the same request on the same fleet, and the other strategy flips the winner."""
+    taken = [claim("x", "gpu01", "s0")]
+    asked = [need("a"), need("b"), need("c", 8)]
+    assert place(plain(3), asked, taken) == [
+        "gpu01/s1",
+        "gpu01/s2",
+        "gpu02/s0,s1,s2,s3,s4,s5,s6,s7",
+    ]
+    spread = [
+        {**one, "spec": {**one["spec"], "placement": {"strategy": "spread"}}}
+        if one["kind"] == "Policy"
+        else one
+        for one in base_fleet(0)
+    ]
+    of = desired([*spread, *(node(f"gpu0{n}", 8, sharing="any") for n in (1, 2, 3))])
+    apart = read_offers(of, world(of), NOW, {})
+    assert place(apart, asked, taken) == ["gpu02/s0", "gpu03/s0", "nowhere"]
+    placer = Placer(apart, taken)
+    found = placer.place(need("a"))
+    assert found and describe(found, spread=placer.spread) == "emptiest node of 3"
+    whole = placer.place(need("d", 0))
+    assert whole and whole.node == "gpu03", "whole nodes are taken from those that are whole"
+
+
 def test_numa_alignment_comes_before_the_tightest_fit() -> None:
     """PLC-01: two and two free on one host is the tighter fit, and not aligned."""
     taken = [claim("x", "gpu01", f"s{n}") for n in (0, 1, 4, 5)]
