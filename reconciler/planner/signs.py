@@ -45,7 +45,8 @@ def blocked_claims(chart: Chart) -> Iterator[Seen]:
         if claim.state is ClaimState.CLEANUP_BLOCKED:
             where = f"{claim.node}/{claim.slot}" if claim.slot else claim.node
             text = f"{where} {claim.problem}"
-            yield Seen(about=where, text=text, since=claim.since, command="gpuaas apply")
+            command = f"gpuaas cleanup retry {where}"
+            yield Seen(about=where, text=text, since=claim.since, command=command)
 
 
 def waiting(chart: Chart) -> Iterator[Seen]:

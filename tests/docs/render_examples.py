@@ -102,7 +102,7 @@ def said(folder: Path, line: str) -> str:
         redirect_stdout(io.StringIO()) as out,
         redirect_stderr(io.StringIO()) as told,
     ):
-        code = run([words[0], "-C", str(folder), *words[1:]])
+        code = run([*words, "-C", str(folder)])
     assert code in (0, 3), f"{line} ended with {code}: {out.getvalue()}{told.getvalue()}"
     return out.getvalue()
 

@@ -13,6 +13,7 @@ def test_the_page_shows_what_somebody_looks_for() -> None:
     """VIS-12, RUN-06"""
     shown = {line.split()[1] for line in shown_commands()}
     wanted = {"status", "why", "explain", "timeline", "activity", "evidence", "doctor", "runbook"}
+    wanted |= {"proof"}
     assert wanted <= shown
 
 
