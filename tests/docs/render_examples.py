@@ -31,7 +31,7 @@ NEW_EACH_TIME = (
     (re.compile(r"\b\d+ (s|min|h|d)\b"), "AGE"),
     (re.compile(r"\bsha256:[0-9a-f]+"), "DIGEST"),
     (re.compile(r"\b(allocations|scratch)/[a-z0-9]+"), r"\1/ID"),
-    (re.compile(r"\b[0-9a-f]{7,8}\b"), "HASH"),
+    (re.compile(r"\b(?:[0-9a-f]{7,8}|[0-9a-f]{16})\b"), "HASH"),
     (re.compile(r"\b([a-z]+)-[a-z0-9]{4}\b"), r"\1-XXXX"),
     (re.compile(r"#\d+"), "#N"),
     (re.compile(r" +"), " "),
