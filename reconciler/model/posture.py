@@ -6,9 +6,12 @@ of the state says the same in SQL, and a test holds it to these tables row by ro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
+
+from reconciler.model.capacity import SlotState
 
 
 class Posture(StrEnum):
@@ -70,3 +73,41 @@ def postures_of(node: NodeTally) -> tuple[Posture, ...]:
 
 def posture_of(node: NodeTally) -> Posture:
     return postures_of(node)[0]
+
+
+class Reuse(StrEnum):
+    """Whether anybody may be given it now, in the four words that nodes and slots share."""
+
+    REUSABLE = "reusable"
+    DRAINING = "draining"
+    CLEANUP_BLOCKED = "cleanup_blocked"
+    BLOCKED = "blocked"
+
+
+NODE_REUSE: Mapping[Posture, Reuse] = MappingProxyType(
+    {
+        Posture.UNAVAILABLE: Reuse.BLOCKED,
+        Posture.UNKNOWN: Reuse.BLOCKED,
+        Posture.CLEANUP_BLOCKED: Reuse.CLEANUP_BLOCKED,
+        Posture.DRAINING: Reuse.DRAINING,
+        Posture.EXCLUSIVE: Reuse.BLOCKED,
+        Posture.FULL: Reuse.BLOCKED,
+        Posture.PARTIAL: Reuse.REUSABLE,
+        Posture.AVAILABLE: Reuse.REUSABLE,
+    }
+)
+
+SLOT_REUSE: Mapping[SlotState, Reuse] = MappingProxyType(
+    {
+        SlotState.FREE: Reuse.REUSABLE,
+        SlotState.HELD: Reuse.BLOCKED,
+        SlotState.RELEASING: Reuse.BLOCKED,
+        SlotState.CLEANUP_BLOCKED: Reuse.CLEANUP_BLOCKED,
+        SlotState.NOT_APPROVED: Reuse.BLOCKED,
+        SlotState.NOT_READY: Reuse.BLOCKED,
+        SlotState.DISABLED: Reuse.BLOCKED,
+        SlotState.DRAINING: Reuse.DRAINING,
+        SlotState.UNAVAILABLE: Reuse.BLOCKED,
+        SlotState.UNKNOWN: Reuse.BLOCKED,
+    }
+)

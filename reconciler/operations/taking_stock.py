@@ -18,15 +18,17 @@ from reconciler.kinds.node_spec import AdminState
 from reconciler.model.capacity import Claim, ClaimState, Isolation, Need, Shape, SlotState
 from reconciler.model.desired import Desired
 from reconciler.model.moment import parse_moment
-from reconciler.model.posture import NodeTally, postures_of
+from reconciler.model.posture import NODE_REUSE, SLOT_REUSE, NodeTally, Posture, postures_of
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.settings import Settings
-from reconciler.model.world import Recorded, World
+from reconciler.model.world import Override, Recorded, World
 from reconciler.operations.views import NodeRow, SkuRow, SlotRow
-from reconciler.planner import objections
 from reconciler.planner.capacity import Held, Offer, Slot, read_held, read_offers
 from reconciler.planner.feasibility import hindrance, judge
+from reconciler.planner.objections import node_draining, readiness_stale
+from reconciler.planner.suspending import in_force
+from reconciler.planner.vouching import vouched_for
 
 PARSERS = {
     "node": node_kind.parse,
@@ -47,7 +49,8 @@ CLAIMED_AS = {
 class Stock:
     """What there is, as last recorded and observed.
 
-    `ending` are the allocations whose time is over within a week, with when it is.
+    `ending` are the allocations whose time is over within a week, with when it is. Since when
+    a node is as its document has it stands in `applied`, since when it is `suspended` there.
     """
 
     offers: tuple[Offer, ...]
@@ -57,6 +60,9 @@ class Stock:
     by_slot: Mapping[tuple[str, str | None], Claim]
     now: datetime
     ending: Mapping[str, str] = field(default_factory=dict)
+    applied: Mapping[str, str] = field(default_factory=dict)
+    suspended: Mapping[str, str] = field(default_factory=dict)
+    overrides: tuple[Override, ...] = ()
 
 
 def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
@@ -78,6 +84,11 @@ def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
         claims=world.claims,
         by_slot={(claim.node, claim.slot): claim for claim in world.claims},
         now=now,
+        overrides=world.overrides,
+        applied={
+            ref.name: world.recorded[ref].applied_at for ref in world.recorded if ref.kind == "node"
+        },
+        suspended={one.scope: one.since for one in in_force(world.suspensions, now)},
         ending={
             one.id: one.expires_at
             for one in world.recorded.values()
@@ -124,30 +135,36 @@ def age_of(at: str, now: datetime) -> int | None:
     return None if moment is None else max(0, int((now - moment).total_seconds()))
 
 
-def _node_row(stock: Stock, offer: Offer) -> NodeRow:
-    states = Counter(row.state for row in _slots_of(stock, offer))
+def _postures(stock: Stock, offer: Offer, states: Mapping[SlotState, int]) -> tuple[Posture, ...]:
+    """All that is to be said of a node whose slots are in these `states`."""
     whole = (offer.name, None) in stock.by_slot
-    seen, admin = offer.observation, offer.spec.admin
-    held = states[SlotState.HELD] + states[SlotState.RELEASING]
+    seen = offer.observation
     tally = NodeTally(
-        usable=admin.state not in (AdminState.UNAVAILABLE, AdminState.LOST),
-        answered=offer.facts is not None and not (seen and seen.problem),
-        draining=bool(objections.node_draining(offer) or offer.suspended),
+        usable=offer.spec.admin.state not in (AdminState.UNAVAILABLE, AdminState.LOST),
+        answered=bool(seen and seen.facts and not seen.problem and not readiness_stale(offer)),
+        draining=bool(node_draining(offer) or offer.suspended),
         whole=whole,
         slots=len(offer.slots),
-        held=held,
+        held=states[SlotState.HELD] + states[SlotState.RELEASING],
         free=states[SlotState.FREE] + states[SlotState.DRAINING],
         blocked=states[SlotState.CLEANUP_BLOCKED],
     )
-    posture, *also = postures_of(tally)
+    return postures_of(tally)
+
+
+def _node_row(stock: Stock, offer: Offer) -> NodeRow:
+    states = Counter(state for _, _, state, _ in _states(stock, offer))
+    seen, admin = offer.observation, offer.spec.admin
+    posture, *also = _postures(stock, offer, states)
     return NodeRow(
         name=offer.name,
         posture=posture,
         also=tuple(also),
+        reuse=NODE_REUSE[posture],
         family=offer.spec.family,
         isolation=offer.spec.isolation,
         slots=len(offer.slots),
-        held=held,
+        held=states[SlotState.HELD] + states[SlotState.RELEASING],
         free=states[SlotState.FREE],
         admin=admin.state,
         reason=admin.reason or offer.suspended,
@@ -157,26 +174,52 @@ def _node_row(stock: Stock, offer: Offer) -> NodeRow:
     )
 
 
-def _slots_of(stock: Stock, offer: Offer) -> Iterator[SlotRow]:
+def _states(stock: Stock, offer: Offer) -> Iterator[tuple[Slot, Claim | None, SlotState, str]]:
+    """Each slot with who holds it, what it is called for that, and the cause where one is known."""
     whole = stock.by_slot.get((offer.name, None))
     for slot in offer.slots:
         claim = whole or stock.by_slot.get((offer.name, slot.name))
-        yield _slot_row(offer, slot, claim)
+        if claim is None:
+            yield (slot, None, *hindrance(offer, slot))
+        else:
+            yield slot, claim, CLAIMED_AS[claim.state], claim.problem
 
 
-def _slot_row(offer: Offer, slot: Slot, claim: Claim | None) -> SlotRow:
-    state, cause = hindrance(offer, slot) if claim is None else (CLAIMED_AS[claim.state], "")
-    return SlotRow(
-        node=offer.name,
-        slot=slot.name,
-        state=state,
-        cause=claim.problem if claim else cause,
-        since=claim.since if claim else "",
-        allocation=str(claim.ref) if claim else "",
-        gpu=slot.spec.gpu.uuid,
-        model=slot.spec.gpu.model,
-        numa=slot.spec.numa,
-    )
+def _slots_of(stock: Stock, offer: Offer) -> Iterator[SlotRow]:
+    states = tuple(_states(stock, offer))
+    posture = _postures(stock, offer, Counter(state for _, _, state, _ in states))[0]
+    for slot, claim, state, cause in states:
+        yield SlotRow(
+            node=offer.name,
+            slot=slot.name,
+            state=state,
+            reuse=SLOT_REUSE[state],
+            posture=posture,
+            cause=cause,
+            since=claim.since if claim else _since(stock, offer, state),
+            allocation=str(claim.ref) if claim else "",
+            gpu=slot.spec.gpu.uuid,
+            model=slot.spec.gpu.model,
+            numa=slot.spec.numa,
+            vouched=vouched_for(stock.overrides, offer.name, (slot.name,)),
+        )
+
+
+BY_EVIDENCE = (SlotState.NOT_READY, SlotState.UNKNOWN)
+"""States that the host has come to by what it said, or by its silence."""
+
+
+def _since(stock: Stock, offer: Offer, state: SlotState) -> str:
+    """Since when a slot that nobody holds cannot be given out: by a host, a word or a document."""
+    seen = offer.observation
+    if state is SlotState.FREE:
+        return ""
+    if state in BY_EVIDENCE:
+        return (seen.unreachable_since or seen.at) if seen else ""
+    if offer.suspended and offer.spec.admin.state is AdminState.ACTIVE:
+        scopes = (f"node/{offer.name}", "all")
+        return min(filter(None, map(stock.suspended.get, scopes)), default="")
+    return stock.applied.get(offer.name, "")
 
 
 def _sku_row(stock: Stock, sku: Resource) -> SkuRow:

@@ -18,7 +18,8 @@ from reconciler.planner.noting import StrayKey
 class NodeRow:
     """`age` is the seconds since the node last answered; None = never.
 
-    `also` is what else is to be said of it, beside the gravest.
+    `also` is what else is to be said of it, beside the gravest; `reuse` whether any of it may be
+    given out, in the word that slots have for it too.
     """
 
     name: str
@@ -34,10 +35,16 @@ class NodeRow:
     source: str = ""
     problem: str = ""
     also: tuple[str, ...] = ()
+    reuse: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRow:
+    """`reuse` is whether it may be given out, beside the `posture` of its node.
+
+    `vouched` is by whose word it was once freed without a proof; that stays.
+    """
+
     node: str
     slot: str
     state: str
@@ -47,6 +54,9 @@ class SlotRow:
     gpu: str = ""
     model: str = ""
     numa: int | None = None
+    vouched: str = ""
+    reuse: str = ""
+    posture: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from reconciler.model.capacity import SlotState
 from reconciler.model.posture import (
     CONDITIONS,
+    NODE_REUSE,
     OCCUPANCIES,
+    SLOT_REUSE,
     NodeTally,
     Posture,
+    Reuse,
     posture_of,
     postures_of,
 )
@@ -66,3 +70,12 @@ def test_the_graver_comes_first_and_all_is_told() -> None:
     full = replace(FREE, draining=True, held=2, free=0)
     assert postures_of(full) == (Posture.DRAINING, Posture.FULL)
     assert postures_of(replace(FREE, usable=False, free=0)) == (Posture.UNAVAILABLE,)
+
+
+def test_every_posture_and_state_has_a_word_for_its_reuse() -> None:
+    """MAT-07: blocked, draining, cleanup-blocked and reusable, of nodes and slots alike."""
+    assert set(NODE_REUSE) == set(Posture) and set(SLOT_REUSE) == set(SlotState)
+    for table in (NODE_REUSE, SLOT_REUSE):
+        assert set(table.values()) == set(Reuse)
+    given = {state for state, reuse in SLOT_REUSE.items() if reuse is Reuse.REUSABLE}
+    assert given == {SlotState.FREE}, "what is held, or not known, is given to nobody"

@@ -26,6 +26,13 @@ def slots(yard: Yard, node: str) -> dict[str, str]:
     return {row["slot"]: row["state"] for row in rows if row["node"] == node}
 
 
+def told(yard: Yard, name: str) -> tuple[str, str, bool]:
+    """(word, cause, whether since when is told) of the first slot of a node that nobody holds."""
+    rows = yard.gpuaas("slot", "list").document["result"]
+    row = next(row for row in rows if row["node"] == name and row["state"] != "held")
+    return row["reuse"], row["cause"], bool(row["since"])
+
+
 def test_every_posture_is_come_to(yard: Yard) -> None:
     """PLC-09 … PLC-16, MAT-07: by what is done to a fleet, never by a flag."""
     yard.write(node("gpu04", 2), node("gpu05", 2), node("gpu06", 1))
@@ -51,6 +58,10 @@ def test_every_posture_is_come_to(yard: Yard) -> None:
         now = postures(yard)
         assert now["gpu02"] == ("draining", "partial")
         assert slots(yard, "gpu02") == {"s0": "held", "s1": "draining"}
+        assert told(yard, "gpu02") == ("draining", "driver", True)
+        assert told(yard, "gpu04") == ("reusable", "", False)
+        assert told(yard, "gpu05") == ("blocked", "PSU", True)
+        assert told(yard, "gpu06")[::2] == ("blocked", True), "since it is silent"
         assert now["gpu05"] == ("unavailable",) and slots(yard, "gpu05")["s0"] == "unavailable"
         assert now["gpu06"][0] == "unknown" and slots(yard, "gpu06") == {"s0": "unknown"}
         assert in_sql(yard)["gpu06"] == "unknown"
@@ -64,6 +75,7 @@ def test_every_posture_is_come_to(yard: Yard) -> None:
     assert postures(yard)["gpu01"] == ("cleanup_blocked", "unavailable")
     assert slots(yard, "gpu01") == {"s0": "cleanup_blocked", "s1": "cleanup_blocked"}
     assert in_sql(yard)["gpu01"] == "cleanup_blocked"
+    assert told(yard, "gpu01")[::2] == ("cleanup_blocked", True)
     met.add("cleanup_blocked")
 
     apps.write_text(quiet + f"{card('gpu01', 1)}, 4711, python train.py\n")

@@ -9,15 +9,16 @@ from reconciler.cli.views import tables
 from reconciler.model.moment import format_age
 from reconciler.operations.views import NodeRow, SkuRow, SlotRow
 
-FINE = frozenset({"free", "held", "ok", "active", "available", "ready"})
+FINE = frozenset({"free", "held", "ok", "active", "available", "ready", "reusable"})
 
 
 def nodes(rows: Iterable[NodeRow], *, width: int = 0) -> Iterator[Line]:
-    titles = "NODE POSTURE ADMIN FAMILY ISOLATION SLOTS HELD FREE ANSWERED SOURCE NOTE"
+    titles = "NODE POSTURE REUSE ADMIN FAMILY ISOLATION SLOTS HELD FREE ANSWERED SOURCE NOTE"
     table: list[tables.Row] = [
         (
             row.name,
             _toned(row.posture),
+            _toned(row.reuse),
             row.admin,
             row.family,
             row.isolation,
@@ -39,17 +40,18 @@ def nodes(rows: Iterable[NodeRow], *, width: int = 0) -> Iterator[Line]:
 
 
 def slots(rows: Iterable[SlotRow], *, width: int = 0) -> Iterator[Line]:
-    titles = "SLOT STATE SINCE ALLOCATION NUMA MODEL GPU CAUSE"
+    titles = "SLOT STATE REUSE SINCE ALLOCATION NUMA MODEL GPU CAUSE"
     table: list[tables.Row] = [
         (
             f"{row.node}/{row.slot}",
             _toned(row.state),
+            _toned(row.reuse),
             row.since,
             row.allocation.removeprefix("allocation/"),
             "" if row.numa is None else str(row.numa),
             row.model,
             row.gpu,
-            row.cause,
+            " · ".join(filter(None, (row.cause, row.vouched and f"unproved {row.vouched}"))),
         )
         for row in rows
     ]
