@@ -44,6 +44,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "events": "Show who changed what, when and by which commit.",
         "node": "Nodes: list, show, bootstrap, discover, approve, drain, undrain.",
         "slot": "Slots: the parts of nodes that are given out.",
+        "proof": "Proofs: what showed that a place was left clean.",
+        "cleanup": "Places that could not be proved clean: try again, or vouch for them.",
         "capacity": "Show what is free for each SKU.",
         "forget": "Leave an allocation on its host, and do nothing about it any more.",
         "drift": "Show what hosts show otherwise than it was made.",

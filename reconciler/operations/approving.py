@@ -100,8 +100,10 @@ def node_of(desired: Desired, name: str) -> Resource:
     raise refuse("not_found", f"no node is called {name}", hint)
 
 
-def operator(fleet: Fleet, desired: Desired) -> str:
+def operator(fleet: Fleet, desired: Desired, acting: str = "approves") -> str:
     """The operator who is acting, by his login here or else by the e-mail he commits with.
+
+    `acting` is what only operators do.
 
     Raises ProblemError `person_unknown` or `operator_only`.
     """
@@ -115,17 +117,17 @@ def operator(fleet: Fleet, desired: Desired) -> str:
         found = f"is both {' and '.join(sorted(people))}" if people else "is nobody in the specs"
         raise refuse(
             "person_unknown",
-            f"who approves must be one known person: {who} {found}",
+            f"who {acting} must be one known person: {who} {found}",
             "put the login into osLogins of a User, or set git's user.email to one of its emails",
         )
     (name,) = people
     operators = desired.settings.operators
     if name not in operators:
-        message = f"{name} ({who}) is no operator, and only operators approve"
+        message = f"{name} ({who}) is no operator, and only an operator {acting}"
         raise refuse("operator_only", message, f"operators (gpuaas.yaml): {', '.join(operators)}")
     user = desired.get("user", name)
     if user is not None and user.spec.state is UserState.SUSPENDED:
-        raise refuse("operator_only", f"{name} is suspended", "another operator may approve")
+        raise refuse("operator_only", f"{name} is suspended", "another operator may do it")
     return name
 
 

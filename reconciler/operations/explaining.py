@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from reconciler.kinds.registry import KINDS
-from reconciler.model.capacity import Placement
+from reconciler.model.capacity import Candidate, Placement
 from reconciler.model.codec import encode
 from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.ref import Ref
@@ -21,6 +21,7 @@ from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner import planner
 from reconciler.planner.seating import WITH_CAPACITY
 from reconciler.planner.showing import shown
+from reconciler.planner.vouching import vouched_for
 from reconciler.specs.library import origins
 from reconciler.store import history
 from reconciler.store.snapshot import read_world
@@ -52,7 +53,7 @@ def explain(fleet: Fleet, ref_text: str) -> Explained:
         ref=str(ref),
         need=KINDS[ref.kind].needs(resource, desired),
         placement=planned or (_placement(recorded) if recorded else None),
-        candidates=candidates,
+        candidates=tuple(_marked(candidate, world) for candidate in candidates),
         problem=_without_this_hint(change.problem) if change and change.problem else None,
     )
 
@@ -86,6 +87,15 @@ def show(fleet: Fleet, ref_text: str) -> Shown:
         commit=origin.commit if origin else "",
         author=origin.author if origin else "",
     )
+
+
+def _marked(candidate: Candidate, world: World) -> Candidate:
+    """A place that was freed by somebody's word says so to whoever could get it (REL-04)."""
+    words = vouched_for(world.overrides, candidate.node, candidate.slots)
+    if candidate.rule or not words:
+        return candidate
+    told = " · ".join(filter(None, (candidate.detail, f"unproved {words}")))
+    return replace(candidate, detail=told)
 
 
 def _without_this_hint(problem: Problem) -> Problem:

@@ -22,6 +22,7 @@ from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner.capacity import Offer, read_offers
 from reconciler.planner.feasibility import hindrance
 from reconciler.planner.readiness import readiness
+from reconciler.planner.vouching import vouched_for
 from reconciler.specs.library import origins
 from reconciler.store.snapshot import read_world
 
@@ -41,13 +42,17 @@ class InForce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotShown:
-    """A slot, whether it may be given out, and who has it or why nobody can."""
+    """A slot, whether it may be given out, and who has it or why nobody can.
+
+    `vouched` is by whose word it was once freed without a proof; that stays.
+    """
 
     slot: Slot
     approved: bool
     state: str
     cause: str = ""
     allocation: str = ""
+    vouched: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,4 +182,5 @@ def _slots(offer: Offer, world: World) -> Iterator[SlotShown]:
             state=state,
             cause=cause,
             allocation=str(claim.ref) if claim else "",
+            vouched=vouched_for(world.overrides, offer.name, (slot.name,)),
         )

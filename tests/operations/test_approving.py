@@ -152,7 +152,7 @@ def test_a_login_is_a_person_too_and_two_people_are_none(
 
 def test_a_suspended_operator_approves_nothing(yard: Yard) -> None:
     yard.write(paper.user("olga", "laptop", state="suspended"))
-    assert refusal(yard) == ("operator_only", "olga is suspended | another operator may approve")
+    assert refusal(yard) == ("operator_only", "olga is suspended | another operator may do it")
 
 
 def test_an_older_word_does_not_outlast_a_newer_one(yard: Yard) -> None:

@@ -146,7 +146,7 @@ def _slots(slots: Iterable[SlotShown], width: int) -> Iterator[Line]:
             one.slot.nvme.id if one.slot.nvme else "",
             one.slot.nic.name or one.slot.nic.pci_address if one.slot.nic else "",
             one.allocation.removeprefix("allocation/"),
-            one.cause,
+            " · ".join(filter(None, (one.cause, one.vouched and f"unproved {one.vouched}"))),
         )
         for one in slots
     ]
