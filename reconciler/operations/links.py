@@ -172,7 +172,9 @@ def _suspended(case: Case) -> Iterator[Link]:
         if one.scope in scopes:
             until = f" until {one.until}" if one.until else ""
             text = f'{one.scope} by {one.actor} since {one.since}{until} "{one.reason}"'
-            yield Link(about="suspended", text=text, command=f"gpuaas resume {one.scope}")
+            yield Link(
+                about="suspended", text=text, command=f"gpuaas resume {one.scope} --reason …"
+            )
 
 
 def _ends(case: Case) -> Iterator[Link]:
