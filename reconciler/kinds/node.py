@@ -11,6 +11,7 @@ from reconciler.kinds.node_host import basis, expected, steps
 from reconciler.kinds.node_spec import AdminState, NodeSpec, read_node
 from reconciler.kinds.overlaps import at_slot, check_overlaps
 from reconciler.kinds.plain import needs
+from reconciler.kinds.wiping import check_wiping
 from reconciler.model.capacity import Isolation
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
@@ -77,6 +78,7 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     yield from _check_admin(resource)
     yield from _check_family(resource, desired)
     yield from check_overlaps(resource, desired)
+    yield from check_wiping(resource)
     yield from _check_partitions(resource)
     yield from _check_approvals(resource, desired)
 

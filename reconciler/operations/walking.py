@@ -28,7 +28,7 @@ from reconciler.operations.telling import tell
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.working import Crew, Worked, has_harmed, not_tried
 from reconciler.planner.ordering import PREPARE
-from reconciler.planner.proving import inventory_of, prove
+from reconciler.planner.proving import inventory_of, prove, roots_on
 from reconciler.planner.residue import Inventory
 from reconciler.stops import around
 from reconciler.store.journal import Journal
@@ -226,6 +226,7 @@ class Walk:
         return inventory_of(
             source.normal["spec"]["slots"] if source else (),
             {uuid: mib for uuid, mib in idle.items() if mib is not None},
+            roots_on(node, self.desired, world),
         )
 
     def _settle(

@@ -294,6 +294,7 @@ def _seated(change: Change, seat: Seat, binding: Binding, desk: Desk) -> Change:
         facts={
             **why.create_facts(resource, seat.login, placement, context.desired, context.now),
             "until": why.until(resource, end, context.desired, context.now),
+            **why.vouched_facts(placement, context.world),
             **change.facts,
         },
     )

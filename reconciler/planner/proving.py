@@ -7,15 +7,18 @@ was deleted is called deleted, and a card that was not reset is not called so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from reconciler.kinds.allocation_account import INSTANCES
 from reconciler.model.canonical import digest
 from reconciler.model.capacity import Claim, ClaimState
+from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, CheckResult, NodeFacts, Observation, Proof
 from reconciler.model.plan import Step
+from reconciler.model.ref import Ref
+from reconciler.model.world import World
 from reconciler.planner.residue import (
     TOLERANCE_MIB,
     Case,
@@ -24,6 +27,7 @@ from reconciler.planner.residue import (
     Look,
     descriptor,
     drives,
+    errors,
     left,
     memory,
     of_an_account,
@@ -85,6 +89,20 @@ def inventory_of(
         for slot in slots
     }
     return Inventory(slots=devices, idle_mib=idle_mib, roots=frozenset(roots))
+
+
+def roots_on(node: str, desired: Desired, world: World) -> Iterator[str]:
+    """Ids of allocations there whose SKU lets its tenant be root, by what was or is wanted."""
+    for claim in world.claims:
+        if claim.node == node and _may_be_root(claim.ref, desired, world):
+            yield claim.allocation_id
+
+
+def _may_be_root(ref: Ref, desired: Desired, world: World) -> bool:
+    sources = (world.recorded.get(ref), desired.resources.get(ref))
+    skus = {Ref("sku", "", str(source.normal["spec"]["sku"])) for source in sources if source}
+    terms = [known.get(sku) for sku in skus for known in (world.recorded, desired.resources)]
+    return any(sku is not None and bool(sku.normal["spec"].get("rootAccess")) for sku in terms)
 
 
 def _slots(claim: Claim, inventory: Inventory) -> tuple[str, ...]:
@@ -191,6 +209,11 @@ RULES: tuple[Rule, ...] = (
         name="memory of",
         promises=f"its card has at most {TOLERANCE_MIB} MiB more in use than when it was idle",
         check=memory,
+    ),
+    Rule(
+        name="errors of",
+        promises="what its card tells of errors is on record; a fault keeps the slot out of use",
+        check=errors,
     ),
     Rule(
         name="drive of",

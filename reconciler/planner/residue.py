@@ -195,6 +195,17 @@ def memory(case: Case, name: str) -> Iterator[Check]:
             yield one(f"{name} {slot}", result, f"{used} MiB in use, {told}")
 
 
+def errors(case: Case, name: str) -> Iterator[Check]:
+    """What a tenant leaves is no fault of a card: that is its readiness, which judges it anew."""
+    for slot, gpu in _cards(case):
+        told = case.facts.card_errors
+        if gpu is None or told is None:
+            yield one(f"{name} {slot}", CheckResult.UNKNOWN, "not seen")
+        else:
+            value = listed(told.get(gpu.pci_address, ())) or "none since the boot"
+            yield one(f"{name} {slot}", CheckResult.PASS, value)
+
+
 def drives(case: Case, name: str) -> Iterator[Check]:
     """Drives are opened to no tenant, so there is nothing on one to wipe unless somebody has."""
     for slot in case.slots:

@@ -23,6 +23,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
 from reconciler.planner.refusals import may_be_asked
+from reconciler.planner.vouching import vouched_for
 
 UNKNOWN = "unknown"
 
@@ -59,6 +60,12 @@ def create_facts(
         "access": _access(resource, desired, now),
         "note": "no storage: nothing outlives the release",
     }
+
+
+def vouched_facts(placement: Placement, world: World) -> Mapping[str, str]:
+    """Whoever gets a place that was freed without a proof is told so (REL-04)."""
+    words = vouched_for(world.overrides, placement.node, placement.slots)
+    return {"unproved": words} if words else {}
 
 
 def until(resource: Resource, end: str, desired: Desired, now: datetime) -> str:
