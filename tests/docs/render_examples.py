@@ -33,6 +33,7 @@ NEW_EACH_TIME = (
     (re.compile(r"\b(allocations|scratch)/[a-z0-9]+"), r"\1/ID"),
     (re.compile(r"\b(?:[0-9a-f]{7,8}|[0-9a-f]{16})\b"), "HASH"),
     (re.compile(r"\b([a-z]+)-[a-z0-9]{4}\b"), r"\1-XXXX"),
+    (re.compile(r"\bid [a-z0-9]{10}\b"), "id ID"),
     (re.compile(r"#\d+"), "#N"),
     (re.compile(r" +"), " "),
 )
