@@ -13,6 +13,7 @@ from reconciler.model.codec import encode
 from reconciler.model.desired import Origin, Revision
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.world import Suspension
 
 
 class Action(StrEnum):
@@ -222,6 +223,7 @@ class Plan:
     problems: tuple[Problem, ...] = ()
     notes: tuple[Note, ...] = ()
     ends: tuple[End, ...] = ()
+    suspended: tuple[Suspension, ...] = ()
     figures: FleetFigures = field(default_factory=FleetFigures)
     only: tuple[str, ...] = ()
     hold_above: Risk | None = None

@@ -242,6 +242,7 @@ def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
         notes=tuple(notes_of(*_untold(desk.drifts, changes))),
         figures=replace(figures, unchanged=len(request.desired.resources) - touched),
         ends=tuple(end for end in ahead.ends if end.ref not in turned),
+        suspended=tuple(suspensions_in_force(world.suspensions, request.now)),
         only=request.only,
         next_moment=_next_moment(
             desired,

@@ -50,6 +50,8 @@ def test_a_person_is_shut_out_now_and_let_in_again(yard: Yard) -> None:
     broken.unlink()
     yard.write(TRAIN)
     yard.remove(paper.allocation("more"))
+    (shown,) = yard.gpuaas("plan").document["result"]["suspended"]
+    assert (shown["scope"], shown["reason"]) == ("user/bo", "lost a laptop")
     quiet = yard.plan("--detailed-exitcode")
     assert (quiet.code, quiet.actions) == (0, {}), "and no plan lets him in again"
     back = yard.gpuaas("resume", "user/bo", "--reason", "found it")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from reconciler.cli.text import escape
-from reconciler.cli.views import ends
+from reconciler.cli.views import ends, suspended
 from reconciler.cli.views.plan_words import (
     advice,
     apart,
@@ -56,6 +56,10 @@ def _lines(plan: Plan, at_least: Risk, expand: bool) -> Iterator[str]:
         yield ""
     for section in sections(plan, at_least):
         yield from _section(section, plan, expand)
+        yield ""
+    for word in plan.suspended:
+        yield f"- suspended {code(suspended.told(word))}"
+    if plan.suspended:
         yield ""
     if plan.ends:
         yield f"#### {code('…')} ENDS ({len(plan.ends)}): by themselves"

@@ -17,7 +17,7 @@ from reconciler.cli.text import (
     pad,
     strong,
 )
-from reconciler.cli.views import ends
+from reconciler.cli.views import ends, suspended
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views.plan_words import (
     advice,
@@ -59,6 +59,8 @@ def lines(
         yield BLANK
         shown += len(section.changes)
     yield from ends.lines(plan.ends, plan.made_at)
+    for one in plan.suspended:
+        yield line(f"suspended  {suspended.told(one)}", hang=11)
     yield from _notes(plan)
     yield from _unknown(plan)
     if hidden := len(plan.changes) - shown:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, pad, strong
-from reconciler.cli.views import tables
+from reconciler.cli.views import suspended, tables
 from reconciler.model.moment import format_age, parse_moment
 from reconciler.operations.syncing import IN_SYNC
 from reconciler.operations.views import AllocationRow, NeedsYou, Pending, SkuRow, Status
@@ -143,9 +143,7 @@ NEED = 13
 
 def _suspended(found: Status) -> Iterator[Line]:
     for number, one in enumerate(found.suspended):
-        until = f" until {one.until}" if one.until else ""
-        label = "suspended" if not number else ""
-        yield _labelled(label, f'{one.scope} by {one.actor}{until} "{one.reason}"')
+        yield _labelled("suspended" if not number else "", suspended.told(one))
 
 
 def sync(row: AllocationRow) -> str:

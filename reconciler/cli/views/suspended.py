@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from reconciler.cli.text import Line, count, dim, line, strong
-from reconciler.operations.suspending import Suspended
+from reconciler.model.world import Suspension
+
+if TYPE_CHECKING:
+    from reconciler.operations.suspending import Suspended
 
 
 def lines(found: Suspended, *, over: bool = False) -> Iterator[Line]:
@@ -16,3 +20,9 @@ def lines(found: Suspended, *, over: bool = False) -> Iterator[Line]:
         yield line("  ", dim(hosts), ", ".join(found.done), hang=4)
     if found.problems:
         yield line("  what is not done there yet is done by the next apply", hang=2)
+
+
+def told(one: Suspension) -> str:
+    """One that is in force, wherever it is shown: what, by whom, until when and why."""
+    until = f" until {one.until}" if one.until else ""
+    return f'{one.scope} by {one.actor}{until} "{one.reason}"'
