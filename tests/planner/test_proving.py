@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from reconciler.model.capacity import Claim, ClaimState
 from reconciler.model.evidence import Check, CheckResult, GpuFact, NodeFacts, Observation
 from reconciler.model.plan import Order, Step
 from reconciler.model.ref import Ref
-from reconciler.planner.proving import RULES, prove
+from reconciler.planner.proving import RULES, prove, roots_on
 from reconciler.planner.residue import TOLERANCE_MIB, Devices, Inventory
-from tests.planner.fleet import claim
+from tests.planner import fleet as paper
+from tests.planner.fleet import claim, desired
 
 REF = Ref("allocation", "vision", "a")
 AT = "2026-12-01T12:00:00Z"
@@ -158,6 +160,13 @@ def test_every_rule_has_a_row() -> None:
     assert [rule.name for rule in RULES] == list(CASES)
 
 
+def test_the_reference_says_what_each_rule_promises() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/proofs.md").read_text()
+    table = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    told = [(name.removesuffix(" SLOT"), promise) for name, promise in table[1:]]
+    assert told == [(rule.name, rule.promises) for rule in RULES]
+
+
 def test_a_clean_slot_is_proved() -> None:
     """F-PLC-04, REL-02: every rule with a measured value, and nothing claimed that was not done."""
     found = checks(seen())
@@ -270,3 +279,14 @@ def test_only_what_these_steps_give_up_is_judged() -> None:
     assert prove(others, [step()], seen(), AT, INVENTORY) == ()
     made = replace(step(), expected={GONE[1]: "dir 0700"})
     assert prove([released()], [made], seen(), AT, INVENTORY) == ()
+
+
+@pytest.mark.parametrize(("gives_root", "roots"), [(False, []), (True, [ID])])
+def test_who_may_have_been_root_is_known_by_his_sku(gives_root: bool, roots: list[str]) -> None:
+    """Rule 3: and nobody on another node."""
+    wanted = desired(
+        [paper.sku("slice-1", 1, rootAccess=gives_root), paper.allocation("a", "slice-1")]
+    )
+    now = paper.world(wanted, claims=(claim("a", "gpu01", None, allocation_id=ID),))
+    assert list(roots_on("gpu01", wanted, now)) == roots
+    assert list(roots_on("gpu02", wanted, now)) == []
