@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,15 +125,24 @@ def test_a_word_frees_it_and_everybody_later_is_told(
     ]
 
 
-def test_a_killed_word_counts_whole_or_not_at_all(stuck: Yard) -> None:
-    """REL-03 F-STA-01: a claim is never half free, and never without the word."""
+def test_a_word_counts_whole_or_not_at_all(stuck: Yard, tmp_path: Path) -> None:
+    """REL-03 F-STA-01 F-STA-11: never half said; and where nobody knows of it, nothing is free."""
+    place = f"{REF}@gpu01/s1"
     kill(stuck, WORD, "override.before")
-    assert stuck.claims[f"{REF}@gpu01/s1"] == "cleanup_blocked"
+    assert stuck.claims[place] == "cleanup_blocked"
     assert stuck.rows("SELECT * FROM override") == []
+    copy = str(tmp_path / "before-the-word.db")
+    assert stuck.gpuaas("state", "backup", copy).code == 0
     kill(stuck, WORD, "override.after")
-    assert f"{REF}@gpu01/s1" not in stuck.claims
+    assert place not in stuck.claims
     assert len(stuck.rows("SELECT * FROM override")) == 1
     assert stuck.gpuaas(*WORD).problems == ["nothing_blocked"]
+    assert stuck.gpuaas("state", "check").code == 0
+
+    assert stuck.gpuaas("state", "restore", copy).code == 0
+    assert stuck.claims[place] == "cleanup_blocked", "an older state waits for a proof again"
+    assert stuck.gpuaas(*RETRY).problems == ["cleanup_blocked"]
+    assert stuck.claims[place] == "cleanup_blocked"
     assert stuck.gpuaas("state", "check").code == 0
 
 

@@ -8,6 +8,7 @@ from reconciler.cli.agreement import agreement
 from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.patience import lock_timeout, open_to_write
+from reconciler.cli.refs import complete_node
 from reconciler.cli.views import cleaned
 from reconciler.cli.views.progress import Progress
 from reconciler.operations import cleaning
@@ -25,7 +26,7 @@ def cleanup() -> None:
 
 
 @command("retry", "text", "json", parent=cleanup)
-@click.argument("place", metavar="NODE[/SLOT]")
+@click.argument("place", metavar="NODE[/SLOT]", shell_complete=complete_node)
 @lock_timeout
 def retry(session: Session, place: str, lock_timeout: float) -> Reply:
     """Clean and prove again what is blocked on a slot or node, now.
@@ -46,7 +47,7 @@ def retry(session: Session, place: str, lock_timeout: float) -> Reply:
 
 
 @command("override", "text", "json", parent=cleanup)
-@click.argument("place", metavar="NODE[/SLOT]")
+@click.argument("place", metavar="NODE[/SLOT]", shell_complete=complete_node)
 @click.option("--reason", required=True, metavar="TEXT", help="Why it is clean; it is kept.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @lock_timeout

@@ -6,6 +6,7 @@ import click
 
 from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.fleet import open_fleet
+from reconciler.cli.refs import complete_node
 from reconciler.cli.views import chained as chained_view
 from reconciler.operations import cleaning
 
@@ -16,7 +17,7 @@ def proof() -> None:
 
 
 @command("show", "text", "json", parent=proof)
-@click.argument("place", metavar="NODE[/SLOT]")
+@click.argument("place", metavar="NODE[/SLOT]", shell_complete=complete_node)
 @click.option("--all", "everything", is_flag=True, help="Every check of every proof.")
 def show(session: Session, place: str, everything: bool) -> Reply:
     """Show who has had a slot or node, one after the other, and how each was proved gone.
