@@ -101,7 +101,7 @@ def test_a_slot_whose_card_nobody_sees_is_not_given_back(yard: Yard, how: str) -
     SPOILT[how][0](yard.root("gpu03"))
     done = yard.apply()
     assert (done.code, done.problems) == (1, ["cleanup_blocked"])
-    assert "unknown (GPU not seen)" in done.messages
+    assert "processes on s0 unknown (not seen)" in done.messages
     assert yard.claims["allocation/nlp/box@gpu03/*"] == "cleanup_blocked"
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.operations.conftest import GRANTS, SOLO
-from tests.operations.yard import Yard
+from tests.operations.yard import Yard, project
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk
@@ -135,19 +135,26 @@ def plain(spec: Any) -> dict[str, Any]:
 
 def test_what_this_version_cannot_do_is_blocked_and_nothing_of_it_is_written(yard: Yard) -> None:
     """OBJ-03, OBJ-04: everything else of the same commit is applied."""
-    name = "2030-01-01T00:00:00Z"
-    later = paper.allocation("later", expiresAt=name)
-    waits = paper.allocation("waits", waitUntil=name)
-    again = paper.allocation("again", restart={"generation": 1, "reason": "hang"})
-    yard.write(later, waits, again, paper.user("eve"))
-    yard.write({**SOLO, "spec": {**SOLO["spec"], "expiresAt": name}})
+    shelf = paper.document(
+        "StorageClass", "shelf", {"directory": {"path": "/srv"}, "accessModes": ["single_writer"]}
+    )
+    data = paper.document("Storage", "data", {"class": "shelf", "sizeGiB": 1}, "vision")
+    more = {"skus": ["slice-1", "slice-2", "whole"], "storageClasses": ["shelf"]}
+    vision = project("vision", "ana", "bo", "cem", "dana")
+    vision["spec"] = {**vision["spec"], "entitlements": more}
+    vision["spec"]["quota"] = {**vision["spec"]["quota"], "storageGiB": 10}
+    attached = {"storage": [{"name": "data", "mode": "rw"}]}
+    yard.write(shelf, vision, data, paper.allocation("later", **attached), paper.user("eve"))
+    yard.write({**SOLO, "spec": {**SOLO["spec"], **attached}})
     hosts, before = yard.hosts(), yard.world.recorded
     done = yard.apply()
-    blocked = [f"allocation/vision/{one}" for one in ("again", "later", "solo", "waits")]
+    blocked = ["allocation/vision/later", "allocation/vision/solo", "storage/vision/data"]
     assert done.code == 3
     assert done.blocked == dict.fromkeys(blocked, "not_yet_supported")
-    assert {str(ref) for ref in yard.world.recorded.keys() - before.keys()} == {"user/eve"}
-    assert yard.recorded(blocked[2]).normal == before[yard.recorded(blocked[2]).ref].normal
+    new = {str(ref) for ref in yard.world.recorded.keys() - before.keys()}
+    assert new == {"storage_class/shelf", "user/eve"}
+    solo = yard.recorded("allocation/vision/solo")
+    assert solo.normal == before[solo.ref].normal
     assert yard.rows("SELECT count(*) FROM claim") == [(4,)]
     assert yard.hosts() == hosts
 
