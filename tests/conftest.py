@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+# What runs on hosts can be imported as the package `gpuaas`.
+sys.path.append(str(Path(__file__).parents[1] / "playbooks" / "module_utils"))
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Whoever is started in the background by a shell ignores it, and so would all that is tried.
