@@ -73,7 +73,14 @@ def status(
         nodes=dict(sorted(Counter(row.posture for row in nodes).items())),
         gpus=dict(sorted(Counter(row.state for row in slots).items())),
         capacity=sku_rows(stock),
-        needs_you=(*_needs_you(chart), *(needs_of(standing, waiting) if standing else ())),
+        needs_you=tuple(
+            need
+            for about, need in (
+                *_needs_you(chart),
+                *(needs_of(standing, waiting) if standing else ()),
+            )
+            if not _is_of_another(about, project)
+        ),
         suspended=world.suspensions,
         pending=None if standing is None else standing.pending,
         allocations=allocations,
@@ -133,10 +140,18 @@ def examine(fleet: Fleet) -> tuple[Diagnosis, ...]:
     return tuple(diagnose(chart_of(fleet.state, world, stock, last, fleet.now())))
 
 
-def _needs_you(chart: Chart) -> Iterator[NeedsYou]:
+def _needs_you(chart: Chart) -> Iterator[tuple[str, NeedsYou]]:
     for one in diagnose(chart):
         if one.needs:
-            yield NeedsYou(kind=one.needs, text=one.text, command=one.command, code=one.code)
+            need = NeedsYou(kind=one.needs, text=one.text, command=one.command, code=one.code)
+            yield one.about, need
+
+
+def _is_of_another(about: str, project: str) -> bool:
+    """Whether this is none of the business of who asks about one project."""
+    kind, *words = about.split("/")
+    whose = words[0] if len(words) == 2 or kind == "project" else project
+    return project not in ("", whose)
 
 
 def _users_of(world: World, login: str) -> frozenset[str]:

@@ -108,11 +108,11 @@ def synced(
     yield from sorted(told, key=lambda row: row.ref)
 
 
-def needs_of(standing: Standing, waiting: Collection[str]) -> Iterator[NeedsYou]:
-    """What the plan would not do; who waits for room, by ref, is told of already."""
+def needs_of(standing: Standing, waiting: Collection[str]) -> Iterator[tuple[str, NeedsYou]]:
+    """What the plan would not do, by ref; who waits for room is told of already."""
     for ref, need in standing.needs.items():
         if need.code != NO_ROOM or ref not in waiting:
-            yield need
+            yield ref, need
 
 
 def _needs(plan: Plan) -> Iterator[tuple[str, NeedsYou]]:

@@ -68,19 +68,19 @@ def test_needs_are_what_the_plan_would_not_do() -> None:
             change(Action.BLOCKED, "sku_unavailable", EVAL),
         )
     )
-    found = [(one.kind, one.code, one.command) for one in needs_of(plan, {str(EVAL)})]
+    found = [(one.kind, one.code, one.command) for _, one in needs_of(plan, {str(EVAL)})]
     assert found == [
         ("held", "held_for_approval", "gpuaas apply"),
         ("blocked", "protected", "gpuaas why allocation/vision/solo"),
     ]
-    assert [one.code for one in needs_of(plan, ())][-1] == "sku_unavailable"
+    assert [one.code for _, one in needs_of(plan, ())][-1] == "sku_unavailable"
 
 
 def test_problems_of_specs_are_one_need() -> None:
     error = Problem(code="yaml_syntax", message="not valid")
     plan: Plan = make(problems=(error, replace(error, message="neither")))
     warned = replace(plan, problems=(replace(error, severity=Severity.WARNING),))
-    (need,) = needs_of(standing_of(plan), ())
+    ((_, need),) = needs_of(standing_of(plan), ())
     assert (need.text, need.code) == ("2 problems in the specs", "yaml_syntax")
     assert list(needs_of(standing_of(warned), ())) == []
 
