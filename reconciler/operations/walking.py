@@ -312,6 +312,6 @@ def _blocked(change: Change, unproved: Sequence[Proof]) -> Problem:
     return Problem(
         code="cleanup_blocked",
         message=f"{where} stays blocked: {told or 'nothing could be measured'}",
-        hint="remove what is left on the host, then: gpuaas apply",
+        hint="remove what is left on the host, then: gpuaas cleanup retry, or gpuaas apply",
         ref=str(change.ref),
     )

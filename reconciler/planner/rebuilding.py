@@ -246,11 +246,11 @@ def _recorded(descriptor: Descriptor, ref: Ref, desired: Desired, at: str) -> Re
 def _as_shown(
     recorded: Recorded, context: Context, facts: NodeFacts | None
 ) -> Mapping[str, str | None]:
-    """What its host shows of all that is expected of it there."""
+    """What its host shows of all that is expected of it there; what must not be there, too."""
     resource = context.desired.resources.get(recorded.ref) or as_recorded(recorded)
     expected = KINDS["allocation"].expected(binding_of(recorded, resource, context.world), context)
     seen = {key: shown(facts, key) for key in expected}
-    return {key: fact for key, fact in seen.items() if fact is not None and not is_unknown(fact)}
+    return {key: fact for key, fact in seen.items() if not is_unknown(fact)}
 
 
 def _verdict(change: Change | None) -> tuple[Verdict, str]:

@@ -142,4 +142,4 @@ def test_a_host_that_was_cut_off_is_told_first_when_it_is_back(colony: Colony) -
     taken = done_on_c3.index(("allocation/vision/desk", "access.sync"))
     assert taken < done_on_c3.index(("allocation/nlp/tok", "allocation.provide"))
     assert colony.opened("cem") == set()
-    assert "pending" not in colony.shell("status").stdout
+    assert "revocation" not in colony.shell("status").stdout

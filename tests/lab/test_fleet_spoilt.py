@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.lab.breaking import full, login_takes, read_only, wedged, without_inodes
-from tests.lab.colony import ALLOCATIONS, Colony, allocation
+from tests.lab.colony import ALLOCATIONS, Colony, allocation, wait_until
 from tests.lab.console import console
 from tests.operations.yard import Said
 from tests.planner import fleet as paper
@@ -155,7 +155,8 @@ def test_what_sshd_was_to_read_is_read_by_the_next_apply(colony: Colony) -> None
     c3, config = colony.machines["c3"], "/etc/ssh/sshd_config.d/10-gpuaas.conf"
     spoilt = f"echo '    ForceCommand echo spoilt' >> {config}; systemctl reload ssh"
     console(c3, spoilt)
-    assert colony.enter("vision/desk", "cem", "echo fine").stdout == "spoilt\n"
+    # Whoever comes while sshd reads its files anew may find nobody.
+    wait_until(lambda: colony.enter("vision/desk", "cem", "echo fine").stdout == "spoilt\n")
     assert "node/c3" in colony.plan("--refresh").actions
     control = colony.python(APPLY)
 
@@ -167,7 +168,8 @@ def test_what_sshd_was_to_read_is_read_by_the_next_apply(colony: Colony) -> None
     with wedged(c3, "/usr/bin/systemctl", dies, when="try-reload-or-restart"):
         pass
     assert "spoilt" not in console(c3, f"cat {config}")
-    assert colony.enter("vision/desk", "cem", "echo fine").stdout == "spoilt\n"
+    # Whoever comes while sshd reads its files anew may find nobody.
+    wait_until(lambda: colony.enter("vision/desk", "cem", "echo fine").stdout == "spoilt\n")
     assert colony.apply().code == 0
     assert colony.enter("vision/desk", "cem", "echo fine").stdout == "fine\n"
 
@@ -205,7 +207,7 @@ def test_a_driver_that_says_nothing_and_a_host_that_is_slow(colony: Colony) -> N
             colony.commit()
     assert done.blocked == {"allocation/vision/more": "sku_unavailable"}
     assert codes(done) == {"end4": "cleanup_blocked"}
-    assert "GPU not seen" in done.messages
+    assert "not seen" in done.messages
     assert state_of(colony, "end4") == "cleanup_blocked"
     rows = colony.gpuaas("status").document["result"]["allocations"]
     health = {row["ref"]: row["health"] for row in rows}
