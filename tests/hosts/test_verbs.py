@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import re
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,20 @@ def test_the_configuration_is_strict() -> None:
 )
 def test_hosts_need_no_newer_python_than_theirs(path: Path) -> None:
     ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
+
+
+INSTALLERS = re.compile(r"\b(apt|apt-get|dpkg|dnf|yum|zypper|rpm|pip|modprobe)\b")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((PLAYBOOKS / "module_utils/gpuaas").glob("*.py")), ids=lambda path: path.stem
+)
+def test_no_verb_installs_anything(path: Path) -> None:
+    """ALC-10, INV-17: drivers and base are there before, or nobody is placed."""
+    words = {
+        node.value
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    called = {word for word in words if " " not in word and INSTALLERS.fullmatch(word)}
+    assert not called

@@ -34,7 +34,7 @@ def told(yard: Yard, name: str) -> tuple[str, str, bool]:
 
 
 def test_every_posture_is_come_to(yard: Yard) -> None:
-    """PLC-09 … PLC-16, MAT-07: by what is done to a fleet, never by a flag."""
+    """PLC-09 … PLC-16, PLC-14, MAT-07: by what is done to a fleet, never by a flag."""
     yard.write(node("gpu04", 2), node("gpu05", 2), node("gpu06", 1))
     yard.lay_nodes()
     assert yard.apply("--auto-approve").code == 0
