@@ -22,6 +22,7 @@ from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet
 from reconciler.planner.capacity import read_offers
 from reconciler.planner.readiness import contradictions
+from reconciler.planner.suspending import scopes_at
 from reconciler.specs import git
 from reconciler.specs.editing import add_entry
 from reconciler.specs.nearest import did_you_mean
@@ -126,9 +127,18 @@ def operator(fleet: Fleet, desired: Desired, acting: str = "approves") -> str:
         message = f"{name} ({who}) is no operator, and only an operator {acting}"
         raise refuse("operator_only", message, f"operators (gpuaas.yaml): {', '.join(operators)}")
     user = desired.get("user", name)
-    if user is not None and user.spec.state is UserState.SUSPENDED:
+    stated = user is not None and user.spec.state is UserState.SUSPENDED
+    if stated or f"user/{name}" in _shut_out(fleet):
         raise refuse("operator_only", f"{name} is suspended", "another operator may do it")
     return name
+
+
+def _shut_out(fleet: Fleet) -> frozenset[str]:
+    """By a word that stands in no file: a fleet without a state has heard none."""
+    if not fleet.database_file.exists():
+        return frozenset()
+    with fleet.reading() as database:
+        return scopes_at(read_world(database).suspensions, fleet.now())
 
 
 def _names(spec: NodeSpec) -> tuple[str, ...]:

@@ -12,9 +12,11 @@ import yaml
 
 from reconciler.kinds.approval import HOST, approved_names
 from reconciler.model.problem import ProblemError
+from reconciler.model.world import Suspension
 from reconciler.operations.approving import Approved, Wish, approve
 from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import utc_now
+from reconciler.operations.writing import writing
 from tests.operations.yard import Yard, laid, node
 from tests.planner import fleet as paper
 
@@ -153,6 +155,17 @@ def test_a_login_is_a_person_too_and_two_people_are_none(
 def test_a_suspended_operator_approves_nothing(yard: Yard) -> None:
     yard.write(paper.user("olga", "laptop", state="suspended"))
     assert refusal(yard) == ("operator_only", "olga is suspended | another operator may do it")
+
+
+def test_nor_does_one_who_is_suspended_by_a_word(yard: Yard) -> None:
+    """Rule 10: what was taken away without a file is taken away."""
+    olga = Suspension(scope="user/olga", reason="lost key", actor="dana", since="")
+    with writing(yard.fleet(), "suspend") as journal:
+        journal.suspend(olga)
+    assert refusal(yard) == ("operator_only", "olga is suspended | another operator may do it")
+    with writing(yard.fleet(), "resume") as journal:
+        journal.resume(olga, "found")
+    say(yard)
 
 
 def test_an_older_word_does_not_outlast_a_newer_one(yard: Yard) -> None:
