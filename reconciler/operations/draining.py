@@ -10,16 +10,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from reconciler.kinds.node_spec import AdminState
-from reconciler.model.desired import Desired
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import ProblemError, Source, refuse
-from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
+from reconciler.operations.approving import node_of
 from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet
 from reconciler.specs import git
 from reconciler.specs.editing import set_values
-from reconciler.specs.nearest import did_you_mean
 
 PATH = ("spec", "admin")
 ENDED_BY_HAND = frozenset({AdminState.UNAVAILABLE, AdminState.LOST})
@@ -72,7 +70,7 @@ def undrain(fleet: Fleet, name: str, *, commit: bool) -> Administered:
 def _administer(
     fleet: Fleet, name: str, wanted: Mapping[str, str], *, commit: bool
 ) -> Administered:
-    node = _node(read_desired(fleet), name)
+    node = node_of(read_desired(fleet), name.removeprefix("node/"))
     admin = node.spec.admin
     now = {"state": admin.state, "reason": admin.reason or "", "until": admin.until or ""}
     found = Administered(
@@ -109,17 +107,3 @@ def _write(fleet: Fleet, node: Resource, wanted: Mapping[str, str]) -> Source:
         if node.spec.admin.until and "until" not in wanted and "reason" in wanted:
             raise
         return set_values(settings, file, document, PATH, wanted)
-
-
-def _node(desired: Desired, name: str) -> Resource:
-    """As git has it. Raises ProblemError: with what is wrong with it, or `not_found`."""
-    ref = Ref("node", "", name.removeprefix("node/"))
-    found = desired.resources.get(ref)
-    if found is not None:
-        return found
-    if ref in desired.frozen:
-        own = tuple(one for one in desired.problems if one.is_error and one.ref == str(ref))
-        raise ProblemError(own or tuple(one for one in desired.problems if one.is_error))
-    known = [one.ref.name for one in desired.of("node")]
-    hint = did_you_mean(ref.name, known) or "see what there is: gpuaas node list"
-    raise refuse("not_found", f"no file describes {ref}", hint)

@@ -17,6 +17,7 @@ from reconciler.model.problem import Problem, refuse
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.work import HostProgress
 from reconciler.model.world import Suspension, World
+from reconciler.operations.accepting import insist_on
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import Looks, look, stale_nodes
 from reconciler.operations.options import PlanOptions
@@ -32,8 +33,6 @@ from reconciler.store.journal import Journal
 
 EVERYTHING = "all"
 KINDS = ("node", "user", "project")
-LONGEST = 256
-"""Of a reason, as the schemas have it."""
 
 Progress = Callable[[HostProgress], None]
 
@@ -64,7 +63,7 @@ class Suspended:
 
 def suspend(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interrupts) -> Suspended:
     """Take it away now. Raises ProblemError `not_found` or `usage`, and then nothing was done."""
-    _insist_on(word.reason)
+    insist_on(word.reason)
     if word.until is not None and word.until <= fleet.now():
         raise refuse("usage", "its end is over already", "name a time to come")
     with writing(fleet, "suspend") as journal:
@@ -83,7 +82,7 @@ def suspend(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interru
 
 def resume(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interrupts) -> Suspended:
     """Give it back now. Raises ProblemError `not_found` or `usage`."""
-    _insist_on(word.reason)
+    insist_on(word.reason)
     with writing(fleet, "resume") as journal:
         world = journal.world()
         one = next((s for s in world.suspensions if s.scope == word.scope), None)
@@ -93,11 +92,6 @@ def resume(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interrup
         with interrupts:
             journal.resume(one, word.reason)
             return _carry_out(fleet, journal, one, on_progress, interrupts)
-
-
-def _insist_on(reason: str) -> None:
-    if not reason.strip() or len(reason) > LONGEST or not reason.isprintable():
-        raise refuse("usage", f"a reason is one line of 1 to {LONGEST} characters", "say why")
 
 
 def _known(world: World, scope: str) -> str:
@@ -154,7 +148,11 @@ def _carry_out(
 def _plan(fleet: Fleet, journal: Journal, refs: tuple[Ref, ...]) -> tuple[Desired, World, Plan]:
     """Of these allocations, as if git wanted just what was applied."""
     world = journal.world()
-    living = [ref for ref, recorded in world.recorded.items() if recorded.phase is Phase.ACTIVE]
+    living = [
+        ref
+        for ref, recorded in world.recorded.items()
+        if recorded.phase is Phase.ACTIVE and not recorded.forgotten
+    ]
     resources = {resource.ref: resource for resource in recorded_of(world, living)}
     desired = Desired(settings=fleet.settings, resources=resources, digest="")
     nodes = {world.recorded[ref].node for ref in refs}

@@ -39,7 +39,10 @@ def before(suspensions: Iterable[Suspension], moment: datetime) -> frozenset[str
 
 
 def touched(world: World, scope: str) -> tuple[Ref, ...]:
-    """Allocations in use whose keys may change by it, as they were last applied."""
+    """Allocations in use whose keys may change by it, as they were last applied.
+
+    What was let go of is not among them: nobody does anything about it until git names it again.
+    """
     word, _, name = scope.partition("/")
     if word not in ("user", "project"):
         return ()
@@ -53,6 +56,7 @@ def touched(world: World, scope: str) -> tuple[Ref, ...]:
         for ref, one in sorted(world.recorded.items(), key=lambda pair: pair[0])
         if ref.kind == "allocation"
         and one.phase is Phase.ACTIVE
+        and not one.forgotten
         and (
             ref.project == name
             if word == "project"

@@ -72,6 +72,17 @@ def test_a_project_is_shut_out_and_goes_on(yard: Yard) -> None:
     assert "bo" in users(yard, SOLO_REF)
 
 
+def test_what_was_let_go_of_is_not_taken_back_by_a_word(yard: Yard) -> None:
+    """Rule 10: it takes away only; of what git names no more nobody does anything."""
+    yard.remove(TRAIN)
+    yard.commit()
+    assert yard.gpuaas("forget", TRAIN_REF, "--reason", "moves elsewhere").code == 0
+    before = yard.keys(TRAIN_REF)
+    done = yard.gpuaas(*BO)
+    assert (done.code, done.document["result"]["done"]) == (0, [HIS[0], SOLO_REF])
+    assert yard.keys(TRAIN_REF) == before and yard.recorded(TRAIN_REF).forgotten
+
+
 def test_a_host_that_is_away_is_told_by_the_next_apply(yard: Yard) -> None:
     """F-GRT-02: the word stands, its failure is told, and what is open is an alarm."""
     with yard.away("gpu02"):

@@ -401,7 +401,8 @@ class TestNothingJoinsWhatLeaves:
         state = turned(state, **QUARANTINED)
         made = make_plan(desired(fleet(allocation("a", restart={"generation": 1}))), state)
         assert told(made) == [f"blocked {REF_A} allocation_leaving"]
-        assert "quarantined until" in (line(made, REF_A).problem or "").message  # type: ignore[union-attr]
+        problem = line(made, REF_A).problem
+        assert problem is not None and "quarantined until" in problem.message
 
     def test_a_release_that_has_begun_is_finished_first_and_says_so(self) -> None:
         state = turned(settled(fleet(allocation("a"))), phase=Phase.RELEASING)

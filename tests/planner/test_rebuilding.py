@@ -8,6 +8,7 @@ from typing import Any
 
 from reconciler import shipped
 from reconciler.model.descriptor import read_descriptor
+from reconciler.model.evidence import NodeFacts
 from reconciler.model.ref import Ref
 from reconciler.model.world import Counters
 from reconciler.planner.planner import PlanRequest
@@ -15,6 +16,7 @@ from reconciler.planner.rebuilding import Seeded, floors, seed, usage
 from reconciler.planner.verifying import Found
 from tests.planner.descriptors import sign, told
 from tests.planner.fleet import NOW, allocation, base_fleet, desired, world
+from tests.planner.test_preparing import fleet, host
 
 
 def request(*documents: Any, **changes: Any) -> PlanRequest:
@@ -58,6 +60,19 @@ def test_a_place_is_claimed_for_whom_it_was() -> None:
     assert (b.id, b.slot, b.ref) == ("bbbbbbbbbb", None, Ref("allocation", "vision", "b"))
     stranger = told("c", ref="allocation/gone/c", project="gone")
     assert seeded(asked, stranger).claims[0].tenant == "", "nobody may share its host"
+
+
+def test_what_must_not_be_there_and_is_not_is_shown_as_it_was_made() -> None:
+    """Rule 21: a fact of absence counts as any other, or every account would be made anew."""
+    of = fleet(host("gpu01"))
+    asked = replace(request(), desired=of, world=world(of))
+    read = read_descriptor(told("a", ref="allocation/vision/a0", name="a0", uid=20123, gid=20007))
+    found = [Found(node="gpu01", id=read.id, descriptor=read)]
+    lists = {f"{word} *": "listed" for word in ("subids", "account")}
+    facts = NodeFacts(source="host", paths={}, platform=lists)
+    (shown,) = seed(asked, found, {"gpu01": facts}).world.recorded.values()
+    assert shown.facts[f"subids {read.login}"] is None
+    assert f"slice {read.login}" not in shown.facts, "what was not listed is unknown"
 
 
 def test_use_is_billed_from_now_on() -> None:

@@ -12,6 +12,7 @@ import click
 from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.moments import as_moment
+from reconciler.cli.reasons import check_reason
 from reconciler.cli.refs import complete_node
 from reconciler.cli.text import Line, line
 from reconciler.cli.views import administered
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from reconciler.operations.wiring import Fleet
 
 FILE = click.Path(path_type=Path)
-LONGEST = 256
-"""Of a reason, as the schema has it."""
 
 
 @group("node")
@@ -169,7 +168,13 @@ class Meant(TypedDict):
 
 @command("drain", "text", "json", parent=node)
 @click.argument("name", metavar="NODE", shell_complete=complete_node)
-@click.option("--reason", required=True, metavar="TEXT", help="Why; it is shown everywhere.")
+@click.option(
+    "--reason",
+    required=True,
+    metavar="TEXT",
+    callback=check_reason,
+    help="Why; it is shown everywhere.",
+)
 @click.option(
     "--until", metavar="TIME", callback=as_moment, help="When it should be back; it is shown."
 )
@@ -183,9 +188,6 @@ def drain(session: Session, name: str, commit: bool, **given: Unpack[Meant]) -> 
     Kubernetes calls that cordon. It is written into the node's file, and counts once that is
     applied. To keep newcomers away at once, without a file: gpuaas suspend node/NAME.
     """
-    reason = given["reason"]
-    if not reason.strip() or len(reason) > LONGEST or not reason.isprintable():
-        raise click.UsageError(f"--reason is one line of 1 to {LONGEST} characters")
     draining = import_module("reconciler.operations.draining")
     intent = draining.Intent(name=name, **given)
     found = draining.drain(open_fleet(session.folder), intent, commit=commit)

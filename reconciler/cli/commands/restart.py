@@ -6,17 +6,21 @@ import click
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import open_fleet
+from reconciler.cli.reasons import check_reason
 from reconciler.cli.refs import check_ref
 from reconciler.cli.views import edited
 from reconciler.operations.restarting import Asked, ask_restart
 
-LONGEST = 256
-"""Of a reason, as the schema has it."""
-
 
 @command("restart", "text", "json")
 @click.argument("ref", callback=check_ref)
-@click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept with the restart.")
+@click.option(
+    "--reason",
+    required=True,
+    metavar="TEXT",
+    callback=check_reason,
+    help="Why; it is kept with the restart.",
+)
 @click.option("--commit", is_flag=True, help="Commit the file, and nothing else.")
 def restart(session: Session, ref: str, reason: str, commit: bool) -> Reply:
     """Ask for an allocation to be started anew, once.
@@ -25,8 +29,6 @@ def restart(session: Session, ref: str, reason: str, commit: bool) -> Reply:
     a host ends all its sessions and processes and empties /tmp, /var/tmp and /dev/shm; a whole
     host is rebooted. Login, keys, home and scratch stay, and so do all neighbours.
     """
-    if not reason.strip() or len(reason) > LONGEST or not reason.isprintable():
-        raise click.UsageError(f"--reason is one line of 1 to {LONGEST} characters")
     found = ask_restart(open_fleet(session.folder), ref, reason, commit=commit)
     shown = edited.lines("restart", _what(found), _rows(found), f"Restart {found.ref}: {reason}")
     return Reply(result=found, lines=shown)
