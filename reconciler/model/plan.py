@@ -13,6 +13,7 @@ from reconciler.model.codec import encode
 from reconciler.model.desired import Origin, Revision
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.volume import Attachment, VolumeIntent
 from reconciler.model.world import Suspension
 
 
@@ -28,6 +29,7 @@ class Action(StrEnum):
     FORGET = "forget"
     RENAME = "rename"
     REPAIR = "repair"
+    STAGE = "stage"
     FROZEN = "frozen"
 
 
@@ -207,7 +209,8 @@ class Plan:
 
     `next_moment` is the earliest time at which the same specs and state could plan otherwise.
     `confirmed` needs nothing: it was in doubt, or is made from other texts, and shows what it
-    should. The next apply writes that down. `written_by` is the version that applied last.
+    should. The next apply writes that down. `volumes` and `attachments` are those to be written
+    down before any host is touched, as `claims` are. `written_by` is the version that applied last.
     """
 
     revision: Revision
@@ -218,6 +221,8 @@ class Plan:
     changes: tuple[Change, ...] = ()
     confirmed: tuple[Change, ...] = ()
     claims: tuple[ClaimIntent, ...] = ()
+    volumes: tuple[VolumeIntent, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
     waves: tuple[Wave, ...] = ()
     waiting: tuple[Ref, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -276,6 +281,8 @@ def fingerprint(plan: Plan) -> str:
                 for c in plan.changes
             ],
             "claims": [encode(claim) for claim in plan.claims],
+            "volumes": [encode(volume) for volume in plan.volumes],
+            "attachments": [encode(one) for one in plan.attachments],
             "steps": [encode(step) for step in plan.steps],
         }
     )

@@ -10,8 +10,10 @@ from typing import Any
 from reconciler.model.capacity import Claim, Shape
 from reconciler.model.drift import Acceptance
 from reconciler.model.evidence import Observation
+from reconciler.model.install import Install
 from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref
+from reconciler.model.volume import Attachment, Volume
 
 FORGOTTEN = "forgotten"
 """The word in `Recorded.problem` for what was let go of."""
@@ -156,7 +158,8 @@ class World:
     `waiting` maps a ref that found no capacity to the time it was first seen, `lapsed` one that has
     gone since its time was over to when that was. `overrides` are all that there ever were, oldest
     first. `idle_mib` is the least that a card was seen to use while nobody had it, by its UUID and
-    driver. `written_by` is the version of the program that applied last.
+    driver. `volumes` maps a Storage to what it is made of, as long as its data may exist, and
+    `attachments` are all that have not ended. `written_by` is the version that applied last.
     """
 
     state_id: str
@@ -174,4 +177,7 @@ class World:
     doubts: tuple[Doubt, ...] = ()
     overrides: tuple[Override, ...] = ()
     idle_mib: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    volumes: Mapping[Ref, Volume] = field(default_factory=dict)
+    attachments: tuple[Attachment, ...] = ()
+    installs: tuple[Install, ...] = ()
     written_by: str = ""

@@ -1,0 +1,72 @@
+"""Volumes and attachments: where durable data lies, and which allocations have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from reconciler.model.ref import Ref
+
+
+class VolumeState(StrEnum):
+    PENDING = "pending"
+    """About to be made: the only state in which a host may make, and format, anything."""
+    MADE = "made"
+    KEPT = "kept"
+    """Its document is gone, its data is not; a document of its name takes it back."""
+    WIPING = "wiping"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """What a Storage is made of. `backend` is that of its class when it was made, in normal form:
+
+    one key, `directory`, `loop` or `nfs`. `node` is where its data lies, empty where every node of
+    the class reaches it. `fenced` are ids of allocations that somebody has sworn to be cut off.
+    """
+
+    id: str
+    ref: Ref
+    class_name: str
+    backend: Mapping[str, Any] = field(default_factory=dict)
+    node: str = ""
+    size_gib: int = 0
+    state: VolumeState = VolumeState.PENDING
+    since: str = ""
+    owner: str = ""
+    """Whom to ask about kept data: the owner of its project when its document went."""
+    fenced: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeIntent:
+    """A volume to be written down before any host is touched; `node` as in Volume."""
+
+    id: str
+    ref: Ref
+    class_name: str
+    backend: Mapping[str, Any]
+    node: str
+    size_gib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """That an allocation has a volume, or may still have it: it ends only by what its host shows,
+
+    by the proof that frees its allocation, or by somebody's word. `mode` is `ro` or `rw`, `access`
+    the access mode of the storage when it was attached.
+    """
+
+    allocation_id: str
+    volume: str
+    ref: Ref
+    storage: Ref
+    node: str
+    mode: str
+    access: str
+    mount_path: str
+    since: str = ""
