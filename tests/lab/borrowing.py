@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,11 +34,12 @@ def why_not() -> str:
 
 
 @contextmanager
-def fresh(count: int) -> Iterator[tuple[Host, ...]]:
-    """Hosts that were never up before. If this process dies, its hosts go with it."""
+def fresh(count: int, binds: Mapping[Path, str] | None = None) -> Iterator[tuple[Host, ...]]:
+    """Hosts that were never up before, each with `binds`. If this process dies, they go with it."""
     mine = tuple(host.host(f"t{_short(os.getpid())}n{next(COUNTER)}") for _ in range(count))
     try:
         for each in mine:
+            each.bind(binds or {})
             each.up(owner=os.getpid())
         for each in mine:
             each.wait()

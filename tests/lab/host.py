@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +45,15 @@ class Host:
     def ssh_config(self) -> Path:
         """For people, and for tools that take such a file: root with the lab's key."""
         return self.folder / "ssh_config"
+
+    def bind(self, places: Mapping[Path, str]) -> None:
+        """From its next start on each of these folders of this machine stands at a path of its own.
+
+        What is bound into several hosts is shared by them, as a share of the network would be.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lines = [f"{outside}:{inside}\n" for outside, inside in places.items()]
+        (self.folder / "binds").write_text("".join(lines), encoding="utf-8")
 
     def up(self, owner: int | None = None) -> None:
         """Switch on; returns before the host has started. It ends with the process `owner`."""
@@ -171,6 +180,7 @@ class Host:
             "namespace": network.NAMESPACE,
             "bridge": network.BRIDGE,
             "cgroup": place.NAME,
+            "binds": _read(self.folder / "binds"),
             **more,
         }
         alone = ("unshare", "--mount", "--propagation", "private")

@@ -20,6 +20,8 @@ PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "dbus-user-session", "libpam-systemd", "polkitd"),
     *("openssh-server", "sudo", "cron", "at", "python3", "acl", "procps"),
     *("ca-certificates", "iproute2", "iputils-ping", "kmod", "nftables"),
+    # File systems of volumes, and environments of bundles.
+    *("e2fsprogs", "xfsprogs", "python3-venv"),
 )
 
 KEPT_SECONDS = 7 * 24 * 3600

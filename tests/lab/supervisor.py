@@ -30,7 +30,7 @@ MOUNT = ("mount", "-t")
 
 
 class Machine:
-    """`order` holds name, disk, image, namespace and bridge, and may name an owner."""
+    """`order` holds name, disk, image, namespace, bridge and binds, and may name an owner."""
 
     def __init__(self, order: Mapping[str, str]) -> None:
         self.order = order
@@ -86,6 +86,7 @@ class Machine:
             "--timezone=off",
             "--capability=all",
             "--system-call-filter=@keyring bpf @mount",
+            *(f"--bind={bind}" for bind in self.order["binds"].split()),
         ]
 
     def enter_cgroup(self) -> None:
