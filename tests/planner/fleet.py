@@ -134,6 +134,21 @@ def grant(name: str, of: str, to: str, project: str = "vision", **changes: Any) 
     return document("Grant", name, {**spec, **changes}, project)
 
 
+def storage_class(
+    name: str, modes: Iterable[str] = ("single_writer",), **backend: Any
+) -> dict[str, Any]:
+    """`backend` is one of directory, loop and nfs, and whatever else the class says."""
+    return document("StorageClass", name, {"accessModes": list(modes), **backend})
+
+
+def storage(
+    name: str, class_: str = "local", project: str = "vision", **changes: Any
+) -> dict[str, Any]:
+    metadata = {k: changes.pop(k) for k in ("formerName", "labels") if k in changes}
+    spec = {"class": class_, "sizeGiB": 1, **changes}
+    return document("Storage", name, spec, project, **metadata)
+
+
 def policy(**changes: Any) -> dict[str, Any]:
     """Releases are of one step and leases outlive everybody, unless `changes` say otherwise."""
     spec = {
