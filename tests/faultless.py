@@ -105,9 +105,10 @@ class FaultlessHosts:
                 for slot in spec.slots
             ),
             card_errors={},
+            platform={"attached *": "listed", **_named(self.paths[node])},
             nvmes=tuple(slot.nvme.id for slot in spec.slots if slot.nvme),
             nics={slot.nic.pci_address: slot.nic.name for slot in spec.slots if slot.nic},
-            paths=dict(sorted(self.paths[node].items())),
+            paths=_paths(self.paths[node]),
             descriptors=dict(sorted(self.descriptors[node].items())),
             sessions={},
             sizes={},
@@ -115,6 +116,14 @@ class FaultlessHosts:
         return Observation(
             node=node, at=format_moment(at), facts=facts, digest=digest(encode(facts))
         )
+
+
+def _paths(shown: Mapping[str, str]) -> Mapping[str, str]:
+    return {key: fact for key, fact in sorted(shown.items()) if key.startswith("/")}
+
+
+def _named(shown: Mapping[str, str]) -> Mapping[str, str]:
+    return {key: fact for key, fact in sorted(shown.items()) if not key.startswith("/")}
 
 
 @contextmanager

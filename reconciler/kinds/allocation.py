@@ -13,7 +13,7 @@ from typing import Any
 from reconciler.kinds.access import OPEN_ENDED
 from reconciler.kinds.allocation_host import basis, expected, steps
 from reconciler.kinds.findings import Path, finding, same_moment, twice, unreal_times
-from reconciler.model.capacity import Isolation, Need, Shape
+from reconciler.model.capacity import Isolation, Need, Shape, StorageNeed
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
@@ -143,7 +143,6 @@ def unsupported(resource: Resource) -> str:
     """Only what is stated counts: a default promises nothing that is not kept."""
     spec = _spec(resource)
     stated = {
-        "storage": bool(spec.storage),
         "runtimes": bool(spec.runtimes),
     }
     return ", ".join(word for word, is_stated in stated.items() if is_stated)
@@ -170,7 +169,17 @@ def needs(resource: Resource, desired: Desired) -> Need | None:
         tenant=project.spec.tenant,
         project=resource.ref.project,
         pin=spec.node or "",
+        storage=tuple(_storage_needs(resource, desired)),
     )
+
+
+def _storage_needs(resource: Resource, desired: Desired) -> Iterator[StorageNeed]:
+    """Of what can be read; of all else the planner says that it is missing."""
+    for one in _spec(resource).storage:
+        storage = desired.resources.get(Ref("storage", resource.ref.project, one.name))
+        found = desired.get("storage_class", storage.spec.class_) if storage else None
+        if storage and found:
+            yield found.spec.need(found.ref.name, one.name, storage.spec.node or "")
 
 
 def _spec(resource: Resource) -> AllocationSpec:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.kinds import allocation_account as accounts
+from reconciler.kinds import allocation_storage as storage
 from reconciler.kinds.access import key_lines
 from reconciler.kinds.allocation_account import Account, Folder
 from reconciler.kinds.allocation_restart import mark_path, restarting
@@ -46,10 +47,15 @@ def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
     if binding.resource is None:
         return {}
     seated = _seat(binding, binding.resource, context)
-    templates = (DESCRIPTOR, ENVIRONMENT, KEYS, *(accounts.TEMPLATES if seated.account else ()))
+    templates = (
+        *(DESCRIPTOR, ENVIRONMENT, KEYS),
+        *(accounts.TEMPLATES if seated.account else ()),
+        *storage.templates(binding, context),
+    )
     return {
         **{key: value for key, value in seated.values.items() if key not in ("ref", "name")},
         **({"account": encode(seated.account)} if seated.account else {}),
+        **storage.basis(binding, context),
         "keys": _key_lines(binding, binding.resource, context),
         "templates": [context.template_digests[name] for name in templates],
     }
@@ -62,7 +68,10 @@ def expected(binding: Binding, context: Context) -> Mapping[str, str | None]:
 def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
     """All of its work, each step with facts of its own: one whose facts hold may be spared."""
     if binding.resource is None:
-        return _quarantining(binding) if binding.quarantine else _retiring(binding)
+        detaching = storage.detaching(binding, context)
+        if binding.quarantine:
+            return (*_quarantining(binding), *detaching)
+        return _retiring(binding, detaching)
     providing = _providing(binding, binding.resource, context)
     if not binding.restart:
         return providing
@@ -88,7 +97,9 @@ def _providing(binding: Binding, resource: Resource, context: Context) -> tuple[
     lines = _key_lines(binding, resource, context)
     keys = {_keys_path(binding): context.render(KEYS, {**seated.values, "lines": lines})}
     return (
+        *storage.detaching(binding, context),
         _provide(seated, context),
+        *storage.attaching(binding, context),
         _step(
             binding,
             "access.sync",
@@ -132,7 +143,9 @@ def _provide(seated: _Seated, context: Context) -> Step:
     )
 
 
-def _retiring(binding: Binding) -> tuple[Step, ...]:
+def _retiring(binding: Binding, detaching: tuple[Step, ...]) -> tuple[Step, ...]:
+    """What runs may have its storage open, so it ends before that is taken away."""
+    shut, end = _quarantining(binding)
     rest = [
         _environment_path(binding),
         mark_path(binding),
@@ -142,7 +155,8 @@ def _retiring(binding: Binding) -> tuple[Step, ...]:
         _descriptor_path(binding),
     ]
     return (
-        _shut(binding),
+        shut,
+        *((end, *detaching) if detaching else ()),
         _step(
             binding,
             "allocation.release",
@@ -155,7 +169,7 @@ def _retiring(binding: Binding) -> tuple[Step, ...]:
     )
 
 
-def _quarantining(binding: Binding) -> tuple[Step, ...]:
+def _quarantining(binding: Binding) -> tuple[Step, Step]:
     """Nobody gets in, and nothing runs; whatever else it has is there when it comes back."""
     runs = {f"runs {binding.login}": None} if binding.uid else {}
     item = {"uid": binding.uid}

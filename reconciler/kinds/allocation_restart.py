@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from reconciler.kinds.allocation_storage import DETACH
 from reconciler.kinds.contract import Binding
 from reconciler.model.capacity import Shape
 from reconciler.model.plan import Order, Step, step_id
@@ -26,7 +27,8 @@ def restarting(
     provide = tuple(step for step in providing if step.order is not Order.RETIRE)
     access = tuple(step for step in providing if step.order is Order.RETIRE)
     restart = _restart(binding, sorted(uuids))
-    again = tuple(_again(step, binding) for step in access) if reboots(restart) else ()
+    again = tuple(_again(step, binding) for step in access if step.verb != DETACH)
+    again = again if reboots(restart) else ()
     return (*access, restart, *provide, *again)
 
 

@@ -17,6 +17,7 @@ from reconciler.model.plan import Step
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Reference, Resource
+from reconciler.model.volume import Volume
 from reconciler.model.world import Recorded, World
 
 Render = Callable[[str, Mapping[str, Any]], str]
@@ -39,6 +40,8 @@ class Context:
     """Template → digest of its text: part of a basis, so that a new wording reaches the hosts."""
     leases_from: datetime | None = None
     """From when the time of what is to come counts: when the plan that people saw was made."""
+    volumes: Mapping[Ref, Volume] = field(default_factory=dict)
+    """What storages are made of, by the names that they will have; also those this plan begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

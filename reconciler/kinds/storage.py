@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from reconciler.kinds.findings import finding
-from reconciler.kinds.plain import NO_HOST_EFFECTS
+from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
@@ -74,10 +74,7 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
         yield from _check_class(resource, found, desired)
 
 
-def unsupported(resource: Resource) -> str:
-    return "Storage"
-
-
+unsupported = everything_is_supported
 needs, basis, steps, expected = NO_HOST_EFFECTS
 
 

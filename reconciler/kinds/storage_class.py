@@ -10,7 +10,8 @@ from typing import Any
 from reconciler.kinds.findings import check_prices, finding, same_moment, unsafe_path
 from reconciler.kinds.once import once
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
-from reconciler.model.codec import decode
+from reconciler.model.capacity import Isolation, StorageNeed
+from reconciler.model.codec import decode, encode
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
@@ -87,6 +88,34 @@ class StorageClassSpec:
     available: Available = field(default_factory=Available)
     default: bool = False
     prices: tuple[GibPrice, ...] = ()
+
+    @property
+    def backend(self) -> Mapping[str, Any]:
+        """Its one backend, by its name."""
+        return {word: encode(one) for word in BACKENDS if (one := getattr(self, word)) is not None}
+
+    @property
+    def reaches_all(self) -> bool:
+        """Whether each node of the class has the same data (rule 14)."""
+        return self.nfs is not None or (self.directory is not None and self.directory.shared)
+
+    @property
+    def isolation(self) -> tuple[Isolation, ...]:
+        """Of nodes that can use it: what stands for a host is a folder, and mounts nothing."""
+        if self.directory is not None:
+            return (Isolation.DIRECTORY, Isolation.ACCOUNT)
+        return (Isolation.ACCOUNT,)
+
+    def need(self, class_name: str, storage: str, node: str) -> StorageNeed:
+        """Where a storage of the class can be attached; `node` is the only one, if there is one."""
+        return StorageNeed(
+            name=storage,
+            class_name=class_name,
+            isolation=self.isolation,
+            node=node,
+            nodes=self.available.nodes,
+            families=self.available.families,
+        )
 
 
 def parse(spec: Mapping[str, Any], name: str) -> StorageClassSpec:

@@ -57,6 +57,21 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StorageNeed:
+    """Where one storage can be attached: at its `node`, empty where that is still open, and where
+
+    its class is, which is everywhere if both `nodes` and `families` are empty.
+    """
+
+    name: str
+    class_name: str
+    isolation: tuple[Isolation, ...]
+    node: str = ""
+    nodes: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
     """What an allocation asks of placement. `slots` is 0 for baremetal: every slot of one node."""
 
@@ -72,6 +87,7 @@ class Need:
     tenant: str
     project: str
     pin: str = ""
+    storage: tuple[StorageNeed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from reconciler.kinds.allocation_host import QUARANTINE
 from reconciler.kinds.allocation_restart import RESTART
+from reconciler.kinds.allocation_storage import records_let_go
 from reconciler.model.lifecycle import Phase
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Action, Change, Order, Step
@@ -29,6 +30,8 @@ def recorded_as(
         gone = change.action is Action.REPLACE and step.order is Order.RETIRE
         if not gone and step.verb not in PASSING:
             facts.update(step.expected)
+        for path in records_let_go(step):
+            facts.pop(path, None)
     place = change.placement
     quarantined = change.undo_minutes > 0
     end = change.expires_at

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from reconciler.kinds.access import in_force as grant_in_force
+from reconciler.kinds.allocation_storage import leftover
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Claim, Placement, Shape
@@ -101,7 +102,7 @@ def find_pending(context: Context, changed: Mapping[Ref, Difference]) -> Mapping
         binding = binding_of(recorded, resource, context.world)
         made_from = KINDS[recorded.ref.kind].basis(binding, context)
         basis = basis_of(made_from)
-        if not is_basis(recorded.basis, basis, made_from):
+        if not is_basis(recorded.basis, basis, made_from) or leftover(binding, context):
             rerendered = is_rerendered(recorded.basis, basis)
             found[resource.ref] = Pending(
                 binding=binding, resource=resource, basis=basis, rerendered=rerendered
@@ -187,6 +188,7 @@ def causes_of(pending: Pending, desk: Desk) -> tuple[Ref, ...]:
         Ref("node", "", pending.binding.placement.node),
         *(Ref("user", "", user) for user in users),
         *(grant.ref for grant in grants),
+        *(Ref("storage", ref.project, one.name) for one in spec.storage),
     }
     over = {g.ref for g in grants if not grant_in_force(g, desk.context.now)}
     gone = {one for one in related if one.kind == "user"} & desk.context.world.recorded.keys()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from reconciler.model.capacity import Need, SlotState
 from reconciler.planner import objections
 from reconciler.planner.capacity import Held, Offer, Slot
+from reconciler.planner.reach import REACH_RULES
 
 REQUEST_RULES: Mapping[str, Callable[[Offer, Need], str]] = MappingProxyType(
     {
@@ -17,6 +19,7 @@ REQUEST_RULES: Mapping[str, Callable[[Offer, Need], str]] = MappingProxyType(
         "isolation_not_offered": objections.isolation_not_offered,
         "shape_not_offered": objections.shape_not_offered,
         "project_suspended": objections.project_suspended,
+        **{code: partial(objections.storage_out_of_reach, code) for code in REACH_RULES},
     }
 )
 """A node against a request, whatever its condition."""

@@ -13,6 +13,7 @@ from reconciler.model.evidence import NodeFacts
 from reconciler.model.moment import format_age
 from reconciler.planner.capacity import OUT_OF_USE, Held, Offer, Slot
 from reconciler.planner.faults import faults_of
+from reconciler.planner.reach import REACH_RULES
 from reconciler.planner.showing import listed
 
 MIB_PER_GIB = 1024
@@ -37,6 +38,12 @@ def shape_not_offered(offer: Offer, need: Need) -> str:
 
 def project_suspended(offer: Offer, need: Need) -> str:
     return offer.suspended_projects.get(need.project, "")
+
+
+def storage_out_of_reach(code: str, offer: Offer, need: Need) -> str:
+    """By one of the rules of reach, any of the storages that it names."""
+    told = (REACH_RULES[code](offer.name, offer.spec, one) for one in need.storage)
+    return next(filter(None, told), "")
 
 
 def node_not_enrolled(offer: Offer) -> str:

@@ -37,7 +37,7 @@ class Placer:
         self._sharing = [str(offer.spec.sharing) for offer in self.offers]
         self._suspended = frozenset(p for offer in self.offers for p in offer.suspended_projects)
         self._sorts: dict[tuple[object, ...], _Sort] = {}
-        self._asked: dict[tuple[str, str, bool], _Sort] = {}
+        self._asked: dict[tuple[object, ...], _Sort] = {}
 
     def place(self, need: Need) -> Placement | None:
         """The best place, taken at once; None if there is none (`refusals` says why)."""
@@ -97,7 +97,7 @@ class Placer:
     def _sort(self, need: Need) -> _Sort:
         """By its SKU, as that is quick to look up, and SKUs that ask the same share one."""
         suspended = need.project in self._suspended
-        asked = (need.sku, need.pin, suspended)
+        asked = (need.sku, need.pin, suspended, need.storage)
         found = self._asked.get(asked)
         if found is None:
             same = (
@@ -109,6 +109,7 @@ class Placer:
                 need.rdma,
                 need.pin,
                 suspended,
+                need.storage,
             )
             found = self._sorts.get(same) or self._sorts.setdefault(same, self._build(need))
             self._asked[asked] = found

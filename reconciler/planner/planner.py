@@ -22,6 +22,13 @@ from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
 from reconciler.planner.admission import admit, hold
+from reconciler.planner.attaching import (
+    Joining,
+    after_detaching,
+    attachments_of,
+    begun_by,
+    refuse_joins,
+)
 from reconciler.planner.capacity import read_offers
 from reconciler.planner.desk import MOVING, Desk, find_pending
 from reconciler.planner.diff import Difference, compare
@@ -97,6 +104,8 @@ def plan(request: PlanRequest) -> Plan:
     context = _context(request, effective, origins)
     preparations = find_preparations(context, lambda ref: scope.reaches(ref, ()))
     refused = {**refused, **hold(preparations, request.hold_above)}
+    joining = Joining(effective, request.world, situation.renamed)
+    refused = {**refused, **refuse_joins(differences, refused, joining)}
     seats = seat_all(
         Seating(
             desired=effective,
@@ -105,13 +114,14 @@ def plan(request: PlanRequest) -> Plan:
             refused=refused,
             origins=origins,
             differences=differences,
+            joining=joining,
             preparing=preparations.keys() - refused.keys(),
         )
     )
     unseated = {ref: s.problem for ref, s in seats.items() if isinstance(s, Unseated)}
     refused = {**refused, **unseated}
     desired = _effective(request, everything, differences, refused)
-    context = replace(context, desired=desired)
+    context = replace(context, desired=desired, volumes=joining.volumes)
     changed = {d.ref: d for d in differences if d.ref not in refused}
     found = drifts(desired, request.world, request.now)
     pending = with_repairs(find_pending(context, changed), found, context, changed)
@@ -127,7 +137,7 @@ def plan(request: PlanRequest) -> Plan:
     )
     lines = [line for line in write_lines(differences, desk) if _within(line, scope)]
     confirmed = tuple(line.change for line in lines if line.confirms)
-    made = _assemble(request, desk, [line for line in lines if not line.confirms])
+    made = _assemble(request, desk, joining, [line for line in lines if not line.confirms])
     return replace(made, confirmed=tuple(sorted(confirmed, key=_rank)))
 
 
@@ -156,6 +166,7 @@ def explain(
     intents = [intent for intent in (made.claims if made else ()) if intent.ref != ref]
     preparing = {c.ref for c in (made.changes if made else ()) if c.ref.kind == "node" and c.steps}
     offers = read_offers(desired, world, now, blocked, preparing)
+    need = Joining(desired, world, {}).located(need)
     return Placer(offers, (*claims, *map(claim_of, intents))).explain(need)
 
 
@@ -201,6 +212,7 @@ def _context(request: PlanRequest, desired: Desired, origins: Mapping[str, Origi
         origins=origins,
         template_digests=renderer.digests(),
         leases_from=request.leases_from,
+        volumes=request.world.volumes,
     )
 
 
@@ -216,7 +228,7 @@ def _within(line: Line, scope: Scope) -> bool:
     return scope.reaches(line.change.ref, (*line.change.caused_by, line.change.former))
 
 
-def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
+def _assemble(request: PlanRequest, desk: Desk, joining: Joining, lines: Sequence[Line]) -> Plan:
     former = {c.ref: c.former for c in (line.change for line in lines) if c.former is not None}
     steps = name_revoked([step for line in lines for step in line.steps], desk.context, former)
     ending = {step.ref: step for step in steps if step.revokes}
@@ -228,6 +240,7 @@ def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
     touched = sum(change.ref in request.desired.resources for change in changes)
     turned = {c.ref for c in changes if c.action in (Action.RELEASE, Action.RESTORE)}
     ahead = horizon(world, policy_of(desired, world).lease, request.now)
+    attachments = attachments_of(steps, world)
     made = Plan(
         revision=request.desired.revision,
         desired_digest=request.desired.digest,
@@ -236,6 +249,8 @@ def _assemble(request: PlanRequest, desk: Desk, lines: Sequence[Line]) -> Plan:
         made_at=format_moment(request.now),
         changes=changes,
         claims=claims,
+        volumes=begun_by(attachments, joining),
+        attachments=attachments,
         waves=in_waves(steps, _after(lines, steps)),
         waiting=tuple(desk.positions),
         problems=request.desired.problems,
@@ -270,8 +285,8 @@ def _untold(
 def _after(lines: Sequence[Line], steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
     """What each step waits for: for its line's sake, and for its host's."""
     waits = dict(after_preparing(steps))
-    for line in lines:
-        for step, needed in line.after.items():
+    for after in (after_detaching(steps), *(line.after for line in lines)):
+        for step, needed in after.items():
             waits[step] = waits.get(step, frozenset()) | needed
     return waits
 

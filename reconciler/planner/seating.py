@@ -19,6 +19,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
 from reconciler.planner.accounts import Accounts
+from reconciler.planner.attaching import Joining
 from reconciler.planner.capacity import Offer, read_offers
 from reconciler.planner.diff import Difference
 from reconciler.planner.identity import allocation_id, login_for
@@ -54,7 +55,7 @@ class Unseated:
 class Seating:
     """`desired` is what will be in force; `refused` are differences that stay undone.
 
-    `preparing` are nodes that this plan makes ready first.
+    `joining` knows who joins which storage, `preparing` are nodes that this plan makes ready first.
     """
 
     desired: Desired
@@ -63,6 +64,7 @@ class Seating:
     refused: Mapping[Ref, Problem]
     origins: Mapping[str, Origin]
     differences: Sequence[Difference]
+    joining: Joining
     preparing: Collection[Ref] = ()
 
 
@@ -121,7 +123,10 @@ class _Usher:
                 seats[ref] = request
         waiting: list[Ref] = []
         for need in in_order((r.need for r in requests.values()), self.world.waiting):
-            found = self._seat(requests[need.ref], coming[need.ref])
+            request = requests[need.ref]
+            request = replace(request, need=self.seating.joining.located(request.need))
+            requests[need.ref] = request
+            found = self._seat(request, coming[need.ref])
             if found is None:
                 waiting.append(need.ref)
             else:
@@ -144,10 +149,11 @@ class _Usher:
 
     def _seat(self, request: Request, difference: Difference) -> Seat | Unseated | None:
         """None where there is no place: the reasons are told once all others have theirs."""
+        joining = self.seating.joining
         held = self._held_before(request, difference)
         if held:
-            return held
-        problem = self.limits.refusal(request)
+            return self._join(difference, held)
+        problem = joining.refusal(difference) or self.limits.refusal(request)
         if problem is not None:
             return Unseated(problem=problem)
         placement = self.placer.place(request.need)
@@ -156,10 +162,22 @@ class _Usher:
         self.limits.take(request)
         placement = replace(placement, why=describe(placement, spread=self.placer.spread))
         try:
-            return self._new_seat(request.need, placement)
+            return self._join(difference, self._new_seat(request.need, placement))
         except ProblemError as error:
             # Used up: of logins, uids or gids. The others may have theirs still.
             return Unseated(problem=replace(error.problems[0], ref=str(request.resource.ref)))
+
+    def _join(self, difference: Difference, seat: Seat) -> Seat | Unseated:
+        """The seat with the storage that it is to have, where that reaches it."""
+        node, joining = self._node(seat.placement.node), self.seating.joining
+        problem = joining.refusal(difference, seat.id, node)
+        if problem is not None:
+            return Unseated(problem=problem)
+        joining.take(difference, seat.id, node)
+        return seat
+
+    def _node(self, name: str) -> Resource:
+        return self.seating.desired.resources[Ref("node", "", name)]
 
     def _held_before(self, request: Request, difference: Difference) -> Seat | None:
         """The claims of an earlier try at the same, if they are what it asks for now."""
@@ -187,7 +205,7 @@ class _Usher:
         count = self.world.counters.incarnation(need.ref)
         id = allocation_id(self.world.state_id, need.ref, count + 1)
         login = login_for(need.ref.name, id, self.logins)
-        node = self.seating.desired.resources[Ref("node", "", placement.node)]
+        node = self._node(placement.node)
         uid, gid = self.accounts.of(id, need.project, node.spec.isolation)
         self.logins.add(login)
         slots: Sequence[str | None] = (
@@ -219,7 +237,7 @@ class _Usher:
         seats: Mapping[Ref, Seat | Unseated],
     ) -> Mapping[Ref, Unseated]:
         """Once everybody else sits: what did not fit before fits even less now."""
-        known: dict[tuple[str, str, str, str], Unavailable] = {}
+        known: dict[tuple[object, ...], Unavailable] = {}
         outlook = outlooks(
             [requests[ref].need for ref in waiting],
             self.placer.offers,
@@ -231,7 +249,7 @@ class _Usher:
         for ref in waiting:
             request = requests[ref]
             need = request.need
-            same = (need.sku, need.tenant, need.project, need.pin)
+            same = (need.sku, need.tenant, need.project, need.pin, need.storage)
             if same not in known:
                 known[same] = self.placer.refusals(need)
             why = replace(known[same], outlook=outlook[ref])

@@ -224,7 +224,7 @@ def test_an_end_may_be_left_open_where_the_project_says_so() -> None:
     [
         ({}, ""),
         ({"restart": {"generation": 0}, "storage": [], "runtimes": []}, ""),
-        ({"storage": [{"name": "sets", "mode": "ro"}]}, "storage"),
+        ({"storage": [{"name": "sets", "mode": "ro"}]}, ""),
         ({"runtimes": [{"bundle": "torch", "version": "1"}]}, "runtimes"),
         ({"restart": {"generation": 1}}, ""),
         ({"expiresAt": "2027-01-31T00:00:00Z"}, ""),

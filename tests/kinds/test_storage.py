@@ -81,6 +81,5 @@ def test_prices_are_in_order() -> None:
     assert fleet.only(CLASS).code == "price_unsound"
 
 
-def test_storage_waits_for_a_later_version() -> None:
-    assert Fleet().unsupported(STORAGE) == "Storage"
-    assert Fleet().unsupported(CLASS) == ""
+def test_all_of_it_is_supported() -> None:
+    assert Fleet().unsupported(STORAGE) == Fleet().unsupported(CLASS) == ""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reconciler.kinds.node_spec import AdminState
-from reconciler.model.capacity import Need, SlotState
+from reconciler.model.capacity import Need, SlotState, StorageNeed
 from reconciler.model.evidence import Observation
 from reconciler.model.moment import format_moment
 from reconciler.model.ref import Ref
@@ -85,6 +85,12 @@ def admin(state: AdminState) -> dict[str, Any]:
     return {"admin": {"state": state.value, "reason": "because", "attestedBy": "olga"}}
 
 
+def storing(**changes: Any) -> Need:
+    """A request that names one storage."""
+    values = {"name": "data", "class_name": "local", "isolation": ("directory",), **changes}
+    return need("a", storage=(StorageNeed(**values),))
+
+
 ONE = need("a")
 IDENTITY = {"machineId": "a" * 32, "hostKeys": ["ssh-ed25519 AAAA"]}
 TWIN = {**slot("gpu01", 1), "gpu": slot("gpu01", 0)["gpu"]}
@@ -94,6 +100,9 @@ CASES: Mapping[str, tuple[Offer, Need]] = {
     "isolation_not_offered": (the_offer(node("gpu01", 2)), need("a", isolation=("account",))),
     "shape_not_offered": (the_offer(node("gpu01", 2, shapes=["gpu_slice"])), need("a", 0)),
     "project_suspended": (the_offer(node("gpu01", 2), **suspended("project/vision")), ONE),
+    "class_not_available": (the_offer(node("gpu01", 2)), storing(nodes=("gpu02",))),
+    "storage_backend_unfit": (the_offer(node("gpu01", 2)), storing(isolation=("account",))),
+    "storage_on_other_node": (the_offer(node("gpu01", 2)), storing(node="gpu02")),
     "node_not_enrolled": (the_offer(node("gpu01", 2), "isolation vm"), ONE),
     "not_approved": (the_offer(node("gpu01", 2, covers=["s0", "s1"])), ONE),
     "node_unavailable": (the_offer(node("gpu01", 2, **admin(AdminState.UNAVAILABLE))), ONE),

@@ -13,6 +13,7 @@ from reconciler.model.evidence import Observation
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Change, Order, Plan, Step
 from reconciler.model.ref import Ref
+from reconciler.model.volume import Attachment, Volume, VolumeState
 from reconciler.model.world import World
 from reconciler.operations.recording import recorded_as
 from reconciler.planner.planner import PlanRequest, plan
@@ -78,6 +79,19 @@ def applied(done: Plan, before: World) -> World:
         known = former or recorded.get(change.ref)
         own = [steps[id] for id in change.steps]
         recorded[change.ref] = recorded_as(change, known, own, "")
+    attachments = _attachments(done, before)
+    volumes = dict(before.volumes)
+    for begun in done.volumes:
+        incarnations[begun.ref] = incarnations.get(begun.ref, 0) + 1
+        volumes[begun.ref] = Volume(
+            id=begun.id,
+            ref=begun.ref,
+            class_name=begun.class_name,
+            backend=begun.backend,
+            node=begun.node,
+            size_gib=begun.size_gib,
+            state=VolumeState.MADE,
+        )
     logins = {one.login for one in recorded.values() if one.login}
     accounts = [intent for intent in done.claims if intent.uid]
     return replace(
@@ -93,8 +107,22 @@ def applied(done: Plan, before: World) -> World:
             uids={**before.counters.uids, **{one.allocation_id: one.uid for one in accounts}},
             gids={**before.counters.gids, **{one.project: one.gid for one in accounts}},
         ),
+        volumes=volumes,
+        attachments=attachments,
         waiting={ref: before.waiting.get(ref, format_moment(NOW)) for ref in done.waiting},
     )
+
+
+def _attachments(done: Plan, before: World) -> tuple[Attachment, ...]:
+    """Those that were detached have ended, those that were begun are there."""
+    gone = {
+        (step.item["id"], one["id"])
+        for step in done.steps
+        if step.verb == "storage.detach"
+        for one in step.item["volumes"]
+    }
+    kept = (one for one in before.attachments if (one.allocation_id, one.volume) not in gone)
+    return (*kept, *done.attachments)
 
 
 def _showing(before: Mapping[str, Observation], steps: Iterable[Step]) -> Mapping[str, Observation]:

@@ -1,0 +1,323 @@
+"""Allocation and the storage that it names: what its host is asked to attach, and what to let go.
+
+Where a tenant's data really lies is the volume's business; an allocation sees it by two mounts,
+the real one at `/gpuaas/<id>/<storage>` and the view of it that stands at its mount path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.kinds.contract import Binding, Context
+from reconciler.model.canonical import canonical, text_digest
+from reconciler.model.plan import Order, Step, step_id
+from reconciler.model.ref import Ref
+from reconciler.model.volume import Attachment, Volume, VolumeState
+
+ATTACH, DETACH = "storage.attach", "storage.detach"
+
+RECORD = "storage/volume.json.j2"
+SOURCE, MOUNT, VIEW = (f"storage/{name}.mount.j2" for name in ("source", "attachment", "view"))
+TEMPLATES = (RECORD, SOURCE, MOUNT, VIEW)
+
+VOLUMES, INSTANCES = "/var/lib/gpuaas/volumes", "/var/lib/gpuaas/instances"
+UNITS, WANTS = "/etc/systemd/system", "/etc/systemd/system/multi-user.target.wants"
+FILE_MODE = "0644"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """One storage as an allocation names it, and the volume that it is made of."""
+
+    storage: Ref
+    volume: Volume
+    mode: str
+    mount_path: str
+    size_gib: int
+    access: str
+
+    @property
+    def data(self) -> str:
+        """Where its files lie on the host."""
+        (backend,) = self.volume.backend
+        places = {
+            "directory": f"{self.volume.backend[backend].get('path')}/{self.volume.id}/data",
+            "loop": f"{VOLUMES}/{self.volume.id}/data",
+            "nfs": f"{VOLUMES}/{self.volume.id}/{self.volume.id}/data",
+        }
+        return places[backend]
+
+    def is_same(self, other: Attachment) -> bool:
+        """Whether that is how it is attached already."""
+        return (self.storage.name, self.volume.id, self.mode, self.mount_path) == (
+            other.storage.name,
+            other.volume,
+            other.mode,
+            other.mount_path,
+        )
+
+
+def mounts(binding: Binding, context: Context) -> tuple[Mount, ...]:
+    """All that it is to have; from what somebody has sworn that it is cut off from, it stays so."""
+    return tuple(_mounts(binding, context))
+
+
+def _mounts(binding: Binding, context: Context) -> Iterator[Mount]:
+    for one in binding.resource.spec.storage if binding.resource else ():
+        ref = Ref("storage", binding.ref.project, one.name)
+        volume, storage = context.volumes.get(ref), context.desired.resources.get(ref)
+        if volume is None or storage is None or binding.id in volume.fenced:
+            continue
+        yield Mount(
+            storage=ref,
+            volume=volume,
+            mode=str(one.mode),
+            mount_path=one.mount_path.rstrip("/"),
+            size_gib=storage.spec.size_gib,
+            access=str(storage.spec.access_mode),
+        )
+
+
+def leftover(binding: Binding, context: Context) -> tuple[Attachment, ...]:
+    """What the allocation has, or may have, and is not to have any more."""
+    wanted = mounts(binding, context)
+    return tuple(
+        one
+        for one in context.world.attachments
+        if one.allocation_id == binding.id and not any(mount.is_same(one) for mount in wanted)
+    )
+
+
+def missing(binding: Binding, context: Context) -> tuple[Attachment, ...]:
+    """What is to be written down before its host is asked to attach it."""
+    known = [one for one in context.world.attachments if one.allocation_id == binding.id]
+    return tuple(
+        Attachment(
+            allocation_id=binding.id,
+            volume=mount.volume.id,
+            ref=binding.ref,
+            storage=mount.storage,
+            node=binding.placement.node,
+            mode=mount.mode,
+            access=mount.access,
+            mount_path=mount.mount_path,
+        )
+        for mount in mounts(binding, context)
+        if not any(mount.is_same(one) for one in known)
+    )
+
+
+def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
+    """Nothing where it names no storage, so that allocations without any stay as they were."""
+    found = [_told(mount) for mount in mounts(binding, context)]
+    return {"storage": found} if found else {}
+
+
+def templates(binding: Binding, context: Context) -> tuple[str, ...]:
+    """Those that its files are made from."""
+    if not mounts(binding, context):
+        return ()
+    return TEMPLATES if binding.uid else (RECORD,)
+
+
+def attaching(binding: Binding, context: Context) -> tuple[Step, ...]:
+    """All of it, each time: what stands already is left as it is."""
+    found = mounts(binding, context)
+    if not found:
+        return ()
+    facts: dict[str, str | None] = {}
+    volumes = []
+    for mount in found:
+        record, units = _record(mount, binding, context), _units(mount, binding, context)
+        volumes.append(
+            {
+                "id": mount.volume.id,
+                "name": mount.storage.name,
+                "backend": mount.volume.backend,
+                "sizeGiB": mount.size_gib,
+                "access": mount.access,
+                "mode": mount.mode,
+                "mountPath": mount.mount_path,
+                "make": mount.volume.state is VolumeState.PENDING,
+                "fenced": list(mount.volume.fenced),
+                "record": record,
+                "files": [
+                    {"path": path, "mode": FILE_MODE, "content": content}
+                    for path, content in units.items()
+                ],
+            }
+        )
+        facts |= {record_path(mount.volume.id): _fact(record)}
+        for path, content in units.items():
+            facts |= {_shown(path): _fact(content), _shown(_link(path)): f"link {_shown(path)}"}
+        facts[attached(binding.id, mount.storage.name)] = (
+            f"{mount.volume.id} {mount.mode} at {mount.mount_path}"
+        )
+    item = {"uid": binding.uid, "gid": binding.gid, "volumes": volumes}
+    return (_step(binding, ATTACH, Order.PROVIDE, item, facts),)
+
+
+def detaching(binding: Binding, context: Context) -> tuple[Step, ...]:
+    """Of all that it is not to have any more; nothing where there is none."""
+    found = leftover(binding, context)
+    if not found:
+        return ()
+    backends = {volume.id: volume.backend for volume in context.volumes.values()}
+    facts: dict[str, str | None] = {}
+    volumes = []
+    for one in found:
+        last = _is_last(one, context)
+        backend = backends.get(one.volume, {})
+        absent = _unit_paths(one, binding, backend, last) if binding.uid else ()
+        volumes.append(
+            {
+                "id": one.volume,
+                "name": one.storage.name,
+                "backend": backend,
+                "mountPath": one.mount_path,
+                "absent": list(absent),
+                "last": last,
+            }
+        )
+        facts |= {_shown(path): None for unit in absent for path in (unit, _link(unit))}
+        facts[attached(binding.id, one.storage.name)] = None
+    item = {"uid": binding.uid, "volumes": volumes}
+    return (_step(binding, DETACH, Order.RETIRE, item, facts),)
+
+
+def attached(allocation_id: str, storage: str) -> str:
+    """The name of the fact that tells how an allocation has a storage."""
+    return f"attached {allocation_id}/{storage}"
+
+
+def record_path(volume: str) -> str:
+    """Where a host keeps whose a volume is, from its first attachment until it is wiped."""
+    return f"/etc/gpuaas/volumes/{volume}.json"
+
+
+def records_let_go(step: Step) -> tuple[str, ...]:
+    """Records that an allocation has no longer a part in: they stay on the host with the data."""
+    if step.verb != DETACH:
+        return ()
+    return tuple(record_path(one["id"]) for one in step.item["volumes"])
+
+
+def _told(mount: Mount) -> Mapping[str, Any]:
+    return {
+        "name": mount.storage.name,
+        "volume": mount.volume.id,
+        "backend": mount.volume.backend,
+        "sizeGiB": mount.size_gib,
+        "access": mount.access,
+        "mode": mount.mode,
+        "mountPath": mount.mount_path,
+    }
+
+
+def _record(mount: Mount, binding: Binding, context: Context) -> str:
+    signed = {
+        "stateId": context.world.state_id,
+        "ref": str(mount.storage),
+        "id": mount.volume.id,
+        "class": mount.volume.class_name,
+        "backend": mount.volume.backend,
+        "sizeGiB": mount.size_gib,
+        "gid": binding.gid,
+    }
+    return context.render(RECORD, {**signed, "hmac": context.sign(canonical(signed))})
+
+
+def _units(mount: Mount, binding: Binding, context: Context) -> Mapping[str, str]:
+    """Path → content, the first one first; a folder that stands for a host mounts nothing."""
+    if not binding.uid:
+        return {}
+    real, view = real_path(binding.id, mount.storage.name), _view_path(binding, mount.mount_path)
+    source = f"{VOLUMES}/{mount.volume.id}"
+    values = {
+        "ref": str(binding.ref),
+        "storage": str(mount.storage),
+        "volume": mount.volume.id,
+        "backend": mount.volume.backend,
+        "source": source,
+        "data": mount.data,
+        "real": real,
+        "view": view,
+        "mountPath": mount.mount_path,
+        "mode": mount.mode,
+    }
+    places = {MOUNT: real, VIEW: view}
+    if "directory" not in mount.volume.backend:
+        places = {SOURCE: source, **places}
+    return {unit_path(place): context.render(name, values) for name, place in places.items()}
+
+
+def _unit_paths(
+    one: Attachment, binding: Binding, backend: Mapping[str, Any], last: bool
+) -> tuple[str, ...]:
+    """The view goes first, and what the data lies on only with the last who has it."""
+    source = [f"{VOLUMES}/{one.volume}"] if last and "directory" not in backend else []
+    places = [
+        _view_path(binding, one.mount_path),
+        real_path(binding.id, one.storage.name),
+        *source,
+    ]
+    return tuple(map(unit_path, places))
+
+
+def _is_last(one: Attachment, context: Context) -> bool:
+    return not any(
+        other.volume == one.volume
+        and other.node == one.node
+        and other.allocation_id != one.allocation_id
+        for other in context.world.attachments
+    )
+
+
+def real_path(allocation_id: str, storage: str) -> str:
+    return f"/gpuaas/{allocation_id}/{storage}"
+
+
+def _view_path(binding: Binding, mount_path: str) -> str:
+    """What the tenant sees at `/data/x` stands in the instance of `/data` that is its login's."""
+    _, top, *rest = mount_path.split("/")
+    return "/".join((INSTANCES, top, binding.login, *rest))
+
+
+def unit_path(place: str) -> str:
+    """systemd names a mount unit by its place, and writes a dash in there as `\\x2d`."""
+    name = place.strip("/").replace("-", "\\x2d").replace("/", "-")
+    return f"{UNITS}/{name}.mount"
+
+
+def _link(path: str) -> str:
+    return f"{WANTS}/{path.rpartition('/')[2]}"
+
+
+def _shown(path: str) -> str:
+    """As hosts tell it: a backslash, as in names of units, is doubled there."""
+    return path.replace("\\", "\\\\")
+
+
+def _fact(content: str) -> str:
+    return f"file {FILE_MODE} {text_digest(content)}"
+
+
+def _step(
+    binding: Binding,
+    verb: str,
+    order: Order,
+    item: Mapping[str, Any],
+    facts: Mapping[str, str | None],
+) -> Step:
+    node = binding.placement.node
+    return Step(
+        id=step_id(node, verb, binding.ref, binding.id),
+        verb=verb,
+        node=node,
+        ref=binding.ref,
+        order=order,
+        item={"id": binding.id, "login": binding.login, **item},
+        expected=facts,
+    )
