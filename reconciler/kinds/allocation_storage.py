@@ -83,30 +83,30 @@ def _mounts(binding: Binding, context: Context) -> Iterator[Mount]:
 def leftover(binding: Binding, context: Context) -> tuple[Attachment, ...]:
     """What the allocation has, or may have, and is not to have any more."""
     wanted = mounts(binding, context)
-    return tuple(
-        one
-        for one in context.world.attachments
-        if one.allocation_id == binding.id and not any(mount.is_same(one) for mount in wanted)
-    )
-
-
-def missing(binding: Binding, context: Context) -> tuple[Attachment, ...]:
-    """What is to be written down before its host is asked to attach it."""
     known = [one for one in context.world.attachments if one.allocation_id == binding.id]
-    return tuple(
-        Attachment(
-            allocation_id=binding.id,
-            volume=mount.volume.id,
-            ref=binding.ref,
-            storage=mount.storage,
-            node=binding.placement.node,
-            mode=mount.mode,
-            access=mount.access,
-            mount_path=mount.mount_path,
-        )
-        for mount in mounts(binding, context)
-        if not any(mount.is_same(one) for one in known)
-    )
+    gone = (one for one in known if not any(mount.is_same(one) for mount in wanted))
+    return (*gone, *_cut_off(binding, context))
+
+
+def _cut_off(binding: Binding, context: Context) -> Iterator[Attachment]:
+    """What somebody has sworn that it has no more, as long as its host was not seen to agree."""
+    recorded = binding.recorded
+    for entry in recorded.normal["spec"].get("storage", ()) if recorded else ():
+        ref = Ref("storage", binding.ref.project, str(entry["name"]))
+        volume = context.volumes.get(ref)
+        if recorded is None or volume is None or binding.id not in volume.fenced:
+            continue
+        if recorded.facts.get(attached(binding.id, ref.name)) is not None:
+            yield Attachment(
+                allocation_id=binding.id,
+                volume=volume.id,
+                ref=binding.ref,
+                storage=ref,
+                node=binding.placement.node,
+                mode=str(entry["mode"]),
+                access="",
+                mount_path=str(entry["mountPath"]),
+            )
 
 
 def basis(binding: Binding, context: Context) -> Mapping[str, Any]:

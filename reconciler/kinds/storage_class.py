@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any
 
 from reconciler.kinds.findings import check_prices, finding, same_moment, unsafe_path
@@ -13,6 +15,7 @@ from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.model.capacity import Isolation, StorageNeed
 from reconciler.model.codec import decode, encode
 from reconciler.model.desired import Desired
+from reconciler.model.moment import parse_moment
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Reference, Resource
@@ -154,6 +157,13 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
 
 unsupported = everything_is_supported
 needs, basis, steps, expected = NO_HOST_EFFECTS
+
+
+def price_in_force(spec: StorageClassSpec, now: datetime) -> GibPrice | None:
+    """The price that counts now; one that is announced does not yet."""
+    moments = ((parse_moment(price.from_), price) for price in spec.prices)
+    past = [(moment, price) for moment, price in moments if moment and moment <= now]
+    return max(past, key=itemgetter(0))[1] if past else None
 
 
 def _check_backend(resource: Resource) -> Iterator[Problem]:

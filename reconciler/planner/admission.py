@@ -21,6 +21,7 @@ from reconciler.planner.conditions import refusal
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import recorded_of
 from reconciler.planner.ending import LEAVING, is_consented
+from reconciler.planner.lying import users_of_data
 from reconciler.planner.preparing import Preparation
 from reconciler.planner.restarting import has_begun
 from reconciler.planner.showing import is_unknown, shown
@@ -208,6 +209,8 @@ def _keep_what_is_used(situation: Situation, refused: dict[Ref, Problem]) -> Non
         for difference in kept:
             who = users.get(difference.ref)
             message = f"{who} still refers to it" if who else "allocations still hold slots of it"
+            if who in situation.world.volumes and who not in situation.desired.resources:
+                message = f"data of {who} lies by it, and is kept"
             hint = "remove what uses it first, apply that, and then remove this"
             refused[difference.ref] = _problem(
                 difference.ref, difference.resource, Refusal("in_use", message, hint)
@@ -218,9 +221,10 @@ def _users_of(situation: Situation, refused: Iterable[Ref]) -> Mapping[Ref, Ref]
     """What resources refer to that stay as recorded. Those that git wants refer to nothing gone:
 
     a document that did would have an error of its own, and so stay as recorded. What can come back
-    keeps its project, whose number its files belong to.
+    keeps its project, whose number its files belong to, and so does data that is kept.
     """
     users: dict[Ref, Ref] = {Ref("project", "", ref.project): ref for ref in situation.returnable}
+    users = {**users_of_data(situation.world), **users}
     for resource in recorded_of(situation.world, refused):
         for reference in KINDS[resource.ref.kind].refs(resource):
             users.setdefault(reference.ref, resource.ref)

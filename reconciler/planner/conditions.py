@@ -65,6 +65,10 @@ def _only_raised(difference: Difference, field: FieldChange, situation: Situatio
     return "it never goes down" if numbers and field.after < field.before else ""
 
 
+def _while_attached(difference: Difference, field: FieldChange, situation: Situation) -> str:
+    return "allocations have it attached" if difference.ref in situation.attached else ""
+
+
 def _never_smaller(difference: Difference, field: FieldChange, situation: Situation) -> str:
     return "it can only grow" if field.after < field.before else ""
 
@@ -91,6 +95,6 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
         "immutable once recorded": _once_recorded,
         "live grow, shrink refuse": _never_smaller,
         "restart": _only_raised,
-        "change only while detached": _never,
+        "change only while detached": _while_attached,
     }
 )

@@ -18,6 +18,7 @@ from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
 from reconciler.planner.effective import as_recorded
 from reconciler.planner.fields import compare_fields
+from reconciler.planner.lying import users_of_data
 from reconciler.planner.resuming import can_resume, groups_of
 
 
@@ -265,6 +266,7 @@ def _renames(desired: Desired, world: World) -> tuple[Mapping[Ref, Ref], Mapping
     taken: dict[Ref, Ref] = {}
     held = {Ref("node", "", claim.node) for claim in world.claims}
     held |= {Ref("project", "", claim.project) for claim in world.claims}
+    held |= users_of_data(world).keys()
     unsound: dict[Ref, Problem] = {}
     for ref in claiming:
         resource = desired.resources[ref]
@@ -319,5 +321,5 @@ def _rename_hindrance(
     if desired.broken:
         return f"its own document may stand in {_some(desired.broken)}, which cannot be read"
     if former in held:
-        return "allocations hold slots under that name"
+        return "allocations hold slots, or data lies, under that name"
     return "" if recorded.phase is Phase.ACTIVE else f"it is {recorded.phase}"

@@ -35,6 +35,8 @@ from reconciler.planner.repairing import told as drift_told
 from reconciler.planner.restarting import restarted
 from reconciler.planner.seating import WITH_CAPACITY, Seat, Unseated
 from reconciler.planner.showing import differing
+from reconciler.planner.storage_words import mounting
+from reconciler.planner.storing import stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +80,9 @@ def _line(difference: Difference, desk: Desk) -> Line:
             return first
     if ref in desk.preparations:
         return _prepare(difference, desk)
-    write = WRITERS.get(difference.action, _plain) if ref.kind in WITH_CAPACITY else _plain
-    return write(difference, desk)
+    if ref.kind in WITH_CAPACITY:
+        return WRITERS.get(difference.action, _plain)(difference, desk)
+    return (_store if ref.kind == "storage" else _plain)(difference, desk)
 
 
 def _refused(difference: Difference, problem: Problem, desk: Desk) -> Change:
@@ -114,6 +117,11 @@ def _unavailable(difference: Difference, desk: Desk) -> tuple[str, Mapping[str, 
 
 def _plain(difference: Difference, desk: Desk) -> Line:
     return Line(change=_change(difference, desk))
+
+
+def _store(difference: Difference, desk: Desk) -> Line:
+    change, steps = stored(_change(difference, desk), difference, desk.context)
+    return Line(change=_with(change, steps), steps=steps)
 
 
 def _prepare(difference: Difference, desk: Desk) -> Line:
@@ -196,7 +204,7 @@ def _keep_in_step(difference: Difference, desk: Desk) -> Line:
         _with(change, steps),
         basis=pending.basis,
         caused_by=causes_of(pending, desk),
-        facts={**drift_told(drifted), **change.facts, **facts},
+        facts={**drift_told(drifted), **change.facts, **mounting(steps), **facts},
     )
     return Line(change=change, steps=steps)
 

@@ -23,7 +23,6 @@ from reconciler.model.resource import Resource
 from reconciler.model.world import World
 from reconciler.planner.admission import admit, hold
 from reconciler.planner.attaching import (
-    Joining,
     after_detaching,
     attachments_of,
     begun_by,
@@ -38,6 +37,7 @@ from reconciler.planner.ending import horizon, policy_of, with_ends
 from reconciler.planner.evacuating import with_evacuations
 from reconciler.planner.figures import figures_of
 from reconciler.planner.granting import refuse_grants
+from reconciler.planner.joining import Ledger
 from reconciler.planner.leasing import ends_of_waits, refuse_leases
 from reconciler.planner.leniency import acceptances
 from reconciler.planner.leniency import in_force as leniencies_in_force
@@ -53,6 +53,7 @@ from reconciler.planner.revoking import name_revoked, tell_ends
 from reconciler.planner.scope import Scope
 from reconciler.planner.seating import Seating, Unseated, seat_all
 from reconciler.planner.situation import Situation
+from reconciler.planner.storing import refuse_storage, with_data
 from reconciler.planner.suspending import in_force as suspensions_in_force
 from reconciler.planner.suspending import scopes_at
 
@@ -87,9 +88,7 @@ def plan(request: PlanRequest) -> Plan:
     shut_out = scopes_at(request.world.suspensions, request.now)
     request = replace(request, desired=replace(request.desired, suspended=shut_out))
     scope = Scope(request.only, request.desired, request.world)
-    everything = compare(request.desired, request.world)
-    everything = with_evacuations(everything, request.desired, request.world)
-    everything = with_ends(everything, request.desired, request.world, request.now)
+    everything = _differences(request)
     differences = scope.limit(everything)
     situation = Situation(request.desired, request.world, differences, request.hold_above)
     refused = admit(situation)
@@ -99,13 +98,15 @@ def plan(request: PlanRequest) -> Plan:
         **refused,
         **refuse_leases(admitted, request.desired, request.world, request.now, request.leases_from),
         **refuse_grants(admitted, request.desired, origins, request.now),
+        **refuse_storage(admitted, request.desired, request.world, origins),
     }
     effective = _effective(request, everything, differences, refused)
     context = _context(request, effective, origins)
     preparations = find_preparations(context, lambda ref: scope.reaches(ref, ()))
     refused = {**refused, **hold(preparations, request.hold_above)}
-    joining = Joining(effective, request.world, situation.renamed)
-    refused = {**refused, **refuse_joins(differences, refused, joining)}
+    named = {d.former: d.ref for d in differences if d.former and d.ref not in refused}
+    ledger = Ledger(effective, request.world, named)
+    refused = {**refused, **refuse_joins(differences, refused, ledger)}
     seats = seat_all(
         Seating(
             desired=effective,
@@ -114,14 +115,14 @@ def plan(request: PlanRequest) -> Plan:
             refused=refused,
             origins=origins,
             differences=differences,
-            joining=joining,
+            ledger=ledger,
             preparing=preparations.keys() - refused.keys(),
         )
     )
     unseated = {ref: s.problem for ref, s in seats.items() if isinstance(s, Unseated)}
     refused = {**refused, **unseated}
     desired = _effective(request, everything, differences, refused)
-    context = replace(context, desired=desired, volumes=joining.volumes)
+    context = replace(context, desired=desired, volumes=ledger.volumes)
     changed = {d.ref: d for d in differences if d.ref not in refused}
     found = drifts(desired, request.world, request.now)
     pending = with_repairs(find_pending(context, changed), found, context, changed)
@@ -137,8 +138,16 @@ def plan(request: PlanRequest) -> Plan:
     )
     lines = [line for line in write_lines(differences, desk) if _within(line, scope)]
     confirmed = tuple(line.change for line in lines if line.confirms)
-    made = _assemble(request, desk, joining, [line for line in lines if not line.confirms])
+    made = _assemble(request, desk, ledger, [line for line in lines if not line.confirms])
     return replace(made, confirmed=tuple(sorted(confirmed, key=_rank)))
+
+
+def _differences(request: PlanRequest) -> tuple[Difference, ...]:
+    """All that is not as recorded, and what this moment and what lies on hosts make of it."""
+    found = compare(request.desired, request.world)
+    found = with_evacuations(found, request.desired, request.world)
+    found = with_ends(found, request.desired, request.world, request.now)
+    return with_data(found, request.world)
 
 
 def context_of(request: PlanRequest) -> Context:
@@ -166,7 +175,7 @@ def explain(
     intents = [intent for intent in (made.claims if made else ()) if intent.ref != ref]
     preparing = {c.ref for c in (made.changes if made else ()) if c.ref.kind == "node" and c.steps}
     offers = read_offers(desired, world, now, blocked, preparing)
-    need = Joining(desired, world, {}).located(need)
+    need = Ledger(desired, world, {}).located(need)
     return Placer(offers, (*claims, *map(claim_of, intents))).explain(need)
 
 
@@ -228,7 +237,7 @@ def _within(line: Line, scope: Scope) -> bool:
     return scope.reaches(line.change.ref, (*line.change.caused_by, line.change.former))
 
 
-def _assemble(request: PlanRequest, desk: Desk, joining: Joining, lines: Sequence[Line]) -> Plan:
+def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, lines: Sequence[Line]) -> Plan:
     former = {c.ref: c.former for c in (line.change for line in lines) if c.former is not None}
     steps = name_revoked([step for line in lines for step in line.steps], desk.context, former)
     ending = {step.ref: step for step in steps if step.revokes}
@@ -249,7 +258,7 @@ def _assemble(request: PlanRequest, desk: Desk, joining: Joining, lines: Sequenc
         made_at=format_moment(request.now),
         changes=changes,
         claims=claims,
-        volumes=begun_by(attachments, joining),
+        volumes=begun_by(attachments, ledger),
         attachments=attachments,
         waves=in_waves(steps, _after(lines, steps)),
         waiting=tuple(desk.positions),

@@ -19,10 +19,11 @@ from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
 from reconciler.planner.accounts import Accounts
-from reconciler.planner.attaching import Joining
+from reconciler.planner.attaching import refusal
 from reconciler.planner.capacity import Offer, read_offers
 from reconciler.planner.diff import Difference
 from reconciler.planner.identity import allocation_id, login_for
+from reconciler.planner.joining import Ledger
 from reconciler.planner.limits import Limits, Request, absence
 from reconciler.planner.outlook import ends_in, outlooks
 from reconciler.planner.placement import Placer, describe, in_order
@@ -55,7 +56,7 @@ class Unseated:
 class Seating:
     """`desired` is what will be in force; `refused` are differences that stay undone.
 
-    `joining` knows who joins which storage, `preparing` are nodes that this plan makes ready first.
+    `ledger` knows who joins which storage, `preparing` are nodes that this plan makes ready first.
     """
 
     desired: Desired
@@ -64,7 +65,7 @@ class Seating:
     refused: Mapping[Ref, Problem]
     origins: Mapping[str, Origin]
     differences: Sequence[Difference]
-    joining: Joining
+    ledger: Ledger
     preparing: Collection[Ref] = ()
 
 
@@ -124,7 +125,7 @@ class _Usher:
         waiting: list[Ref] = []
         for need in in_order((r.need for r in requests.values()), self.world.waiting):
             request = requests[need.ref]
-            request = replace(request, need=self.seating.joining.located(request.need))
+            request = replace(request, need=self.seating.ledger.located(request.need))
             requests[need.ref] = request
             found = self._seat(request, coming[need.ref])
             if found is None:
@@ -149,11 +150,11 @@ class _Usher:
 
     def _seat(self, request: Request, difference: Difference) -> Seat | Unseated | None:
         """None where there is no place: the reasons are told once all others have theirs."""
-        joining = self.seating.joining
+        ledger = self.seating.ledger
         held = self._held_before(request, difference)
         if held:
             return self._join(difference, held)
-        problem = joining.refusal(difference) or self.limits.refusal(request)
+        problem = refusal(ledger, difference) or self.limits.refusal(request)
         if problem is not None:
             return Unseated(problem=problem)
         placement = self.placer.place(request.need)
@@ -169,11 +170,11 @@ class _Usher:
 
     def _join(self, difference: Difference, seat: Seat) -> Seat | Unseated:
         """The seat with the storage that it is to have, where that reaches it."""
-        node, joining = self._node(seat.placement.node), self.seating.joining
-        problem = joining.refusal(difference, seat.id, node)
+        node, ledger = self._node(seat.placement.node), self.seating.ledger
+        problem = refusal(ledger, difference, seat.id, node)
         if problem is not None:
             return Unseated(problem=problem)
-        joining.take(difference, seat.id, node)
+        ledger.take(difference, seat.id, node)
         return seat
 
     def _node(self, name: str) -> Resource:

@@ -13,6 +13,7 @@ from reconciler.model.resource import Resource
 from reconciler.model.world import World
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import recorded_of
+from reconciler.planner.lying import attached_storages, users_of_data
 
 
 class Situation:
@@ -48,6 +49,11 @@ class Situation:
         return frozenset(claim.ref for claim in self.world.claims)
 
     @cached_property
+    def attached(self) -> frozenset[Ref]:
+        """Storages that some allocation has, or may have, by the names that they will have."""
+        return frozenset(self.renamed.get(ref, ref) for ref in attached_storages(self.world))
+
+    @cached_property
     def returnable(self) -> frozenset[Ref]:
         """What is quarantined, or is so by this plan."""
         releases = {d.ref: d for d in self.differences if d.action is Action.RELEASE}
@@ -68,4 +74,4 @@ class Situation:
             one.ref
             for resource in recorded_of(self.world, self.world.recorded)
             for one in KINDS[resource.ref.kind].refs(resource)
-        )
+        ) | frozenset(users_of_data(self.world))

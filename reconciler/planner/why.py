@@ -23,6 +23,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
 from reconciler.planner.refusals import may_be_asked
+from reconciler.planner.storage_words import class_summary, kept, lasting, storage_summary
 from reconciler.planner.vouching import vouched_for
 
 UNKNOWN = "unknown"
@@ -58,7 +59,7 @@ def create_facts(
     return {
         "login": where,
         "access": _access(resource, desired, now),
-        "note": "no storage: nothing outlives the release",
+        "note": lasting(resource),
     }
 
 
@@ -110,7 +111,7 @@ def release_facts(
         "ends": f"access of {', '.join(people)}"
         f" · sessions {_count(_sessions(facts, recorded.login))}"
         f" · GPU processes {_count(_processes(facts, recorded, world))}",
-        "kept": "nothing: no storage is attached",
+        "kept": kept(recorded, world),
         "lost": f"home {_bytes(facts, home)}, scratch {_bytes(facts, scratch)}",
         "order": "revoke > wipe > proof > free",
     }
@@ -194,6 +195,8 @@ SUMMARIES: Mapping[str, Callable[[Resource, datetime], str]] = MappingProxyType(
         "node_family": _family,
         "policy": _policy,
         "sku": _sku,
+        "storage": storage_summary,
+        "storage_class": class_summary,
     }
 )
 

@@ -31,7 +31,7 @@ SLOTS, FREE = 16, 2
 LABELS = 16
 
 EFFECTLESS = ("sku", "storage_class", "bundle", "artifact", "app_manifest", "node_family", "user")
-UNSUPPORTED = ("app", "storage")
+UNSUPPORTED = ("app",)
 """Kinds that this version reads, checks and plans, and then says that it cannot do them yet."""
 
 Document = dict[str, Any]
