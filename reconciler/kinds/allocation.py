@@ -223,3 +223,9 @@ def _check_mounts(resource: Resource) -> Iterator[Problem]:
         message = f"{first[-1]} and {second[-1]} are both mounted at {path}"
         hint = "give each attachment a mountPath of its own"
         yield finding(resource, second, "mount_path_unsound", message, hint)
+    for outer, _ in places:
+        for inner, path in places:
+            if inner.startswith(f"{outer}/"):
+                message = f"{inner} lies inside of {outer}, where another storage is mounted"
+                hint = "mount them side by side"
+                yield finding(resource, path, "mount_path_unsound", message, hint)

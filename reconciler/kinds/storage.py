@@ -45,7 +45,7 @@ class StorageSpec:
     size_gib: int
     access_mode: AccessMode = AccessMode.SINGLE_WRITER
     on_delete: OnDelete = OnDelete.KEEP
-    protect: bool = False
+    protect: bool = True
     node: str | None = None
 
 
@@ -82,10 +82,16 @@ def _check_class(resource: Resource, found: Resource, desired: Desired) -> Itera
     """What the class can do, and where."""
     spec: StorageSpec = resource.spec
     modes: tuple[str, ...] = found.spec.access_modes
+    shared, path = spec.access_mode is not AccessMode.SINGLE_WRITER, ("spec", "accessMode")
     if spec.access_mode not in modes:
         message = f"class {spec.class_} does not support {spec.access_mode}"
         hint = f"it supports: {', '.join(modes)}"
-        yield finding(resource, ("spec", "accessMode"), "document_rejected", message, hint)
+        code = "class_cannot_multi_attach" if shared else "document_rejected"
+        yield finding(resource, path, code, message, hint)
+    elif shared and found.spec.max_attachments == 1:
+        message = f"{spec.access_mode} is for several, and class {spec.class_} allows one at a time"
+        hint = f"an operator raises maxAttachments ({found.file})"
+        yield finding(resource, path, "class_cannot_multi_attach", message, hint)
     node, where = desired.get("node", spec.node or ""), found.spec.available
     anywhere = not where.nodes and not where.families
     if node and not (

@@ -1,7 +1,8 @@
 """What a schema found, in the words of the person who wrote the file.
 
 The sentences are made of the schema's own descriptions. Two keywords of ours speak as well:
-`x-hints` (what to do about a field that people try, but that is none) and `x-reserved`.
+`x-hints` (what to do about a field that people try, but that is none) and `x-reserved`, with a code
+of its own in `x-reserved-code` where that says more.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def _unknown_fields(found: Found) -> Iterator[Flaw]:
         code, message = "field_unknown", f"`{name}` is no field {_of(found.path)}"
         hint = hints.get(name) or did_you_mean(name, legal)
         if name in found.schema.get("x-reserved", ()):
-            code, message = "field_reserved", f"`{name}` is reserved for a later version"
+            code = found.schema.get("x-reserved-code", "field_reserved")
+            message = f"`{name}` is reserved for a later version"
             hint = "delete it"
         problem = Problem(code=code, message=message, hint=hint)
         yield Flaw(path=(*found.path, name), problem=problem, key=True)

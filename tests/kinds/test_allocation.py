@@ -192,6 +192,15 @@ def test_without_its_sku_or_project_nobody_knows_what_it_needs(word: str) -> Non
             },
             "mount_path_unsound",
         ),
+        (
+            {
+                "storage": [
+                    {"name": "a", "mode": "ro", "mountPath": "/data"},
+                    {"name": "b", "mode": "ro"},
+                ]
+            },
+            "mount_path_unsound",
+        ),
     ],
 )
 def test_what_only_other_documents_show_to_be_wrong(changes: dict[str, Any], code: str) -> None:

@@ -228,6 +228,14 @@ def test_reserved_fields_are_named() -> None:
         assert not is_valid("node", changed("node", path, "x"))
 
 
+@pytest.mark.parametrize("surface", ["block", "object"])
+def test_surfaces_of_the_future_have_a_code_of_their_own(surface: str) -> None:
+    """STO-05: what storage cannot be yet is refused by name, and is no unknown field."""
+    spoilt = changed("storage_class", ("spec", surface), {"pool": "x"})
+    (flaw,) = Validator(json.dumps(SCHEMAS["storage_class"])).flaws(spoilt)
+    assert (flaw.problem.code, flaw.path) == ("surface_not_supported", ("spec", surface))
+
+
 def test_a_slot_is_whole_or_none() -> None:
     """INV-01, INV-04, INV-05, INV-07: identity, NUMA, CPUs and memory are never left out."""
     for missing in ("name", "gpu", "numa", "cpus", "memoryGiB"):

@@ -25,7 +25,19 @@ def test_a_project_uses_what_it_is_entitled_to() -> None:
 def test_a_class_is_asked_for_what_it_can_do() -> None:
     fleet = Fleet()
     fleet[CLASS]["accessModes"] = ["single_writer"]
+    assert fleet.only(STORAGE).code == "class_cannot_multi_attach"
+    fleet[STORAGE]["accessMode"] = "single_writer"
+    fleet[CLASS]["accessModes"] = ["multi_reader"]
     assert fleet.only(STORAGE).code == "document_rejected"
+
+
+def test_several_need_a_class_that_allows_several() -> None:
+    """STO-06: what cannot be attached twice is no way to share anything."""
+    fleet = Fleet()
+    fleet[CLASS]["maxAttachments"] = 1
+    assert fleet.only(STORAGE).code == "class_cannot_multi_attach"
+    fleet[STORAGE]["accessMode"] = "single_writer"
+    assert fleet.problems(STORAGE) == []
 
 
 @pytest.mark.parametrize(
