@@ -90,6 +90,60 @@ _LIST = (
         ),
     ),
     Verb(
+        name="storage.attach",
+        summary="Makes an allocation have volumes, and makes those that never were.",
+        item={
+            "id": ID,
+            "login": LOGIN,
+            "uid": UID,
+            "gid": "the gid of its project, whose the data is; 0 where it has no account",
+            "volumes": "list of id, name, backend, sizeGiB, access, mode, mountPath, make, fenced,"
+            " record and files: what it is, how and where it is to be had, whether it may be made,"
+            " ids of allocations that are cut off from it, the text of its record, its mount units",
+        },
+        evidence="`attached <id>/<storage>`, read back from the kernel; path → fact of its record"
+        " and units",
+        refuses=(
+            "to make what should be there and is not: `volume_missing`",
+            "to format what is not proved blank: `volume_not_blank`",
+            "a volume that somebody has by the record beside its data: `volume_fenced`",
+            "a disk for which there is no room: `volume_without_room`",
+            "what does not show at its place within some seconds: `volume_not_mounted`",
+            "backends that mount, on a folder that stands for a host: `storage_backend_unfit`",
+            "an account that is not this allocation's: `account_conflict`",
+        ),
+    ),
+    Verb(
+        name="storage.detach",
+        summary="Takes volumes from an allocation; what is on them stays.",
+        item={
+            "id": ID,
+            "login": LOGIN,
+            "uid": UID,
+            "volumes": "list of id, name, backend, mountPath, absent and last: its mount units, and"
+            " whether nobody else has it on this host",
+        },
+        evidence="`attached <id>/<storage>` and the units are gone, read back",
+        refuses=(
+            "to take it from under somebody who is using it, who is named: `storage_busy`",
+            "to count an unmount that only hides it",
+        ),
+    ),
+    Verb(
+        name="storage.wipe",
+        summary="Removes the data of a volume that nobody has, and the word whose it was.",
+        item={
+            "volume": "its id",
+            "backend": "what it lies on",
+            "record": "path of its record",
+        },
+        evidence="its record is gone, read back",
+        refuses=(
+            "one that somebody has, by the record beside its data or by a mount: `storage_in_use`",
+            "a folder at or below which something is mounted: nothing of it is removed",
+        ),
+    ),
+    Verb(
         name="access.sync",
         summary="Makes a key file hold exactly these keys, and ends sessions opened with others.",
         item={

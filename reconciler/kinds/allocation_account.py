@@ -28,7 +28,13 @@ TASKS = 16384
 GIB = 1024**3
 
 INSTANCES = "/var/lib/gpuaas/instances"
-"""Below it stands what a tenant sees as /tmp, /var/tmp, /dev/shm and its session's settings."""
+"""Below it stands what a tenant sees as /tmp, /var/tmp, /dev/shm, its session's settings, and
+
+the folders in which storage is mounted.
+"""
+
+PRIVATE = ("shm", "tmp", "var-tmp", "session", "data", "datasets", "mnt", "workspace")
+"""One for each of these, by login; the last four are where mount paths begin."""
 
 WORDS = ("account", "slice", "cron", "at", "shm", "loopback", "subids", "linger")
 """The named facts of a tenant, each of its login; after a release none of them may be left."""
@@ -175,7 +181,7 @@ def left_paths(binding: Binding) -> tuple[str, ...]:
     uid, login = binding.uid, binding.login
     return (
         _mount_path(login),
-        *(f"{INSTANCES}/{place}/{login}" for place in ("shm", "tmp", "var-tmp", "session")),
+        *(f"{INSTANCES}/{place}/{login}" for place in PRIVATE),
         f"/run/systemd/system/user-{uid}.slice.d",
         *(path.rpartition("/")[0] for path in (_slice_path(uid), _user_manager_path(uid))),
         _devices_path(uid),

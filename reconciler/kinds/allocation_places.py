@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from reconciler.kinds.allocation_account import INSTANCES
+from reconciler.kinds.allocation_account import INSTANCES, PRIVATE
 
 TOLD = ("account", "slice", "shm", "loopback", "linger")
 """Words of tenants that say that somebody is there; that a list denies him something does not."""
@@ -26,7 +26,7 @@ _BY_ID = (
 _BY_LOGIN = (
     r"/home/([^/]+)",
     r"/etc/gpuaas/ssh/([^/]+)",
-    rf"{INSTANCES}/(?:shm|tmp|var-tmp|session)/([^/]+)",
+    rf"{INSTANCES}/(?:{'|'.join(PRIVATE)})/([^/]+)",
     rf"{_UNITS}/var-lib-gpuaas-instances-shm-([^/]+)\.mount",
 )
 _BY_UID = (

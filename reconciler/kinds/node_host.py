@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 from typing import Any, TypeVar
 
+from reconciler.kinds.allocation_account import PRIVATE
 from reconciler.kinds.containers import allows_containers, user_namespaces
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.node_spec import NodeSpec, control_login
@@ -34,7 +35,7 @@ FOLDERS: Mapping[str, str] = {
     "/etc/gpuaas/session": "0755",
     "/home": "0711",
     # Closed to all but root, or pam_namespace does not use them.
-    **{f"{_INSTANCES}/{name}": "0000" for name in ("session", "shm", "tmp", "var-tmp")},
+    **{f"{_INSTANCES}/{name}": "0000" for name in sorted(PRIVATE)},
 }
 FILES: Mapping[str, tuple[str, str]] = {
     "/etc/dbus-1/system.d/gpuaas.conf": ("node/dbus.conf", FILE_MODE),

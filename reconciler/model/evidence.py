@@ -50,7 +50,8 @@ class NodeFacts:
     since the boot, as `xid 79`; a card that is not in it has no errors.
     `drive_users` says what each of `nvmes` is mounted at or part of, empty if nobody uses it.
     `restarts` maps allocation ids to how far the last restart of each has come, `generation 3` if
-    it is through. `running` says of each tenant's login what would end with it just now.
+    it is through. `volumes` maps ids of volumes to `sizeMiB` and `usedMiB` of what they lie on.
+    `running` says of each tenant's login what would end with it just now.
     """
 
     source: str
@@ -75,6 +76,7 @@ class NodeFacts:
     restarts: Mapping[str, str] | None = None
     running: Mapping[str, tuple[str, ...]] | None = None
     sizes: Mapping[str, int] | None = None
+    volumes: Mapping[str, Mapping[str, int]] | None = None
     topology: Topology | None = None
     problems: tuple[ProbeProblem, ...] = ()
     probe_version: int = 1

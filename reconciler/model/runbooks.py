@@ -115,6 +115,12 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "storage_missing": "storage",
         "storage_wiping": "storage",
         "storage_in_use": "storage",
+        "volume_missing": "storage",
+        "volume_not_blank": "storage",
+        "volume_fenced": "storage",
+        "volume_without_room": "storage",
+        "volume_not_mounted": "storage",
+        "storage_busy": "storage",
         "host_not_prepared": "host-preparation",
         "uids_exhausted": "capacity",
         # editing specs, enrolling hosts

@@ -38,7 +38,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "data").mkdir()
     disk = Mount(str(tmp_path / "data"), "8:1", "/", "ext4", ())
     monkeypatch.setattr(strangers, "places", lambda probes: [disk])
-    monkeypatch.setattr(strangers, "mounts", lambda: [disk])
+    monkeypatch.setattr(strangers, "not_entered", lambda probes: {disk.point})
     process(tmp_path, 7, ANA)
     return tmp_path
 

@@ -11,7 +11,17 @@ import sys
 from contextlib import nullcontext
 from typing import Any
 
-from . import access, prepare, provide, quarantine, release, restart
+from . import (
+    access,
+    attach,
+    detach,
+    prepare,
+    provide,
+    quarantine,
+    release,
+    restart,
+    wipe_volume,
+)
 from .files import fact_of
 from .items import check_keys
 from .machine import read_boot_id
@@ -22,6 +32,9 @@ from .turns import turn
 VERBS = {
     "node.prepare": prepare,
     "allocation.provide": provide,
+    "storage.attach": attach,
+    "storage.detach": detach,
+    "storage.wipe": wipe_volume,
     "access.sync": access,
     "allocation.restart": restart,
     "allocation.quarantine": quarantine,

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Iterable, Iterator, Sequence
 
+from .attachments import folders
 from .finding import any_of, owned_below
 from .holders import held_cards
 from .ipc import system_v
@@ -103,10 +104,15 @@ def files_of(probes: Probes, uids: list[int]) -> dict[int, list[str]]:
     check_queues(probes)
     found: dict[int, list[str]] = {uid: [] for uid in uids}
     until = time.monotonic() + MAX_WALK_SECONDS
-    points = {mount.point for mount in mounts()}
+    points = not_entered(probes)
     for mount in places(probes):
         walk(mount, points, found, until)
     return found
+
+
+def not_entered(probes: Probes) -> set[str]:
+    """What is mounted, each looked at by itself, and the data of volumes, which is a project's."""
+    return {mount.point for mount in mounts()}.union(folders(probes))
 
 
 def check_queues(probes: Probes) -> None:

@@ -7,18 +7,27 @@ from typing import NamedTuple, Optional
 
 
 class Mount(NamedTuple):
-    """`root` is what of the file system stands at `point`; `options` are the file system's own."""
+    """`root` is what of the file system stands at `point`; `options` are the file system's own,
+
+    `flags` those of this mount of it.
+    """
 
     point: str
     device: str
     root: str
     kind: str
     options: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+
+    @property
+    def what(self) -> tuple[str, str]:
+        """The same for every mount of the same folder, in whatever namespace."""
+        return self.device, self.root
 
 
-def mounts() -> list[Mount]:
+def mounts(process: str = "self") -> list[Mount]:
     """In the order in which they were made: a later one hides an earlier one at its place."""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+    with open(f"/proc/{process}/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         return [_mount(line.rstrip("\n").split(" ")) for line in table]
 
 
@@ -35,6 +44,7 @@ def _mount(fields: list[str]) -> Mount:
         root=_unescape(fields[3]),
         kind=kind,
         options=tuple(options.split(",")),
+        flags=tuple(fields[5].split(",")),
     )
 
 

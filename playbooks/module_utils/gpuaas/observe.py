@@ -10,6 +10,7 @@ import os
 import sys
 from typing import Any, Callable, Mapping, Optional
 
+from .attachments import read_attached, read_volumes
 from .card_errors import read_card_errors
 from .cards import read_gpus
 from .drives import read_drive_users
@@ -51,6 +52,8 @@ def observe(request: Request, more: More = nothing) -> Facts:
         "restarts": probes.ask("restarts", read_restarts),
         "sizes": probes.ask("sizes", read_sizes),
         **(told_in_full(probes) if request.get("descriptors") else {}),
+        "platform": None if probes.whole_host else probes.words({"attached": read_attached}),
+        "volumes": probes.ask("volumes", read_volumes),
         **more(probes, request),
         "problems": probes.problems,
         "probeVersion": PROBE_VERSION,

@@ -5,6 +5,7 @@ A module of its own, since a folder that stands for a host need not be sent the 
 
 from __future__ import annotations
 
+from .attachments import read_attached
 from .leftovers import read_leftovers
 from .observe import Request, main
 from .platform import read_platform
@@ -31,7 +32,11 @@ def more(probes: Probes, request: Request) -> Facts:
 def of_a_whole_host(probes: Probes, prove: list[int]) -> Facts:
     """What a folder has not, and who is not root cannot see: there these facts are unknown."""
     return {
-        "platform": {**read_platform(probes), **read_tenants(probes)},
+        "platform": {
+            **read_platform(probes),
+            **read_tenants(probes),
+            **probes.words({"attached": read_attached}),
+        },
         "leftovers": probes.ask("leftovers", lambda p: read_leftovers(p, prove)),
         "strayKeys": probes.ask("strayKeys", read_stray_keys),
         "sessions": probes.ask("sessions", read_sessions),

@@ -19,6 +19,9 @@ SUBIDS = 1 << 16
 """How many numbers there are inside of a tenant's containers."""
 
 UNITS, INSTANCES = "/etc/systemd/system", "/var/lib/gpuaas/instances"
+PRIVATE = ("shm", "tmp", "var-tmp", "session", "data", "datasets", "mnt", "workspace")
+"""Folders of which each tenant sees one of its own."""
+
 LOGIN = re.compile(r"[a-z][a-z0-9-]{0,26}-[a-z2-7]{4}")
 
 
@@ -78,9 +81,7 @@ class Places:
     def _add_account(self, login: str, uid: int) -> None:
         if uid not in UIDS:
             raise Refusal("item_invalid", f"no uid of a tenant: {uid}")
-        instances = [
-            f"{INSTANCES}/{place}/{login}" for place in ("shm", "tmp", "var-tmp", "session")
-        ]
+        instances = [f"{INSTANCES}/{place}/{login}" for place in PRIVATE]
         units = [f"{UNITS}/user-{uid}.slice.d", f"{UNITS}/user@{uid}.service.d"]
         self.folders += (*instances, *units, f"/run/systemd/system/user-{uid}.slice.d")
         self.files += (

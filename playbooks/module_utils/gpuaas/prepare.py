@@ -19,7 +19,7 @@ from .candidates import check_bus, check_pam, check_sshd, check_units
 from .files import put_file, put_folder, put_link, read_bytes
 from .items import FILE, FOLDER, check_form, text
 from .pam import VENDOR, with_block, without_users_own
-from .paths import Refusal, Tree, owned
+from .paths import PRIVATE, Refusal, Tree, owned
 from .probes import ProbeError, call, lines_of
 from .saving import arm, save
 
@@ -64,7 +64,7 @@ FOLDERS = (
     "/etc/gpuaas/loopback",
     "/etc/gpuaas/session",
     "/home",
-    *(f"{INSTANCES}/{name}" for name in ("session", "shm", "tmp", "var-tmp")),
+    *(f"{INSTANCES}/{name}" for name in PRIVATE),
 )
 
 

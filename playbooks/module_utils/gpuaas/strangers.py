@@ -15,8 +15,15 @@ from typing import Iterator
 from .finding import between
 from .holders import held_cards
 from .ipc import all_system_v
-from .leftovers import MAX_WALK_SECONDS, check_queues, places, sockets, topmost, user_mounts
-from .mounts import mounts
+from .leftovers import (
+    MAX_WALK_SECONDS,
+    check_queues,
+    not_entered,
+    places,
+    sockets,
+    topmost,
+    user_mounts,
+)
 from .passwd import Accounts
 from .paths import holder
 from .probes import Probes, printable
@@ -59,7 +66,7 @@ def of_anybody(probes: Probes, uids: range, accounts: Accounts) -> Iterator[tupl
     yield from user_mounts()
     check_queues(probes)
     until = time.monotonic() + MAX_WALK_SECONDS
-    points = {mount.point for mount in mounts()}
+    points = not_entered(probes)
     for mount in places(probes):
         yield from topmost(mount, points, between(uids[0], uids[-1]), until)
 
