@@ -25,6 +25,7 @@ from reconciler.planner.residue import (
     Devices,
     Inventory,
     Look,
+    attachments,
     descriptor,
     drives,
     errors,
@@ -189,6 +190,11 @@ RULES: tuple[Rule, ...] = (
         name="account",
         promises="no account has its name or number",
         check=of_an_account(places("account ")),
+    ),
+    Rule(
+        name="storage",
+        promises="all storage that it had is detached; what lies in there is its project's",
+        check=attachments,
     ),
     Rule(
         name="settings",

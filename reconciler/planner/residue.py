@@ -41,6 +41,7 @@ NAMED = (
     "linger ",
     "shm ",
     "account ",
+    "attached ",
 )
 """Keys that a rule of their own speaks of."""
 
@@ -123,6 +124,14 @@ def _gone(name: str, keys: Sequence[str], facts: NodeFacts, method: str) -> Chec
     if unseen:
         return one(name, CheckResult.UNKNOWN, f"not seen: {listed(unseen)}")
     return one(name, CheckResult.PASS, method)
+
+
+def attachments(case: Case, name: str) -> Iterator[Check]:
+    """What it had, and whatever else its host shows that it has."""
+    own = f"attached {case.claim.allocation_id}/"
+    keys = {key for key in (*case.gone, *(case.facts.platform or ())) if key.startswith(own)}
+    if keys:
+        yield _gone(name, sorted(keys), case.facts, "detached; its data stays")
 
 
 def descriptor(case: Case, name: str) -> Iterator[Check]:

@@ -18,6 +18,7 @@ from reconciler.model.ref import KIND_WORDS, PROJECT_KINDS, is_name, parse_ref
 from reconciler.model.settings import Settings
 from reconciler.planner.conditions import ALWAYS_ALLOWED, CONDITIONS
 from reconciler.planner.fields import word_of
+from reconciler.specs.validation import Validator
 from tests.docs.render_kinds import fields
 from tests.kinds.sample import examples
 

@@ -31,6 +31,7 @@ INVENTORY = Inventory(
     idle_mib={"GPU-0": IDLE, "GPU-1": IDLE},
 )
 INSTANCES = "/var/lib/gpuaas/instances"
+ATTACHED = f"attached {ID}/data"
 GONE = (
     f"/etc/gpuaas/ssh/{LOGIN}",
     f"/home/{LOGIN}",
@@ -38,8 +39,9 @@ GONE = (
     f"/etc/gpuaas/allocations/{ID}.json",
     *(f"{INSTANCES}/{place}/{LOGIN}" for place in ("shm", "tmp", "var-tmp")),
     *(f"{word} {LOGIN}" for word in ("account", "slice", "linger", "shm")),
+    ATTACHED,
 )
-WORDS = {f"{word} *": "listed" for word in ("account", "slice", "linger", "shm")}
+WORDS = {f"{word} *": "listed" for word in ("account", "slice", "linger", "shm", "attached")}
 CARDS = tuple(
     GpuFact(uuid=f"GPU-{n}", pci_address="", model="", processes=(), memory_used_mib=IDLE)
     for n in (0, 1)
@@ -136,6 +138,9 @@ CASES: Mapping[str, Row] = {
     "shm": Row(fails=seen(platform={**WORDS, f"shm {LOGIN}": "tmpfs"}), unknown=WORDLESS),
     "account": Row(
         fails=seen(platform={**WORDS, f"account {LOGIN}": "uid=20000"}), unknown=WORDLESS
+    ),
+    "storage": Row(
+        fails=seen(platform={**WORDS, ATTACHED: "abcdefghij rw at /data/a"}), unknown=WORDLESS
     ),
     "settings": Row(fails=seen(paths={GONE[3]: "file 0644 x"}), unknown=WORDLESS),
     "descriptor": Row(fails=seen(descriptors={ID: "state"}), unknown=seen(descriptors=None)),
