@@ -224,8 +224,8 @@ def _check_mounts(resource: Resource) -> Iterator[Problem]:
         hint = "give each attachment a mountPath of its own"
         yield finding(resource, second, "mount_path_unsound", message, hint)
     for outer, _ in places:
-        for inner, path in places:
+        for inner, place in places:
             if inner.startswith(f"{outer}/"):
                 message = f"{inner} lies inside of {outer}, where another storage is mounted"
                 hint = "mount them side by side"
-                yield finding(resource, path, "mount_path_unsound", message, hint)
+                yield finding(resource, place, "mount_path_unsound", message, hint)

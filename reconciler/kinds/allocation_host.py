@@ -97,7 +97,6 @@ def _providing(binding: Binding, resource: Resource, context: Context) -> tuple[
     lines = _key_lines(binding, resource, context)
     keys = {_keys_path(binding): context.render(KEYS, {**seated.values, "lines": lines})}
     return (
-        *storage.detaching(binding, context),
         _provide(seated, context),
         *storage.attaching(binding, context),
         _step(
@@ -108,6 +107,8 @@ def _providing(binding: Binding, resource: Resource, context: Context) -> tuple[
             {"files": _items(keys), "absent": [], "uid": binding.uid},
             _facts(keys),
         ),
+        # Nor for a mount that somebody keeps busy.
+        *storage.detaching(binding, context),
     )
 
 

@@ -36,6 +36,11 @@ FIELD_RULES: Mapping[str, str] = {
 }
 
 BACKENDS = ("directory", "loop", "nfs")
+NOT_PLACES = (
+    *("/etc", "/proc", "/sys", "/dev", "/run", "/usr", "/boot", "/home"),
+    "/var/lib/gpuaas/volumes",
+)
+"""Folders of a host's own, and of tenants: hosts refuse them once more."""
 
 
 class Filesystem(StrEnum):
@@ -123,9 +128,11 @@ class StorageClassSpec:
 
 def parse(spec: Mapping[str, Any], name: str) -> StorageClassSpec:
     storage = decode(StorageClassSpec, spec)
-    nfs, where = storage.nfs, storage.available
+    folder, loop, nfs, where = storage.directory, storage.loop, storage.nfs, storage.available
     return replace(
         storage,
+        directory=folder and replace(folder, path=_tidy(folder.path)),
+        loop=loop and replace(loop, path=_tidy(loop.path)),
         access_modes=tuple(sorted(storage.access_modes)),
         nfs=nfs and replace(nfs, options=tuple(sorted(nfs.options))),
         available=Available(
@@ -133,6 +140,12 @@ def parse(spec: Mapping[str, Any], name: str) -> StorageClassSpec:
         ),
         prices=tuple(replace(p, from_=same_moment(p.from_) or p.from_) for p in storage.prices),
     )
+
+
+def _tidy(path: str) -> str:
+    """Two spellings of one folder are one."""
+    tidy = "/".join(filter(None, path.split("/")))
+    return f"/{tidy}" if path.startswith("/") else path
 
 
 def refs(resource: Resource) -> Iterator[Reference]:
@@ -186,6 +199,15 @@ def _check_paths(resource: Resource) -> Iterator[Problem]:
     for path, text in paths:
         if text and (why := unsafe_path(text, absolute=True)):
             yield finding(resource, path, "path_unsafe", why, "give an absolute path without `..`")
+        elif text and path[1] != "nfs" and (system := _of_the_system(text)):
+            message = f"{text} lies in {system}, which is no place for anybody's data"
+            yield finding(resource, path, "path_unsafe", message, "take a folder of its own")
+
+
+def _of_the_system(path: str) -> str:
+    """Where hosts refuse to lay volumes."""
+    folders = (place for place in NOT_PLACES if f"{path}/".startswith(f"{place}/"))
+    return "/" if path.strip("/") == "" else next(folders, "")
 
 
 @once

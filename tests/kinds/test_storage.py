@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from playbooks.module_utils.gpuaas import volumes
+from reconciler.kinds import storage_class
 from tests.kinds.sample import Fleet
 
 STORAGE, CLASS = "storage/vision/datasets", "storage_class/shared-nfs"
@@ -77,6 +79,21 @@ def test_paths_are_absolute_and_stay(path: str) -> None:
         fleet[CLASS][backend] = {"path": path}
         assert fleet.only(CLASS).code == "path_unsafe"
         del fleet[CLASS][backend]
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/etc/volumes", "/home", "/var/lib/gpuaas/volumes/x"])
+def test_no_data_lies_in_folders_of_the_system(path: str) -> None:
+    """F-PAR-06: said before any host has to refuse it."""
+    fleet = Fleet()
+    del fleet[CLASS]["nfs"]
+    fleet[CLASS]["directory"] = {"path": path}
+    assert fleet.only(CLASS).code == "path_unsafe"
+    assert volumes.NOT_PLACES == storage_class.NOT_PLACES
+
+
+def test_two_spellings_of_a_folder_are_one() -> None:
+    spec = storage_class.parse({"accessModes": [], "loop": {"path": "/srv//disks/"}}, "disks")
+    assert spec.backend == {"loop": {"path": "/srv/disks", "filesystem": "ext4"}}
 
 
 def test_one_class_is_the_default() -> None:

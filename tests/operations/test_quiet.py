@@ -138,23 +138,18 @@ def test_what_this_version_cannot_do_is_blocked_and_nothing_of_it_is_written(yar
     shelf = paper.document(
         "StorageClass", "shelf", {"directory": {"path": "/srv"}, "accessModes": ["single_writer"]}
     )
-    data = paper.document("Storage", "data", {"class": "shelf", "sizeGiB": 1}, "vision")
-    more = {"skus": ["slice-1", "slice-2", "whole"], "storageClasses": ["shelf"]}
+    root = paper.sku("root", 0, rootAccess=True)
     vision = project("vision", "ana", "bo", "cem", "dana")
+    more = {"skus": ["slice-1", "slice-2", "whole", "root"]}
     vision["spec"] = {**vision["spec"], "entitlements": more}
-    vision["spec"]["quota"] = {**vision["spec"]["quota"], "storageGiB": 10}
-    attached = {"storage": [{"name": "data", "mode": "rw"}]}
-    yard.write(shelf, vision, data, paper.allocation("later", **attached), paper.user("eve"))
-    yard.write({**SOLO, "spec": {**SOLO["spec"], **attached}})
+    yard.write(shelf, root, vision, paper.allocation("later", "root"), paper.user("eve"))
     hosts, before = yard.hosts(), yard.world.recorded
     done = yard.apply()
-    blocked = ["allocation/vision/later", "allocation/vision/solo", "storage/vision/data"]
+    blocked = ["allocation/vision/later", "sku/root"]
     assert done.code == 3
     assert done.blocked == dict.fromkeys(blocked, "not_yet_supported")
     new = {str(ref) for ref in yard.world.recorded.keys() - before.keys()}
     assert new == {"storage_class/shelf", "user/eve"}
-    solo = yard.recorded("allocation/vision/solo")
-    assert solo.normal == before[solo.ref].normal
     assert yard.rows("SELECT count(*) FROM claim") == [(4,)]
     assert yard.hosts() == hosts
 

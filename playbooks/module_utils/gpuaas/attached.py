@@ -19,7 +19,7 @@ from .volumes import NAME, Volume, unit_name, unit_of
 
 OURS = "/gpuaas"
 TOPS = ("data", "datasets", "mnt", "workspace")
-MOUNT_PATH = re.compile(r"/(data|datasets|mnt|workspace)(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+MOUNT_PATH = re.compile(r"/(data|datasets|mnt|workspace)(/[0-9A-Za-z_-][0-9A-Za-z._-]*)*")
 WANTS = f"{UNITS}/multi-user.target.wants"
 
 
