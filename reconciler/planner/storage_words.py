@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from reconciler.kinds.allocation_storage import ATTACH, DETACH
 from reconciler.kinds.contract import Context
 from reconciler.kinds.storage_class import price_in_force
 from reconciler.model.plan import Action, Step
+from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.volume import Attachment, Volume
 from reconciler.model.world import Recorded, World
@@ -45,17 +45,21 @@ def kept(recorded: Recorded, world: World) -> str:
 
 
 def _kept(name: str, recorded: Recorded, world: World) -> str:
-    volumes = {ref.name: one for ref, one in world.volumes.items() if _is_of(ref, recorded)}
-    volume = volumes.get(name)
-    return f"{name} ({size(volume)})" if volume else name
+    volume = world.volumes.get(Ref("storage", recorded.ref.project, name))
+    return f"{name} ({size(volume, world)})" if volume else name
 
 
-def _is_of(ref: Any, recorded: Recorded) -> bool:
-    return bool(ref.project == recorded.ref.project)
+def size(volume: Volume, world: World) -> str:
+    """How large it may be, where it lies, and what of it is used where a host can tell that."""
+    where = f" on {volume.node}" if volume.node else ""
+    return f"{volume.size_gib} GiB{where}{_used(volume, world)}"
 
 
-def size(volume: Volume) -> str:
-    return f"{volume.size_gib} GiB on {volume.node}" if volume.node else f"{volume.size_gib} GiB"
+def _used(volume: Volume, world: World) -> str:
+    """Of a disk of its own. What else lies beside a plain folder is used by others as well."""
+    seen = world.observations.get(volume.node)
+    told = ((seen.facts.volumes if seen and seen.facts else None) or {}).get(volume.id)
+    return f", {told['usedMiB']} MiB used" if told and "loop" in volume.backend else ""
 
 
 def mounting(steps: Iterable[Step]) -> Mapping[str, str]:
@@ -80,22 +84,24 @@ def storage_facts(
     """What its own line says of a storage, by what becomes of it."""
     resource = difference.resource
     if difference.action in (Action.FORGET, Action.RELEASE):
-        return _leaving(difference.action, volume)
+        return _leaving(difference.action, volume, context.world)
     facts = {}
     if difference.action is Action.CREATE:
         facts["data"] = "none yet: its volume is made by the first attachment"
     elif difference.action is Action.ADOPT and volume is not None:
-        facts["takes back"] = f"data kept since {volume.since}: {size(volume)}"
+        facts["takes back"] = f"data kept since {volume.since}: {size(volume, context.world)}"
     told = _price(resource, context) if resource else ""
     return {**facts, "price": told} if told else facts
 
 
-def _leaving(action: Action, volume: Volume | None) -> Mapping[str, str]:
+def _leaving(action: Action, volume: Volume | None, world: World) -> Mapping[str, str]:
     if volume is None:
         return {"data": "none: nothing was ever attached"}
     if action is Action.FORGET:
-        return {"keeps": f"all its data: {size(volume)}; a storage of that name takes it back"}
-    return {"lost": f"all its data: {size(volume)}, for good; onDelete: wipe was applied before"}
+        told = f"all its data: {size(volume, world)}; a storage of that name takes it back"
+        return {"keeps": told}
+    told = f"all its data: {size(volume, world)}, for good; onDelete: wipe was applied before"
+    return {"lost": told}
 
 
 def _price(resource: Resource, context: Context) -> str:

@@ -73,6 +73,25 @@ def test_what_was_to_be_wiped_is_wiped_in_a_step_of_its_own_that_is_held() -> No
     assert held.steps == ()
 
 
+def test_what_a_disk_holds_is_told_before_it_is_lost() -> None:
+    """As far as its host can tell; of a plain folder nobody can."""
+    for class_, told_of_it in (
+        ("disks", "1 GiB on gpu01, 300 MiB used"),
+        ("local", "1 GiB on gpu01"),
+    ):
+        state = used(**WIPED)
+        backend = {"loop": {}} if class_ == "disks" else state.volumes[DATA].backend
+        state = replace(state, volumes={DATA: replace(state.volumes[DATA], backend=backend)})
+        seen = state.observations["gpu01"]
+        shown = {state.volumes[DATA].id: {"sizeMiB": 1024, "usedMiB": 300}}
+        facts = replace(seen.facts, volumes=shown)
+        state = replace(
+            state, observations={**state.observations, "gpu01": replace(seen, facts=facts)}
+        )
+        lost = line(make_plan(desired(FLEET), state), str(DATA)).facts["lost"]
+        assert lost.startswith(f"all its data: {told_of_it}, for good")
+
+
 def test_the_wish_to_wipe_has_to_be_applied_before() -> None:
     """F-STO-03: what git said for the first time together with the removal was never applied."""
     state = used(**OPEN)
