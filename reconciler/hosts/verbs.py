@@ -27,6 +27,21 @@ class Verb:
 ID, LOGIN = "the allocation's id, ten letters", "its login"
 UID = "its uid; 0 where it has no account"
 
+_STAGED = {
+    "bundle": "its name",
+    "version": "its version",
+    "python": "of which Python, as `3.11`",
+    "lock": "its requirements, each with hashes",
+    "lockDigest": "their digest, by which a version is known",
+    "index": "where its wheels are: an https address, a `file://` folder of the host, or"
+    " nothing for the host's own default",
+    "imports": "modules that must import before anybody sees it",
+    "needMiB": "room that it needs, 0 where nobody knows",
+    "current": "the version that is to be the host's default, or nothing",
+    "activate": "text of its activate.sh",
+    "program": "the building program for a folder that stands for a host, else nothing",
+}
+
 _LIST = (
     Verb(
         name="node.observe",
@@ -210,6 +225,49 @@ _LIST = (
             "a folder at or below which something is mounted: nothing of it is removed",
             "an account that is not this allocation's: `account_conflict`",
             "to go on while a process of its uid keeps coming back: `processes_left`",
+        ),
+    ),
+    Verb(
+        name="runtime.stage",
+        summary="Begins to build a version of a bundle, unless it is there or being built.",
+        item=_STAGED,
+        evidence="`runtime <bundle>/<version>`, read back: `staging`, `staged` with the digest of"
+        " its manifest, `changed` or `failed` with a code",
+        refuses=(
+            "one that is there and was made from other requirements: `runtime_changed`",
+            "a folder where the link to the default should be: `runtime_layout_broken`",
+        ),
+    ),
+    Verb(
+        name="runtime.repair",
+        summary="Makes a version of a bundle be what was put there; strangers in it go, by name.",
+        item=_STAGED,
+        evidence="`runtime <bundle>/<version>`; `removed` names what was not ours",
+        refuses=("to touch anything outside of its folder",),
+    ),
+    Verb(
+        name="runtime.discard",
+        summary="Removes a version of a bundle that nobody uses or names.",
+        item={"bundle": "its name", "version": "its version"},
+        evidence="`runtime <bundle>/<version>` is gone, read back",
+        refuses=(
+            "one that a descriptor names, a process uses, or that is the host's default, by name:"
+            " `runtime_in_use`",
+        ),
+    ),
+    Verb(
+        name="runtime.write_env_file",
+        summary="Says to sessions and programs what an allocation is and which runtimes it has.",
+        item={
+            "id": ID,
+            "login": LOGIN,
+            "uid": UID,
+            "files": "list of path, mode and content: its env file, and that of its sessions",
+        },
+        evidence="path → fact of each file",
+        refuses=(
+            "any path but its own env files",
+            "a line that readers of env files understand each in a way of their own",
         ),
     ),
 )

@@ -49,13 +49,17 @@ FILES: Mapping[str, tuple[str, str]] = {
     "/etc/systemd/logind.conf.d/60-gpuaas.conf": ("node/logind.conf", FILE_MODE),
     "/etc/systemd/system/gpuaas-devices.service": ("node/devices.service", FILE_MODE),
     "/etc/systemd/system/gpuaas-network.service": ("node/network.service", FILE_MODE),
+    "/etc/systemd/system/gpuaas-seal@.service": ("node/seal.service", FILE_MODE),
     "/etc/systemd/system/gpuaas-settle.service": ("node/settle.service", FILE_MODE),
+    "/etc/systemd/system/gpuaas-stage@.service": ("node/stage.service", FILE_MODE),
     "/etc/systemd/system/user-.slice.d/50-gpuaas.conf": ("node/slice-closed.conf", FILE_MODE),
     "/etc/sysusers.d/gpuaas.conf": ("node/sysusers.conf", FILE_MODE),
     "/etc/tmpfiles.d/gpuaas.conf": ("node/tmpfiles.conf", FILE_MODE),
+    "/usr/local/bin/gpuaas-runtime": ("node/gpuaas-runtime.sh", PROGRAM_MODE),
     "/usr/local/libexec/gpuaas/devices": ("node/devices.py", PROGRAM_MODE),
     "/usr/local/libexec/gpuaas/network": ("node/network.sh", PROGRAM_MODE),
     "/usr/local/libexec/gpuaas/session-opened": ("node/session-opened.sh", PROGRAM_MODE),
+    "/usr/local/libexec/gpuaas/stage": ("node/stage.py", PROGRAM_MODE),
 }
 """Path → template and mode."""
 

@@ -15,12 +15,16 @@ from . import (
     access,
     attach,
     detach,
+    discard_runtime,
     prepare,
     provide,
     quarantine,
     release,
+    repair_runtime,
     restart,
+    stage_runtime,
     wipe_volume,
+    write_env_file,
 )
 from .files import fact_of
 from .items import check_keys
@@ -39,6 +43,10 @@ VERBS = {
     "allocation.restart": restart,
     "allocation.quarantine": quarantine,
     "allocation.release": release,
+    "runtime.stage": stage_runtime,
+    "runtime.repair": repair_runtime,
+    "runtime.discard": discard_runtime,
+    "runtime.write_env_file": write_env_file,
 }
 """Each with `KEYS`, the form of its item, and `run`, which makes it so or raises Refusal."""
 

@@ -34,6 +34,7 @@ PLACES = (
     ("var/lib/gpuaas/instances", 1, None),
     ("var/lib/gpuaas/instances/session", 1, None),
     ("run/systemd/system", 1, re.compile(r"user-\d+\.slice\.d")),
+    ("usr/local/bin", 0, OURS),
     ("usr/local/libexec/gpuaas", 1, None),
     ("etc/systemd/system", 1, re.compile(r".*gpuaas.*|user-\d*\.slice\.d|user@\d*\.service\.d")),
     ("etc/systemd/system/multi-user.target.wants", 0, OURS),

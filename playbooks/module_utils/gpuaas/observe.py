@@ -18,8 +18,11 @@ from .kept import read_descriptor_texts, read_descriptors, read_paths, read_size
 from .machine import read_boot_id, read_cpus, read_memory, read_nics, read_nvmes, read_os
 from .probes import STANDIN, Facts, Probes
 from .restarts import read_restarts
+from .runtimes import read_currents, read_runtimes
 
 PROBE_VERSION = 2
+COMMON = {"attached": read_attached, "current": read_currents, "runtime": read_runtimes}
+"""Named facts of hosts and of folders alike."""
 
 
 Request = Mapping[str, Any]
@@ -52,7 +55,7 @@ def observe(request: Request, more: More = nothing) -> Facts:
         "restarts": probes.ask("restarts", read_restarts),
         "sizes": probes.ask("sizes", read_sizes),
         **(told_in_full(probes) if request.get("descriptors") else {}),
-        "platform": None if probes.whole_host else probes.words({"attached": read_attached}),
+        "platform": None if probes.whole_host else probes.words(COMMON),
         "volumes": probes.ask("volumes", read_volumes),
         **more(probes, request),
         "problems": probes.problems,

@@ -5,9 +5,8 @@ A module of its own, since a folder that stands for a host need not be sent the 
 
 from __future__ import annotations
 
-from .attachments import read_attached
 from .leftovers import read_leftovers
-from .observe import Request, main
+from .observe import COMMON, Request, main
 from .platform import read_platform
 from .probes import Facts, Probes
 from .running import read_running
@@ -35,7 +34,7 @@ def of_a_whole_host(probes: Probes, prove: list[int]) -> Facts:
         "platform": {
             **read_platform(probes),
             **read_tenants(probes),
-            **probes.words({"attached": read_attached}),
+            **probes.words(COMMON),
         },
         "leftovers": probes.ask("leftovers", lambda p: read_leftovers(p, prove)),
         "strayKeys": probes.ask("strayKeys", read_stray_keys),

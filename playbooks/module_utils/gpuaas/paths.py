@@ -72,6 +72,7 @@ class Places:
             f"/etc/gpuaas/allocations/{allocation}.json",
             f"/etc/gpuaas/runtime/allocations/{allocation}.env",
         )
+        self.environments: tuple[str, ...] = (self.files[1],)
         self.mark = f"/etc/gpuaas/runtime/allocations/{allocation}.restart"
         self.files += (self.mark,)
         self.keys = (f"/etc/gpuaas/ssh/{login}",)
@@ -91,6 +92,7 @@ class Places:
             f"/etc/gpuaas/loopback/{uid}.nft",
             f"{INSTANCES}/session/{login}/env",
         )
+        self.environments += self.files[-1:]
 
 
 def inside(uid: int) -> tuple[int, int]:

@@ -43,13 +43,17 @@ FILES = {
     "/etc/systemd/logind.conf.d/60-gpuaas.conf": "logind",
     "/etc/systemd/system/gpuaas-devices.service": "systemd",
     "/etc/systemd/system/gpuaas-network.service": "systemd",
+    "/etc/systemd/system/gpuaas-seal@.service": "systemd",
     "/etc/systemd/system/gpuaas-settle.service": "systemd",
+    "/etc/systemd/system/gpuaas-stage@.service": "systemd",
     "/etc/systemd/system/user-.slice.d/50-gpuaas.conf": "systemd",
     "/etc/sysusers.d/gpuaas.conf": "",
     "/etc/tmpfiles.d/gpuaas.conf": "",
+    "/usr/local/bin/gpuaas-runtime": "",
     "/usr/local/libexec/gpuaas/devices": "",
     "/usr/local/libexec/gpuaas/network": "network",
     "/usr/local/libexec/gpuaas/session-opened": "",
+    "/usr/local/libexec/gpuaas/stage": "",
 }
 """The only files that are written whole, and how the host takes each of them up."""
 

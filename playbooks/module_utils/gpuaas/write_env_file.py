@@ -1,0 +1,27 @@
+"""runtime.write_env_file: what an allocation's environment is, in one file that all read alike.
+
+Every value is one that a shell, systemd and readers of container env files take for the same text,
+and sourcing it runs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .files import put_file
+from .items import FILE
+from .paths import Places, Refusal, Tree, owned
+
+KEYS = {"id": str, "login": str, "uid": int, "files": [FILE]}
+
+LINE = re.compile(r"#[^\n]*|[A-Z][A-Z0-9_]*=[A-Za-z0-9._:,/@+-]*")
+
+
+def run(tree: Tree, item: dict[str, Any]) -> None:
+    places = Places(item["id"], item["login"], item["uid"])
+    for file in item["files"]:
+        for line in file["content"].splitlines():
+            if not LINE.fullmatch(line):
+                raise Refusal("item_invalid", f"no line of an env file: {line!r}"[:200])
+        put_file(tree, owned(file["path"], places.environments), file["content"], file["mode"])
