@@ -65,10 +65,15 @@ def strange_paths(paths: Mapping[str, str], known: Known, first_uid: int) -> Ite
 
 
 def strange_facts(named: Mapping[str, str], known: Known) -> Iterator[str]:
-    """Named facts of logins that are not known; who may linger without being a tenant, may."""
+    """Named facts of logins that are not known, and storage of ids that are not.
+
+    Who may linger without being a tenant, may.
+    """
     for key in sorted(named):
         word, _, login = key.partition(" ")
         persons = word == "linger" and not _LOGIN.fullmatch(login)
+        if word == "attached" and login.partition("/")[0] not in known.ids | {"*"}:
+            yield key
         if word in TOLD and login not in known.logins | {"*"} and not persons:
             yield key
 

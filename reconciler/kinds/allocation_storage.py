@@ -6,15 +6,18 @@ the real one at `/gpuaas/<id>/<storage>` and the view of it that stands at its m
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from reconciler.kinds.contract import Binding, Context
+from reconciler.kinds.once import once
 from reconciler.model.canonical import canonical, text_digest
 from reconciler.model.plan import Order, Step, step_id
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, Volume, VolumeState
+from reconciler.model.world import World
 
 ATTACH, DETACH = "storage.attach", "storage.detach"
 
@@ -83,9 +86,26 @@ def _mounts(binding: Binding, context: Context) -> Iterator[Mount]:
 def leftover(binding: Binding, context: Context) -> tuple[Attachment, ...]:
     """What the allocation has, or may have, and is not to have any more."""
     wanted = mounts(binding, context)
-    known = [one for one in context.world.attachments if one.allocation_id == binding.id]
+    known = _by_allocation(context.world).get(binding.id, ())
     gone = (one for one in known if not any(mount.is_same(one) for mount in wanted))
     return (*gone, *_cut_off(binding, context))
+
+
+@once
+def _by_allocation(world: World) -> Mapping[str, tuple[Attachment, ...]]:
+    found: dict[str, list[Attachment]] = defaultdict(list)
+    for one in world.attachments:
+        found[one.allocation_id].append(one)
+    return {id: tuple(several) for id, several in found.items()}
+
+
+@once
+def _by_place(world: World) -> Mapping[tuple[str, str], frozenset[str]]:
+    """Ids of allocations by the volume that they have and the node that they have it on."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for one in world.attachments:
+        found[one.volume, one.node].add(one.allocation_id)
+    return {place: frozenset(ids) for place, ids in found.items()}
 
 
 def _cut_off(binding: Binding, context: Context) -> Iterator[Attachment]:
@@ -267,12 +287,7 @@ def _unit_paths(
 
 
 def _is_last(one: Attachment, context: Context) -> bool:
-    return not any(
-        other.volume == one.volume
-        and other.node == one.node
-        and other.allocation_id != one.allocation_id
-        for other in context.world.attachments
-    )
+    return not _by_place(context.world).get((one.volume, one.node), set()) - {one.allocation_id}
 
 
 def real_path(allocation_id: str, storage: str) -> str:

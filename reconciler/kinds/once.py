@@ -1,4 +1,4 @@
-"""Once: indexes over all of Desired, built the first time that any resource's check asks."""
+"""Once: indexes over all of a Desired or a World, built the first time that anybody asks."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TypeVar
 
-from reconciler.model.desired import Desired
-
+Whole = TypeVar("Whole")
 T = TypeVar("T")
 
 
-def once(build: Callable[[Desired], T]) -> Callable[[Desired], T]:
-    """Remember what `build` made of the last Desired: a check per resource stays linear.
+def once(build: Callable[[Whole], T]) -> Callable[[Whole], T]:
+    """Remember what `build` made of the last one: a look per resource stays linear.
 
     The same by identity: it is frozen, and far too big to be compared by value.
     """
-    last: list[tuple[Desired, T]] = []
+    last: list[tuple[Whole, T]] = []
 
     @wraps(build)
-    def look_up(desired: Desired) -> T:
-        if not last or last[0][0] is not desired:
-            last[:] = [(desired, build(desired))]
+    def look_up(whole: Whole) -> T:
+        if not last or last[0][0] is not whole:
+            last[:] = [(whole, build(whole))]
         return last[0][1]
 
     return look_up

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
@@ -30,25 +31,32 @@ def refusal(
     ledger: Ledger, difference: Difference, id: str = "", node: Resource | None = None
 ) -> Problem | None:
     """The first objection to anything that the allocation would join; `id` once it has one."""
+    for storage in ledger.unknown(difference):
+        message = "it is not in force, and this plan does not bring it"
+        return _problem("storage_missing", message, difference, storage)
     for join in ledger.joins(difference, id, node):
         for code, rule in RULES.items():
             if message := rule(join, ledger):
-                return _problem(code, message, join, ledger)
+                told = "release_first" if _is_own_rival(code, join, ledger) else code
+                return _problem(told, message, difference, join.storage.ref)
     return None
 
 
-def _problem(code: str, message: str, join: Join, ledger: Ledger) -> Problem:
-    holders = {one.allocation_id for one in ledger.others(join)}
-    if code in SHARED and join.replaces and holders == {join.replaces}:
-        code, hint = "release_first", "remove it, apply that, and then ask for it anew"
-    else:
-        hint = HINTS[code]
+def _is_own_rival(code: str, join: Join, ledger: Ledger) -> bool:
+    """Whether nothing would be in the way but the one that it takes the place of."""
+    if code not in SHARED or not join.replaces:
+        return False
+    return not RULES[code](replace(join, id=join.replaces), ledger)
+
+
+def _problem(code: str, message: str, difference: Difference, storage: Ref) -> Problem:
+    resource = difference.resource
     return Problem(
         code=code,
-        message=f"{join.storage.ref}: {message}",
-        hint=hint.format(storage=f"{join.storage.ref.project}/{join.storage.ref.name}"),
-        source=join.resource.source("spec", "storage", join.storage.ref.name),
-        ref=str(join.resource.ref),
+        message=f"{storage}: {message}",
+        hint=HINTS[code].format(storage=f"{storage.project}/{storage.name}"),
+        source=resource.source("spec", "storage", storage.name) if resource else None,
+        ref=str(difference.ref),
     )
 
 
@@ -178,11 +186,12 @@ SHARED = frozenset({"writer_conflict", "attach_limit"})
 
 HINTS: Mapping[str, str] = MappingProxyType(
     {
-        "storage_missing": "take in what lies there: gpuaas state rebuild",
+        "storage_missing": "apply {storage} as well; of what was lost: gpuaas state rebuild",
         "storage_wiping": "wait for the end of that, or name another storage",
         "writer_conflict": "detach it there and apply that first; of a host that is gone for good:"
         " gpuaas storage fence {storage} --from ALLOCATION --reason TEXT",
         "attach_limit": "detach it somewhere and apply that first",
+        "release_first": "remove it, apply that, and then ask for it anew",
         "class_not_available": "take a storage of a class that is there, or another node",
         "storage_backend_unfit": "take a storage of a directory class, or a node with accounts",
         "storage_on_other_node": "place it where the data is: gpuaas storage show {storage}",

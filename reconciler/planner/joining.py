@@ -6,6 +6,7 @@ one. Each join that is let through is seen by those after it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -49,7 +50,9 @@ class Ledger:
             for ref, one in world.volumes.items()
             if one.state is not VolumeState.GONE
         }
-        self.attachments = list(world.attachments)
+        self.having: dict[str, dict[str, Attachment]] = defaultdict(dict)
+        for one in world.attachments:
+            self.having[one.volume][one.allocation_id] = one
         self.begun: dict[str, VolumeIntent] = {}
         self.unseen = [d.node for d in world.doubts if d.kind is DoubtKind.UNSEEN]
 
@@ -68,32 +71,22 @@ class Ledger:
         for join in self.joins(difference, id, node):
             ref = join.storage.ref
             volume = self.volumes.get(ref) or self._begin(join, node)
-            self.attachments = [
-                one
-                for one in self.attachments
-                if (one.allocation_id, one.volume) != (id, volume.id)
-            ]
-            self.attachments.append(
-                Attachment(
-                    allocation_id=id,
-                    volume=volume.id,
-                    ref=difference.ref,
-                    storage=ref,
-                    node=node.ref.name,
-                    mode=join.mode,
-                    access=str(join.storage.spec.access_mode),
-                    mount_path="",
-                )
+            self.having[volume.id][id] = Attachment(
+                allocation_id=id,
+                volume=volume.id,
+                ref=difference.ref,
+                storage=ref,
+                node=node.ref.name,
+                mode=join.mode,
+                access=str(join.storage.spec.access_mode),
+                mount_path="",
             )
 
     def others(self, join: Join) -> list[Attachment]:
         """Who else has the storage, or may have it."""
         volume = self.volumes.get(join.storage.ref)
-        return [
-            one
-            for one in self.attachments
-            if volume and one.volume == volume.id and one.allocation_id != join.id
-        ]
+        having = self.having.get(volume.id, {}) if volume else {}
+        return [one for id, one in having.items() if id != join.id]
 
     def need_of(self, join: Join) -> StorageNeed:
         volume, pin = self.volumes.get(join.storage.ref), join.storage.spec.node or ""
@@ -152,14 +145,21 @@ class Ledger:
             if not self._has(join):
                 yield join
 
+    def unknown(self, difference: Difference) -> Iterator[Ref]:
+        """What the allocation names and nobody can read, so that nobody knows what it would be."""
+        resource = difference.resource
+        for one in resource.spec.storage if resource else ():
+            ref = Ref("storage", difference.ref.project, one.name)
+            storage = self.desired.resources.get(ref)
+            if storage is None or not self.desired.get("storage_class", storage.spec.class_):
+                yield ref
+
     def _has(self, join: Join) -> bool:
-        """Whether it has it so already; what it was cut off from it is not given a second time."""
+        """Whether it has it so already; what it was cut off from it is given no second time."""
         volume = self.volumes.get(join.storage.ref)
         if volume is None or not join.id:
             return False
         if join.id in volume.fenced and join.known:
             return True
-        return any(
-            (one.allocation_id, one.volume, one.mode) == (join.id, volume.id, join.mode)
-            for one in self.attachments
-        )
+        one = self.having.get(volume.id, {}).get(join.id)
+        return one is not None and one.mode == join.mode

@@ -99,10 +99,13 @@ def test_named_facts_are_of_tenants_and_told_in_full() -> None:
         "loopback gone-zzzz": "127.77.78.34 of uid 20002",
         "at www-data": "denied",
         "cron gone-zzzz": "denied",
+        "attached *": "listed",
+        "attached aaaabbbbcc/data": "zyxwvutsrq rw at /data/data",
+        "attached zzzzzzzzzz/data": "zyxwvutsrq rw at /data/data",
         "unit ssh.service": "active",
     }
     gone = [f"{word} gone-zzzz" for word in ("account", "linger", "loopback")]
-    assert list(strange_facts(told, ANA)) == gone
+    assert list(strange_facts(told, ANA)) == [gone[0], "attached zzzzzzzzzz/data", *gone[1:]]
     assert list(unlisted(told)) == []
     del told["slice *"]
     assert list(unlisted(told)) == ["slice"]

@@ -451,6 +451,45 @@ def test_who_names_what_is_refused_itself_is_refused_with_it() -> None:
     assert (code(made), code(made, str(DATA))) == ("quota_exceeded", "quota_exceeded")
 
 
+def test_readers_beside_the_one_that_moves_are_no_reason_to_wait() -> None:
+    """STO-06: a replace has its storage twice for a while, as far as the class allows."""
+    readers = [having(name, "data", mode="ro") for name in ("a", "b")]
+    roomy = storage("data", "shared", accessMode="multi_reader")
+    state = settled(fleet(roomy, *readers))
+    moved = having("a", "data", mode="ro", sku="slice-2")
+    made = make_plan(desired(fleet(roomy, moved, readers[1])), state)
+    assert code(made) == ""
+    tight = storage("data", accessMode="multi_reader")
+    state = settled(fleet(tight, *readers))
+    made = make_plan(desired(fleet(tight, moved, readers[1])), state)
+    assert code(made) == "release_first"
+
+
+def test_what_a_plan_leaves_out_nobody_gets_by_it() -> None:
+    """An allocation is never recorded with storage that it was not given."""
+    state = settled(FLEET)
+    wanted = desired(fleet(storage("data"), having("a", "data")))
+    made = make_plan(wanted, state, only=(REF_A,))
+    assert code(made) == "storage_missing"
+    assert made.claims == ()
+    both = make_plan(wanted, state, only=(REF_A, str(DATA)))
+    assert code(both) == ""
+
+
+def test_a_mount_that_has_gone_is_put_back() -> None:
+    """F-STO-05: what a host shows no more is drift of the platform's, whatever its record says."""
+    documents = fleet(storage("data"), having("a", "data"))
+    state = settled(documents)
+    (one,) = state.attachments
+    seen = state.observations["gpu01"]
+    facts = replace(seen.facts, platform={"attached *": "listed"})
+    lost = replace(state, observations={**state.observations, "gpu01": replace(seen, facts=facts)})
+    made = make_plan(desired(documents), lost)
+    assert told(made) == ["repair allocation/vision/a"]
+    assert verbs(made) == ["storage.attach"]
+    assert line(made, REF_A).facts["drift"] == f"attached {one.allocation_id}/data on gpu01 is gone"
+
+
 def test_a_world_without_storage_is_as_it_was() -> None:
     """Nobody who names none is made otherwise by any of this."""
     documents = fleet(allocation("a"))

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from reconciler.model.capacity import Shape
 from reconciler.model.plan import Action, Plan
 from reconciler.model.world import World
-from tests.planner.fleet import allocation, base_fleet, desired, grant, user, world
+from tests.planner.fleet import (
+    allocation,
+    base_fleet,
+    desired,
+    grant,
+    project,
+    storage,
+    storage_class,
+    user,
+    world,
+)
 from tests.planner.walk import applied, make_plan
 
 SKUS = ("slice-1", "slice-2", "slice-4", "whole")
@@ -153,3 +163,70 @@ def test_the_hash_seed_is_irrelevant() -> None:
         for seed in ("0", "1", "2")
     }
     assert len(found) == 1
+
+
+MODES = ("single_writer", "multi_reader", "multi_writer")
+joining = st.dictionaries(
+    st.sampled_from("abcd"),
+    st.tuples(st.sampled_from(["one", "two", ""]), st.sampled_from(["ro", "rw"])),
+    max_size=4,
+)
+
+
+def storing(mode: str, shared: bool, wish: Mapping[str, tuple[str, str]]) -> list[Any]:
+    """Two storages of one mode, and allocations that name one or none of them."""
+    where = {"directory": {"path": "/srv/v", "shared": shared}, "maxAttachments": 3}
+    more: dict[str, Any] = {
+        "quota": {"gpus": 64, "storageGiB": 9},
+        "entitlements": {"skus": ["slice-2"], "storageClasses": ["class"]},
+    }
+    asked = [
+        allocation(n, "slice-2", storage=[{"name": s, "mode": m}] if s else [])
+        for n, (s, m) in sorted(wish.items())
+    ]
+    fleet = [d for d in base_fleet(2, 4) if d["metadata"]["name"] != "vision"]
+    return [
+        *(*fleet, project("vision", "ana", **more), storage_class("class", MODES, **where)),
+        *(*(storage(name, "class", accessMode=mode) for name in ("one", "two")), *asked),
+    ]
+
+
+def assert_shared_soundly(state: World, mode: str) -> None:
+    """Nobody has what he may not have beside the others, or where it does not lie."""
+    volumes = {one.id: one for one in state.volumes.values()}
+    for volume in volumes.values():
+        having = [one for one in state.attachments if one.volume == volume.id]
+        assert len({one.allocation_id for one in having}) == len(having) <= 3
+        assert all(volume.node in ("", one.node) for one in having)
+        writers = sum(one.mode == "rw" for one in having)
+        most = {"single_writer": 1, "multi_reader": 3, "multi_writer": 3}[mode]
+        assert len(having) <= most
+        assert writers <= 1 or mode == "multi_writer"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(MODES), st.booleans(), joining, joining)
+def test_storage_is_shared_soundly_and_comes_to_rest(
+    mode: str,
+    shared: bool,
+    first: Mapping[str, tuple[str, str]],
+    second: Mapping[str, tuple[str, str]],
+) -> None:
+    """F-STO-04 STO-04 STO-06: whatever is wished for, after every plan of the way there."""
+    state = world(desired(storing(mode, shared, {})))
+    for wish in (first, second, {}):
+        wanted = desired(storing(mode, shared, wish))
+        for _ in range(5):
+            made = make_plan(wanted, state)
+            before = {ref: one.id for ref, one in state.volumes.items()}
+            state = applied(made, state)
+            assert before.items() <= {ref: one.id for ref, one in state.volumes.items()}.items()
+            assert_shared_soundly(state, mode)
+            if not made.active:
+                break
+        assert not made.active
+        had = {(one.allocation_id, one.storage.name) for one in state.attachments}
+        for ref, one in state.recorded.items():
+            for entry in one.normal["spec"].get("storage", ()) if ref.kind == "allocation" else ():
+                assert (one.id, entry["name"]) in had
+    assert state.attachments == ()
