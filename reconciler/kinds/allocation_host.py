@@ -96,19 +96,18 @@ def _providing(binding: Binding, resource: Resource, context: Context) -> tuple[
     seated = _seat(binding, resource, context)
     lines = _key_lines(binding, resource, context)
     keys = {_keys_path(binding): context.render(KEYS, {**seated.values, "lines": lines})}
+    opened = binding.recorded is not None
+    # Where keys lie already some may be taken away: that waits for nobody's provide, and for no
+    # mount that somebody keeps busy.
+    order = Order.RETIRE if opened else Order.PROVIDE
+    item = {"files": _items(keys), "absent": [], "uid": binding.uid}
+    access = (_step(binding, "access.sync", order, item, _facts(keys)),)
     return (
+        *(access if opened else ()),
+        *storage.detaching(binding, context),
         _provide(seated, context),
         *storage.attaching(binding, context),
-        _step(
-            binding,
-            "access.sync",
-            # Where keys lie already some may be taken away, and that waits for nobody's provide.
-            Order.PROVIDE if binding.recorded is None else Order.RETIRE,
-            {"files": _items(keys), "absent": [], "uid": binding.uid},
-            _facts(keys),
-        ),
-        # Nor for a mount that somebody keeps busy.
-        *storage.detaching(binding, context),
+        *(() if opened else access),
     )
 
 

@@ -204,7 +204,7 @@ def _keep_in_step(difference: Difference, desk: Desk) -> Line:
         _with(change, steps),
         basis=pending.basis,
         caused_by=causes_of(pending, desk),
-        facts={**drift_told(drifted), **change.facts, **mounting(steps), **facts},
+        facts={**drift_told(drifted), **change.facts, **mounting(steps, recorded), **facts},
     )
     return Line(change=change, steps=steps)
 

@@ -5,11 +5,11 @@ No code decides by any of these words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 
-from reconciler.kinds.allocation_storage import ATTACH, DETACH
+from reconciler.kinds.allocation_storage import ATTACH, DETACH, attached
 from reconciler.kinds.contract import Context
 from reconciler.kinds.storage_class import price_in_force
 from reconciler.model.plan import Action, Step
@@ -62,20 +62,24 @@ def _used(volume: Volume, world: World) -> str:
     return f", {told['usedMiB']} MiB used" if told and "loop" in volume.backend else ""
 
 
-def mounting(steps: Iterable[Step]) -> Mapping[str, str]:
+def mounting(steps: Iterable[Step], recorded: Recorded) -> Mapping[str, str]:
     """What appears for an allocation that stays, and what goes while its sessions go on."""
     facts = {}
     for step in steps:
+        places = ", ".join(_places(step, recorded))
         if step.verb == DETACH:
-            places = _places(step)
-            facts["unmounts"] = f"{places}; not while a process has it open, none is ended for it"
-        elif step.verb == ATTACH:
-            facts["mounts"] = f"{_places(step)}; open sessions see it"
+            facts["detach"] = f"{places}; not while a process has it open, none is ended for it"
+        elif step.verb == ATTACH and places:
+            facts["attach"] = f"{places}; open sessions see it"
     return facts
 
 
-def _places(step: Step) -> str:
-    return ", ".join(f"{one['mountPath']} ({one['name']})" for one in step.item["volumes"])
+def _places(step: Step, recorded: Recorded) -> Iterator[str]:
+    """Of those that are otherwise than they were."""
+    for one in step.item["volumes"] if step.verb in (ATTACH, DETACH) else ():
+        key = attached(recorded.id, one["name"])
+        if recorded.facts.get(key, "") != step.expected.get(key):
+            yield f"{one['mountPath']} ({one['name']})"
 
 
 def storage_facts(
@@ -89,7 +93,7 @@ def storage_facts(
     if difference.action is Action.CREATE:
         facts["data"] = "none yet: its volume is made by the first attachment"
     elif difference.action is Action.ADOPT and volume is not None:
-        facts["takes back"] = f"data kept since {volume.since}: {size(volume, context.world)}"
+        facts["returns"] = f"data kept since {volume.since}: {size(volume, context.world)}"
     told = _price(resource, context) if resource else ""
     return {**facts, "price": told} if told else facts
 

@@ -104,6 +104,7 @@ def test_an_applied_attachment_leaves_nothing_to_do_and_is_never_made_again() ->
     (item,) = made.steps[0].item["volumes"]
     assert (item["make"], item["sizeGiB"]) == (False, 2)
     assert line(made, REF_A).caused_by == (DATA,)
+    assert "attach" not in line(made, REF_A).facts
     assert (made.volumes, made.attachments) == ((), ())
     assert make_plan(desired(grown), applied(made, state)).changes == ()
 
@@ -143,14 +144,14 @@ def test_attach_and_detach_later() -> None:
     state = settled(bare)
     made = make_plan(desired(with_data), state)
     assert verbs(made) == ["storage.attach"]
-    assert line(made, REF_A).facts["mounts"] == "/data/data (data); open sessions see it"
+    assert line(made, REF_A).facts["attach"] == "/data/data (data); open sessions see it"
     state = applied(made, state)
     made = make_plan(desired(bare), state)
     assert verbs(made) == ["storage.detach"]
     (item,) = made.steps[0].item["volumes"]
     assert item["last"]
     assert made.steps[0].order is Order.RETIRE
-    assert line(made, REF_A).facts["unmounts"].startswith("/data/data (data); not while")
+    assert line(made, REF_A).facts["detach"].startswith("/data/data (data); not while")
     state = applied(made, state)
     assert state.attachments == ()
     assert DATA in state.volumes
@@ -166,6 +167,8 @@ def test_another_mode_is_attached_once_the_former_was_seen_to_go() -> None:
         ["storage.attach"],
     ]
     assert [one.mode for one in made.attachments] == ["ro"]
+    wanted = desired(fleet(storage("data"), having("a", "data", mode="ro")))
+    assert make_plan(wanted, applied(made, state)).changes == ()
 
 
 def test_what_a_failed_attach_has_left_is_detached_after_a_revert() -> None:

@@ -182,7 +182,7 @@ def test_a_document_of_its_name_takes_it_back() -> None:
     state = kept()
     made = make_plan(desired(fleet(storage("data"), having("b", "data"))), state)
     assert told(made) == ["adopt storage/vision/data", "create allocation/vision/b gpu01/s0"]
-    assert line(made, str(DATA)).facts["takes back"] == "data kept since 2026-11-30: 1 GiB on gpu01"
+    assert line(made, str(DATA)).facts["returns"] == "data kept since 2026-11-30: 1 GiB on gpu01"
     (one,) = made.attachments
     assert (one.volume, made.volumes) == (state.volumes[DATA].id, ())
     (attach,) = [step for step in made.steps if step.verb == "storage.attach"]
