@@ -171,11 +171,13 @@ def _guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
     ]
     if not removals:
         return
-    held = sum(1 for recorded in situation.world.recorded.values() if recorded.id)
+    world = situation.world
+    held = sum(1 for ref, one in world.recorded.items() if one.id or ref in world.volumes)
     limit = _removal_limit(situation, held)
     if len(removals) <= limit:
         return
-    message = f"{len(removals)} of {held} allocations would be released at once, more than {limit}"
+    what = "allocations and storages" if world.volumes else "allocations"
+    message = f"{len(removals)} of {held} {what} would be released at once, more than {limit}"
     hint = "release some of them with --only, or raise guard in the Policy"
     for difference in removals:
         refused[difference.ref] = _problem(

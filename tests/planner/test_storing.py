@@ -102,6 +102,21 @@ def test_the_wish_to_wipe_has_to_be_applied_before() -> None:
     assert told(make_plan(desired(FLEET), state)) == ["release storage/vision/data"]
 
 
+def test_many_wipes_at_once_look_like_a_merge_that_went_wrong() -> None:
+    """F-REC-01: as many releases do; what is only kept is no loss, and is not counted."""
+    for on_delete, expected in (("wipe", "removals_guard"), ("keep", "")):
+        names = [f"s{number}" for number in range(6)]
+        documents = [
+            storage(name, accessMode="multi_writer", protect=False, onDelete=on_delete)
+            for name in names
+        ]
+        before = settled(fleet(*documents, having("a", *names)))
+        state = applied(make_plan(desired(fleet(*documents)), before), before)
+        made = make_plan(desired(FLEET), state)
+        codes = {c.problem.code if c.problem else "" for c in made.changes}
+        assert codes == {expected}
+
+
 def test_what_was_never_attached_leaves_nothing_to_wipe() -> None:
     state = settled(fleet(storage("data", **WIPED)))
     made = make_plan(desired(FLEET), state)
