@@ -19,6 +19,7 @@ from reconciler.kinds.contract import Binding, Context
 from reconciler.model.plan import Step
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, Volume, VolumeState
+from reconciler.model.world import Recorded
 from tests.kinds.test_allocation import ID, LOGIN, TRAIN, binding, context
 from tests.planner import fleet
 from tests.planner.fleet import allocation, base_fleet, desired, storage
@@ -175,7 +176,9 @@ def test_taking_access_away_waits_for_no_busy_mount() -> None:
         mount_path="/mnt/x",
     )
     told = replace(told, world=replace(told.world, attachments=(own,)))
-    steps = [s.verb for s in kind.steps(one, told)]
+    before = fleet.resource(allocation("train"))
+    recorded = Recorded(ref=TRAIN, normal=before.normal, digest=before.digest, id=ID)
+    steps = [s.verb for s in kind.steps(replace(one, recorded=recorded), told)]
     assert steps.index("access.sync") < steps.index("storage.detach")
 
 
