@@ -128,11 +128,9 @@ class StorageClassSpec:
 
 def parse(spec: Mapping[str, Any], name: str) -> StorageClassSpec:
     storage = decode(StorageClassSpec, spec)
-    folder, loop, nfs, where = storage.directory, storage.loop, storage.nfs, storage.available
+    nfs, where = storage.nfs, storage.available
     return replace(
         storage,
-        directory=folder and replace(folder, path=_tidy(folder.path)),
-        loop=loop and replace(loop, path=_tidy(loop.path)),
         access_modes=tuple(sorted(storage.access_modes)),
         nfs=nfs and replace(nfs, options=tuple(sorted(nfs.options))),
         available=Available(
@@ -140,12 +138,6 @@ def parse(spec: Mapping[str, Any], name: str) -> StorageClassSpec:
         ),
         prices=tuple(replace(p, from_=same_moment(p.from_) or p.from_) for p in storage.prices),
     )
-
-
-def _tidy(path: str) -> str:
-    """Two spellings of one folder are one."""
-    tidy = "/".join(filter(None, path.split("/")))
-    return f"/{tidy}" if path.startswith("/") else path
 
 
 def refs(resource: Resource) -> Iterator[Reference]:
@@ -199,6 +191,10 @@ def _check_paths(resource: Resource) -> Iterator[Problem]:
     for path, text in paths:
         if text and (why := unsafe_path(text, absolute=True)):
             yield finding(resource, path, "path_unsafe", why, "give an absolute path without `..`")
+        elif text and not all(text.split("/")[1:]):
+            message = f"{text} is not how a folder is spelled"
+            hint = "one slash before each name, and none at the end"
+            yield finding(resource, path, "path_unsafe", message, hint)
         elif text and path[1] != "nfs" and (system := _of_the_system(text)):
             message = f"{text} lies in {system}, which is no place for anybody's data"
             yield finding(resource, path, "path_unsafe", message, "take a folder of its own")
@@ -207,7 +203,7 @@ def _check_paths(resource: Resource) -> Iterator[Problem]:
 def _of_the_system(path: str) -> str:
     """Where hosts refuse to lay volumes."""
     folders = (place for place in NOT_PLACES if f"{path}/".startswith(f"{place}/"))
-    return "/" if path.strip("/") == "" else next(folders, "")
+    return next(folders, "")
 
 
 @once

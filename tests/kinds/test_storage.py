@@ -81,7 +81,7 @@ def test_paths_are_absolute_and_stay(path: str) -> None:
         del fleet[CLASS][backend]
 
 
-@pytest.mark.parametrize("path", ["/", "//", "/etc/volumes", "/home", "/var/lib/gpuaas/volumes/x"])
+@pytest.mark.parametrize("path", ["/etc/volumes", "/home", "/var/lib/gpuaas/volumes/x"])
 def test_no_data_lies_in_folders_of_the_system(path: str) -> None:
     """F-PAR-06: said before any host has to refuse it."""
     fleet = Fleet()
@@ -91,9 +91,15 @@ def test_no_data_lies_in_folders_of_the_system(path: str) -> None:
     assert volumes.NOT_PLACES == storage_class.NOT_PLACES
 
 
-def test_two_spellings_of_a_folder_are_one() -> None:
-    spec = storage_class.parse({"accessModes": [], "loop": {"path": "/srv//disks/"}}, "disks")
-    assert spec.backend == {"loop": {"path": "/srv/disks", "filesystem": "ext4"}}
+@pytest.mark.parametrize("path", ["/", "//", "/srv//disks", "/srv/disks/"])
+def test_a_folder_is_spelled_in_one_way(path: str) -> None:
+    """Hosts know a volume by its place, so two spellings would be two volumes."""
+    fleet = Fleet()
+    fleet[CLASS]["nfs"]["export"] = path
+    assert fleet.only(CLASS).code == "path_unsafe"
+    del fleet[CLASS]["nfs"]
+    fleet[CLASS]["loop"] = {"path": path}
+    assert fleet.only(CLASS).code == "path_unsafe"
 
 
 def test_one_class_is_the_default() -> None:
