@@ -28,6 +28,19 @@ class EventType(StrEnum):
     CLAIM_FREED = "claim_freed"
     OVERRIDDEN = "overridden"
     PROVED = "proved"
+    VOLUME_PENDING = "volume_pending"
+    VOLUME_MADE = "volume_made"
+    VOLUME_GROWN = "volume_grown"
+    VOLUME_KEPT = "volume_kept"
+    VOLUME_WIPING = "volume_wiping"
+    VOLUME_GONE = "volume_gone"
+    ATTACHING = "attaching"
+    DETACHED = "detached"
+    FENCED = "fenced"
+    STAGING = "staging"
+    STAGED = "staged"
+    STAGING_FAILED = "staging_failed"
+    DISCARDED = "discarded"
     RESTARTING = "restarting"
     STEP_STARTED = "step_started"
     STEP_ENDED = "step_ended"
@@ -51,6 +64,15 @@ SERIAL_TYPES = frozenset(
         EventType.CLAIM_RELEASING,
         EventType.CLAIM_BLOCKED,
         EventType.CLAIM_FREED,
+        EventType.VOLUME_PENDING,
+        EventType.VOLUME_MADE,
+        EventType.VOLUME_GROWN,
+        EventType.VOLUME_KEPT,
+        EventType.VOLUME_WIPING,
+        EventType.VOLUME_GONE,
+        EventType.ATTACHING,
+        EventType.DETACHED,
+        EventType.FENCED,
         EventType.SUSPENDED,
         EventType.RESUMED,
         EventType.DRIFT_ACCEPTED,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from reconciler.model.evidence import Check, Observation
 from reconciler.model.plan import Change, ClaimIntent
+from reconciler.model.volume import Attachment, Volume
 from reconciler.model.world import Doubt, DoubtKind, Recorded
 
 MARGIN = 1000
@@ -34,6 +35,7 @@ class Judged:
 class Rebuilt:
     """`why` tells by allocation id where a claim comes from. `changes` are what use is billed by.
 
+    `volumes` are as they were found, made or kept, with the attachments that hosts may still have.
     `least` are counters below which no number is given again, `reason` that of who asked for it.
     """
 
@@ -42,6 +44,8 @@ class Rebuilt:
     why: Mapping[str, str] = field(default_factory=dict)
     recorded: tuple[Recorded, ...] = ()
     changes: tuple[Change, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
     observations: tuple[Observation, ...] = ()
     doubts: Judged = field(default_factory=Judged)
     least: Mapping[str, int] = field(default_factory=dict)

@@ -70,3 +70,11 @@ class Attachment:
     access: str
     mount_path: str
     since: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """What is written down of durable data before any host is touched, as claims are."""
+
+    volumes: tuple[VolumeIntent, ...] = ()
+    attachments: tuple[Attachment, ...] = ()

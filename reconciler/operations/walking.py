@@ -27,6 +27,7 @@ from reconciler.operations.recording import recorded_as
 from reconciler.operations.telling import tell
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.working import Crew, Worked, has_harmed, not_tried
+from reconciler.planner.attaching import joining_by
 from reconciler.planner.ordering import PREPARE
 from reconciler.planner.proving import inventory_of, prove, roots_on
 from reconciler.planner.residue import Inventory
@@ -74,6 +75,7 @@ class Walk:
         if saved:
             self.journal.use_plan(self.plan.fingerprint, run)
         self._rename(run)
+        self._record_bundles(run)
         stepless = [change for change in self.plan.active if not change.steps]
         if not self.interrupts.asked:
             if confirmed := tuple(self._recorded(change) for change in self.plan.confirmed):
@@ -115,6 +117,18 @@ class Walk:
         if renamed:
             self.journal.record(run, renamed=renamed)
 
+    def _record_bundles(self, run: str) -> None:
+        """What a version is made from is fixed from now on, whatever becomes of it on any host."""
+        stated = [c for c in self.plan.active if c.ref.kind == "bundle" and c.steps]
+        at = format_moment(self.fleet.now())
+        recorded = [
+            recorded_as(change, self.world.recorded.get(change.ref), (), at)
+            for change in stated
+            if change.action is not Action.STAGE
+        ]
+        if recorded and not self.interrupts.asked:
+            self.journal.record(run, recorded)
+
     def _record(self, run: str, changes: Iterable[Change]) -> None:
         """Changes without work on hosts, in one transaction."""
         recorded: list[Recorded] = []
@@ -138,7 +152,8 @@ class Walk:
         refs = {step.ref for step in steps}
         claiming = {step.ref for step in steps if step.order is not Order.RETIRE}
         claims = tuple(claim for claim in self.plan.claims if claim.ref in claiming)
-        self.journal.begin_wave(run, steps, claims, tuple(sorted(_leaving(self.plan, steps))))
+        leaving = tuple(sorted(_leaving(self.plan, steps)))
+        self.journal.begin_wave(run, steps, claims, leaving, joining_by(self.plan, steps))
         self.progress.begin_wave()
         outcome = self._work(steps)
         for judged in outcome.steps:
@@ -244,6 +259,11 @@ class Walk:
                 continue
             if any(step not in self.outcomes for step in change.steps):
                 recorded += [self._recorded(change)] if self._has_moved(change) else []
+                continue
+            if change.ref.kind == "bundle":
+                # Recorded before; what stands on which host is told by the hosts.
+                if change.ref not in self.failed:
+                    self.settled[change.ref] = change
                 continue
             ending = self._ending(change)
             unproved = [p for p in proofs if p.allocation_id in ending and not p.passed]

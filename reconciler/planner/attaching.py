@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 from reconciler.kinds.allocation_storage import ATTACH, DETACH
 from reconciler.kinds.storage import AccessMode
-from reconciler.model.plan import Action, Step
+from reconciler.model.plan import Action, Plan, Step
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
-from reconciler.model.volume import Attachment, VolumeIntent, VolumeState
+from reconciler.model.volume import Attachment, Joining, VolumeIntent, VolumeState
 from reconciler.model.world import World
 from reconciler.planner.diff import Difference
 from reconciler.planner.joining import Join, Ledger
@@ -111,6 +111,21 @@ def begun_by(attachments: Iterable[Attachment], ledger: Ledger) -> tuple[VolumeI
     """The volumes that are begun by them, by id."""
     ids = {one.volume for one in attachments} & ledger.begun.keys()
     return tuple(ledger.begun[id] for id in sorted(ids))
+
+
+def joining_by(plan: Plan, steps: Iterable[Step]) -> Joining:
+    """What is to be written down of the plan before these of its steps begin, and of no other."""
+    asked = {
+        (step.item["id"], one["id"], one["mountPath"])
+        for step in steps
+        if step.verb == ATTACH
+        for one in step.item["volumes"]
+    }
+    joins = tuple(
+        one for one in plan.attachments if (one.allocation_id, one.volume, one.mount_path) in asked
+    )
+    begun = {one.volume for one in joins}
+    return Joining(volumes=tuple(v for v in plan.volumes if v.id in begun), attachments=joins)
 
 
 def after_detaching(steps: Iterable[Step]) -> Mapping[str, frozenset[str]]:

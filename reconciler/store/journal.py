@@ -22,18 +22,22 @@ from reconciler.model.problem import Problem, refuse
 from reconciler.model.rebuilt import Judged, Rebuilt
 from reconciler.model.ref import Ref
 from reconciler.model.settings import KeepSettings
+from reconciler.model.volume import Attachment, Joining
 from reconciler.model.work import WaveOutcome
 from reconciler.model.world import Recorded, Suspension, World
 from reconciler.store import (
     acceptances,
+    attachments,
     cleanups,
     doubts,
     ends,
+    installs,
     rebuilding,
     resources,
     restarting,
     runs,
     suspensions,
+    volumes,
 )
 from reconciler.store import claims as claim_rows
 from reconciler.store.database import Database
@@ -41,6 +45,8 @@ from reconciler.store.earlier import take_snapshot
 from reconciler.store.pruning import tidy
 from reconciler.store.record import Entry, Record, recording
 from reconciler.store.snapshot import read_world
+
+NOTHING_JOINS = Joining()
 
 
 class Journal:
@@ -101,8 +107,11 @@ class Journal:
         steps: Sequence[Step],
         claims: Sequence[ClaimIntent] = (),
         releasing: Sequence[Ref] = (),
+        joining: Joining = NOTHING_JOINS,
     ) -> None:
-        """The intent, before any host is touched: claims, what is given up, and open steps.
+        """The intent, before any host is touched: claims, what is given up, who is to have which
+
+        volume, and open steps.
 
         Of a ref in `releasing` only those allocations are given up that its retiring steps name:
         a replaced allocation goes, the one that took its place stays.
@@ -111,6 +120,10 @@ class Journal:
             claim_rows.make_claims(record, claims, self._placed)
             gone = claim_rows.release_claims(record, releasing, _retired_allocations(steps))
             resources.release(record, gone)
+            volumes.begin(record, joining.volumes)
+            attachments.begin(record, joining.attachments)
+            volumes.begin_wipes(record, steps)
+            installs.begin(record, steps)
             resources.doubt(record, steps)
             runs.begin_steps(record, steps, self._changes)
             ends.quarantine(record, steps, self._changes)
@@ -123,15 +136,18 @@ class Journal:
         recorded: Sequence[Recorded] = (),
         forgotten: Sequence[Ref] = (),
     ) -> None:
-        """What came of a wave. Claims end here, and only those with a passed proof.
+        """What came of a wave. Claims end here, and only those with a passed proof; attachments, by
 
-        A ref in `forgotten` that still has a live claim stays on the books.
+        what hosts have shown. A ref in `forgotten` that still has a live claim stays on the books.
         """
         with self._recording("finish_wave", run) as record:
             runs.end_steps(record, outcome.steps, outcome.ticks)
-            runs.observe(record, outcome.observations)
-            cleanups.note_idle(record, outcome.observations)
+            installs.settle(record, outcome.steps)
+            self._observe(record, outcome.observations)
             claim_rows.prove(record, outcome.proofs)
+            volumes.settle(record, outcome.steps)
+            attachments.settle(record, outcome.steps)
+            attachments.end_proved(record, outcome.proofs)
             self._keep(record, recorded)
             resources.forget(record, forgotten)
             ends.lapse(record, forgotten, self._changes)
@@ -158,8 +174,7 @@ class Journal:
     def observe(self, observations: Sequence[Observation]) -> None:
         """What nodes said outside of any wave."""
         with self._recording("observe") as record:
-            runs.observe(record, observations)
-            cleanups.note_idle(record, observations)
+            self._observe(record, observations)
 
     def refuse(self, plan: Plan) -> None:
         """What this plan would not do: who wanted it, before, after and why."""
@@ -231,6 +246,11 @@ class Journal:
         with self._recording("override") as record:
             cleanups.override(record, claims, reason)
 
+    def fence(self, held: Sequence[Attachment], reason: str) -> None:
+        """One allocation is cut off from one volume, on the word of whoever acts."""
+        with self._recording("fence") as record:
+            attachments.fence(record, held, reason)
+
     def has_unended(self) -> bool:
         """Whether a run or a step has no end, which under the lock nobody will write any more."""
         return runs.has_unended(self._database.connection)
@@ -262,6 +282,11 @@ class Journal:
         """By which rule the plan has placed it."""
         change = self._changes.get(claim.ref)
         return change.placement.why if change and change.placement else ""
+
+    def _observe(self, record: Record, observations: Sequence[Observation]) -> None:
+        runs.observe(record, observations)
+        cleanups.note_idle(record, observations)
+        installs.see(record, observations)
 
     def _keep(self, record: Record, recorded: Sequence[Recorded]) -> None:
         resources.keep(record, recorded)

@@ -13,7 +13,7 @@ from reconciler.model.event import EventType
 from reconciler.model.problem import refuse
 from reconciler.model.rebuilt import Rebuilt
 from reconciler.stops import around
-from reconciler.store import claims, doubts, resources, runs
+from reconciler.store import attachments, claims, doubts, resources, runs, volumes
 from reconciler.store.copies import sync
 from reconciler.store.database import Database
 from reconciler.store.record import Entry, Record
@@ -63,6 +63,8 @@ def write(record: Record, rebuilt: Rebuilt) -> None:
     resources.keep(record, rebuilt.recorded)
     changes = {change.ref: change for change in rebuilt.changes}
     resources.begin_use(record, rebuilt.recorded, changes)
+    volumes.rebuild(record, rebuilt.volumes)
+    attachments.begin(record, rebuilt.attachments)
     doubts.begin(record, rebuilt.doubts.kept)
     doubts.end(record, rebuilt.doubts.ended)
 

@@ -14,7 +14,7 @@ from reconciler.model.plan import Change, Step
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded
-from reconciler.store import acceptances, revocations
+from reconciler.store import acceptances, attachments, installs, revocations, volumes
 from reconciler.store.accounts import end_gids, keep_logins, rename_gid
 from reconciler.store.ends import end_use
 from reconciler.store.record import Entry, Record
@@ -52,6 +52,7 @@ def keep(record: Record, recorded: Sequence[Recorded]) -> None:
     record.write(*entries)
     record.connection.executemany(_UPSERT, sorted(rows))
     keep_logins(record, {(one.login, one.id, str(one.ref)) for one in recorded})
+    volumes.take_back(record, [one.ref for one in recorded if one.ref.kind == "storage"])
 
 
 def _insist_on_edge(one: Recorded, before: Mapping[str, Any] | None) -> None:
@@ -63,10 +64,15 @@ def _insist_on_edge(one: Recorded, before: Mapping[str, Any] | None) -> None:
 
 
 def forget(record: Record, refs: Sequence[Ref]) -> None:
-    """Take resources off the books; one whose slots are not proved clean stays, as releasing."""
+    """Take resources off the books; one whose slots are not proved clean stays, as releasing, and
+
+    a storage that is attached, or being wiped. Of any other its data is kept.
+    """
     known = _summaries(record, refs)
     live = {ref for (ref,) in record.connection.execute(_LIVE, (_names(refs),))}
-    gone = [ref for ref in refs if str(ref) in known and str(ref) not in live]
+    stay = live | volumes.in_hand(record.connection, {str(ref) for ref in refs})
+    gone = [ref for ref in refs if str(ref) in known and str(ref) not in stay]
+    volumes.keep(record, gone)
     record.write(
         *(Entry(type=EventType.FORGOTTEN, ref=ref, before=known[str(ref)]) for ref in gone)
     )
@@ -76,7 +82,7 @@ def forget(record: Record, refs: Sequence[Ref]) -> None:
     unsee(record, gone)
     revocations.forget(record, gone)
     acceptances.forget(record, gone)
-    end_gids(record, gone)
+    end_gids(record, [ref for ref in gone if ref.name not in volumes.projects(record.connection)])
     record.connection.executemany(
         "UPDATE resource SET phase = 'releasing', problem = 'cleanup_blocked' WHERE ref = ?",
         [(ref,) for ref in sorted(live)],
@@ -89,6 +95,7 @@ def unsee(record: Record, gone: Iterable[Ref]) -> None:
     record.connection.executemany(
         "DELETE FROM observation WHERE node = ?", [(ref.name,) for ref in nodes]
     )
+    installs.forget(record, nodes)
 
 
 def rename(record: Record, former: Ref, ref: Ref) -> None:
@@ -111,6 +118,8 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
     unsee(record, [former])
     revocations.rename(record, former, ref)
     acceptances.rename(record, former, ref)
+    volumes.rename(record, former, ref)
+    attachments.rename(record, former, ref)
     rename_gid(record, former, ref)
 
 

@@ -19,13 +19,16 @@ from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Counters, OpenStep, Recorded, Suspension, World
 from reconciler.store.acceptances import read_acceptances
+from reconciler.store.attachments import read_attachments
 from reconciler.store.cleanups import read_idle, read_overrides
 from reconciler.store.database import Database
 from reconciler.store.doubts import floors, highest, read_doubts
+from reconciler.store.installs import read_installs
 from reconciler.store.revocations import read_revocations
 from reconciler.store.rows import JsonText, RecordedRows, Rows, read_json
 from reconciler.store.runs import read_program
 from reconciler.store.serial import serial, state_id
+from reconciler.store.volumes import read_volumes
 
 _RESOURCES = (
     'SELECT kind, project, name, digest, basis, normal, file, "commit", applied_at, generation,'
@@ -66,6 +69,9 @@ def read_world(database: Database) -> World:
             doubts=read_doubts(connection),
             overrides=read_overrides(connection),
             idle_mib=read_idle(connection),
+            volumes=read_volumes(connection),
+            attachments=read_attachments(connection),
+            installs=read_installs(connection),
             written_by=read_program(connection),
         )
 

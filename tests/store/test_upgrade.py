@@ -154,8 +154,8 @@ def test_killed_in_the_middle(older: Mapping[int, Path], tmp_path: Path, stop: s
     assert code(path, write=False) == "state_older"
     assert code(path, write=True) == ""
     assert (version(path), rows(path), check(path)) == (LATEST, had, ())
-    kept = sorted(one.name for one in (path.parent / "backups").iterdir())
-    assert kept[0] == f"gpuaas-schema{before}-1.db"
+    kept = {one.name for one in (path.parent / "backups").iterdir()}
+    assert f"gpuaas-schema{before}-1.db" in kept
     assert len(kept) == (1 if stop == "copy.during" else 2), "a copy for each try"
 
 
