@@ -13,6 +13,7 @@ from typing import Any
 from reconciler.kinds.access import OPEN_ENDED
 from reconciler.kinds.allocation_host import basis, expected, steps
 from reconciler.kinds.findings import Path, finding, same_moment, twice, unreal_times
+from reconciler.kinds.plain import everything_is_supported
 from reconciler.model.capacity import Isolation, Need, Shape, StorageNeed
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 NAME = "Allocation"
+
+unsupported = everything_is_supported
 
 FIELD_RULES: Mapping[str, str] = {
     "labels": "live",
@@ -137,15 +140,7 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     ]
     yield from unreal_times(resource, times)
     yield from _check_mounts(resource)
-
-
-def unsupported(resource: Resource) -> str:
-    """Only what is stated counts: a default promises nothing that is not kept."""
-    spec = _spec(resource)
-    stated = {
-        "runtimes": bool(spec.runtimes),
-    }
-    return ", ".join(word for word, is_stated in stated.items() if is_stated)
+    yield from _check_runtimes(resource, desired)
 
 
 def needs(resource: Resource, desired: Desired) -> Need | None:
@@ -214,6 +209,19 @@ def _check_lease(resource: Resource, project: Resource) -> Iterator[Problem]:
         message = f"project {project.ref.name} may not keep allocations without an end"
         hint = "state a time, or leave expiresAt out to get the project's default"
         yield finding(resource, ("spec", "expiresAt"), "lease_too_long", message, hint)
+
+
+def _check_runtimes(resource: Resource, desired: Desired) -> Iterator[Problem]:
+    """Each a version that its bundle has."""
+    runtimes = _spec(resource).runtimes
+    path: Path = ("spec", "runtimes")
+    for one in runtimes:
+        bundle = desired.get("bundle", one.bundle)
+        versions = [each.version for each in bundle.spec.versions] if bundle else []
+        if bundle and one.version not in versions:
+            message = f"bundle {one.bundle} has no version {one.version}"
+            hint = f"it has {', '.join(versions)}"
+            yield finding(resource, path, "bundle_version_unknown", message, hint)
 
 
 def _check_mounts(resource: Resource) -> Iterator[Problem]:

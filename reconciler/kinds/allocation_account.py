@@ -117,9 +117,7 @@ def item(account: Account, id: str) -> Mapping[str, Any]:
     }
 
 
-def files(
-    account: Account, environment: str, values: Mapping[str, Any], render: Render
-) -> Mapping[str, str]:
+def files(account: Account, values: Mapping[str, Any], render: Render) -> Mapping[str, str]:
     """Path → content; none of it is the tenant's to change."""
     told = {
         **values,
@@ -140,8 +138,12 @@ def files(
         _mount_path(login): render(SHM_MOUNT, told),
         _devices_path(uid): render(DEVICES, told),
         _loopback_path(uid): render(LOOPBACK, told),
-        f"{_session_folder(login)}/env": environment,
     }
+
+
+def session_environment(account: Account) -> str:
+    """What PAM gives to every session of it."""
+    return f"{_session_folder(account.login)}/env"
 
 
 def session_folder(account: Account) -> Folder:

@@ -5,7 +5,6 @@ What it has besides, where a node isolates by accounts, is `allocation_account`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,28 +14,24 @@ from reconciler.kinds import allocation_storage as storage
 from reconciler.kinds.access import key_lines
 from reconciler.kinds.allocation_account import Account, Folder
 from reconciler.kinds.allocation_restart import mark_path, restarting
+from reconciler.kinds.allocation_runtime import ENVIRONMENT, environment, runtimes_of, writing
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.fencing import is_fenced
-from reconciler.kinds.lease import end_of, told
+from reconciler.kinds.lease import end_of
 from reconciler.model.canonical import canonical, text_digest
 from reconciler.model.codec import encode
 from reconciler.model.descriptor import DESCRIPTOR_VERSION
 from reconciler.model.plan import Order, Step, step_id
-from reconciler.model.posix import loopback_of
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 
 DESCRIPTOR = "allocation/descriptor.json.j2"
-ENVIRONMENT = "allocation/env.j2"
 KEYS = "allocation/keys.j2"
 
 QUARANTINE = "allocation.quarantine"
 
 FILE_MODE = "0644"
-
-_PLAIN = re.compile(r"[A-Za-z0-9._:,/-]+")
-"""What a shell, systemd and a reader of container env files all take for the same text."""
 
 
 def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
@@ -56,6 +51,7 @@ def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
         **{key: value for key, value in seated.values.items() if key not in ("ref", "name")},
         **({"account": encode(seated.account)} if seated.account else {}),
         **storage.basis(binding, context),
+        **_runtimes(binding.resource),
         "keys": _key_lines(binding, binding.resource, context),
         "templates": [context.template_digests[name] for name in templates],
     }
@@ -106,6 +102,7 @@ def _providing(binding: Binding, resource: Resource, context: Context) -> tuple[
         *(access if opened else ()),
         *storage.detaching(binding, context),
         _provide(seated, context),
+        writing(binding, _environment_paths(seated), _environment(seated, context)),
         *storage.attaching(binding, context),
         *(() if opened else access),
     )
@@ -113,16 +110,12 @@ def _providing(binding: Binding, resource: Resource, context: Context) -> tuple[
 
 def _provide(seated: _Seated, context: Context) -> Step:
     binding, account = seated.binding, seated.account
-    environment = _environment(seated.values, context)
     # The descriptor goes first: whatever else stands on the host, it says whose it is.
-    files = {
-        _descriptor_path(binding): _descriptor(seated, context),
-        _environment_path(binding): environment,
-    }
+    files = {_descriptor_path(binding): _descriptor(seated, context)}
     folders = [Folder(path=path, uid=binding.uid, gid=binding.gid) for path in _homes(binding)]
     named: Mapping[str, str | None] = {}
     if account is not None:
-        files |= accounts.files(account, environment, seated.values, context.render)
+        files |= accounts.files(account, seated.values, context.render)
         folders.append(accounts.session_folder(account))
         named = accounts.facts(account)
     return _step(
@@ -141,6 +134,23 @@ def _provide(seated: _Seated, context: Context) -> Step:
             **named,
         },
     )
+
+
+def _environment(seated: _Seated, context: Context) -> str:
+    return environment({**seated.values, **_runtimes(seated.resource)}, context.render)
+
+
+def _environment_paths(seated: _Seated) -> tuple[str, ...]:
+    """Where programs look it up, and where sessions are given it."""
+    path = _environment_path(seated.binding)
+    account = seated.account
+    return (path, accounts.session_environment(account)) if account else (path,)
+
+
+def _runtimes(resource: Resource) -> Mapping[str, Any]:
+    """Nothing where it names none, so that allocations without any stay as they were."""
+    runtimes = runtimes_of(resource.spec)
+    return {"runtimes": runtimes} if runtimes else {}
 
 
 def _retiring(binding: Binding, detaching: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -261,26 +271,6 @@ def _descriptor(seated: _Seated, context: Context) -> str:
         commit = origin.commit if origin else ""
     signed = {"version": DESCRIPTOR_VERSION, **seated.values, "commit": commit}
     return context.render(DESCRIPTOR, {**signed, "hmac": context.sign(canonical(signed))})
-
-
-def _environment(values: Mapping[str, Any], context: Context) -> str:
-    variables = {
-        "GPUAAS_PROJECT": values["project"],
-        "GPUAAS_ALLOCATION": values["name"],
-        "GPUAAS_ALLOCATION_ID": values["id"],
-        "GPUAAS_EXPIRES": told(values["expiresAt"]),
-        "CUDA_VISIBLE_DEVICES": ",".join(slot["uuid"] for slot in values["slots"]),
-    }
-    if uid := values["uid"]:
-        variables["GPUAAS_LOOPBACK"] = loopback_of(uid)
-    for name, value in variables.items():
-        if not _PLAIN.fullmatch(value):
-            raise refuse(
-                "template_unsound",
-                f"{name}={value!r} means different things to different readers of env files",
-                "use letters, digits and . _ : , / - alone",
-            )
-    return context.render(ENVIRONMENT, {**values, "variables": variables})
 
 
 def _key_lines(binding: Binding, resource: Resource, context: Context) -> list[str]:

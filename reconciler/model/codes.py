@@ -131,6 +131,10 @@ CODES: Mapping[str, str] = MappingProxyType(
         "runtime_changed": "A version of a bundle that is there, made from other requirements",
         "runtime_layout_broken": "Something of somebody else's where runtimes have their place",
         "runtime_in_use": "A version of a bundle that somebody uses or names",
+        "staging_under_way": "A version of a bundle that a host builds just now, with nobody waiting",
+        "bundle_lock_missing": "Requirements of a bundle that cannot be read",
+        "bundle_lock_mismatch": "Requirements of a bundle that are not those that were agreed",
+        "bundle_version_unknown": "A version that its bundle does not have",
         "host_not_prepared": "A host that could not be made ready for tenants",
         "uids_exhausted": "No free id is left in the configured range",
         # editing specs, enrolling hosts

@@ -36,6 +36,7 @@ class Desired:
 
     `broken` the files that could not be read: resources last recorded from them stay as they are.
     `suspended` are scopes, `user/bo` or `project/vision`, that an operator has shut out for now.
+    `locks` maps paths to the text of requirements that bundles are made from, as agreed.
     """
 
     settings: Settings
@@ -47,6 +48,7 @@ class Desired:
     ignored: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
     suspended: frozenset[str] = frozenset()
+    locks: Mapping[str, str] = field(default_factory=dict)
 
     def is_broken(self, file: str) -> bool:
         """Whether `file`, or a folder it lies in, could not be read: its content is unknown."""

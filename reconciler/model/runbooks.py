@@ -131,6 +131,10 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "runtime_changed": "runtimes",
         "runtime_layout_broken": "runtimes",
         "runtime_in_use": "runtimes",
+        "staging_under_way": "runtimes",
+        "bundle_lock_missing": "runtimes",
+        "bundle_lock_mismatch": "runtimes",
+        "bundle_version_unknown": "runtimes",
         "host_not_prepared": "host-preparation",
         "uids_exhausted": "capacity",
         # editing specs, enrolling hosts

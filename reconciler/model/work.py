@@ -56,7 +56,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostProgress:
-    """One line of live progress: `phase` is connect, converge, observe, done or failed."""
+    """One line of live progress: `phase` is connect, converge, observe, build, done or failed."""
 
     node: str
     phase: str

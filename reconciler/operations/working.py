@@ -22,9 +22,11 @@ from reconciler.model.work import Host, HostProgress, HostWork, Receipt, StepOut
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import run_options
 from reconciler.operations.rebooting import Boot, Patience, await_boots, under_way
+from reconciler.operations.staging import BuildPatience, await_builds, judge_build
 from reconciler.operations.wiring import Fleet
 from reconciler.planner.judging import judge
 from reconciler.planner.ordering import PREPARE
+from reconciler.planner.staging import STAGING
 from reconciler.stops import around
 
 Leaving = Mapping[str, tuple[int, ...]]
@@ -100,10 +102,13 @@ class Crew:
         boots = _boots(works, receipts)
         seen = self._look([host for host in begun if host.node not in boots], leaving, changed)
         seen |= self._await(boots)
+        seen |= self._await_builds(works, receipts, seen)
         judged = [
             under_way(step)
             if step.node in boots and step.node not in seen
-            else judge(step, receipts.get(step.id), seen.get(step.node))
+            else judge_build(
+                judge(step, receipts.get(step.id), seen.get(step.node)), seen.get(step.node)
+            )
             for step in steps
         ]
         if changed:
@@ -132,6 +137,25 @@ class Crew:
                 lambda: self.interrupts.asked,
                 self.patience,
             )
+
+    def _await_builds(
+        self,
+        works: Sequence[HostWork],
+        receipts: Mapping[str, Receipt],
+        seen: Mapping[str, Observation],
+    ) -> Mapping[str, Observation]:
+        """What hosts show that were told to build, once they have built."""
+        building = {w.host.node: (w.host, found) for w in works if (found := _builds(w, receipts))}
+        if not building or self.patience is None:
+            return {}
+        patience = BuildPatience(
+            stop=lambda: self.interrupts.asked,
+            tell=lambda node, at: self.on_progress(
+                HostProgress(node=node, phase="build", detail=at)
+            ),
+        )
+        with around("build"):
+            return await_builds(building, seen, lambda hosts: self._look(hosts, {}), patience)
 
     def _settle(
         self,
@@ -186,6 +210,12 @@ def _boots(works: Sequence[HostWork], receipts: Mapping[str, Receipt]) -> dict[s
         for step in work.steps
         if reboots(step) and (told := receipts.get(step.id)) and told.ok and told.changed
     }
+
+
+def _builds(work: HostWork, receipts: Mapping[str, Receipt]) -> list[Step]:
+    """What this host has said that it builds."""
+    told = ((step, receipts.get(step.id)) for step in work.steps if step.verb in STAGING)
+    return [step for step, receipt in told if receipt is not None and receipt.ok]
 
 
 def has_harmed(outcome: StepOutcome) -> bool:

@@ -6,7 +6,7 @@ files on their hosts follow from something that has changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from reconciler.kinds.access import in_force as grant_in_force
@@ -30,6 +30,7 @@ from reconciler.planner.placement import in_order
 from reconciler.planner.preparing import Preparation
 from reconciler.planner.resuming import groups_of
 from reconciler.planner.seating import Seat, Unseated, placement_of
+from reconciler.planner.staging import Staging
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,8 @@ class Pending:
 class Desk:
     """`context` knows what will be in force; `changed` are the differences that are carried out.
 
-    `preparations` are the nodes to be made ready first, `drifts` what hosts show otherwise.
+    `preparations` are the nodes to be made ready first, `drifts` what hosts show otherwise,
+    `stagings` the bundles that hosts are to build, put right or remove.
     """
 
     context: Context
@@ -62,6 +64,7 @@ class Desk:
     pending: Mapping[Ref, Pending]
     preparations: Mapping[Ref, Preparation]
     drifts: tuple[Drift, ...] = ()
+    stagings: Mapping[Ref, Staging] = field(default_factory=dict)
 
     @cached_property
     def groups(self) -> Mapping[Ref, Mapping[str, tuple[Claim, ...]]]:

@@ -35,6 +35,7 @@ from reconciler.planner.repairing import told as drift_told
 from reconciler.planner.restarting import restarted
 from reconciler.planner.seating import WITH_CAPACITY, Seat, Unseated
 from reconciler.planner.showing import differing
+from reconciler.planner.staging import Staging
 from reconciler.planner.storage_words import mounting
 from reconciler.planner.storing import stored
 
@@ -66,6 +67,9 @@ def write_lines(differences: tuple[Difference, ...], desk: Desk) -> Iterator[Lin
     for ref, preparation in desk.preparations.items():
         if ref not in told:
             yield _line_of_preparation(preparation, desk)
+    for ref, staging in desk.stagings.items():
+        if ref not in told:
+            yield _line_of_staging(staging, desk)
 
 
 def _line(difference: Difference, desk: Desk) -> Line:
@@ -80,6 +84,8 @@ def _line(difference: Difference, desk: Desk) -> Line:
             return first
     if ref in desk.preparations:
         return _prepare(difference, desk)
+    if ref in desk.stagings and difference.action is not Action.FORGET:
+        return _stage(_change(difference, desk), desk.stagings[ref])
     if ref.kind in WITH_CAPACITY:
         return WRITERS.get(difference.action, _plain)(difference, desk)
     return (_store if ref.kind == "storage" else _plain)(difference, desk)
@@ -146,6 +152,20 @@ def _line_of_preparation(preparation: Preparation, desk: Desk) -> Line:
     line = held or _prepare(difference, desk)
     cause = Cause.RERENDERED if preparation.rerendered else None
     return replace(line, change=replace(line.change, risk=preparation.risk, cause=cause))
+
+
+def _stage(change: Change, staging: Staging) -> Line:
+    """What hosts build of a bundle, whatever else changes about it."""
+    change = _with(replace(change, facts={**change.facts, **staging.facts}), staging.steps)
+    return Line(change=change, steps=staging.steps)
+
+
+def _line_of_staging(staging: Staging, desk: Desk) -> Line:
+    """A bundle that nothing else changes about; or that git names no more, and hosts still have."""
+    ref, context = staging.bundle, desk.context
+    resource, recorded = context.desired.resources.get(ref), context.world.recorded.get(ref)
+    difference = Difference(ref=ref, action=Action.STAGE, resource=resource, recorded=recorded)
+    return _stage(_change(difference, desk), staging)
 
 
 def _create(difference: Difference, desk: Desk) -> Line:

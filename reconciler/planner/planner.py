@@ -53,6 +53,7 @@ from reconciler.planner.revoking import name_revoked, tell_ends
 from reconciler.planner.scope import Scope
 from reconciler.planner.seating import Seating, Unseated, seat_all
 from reconciler.planner.situation import Situation
+from reconciler.planner.staging import after_all, find_stagings
 from reconciler.planner.storing import refuse_storage, with_data
 from reconciler.planner.suspending import in_force as suspensions_in_force
 from reconciler.planner.suspending import scopes_at
@@ -135,11 +136,10 @@ def plan(request: PlanRequest) -> Plan:
         pending=pending,
         preparations=preparations,
         drifts=found,
+        stagings=find_stagings(context, seats, changed, preparations.keys() - refused.keys()),
     )
     lines = [line for line in write_lines(differences, desk) if _within(line, scope)]
-    confirmed = tuple(line.change for line in lines if line.confirms)
-    made = _assemble(request, desk, ledger, [line for line in lines if not line.confirms])
-    return replace(made, confirmed=tuple(sorted(confirmed, key=_rank)))
+    return _assemble(request, desk, ledger, lines)
 
 
 def _differences(request: PlanRequest) -> tuple[Difference, ...]:
@@ -237,7 +237,9 @@ def _within(line: Line, scope: Scope) -> bool:
     return scope.reaches(line.change.ref, (*line.change.caused_by, line.change.former))
 
 
-def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, lines: Sequence[Line]) -> Plan:
+def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[Line]) -> Plan:
+    lines = [line for line in found if not line.confirms]
+    confirmed = tuple(line.change for line in found if line.confirms)
     former = {c.ref: c.former for c in (line.change for line in lines) if c.former is not None}
     steps = name_revoked([step for line in lines for step in line.steps], desk.context, former)
     ending = {step.ref: step for step in steps if step.revokes}
@@ -257,6 +259,7 @@ def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, lines: Sequence[
         serial=world.serial,
         made_at=format_moment(request.now),
         changes=changes,
+        confirmed=tuple(sorted(confirmed, key=_rank)),
         claims=claims,
         volumes=begun_by(attachments, ledger),
         attachments=attachments,
@@ -294,7 +297,7 @@ def _untold(
 def _after(lines: Sequence[Line], steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
     """What each step waits for: for its line's sake, and for its host's."""
     waits = dict(after_preparing(steps))
-    for after in (after_detaching(steps), *(line.after for line in lines)):
+    for after in (after_detaching(steps), after_all(steps), *(line.after for line in lines)):
         for step, needed in after.items():
             waits[step] = waits.get(step, frozenset()) | needed
     return waits

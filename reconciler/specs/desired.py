@@ -25,6 +25,7 @@ from reconciler.specs.library import (
 )
 from reconciler.specs.linking import Linked, Verdict, link
 from reconciler.specs.loading import Loaded, load, version
+from reconciler.specs.locks import with_locks
 from reconciler.specs.text import with_text
 
 
@@ -42,7 +43,8 @@ def load_desired(
     listing = list_specs(settings) if paths is None else _listing_of(settings, paths)
     loaded = load(listing, schemas, cache)
     linked = _linked(settings, loaded, schemas, cache)
-    found = (*locate(settings, loaded.problems), *linked.problems)
+    linked, locks = with_locks(settings, linked)
+    found = (*locate(settings, loaded.problems), *locate(settings, linked.problems))
     if paths is not None:
         found = _below(found, [file_name(settings, path) for path in paths])
     elif not (loaded.resources or loaded.frozen or loaded.broken):
@@ -57,6 +59,7 @@ def load_desired(
         broken=frozenset(loaded.broken),
         ignored=frozenset(listing.ignored),
         problems=in_order((*found, *doubts)),
+        locks=locks,
     )
 
 

@@ -10,6 +10,7 @@ import hashlib
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 VERSIONS = ("1.0", "2.0")
 MODULE = '''"""Greets."""
@@ -63,3 +64,38 @@ def lock_digest(version: str = "1.0") -> str:
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def document(folder: Path, *versions: str, **changes: Any) -> dict[str, Any]:
+    """A bundle of these versions, whose locks and wheels are written below `folder`."""
+    for version in versions:
+        make(folder / "mirror", version)
+        path = folder / f"locks/hello-{version}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(lock(version), encoding="utf-8")
+    spec = {
+        "displayName": "Hello",
+        "supportLevel": "supported",
+        "versions": [{**_version(version), **changes} for version in versions],
+    }
+    return {
+        "apiVersion": "gpuaas/v1",
+        "kind": "Bundle",
+        "metadata": {"name": "hello"},
+        "spec": spec,
+    }
+
+
+def _version(version: str) -> dict[str, Any]:
+    return {
+        "version": version,
+        "compatible": {"gpuVendor": "none"},
+        "install": {
+            "method": "venv",
+            "python": "3.11",
+            "lock": f"locks/hello-{version}.txt",
+            "lockDigest": lock_digest(version),
+            "index": "mirror",
+        },
+        "verify": {"imports": ["gpuaas_hello"]},
+    }

@@ -410,7 +410,7 @@ def test_every_place_of_the_plan_is_one_that_the_host_takes_for_the_allocations_
     bound, around = tenant()
     login = bound.login
     places = Places(bound.id, login, bound.uid)
-    (provide, sync), (_, release) = (
+    (provide, write, sync), (_, release) = (
         kind.steps(bound, around),
         kind.steps(replace(bound, resource=None), around),
     )
@@ -419,7 +419,8 @@ def test_every_place_of_the_plan_is_one_that_the_host_takes_for_the_allocations_
     assert {file["path"] for file in sync.item["files"]} <= set(places.keys)
     assert set(release.item["absent"]) <= set(places.folders + places.files)
     assert any(path.endswith("/" + mount_unit(login)) for path in release.item["absent"])
-    for step in (provide, sync, release):
+    assert {file["path"] for file in write.item["files"]} == set(places.environments)
+    for step in (provide, write, sync, release):
         for key in step.item.keys() ^ converge.VERBS[step.verb].KEYS.keys():
             raise AssertionError(f"{step.verb}: {key}")
 

@@ -228,30 +228,11 @@ def test_an_end_may_be_left_open_where_the_project_says_so() -> None:
     assert codes(of) == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [
-        ({}, ""),
-        ({"restart": {"generation": 0}, "storage": [], "runtimes": []}, ""),
-        ({"storage": [{"name": "sets", "mode": "ro"}]}, ""),
-        ({"runtimes": [{"bundle": "torch", "version": "1"}]}, "runtimes"),
-        ({"restart": {"generation": 1}}, ""),
-        ({"expiresAt": "2027-01-31T00:00:00Z"}, ""),
-        ({"expiresAt": "none"}, ""),
-        ({"waitUntil": "2027-01-31T00:00:00Z"}, ""),
-    ],
-)
-def test_a_stated_promise_that_cannot_be_kept_is_named(changes: dict[str, Any], word: str) -> None:
-    told = kind.unsupported(fleet.resource(allocation("train", **changes)))
-    assert word in told
-    assert bool(told) is bool(word)
-
-
 # What its host must show.
 
 
 def test_a_create_provides_first_and_then_lets_people_in() -> None:
-    provide, sync = kind.steps(*train())
+    provide, write, sync = kind.steps(*train())
     assert (provide.verb, provide.order) == ("allocation.provide", Order.PROVIDE)
     assert (sync.verb, sync.order) == ("access.sync", Order.PROVIDE)
     assert provide.item["directories"] == [
@@ -259,12 +240,15 @@ def test_a_create_provides_first_and_then_lets_people_in() -> None:
         {"path": SCRATCH, "mode": "0700", "uid": 0, "gid": 0},
     ]
     assert provide.item["account"] is None
-    assert [file["path"] for file in provide.item["files"]] == [DESCRIPTOR, ENVIRONMENT]
+    assert [file["path"] for file in provide.item["files"]] == [DESCRIPTOR]
+    assert write.verb == "runtime.write_env_file"
+    assert [file["path"] for file in write.item["files"]] == [ENVIRONMENT]
     assert [file["path"] for file in sync.item["files"]] == [KEYS]
-    assert {(step.item["id"], step.item["login"], step.node) for step in (provide, sync)} == {
+    steps = (provide, write, sync)
+    assert {(step.item["id"], step.item["login"], step.node) for step in steps} == {
         (ID, LOGIN, "gpu01")
     }
-    assert len({step.id for step in (provide, sync)}) == 2
+    assert len({step.id for step in steps}) == 3
 
 
 def test_expected_is_what_the_steps_carry() -> None:
@@ -378,7 +362,11 @@ def test_a_change_of_access_does_not_wait_behind_what_others_are_given() -> None
     of = with_train()
     bound = binding(of.resources[TRAIN], recorded_as(of.resources[TRAIN]))
     orders = {step.verb: step.order for step in kind.steps(bound, context(of))}
-    assert orders == {"allocation.provide": Order.PROVIDE, "access.sync": Order.RETIRE}
+    assert orders == {
+        "access.sync": Order.RETIRE,
+        "allocation.provide": Order.PROVIDE,
+        "runtime.write_env_file": Order.PROVIDE,
+    }
 
 
 def test_the_key_file_has_one_key_a_line_and_ends_with_a_newline() -> None:

@@ -55,7 +55,7 @@ def texts() -> dict[str, str]:
 
 
 def test_it_has_an_account_with_the_numbers_it_was_given() -> None:
-    provide, sync = kind.steps(*tenant())
+    provide, _, sync = kind.steps(*tenant())
     assert provide.item["account"] == {
         "uid": UID,
         "gid": GID,
@@ -101,7 +101,7 @@ def test_limits_are_those_of_all_its_slots() -> None:
     """Slots on two NUMA nodes: both, and all of their CPUs and memory."""
     bound, around = tenant()
     place = replace(bound.placement, slots=("s3", "s4", "s7"))
-    provide, _ = kind.steps(replace(bound, placement=place), around)
+    provide, *_ = kind.steps(replace(bound, placement=place), around)
     assert f"cpus=24-39,56-63 mems=0-1 memory={192 * GIB}" in str(
         provide.expected[f"slice {LOGIN}"]
     )
@@ -158,7 +158,7 @@ def test_numbers_inside_of_containers_are_nobody_elses() -> None:
     rootless = fleet.resource(fleet.policy(containers="rootless"))
     resources = {**around.desired.resources, rootless.ref: rootless}
     of = replace(around, desired=replace(around.desired, resources=resources))
-    provide, _ = kind.steps(bound, of)
+    provide, *_ = kind.steps(bound, of)
     assert provide.item["account"]["subids"] == 1310720000
     assert provide.expected[f"subids {LOGIN}"] == "uid=1310720000+65536 gid=1310720000+65536"
     assert canonical(kind.basis(bound, of)) != canonical(kind.basis(*tenant()))

@@ -60,7 +60,7 @@ def test_what_is_made_of_files_lies_in_these_places() -> None:
         mems="",
         memory_bytes=0,
     )
-    for path in files(account, "", {}, lambda name, values: ""):
+    for path in files(account, {}, lambda name, values: ""):
         below = [path.rsplit("/", cut)[0] for cut in range(3)]
         assert strange(*below), path
 

@@ -80,15 +80,20 @@ def with_volume(of: World, **changes: Any) -> World:
 def test_the_first_attachment_begins_the_volume_where_it_is_placed() -> None:
     """STO-01 STO-03 OBJ-03: written down as intent; the storage's own line touches no host."""
     made = make_plan(desired(fleet(storage("data"), having("a", "data"))))
-    assert verbs(made) == ["allocation.provide", "storage.attach", "access.sync"]
+    assert verbs(made) == [
+        "allocation.provide",
+        "runtime.write_env_file",
+        "storage.attach",
+        "access.sync",
+    ]
     (volume,), (one,) = made.volumes, made.attachments
     assert (volume.ref, volume.node, volume.size_gib) == (DATA, "gpu01", 1)
     assert len(volume.id) == 10
     assert (one.allocation_id, one.volume) == (line(made, REF_A).allocation_id, volume.id)
     assert (one.mode, one.access, one.mount_path) == ("rw", "single_writer", "/data/data")
-    (item,) = made.steps[1].item["volumes"]
+    (item,) = made.steps[2].item["volumes"]
     assert (item["id"], item["make"]) == (volume.id, True)
-    fact = made.steps[1].expected[f"attached {one.allocation_id}/data"]
+    fact = made.steps[2].expected[f"attached {one.allocation_id}/data"]
     assert fact == f"{volume.id} rw at /data/data"
     assert line(made, str(DATA)).steps == ()
 
@@ -129,6 +134,7 @@ def test_a_restart_asserts_storage_again() -> None:
         "access.sync",
         "allocation.restart",
         "allocation.provide",
+        "runtime.write_env_file",
         "storage.attach",
     ]
     assert "/data/data (data)" in line(made, REF_A).facts["keeps"]

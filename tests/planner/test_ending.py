@@ -97,7 +97,11 @@ class TestQuarantine:
         state = turned(settled(documents), **QUARANTINED)
         made = make_plan(desired(documents), state, now=NOW + later, hold_above=Risk.SAFE)
         assert told(made) == [f"restore {REF_A}"]
-        assert sorted(verbs(made)) == ["access.sync", "allocation.provide"]
+        assert sorted(verbs(made)) == [
+            "access.sync",
+            "allocation.provide",
+            "runtime.write_env_file",
+        ]
         assert line(made, REF_A).rate_per_hour == {"EUR": "2.10"}
         after = applied(made, state).recorded[A]
         assert (after.phase, after.undo_until, after.id) == (

@@ -78,7 +78,11 @@ def test_the_plan_of_an_applied_plan_is_empty() -> None:
 def test_a_create_claims_first_and_then_provides_and_opens() -> None:
     """PLC-06 LCH-09: nothing but claims, provide and access stands between git and a login."""
     made = make_plan(desired(FLEET))
-    assert [step.verb for step in made.steps] == ["allocation.provide", "access.sync"]
+    assert [step.verb for step in made.steps] == [
+        "allocation.provide",
+        "runtime.write_env_file",
+        "access.sync",
+    ]
     (intent,) = made.claims
     change = line(made, REF_A)
     assert (intent.node, intent.slot, intent.allocation_id) == ("gpu01", "s0", change.allocation_id)
@@ -160,11 +164,11 @@ def test_a_replace_gives_up_the_old_place_only_once_the_new_one_stands() -> None
     change = line(made, REF_A)
     assert change.allocation_id != before.id
     assert [(w.number, [s.verb for s in w.steps]) for w in made.waves] == [
-        (1, ["allocation.provide", "access.sync"]),
+        (1, ["allocation.provide", "runtime.write_env_file", "access.sync"]),
         (2, ["access.sync", "allocation.release"]),
     ]
     assert {s.item["id"] for s in made.waves[1].steps} == {before.id}
-    assert len({step.id for step in made.steps}) == 4
+    assert len({step.id for step in made.steps}) == 5
     assert change.price_per_hour == {"EUR": "2.10"}
     assert make_plan(wanted, applied(made, state)).changes == ()
 
@@ -192,7 +196,11 @@ def test_a_failed_create_is_tried_again_on_its_own_claims() -> None:
     assert (change.action, change.allocation_id) == (Action.CREATE, before.id)
     assert change.login == before.login
     assert made.claims == ()
-    assert [step.verb for step in made.steps] == ["allocation.provide", "access.sync"]
+    assert [step.verb for step in made.steps] == [
+        "allocation.provide",
+        "runtime.write_env_file",
+        "access.sync",
+    ]
 
 
 # Access follows people, keys, grants and time.
@@ -275,10 +283,10 @@ def test_revocation_waits_for_no_clean_document() -> None:
 def test_a_blocked_change_of_an_allocation_does_not_hold_up_a_revocation() -> None:
     """The part that is refused stays as recorded, the keys follow all the same."""
     documents = with_changes(
-        without(SHARED, "Grant", "g"), allocation("a", runtimes=[{"bundle": "b", "version": "1"}])
+        without(SHARED, "Grant", "g"), allocation("a", storage=[{"name": "gone", "mode": "ro"}])
     )
     made = make_plan(desired(documents), settled(SHARED))
-    assert f"blocked {REF_A} not_yet_supported" in told(made)
+    assert f"blocked {REF_A} storage_missing" in told(made)
     assert "bo/desk" not in keys_of(made)
     (change,) = [c for c in made.active if str(c.ref) == REF_A]
     assert change.normal is not None

@@ -107,10 +107,10 @@ def test_what_is_in_doubt_and_shows_what_it_should_needs_nothing() -> None:
     made = make_plan(desired(PLAIN), replace(state, recorded=doubted, observations=seen))
     assert (told(made), len(made.confirmed)) == ([], 3)
     blind = make_plan(desired(PLAIN), replace(state, recorded=doubted, observations={}))
-    assert (len(blind.changes), len(blind.steps), blind.confirmed) == (3, 6, ())
+    assert (len(blind.changes), len(blind.steps), blind.confirmed) == (3, 9, ())
     missing = {name: replace(one, facts=replace(one.facts, paths={})) for name, one in seen.items()}
     bare = make_plan(desired(PLAIN), replace(state, recorded=doubted, observations=missing))
-    assert (len(bare.changes), len(bare.steps)) == (3, 6)
+    assert (len(bare.changes), len(bare.steps)) == (3, 9)
 
 
 def shown_on(state: World, node: str) -> dict[str, str]:

@@ -115,6 +115,7 @@ def test_all_that_was_made_for_it_is_asserted_again_in_one_wave_on_a_part_of_a_h
         ("access.sync", Order.RETIRE),
         ("allocation.restart", Order.PROVIDE),
         ("allocation.provide", Order.PROVIDE),
+        ("runtime.write_env_file", Order.PROVIDE),
     ]
     assert {step.ref for step in wave.steps} == {A}, "the neighbour is not touched"
     item = restart_step(made).item
@@ -129,7 +130,7 @@ def test_a_whole_host_is_rebooted_and_what_follows_waits_for_its_other_boot() ->
     change, made = planned(before, hosts(allocation("a", "whole", restart=WANTED)))
     assert [[step.verb for step in wave.steps] for wave in made.waves] == [
         ["access.sync", "allocation.restart"],
-        ["allocation.provide", "access.sync"],
+        ["allocation.provide", "runtime.write_env_file", "access.sync"],
     ]
     assert restart_step(made).item["reboot"] is True
     assert len(restart_step(made).item["gpus"]) == 8

@@ -7,6 +7,7 @@ nobody to wait for it.
 from __future__ import annotations
 
 import grp
+import hashlib
 import json
 import os
 import pwd
@@ -35,7 +36,6 @@ KEYS = {
 }
 
 BUILDER = "gpuaas-stage"
-NOBODY = 65534
 UNIT = "gpuaas-stage@{}.service"
 
 
@@ -92,6 +92,8 @@ def put_current(tree: Tree, runtime: Runtime, current: str) -> None:
 
 
 def _check(item: dict[str, Any]) -> None:
+    if "sha256:" + hashlib.sha256(item["lock"].encode()).hexdigest() != item["lockDigest"]:
+        raise Refusal("item_invalid", "the requirements are not those that were agreed")
     major, dot, minor = item["python"].partition(".")
     if not (dot and major.isdigit() and minor.isdigit()):
         raise Refusal("item_invalid", f"no version of Python: {item['python']!r}")
@@ -128,11 +130,10 @@ def _lay_out(tree: Tree, runtime: Runtime, item: dict[str, Any]) -> None:
 
 
 def _builder(tree: Tree) -> tuple[int, int]:
-    """Who builds; whoever this is where nobody else can be had."""
-    if os.geteuid():
-        return os.geteuid(), os.getegid()
+    """Who builds. On a folder that stands for a host, no wall either, it is its owner."""
     if not tree.whole_host:
-        return NOBODY, NOBODY
+        status = os.fstat(tree.root)
+        return (status.st_uid, status.st_gid) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
     try:
         return pwd.getpwnam(BUILDER).pw_uid, grp.getgrnam(BUILDER).gr_gid
     except KeyError as error:
@@ -154,7 +155,8 @@ def _start_here(tree: Tree, runtime: Runtime, folder: str) -> None:
     """
     final = f"{tree.path}{RUNTIMES}".replace("//", "/")
     user = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
-    drop = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"] if not user else []
+    uid, gid = map(str, _builder(tree))
+    drop = [] if user else ["--reuid", uid, "--regid", gid, "--clear-groups", "--bounding-set=-all"]
     script = (
         'unshare --mount "$@" -- sh -eu -c \'mount --bind "$1/trees" "$2"; shift 2; exec "$@"\''
         ' sh "$GPUAAS_JOB" "$GPUAAS_FINAL" setpriv $GPUAAS_DROP --no-new-privs'

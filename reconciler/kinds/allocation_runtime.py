@@ -1,0 +1,81 @@
+"""Allocation and its environment: what its sessions and programs are told, runtimes among it.
+
+Every value is one that a shell, systemd and a reader of container env files take for the same
+text. Which runtimes an allocation has is said by exact versions, never by a host's default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reconciler.kinds.contract import Binding, Render
+from reconciler.kinds.lease import told
+from reconciler.model.canonical import text_digest
+from reconciler.model.plan import Order, Step, step_id
+from reconciler.model.posix import loopback_of
+from reconciler.model.problem import refuse
+
+WRITE = "runtime.write_env_file"
+ENVIRONMENT = "allocation/env.j2"
+RUNTIMES = "/opt/gpuaas/runtimes"
+FILE_MODE = "0644"
+
+_PLAIN = re.compile(r"[A-Za-z0-9._:,/@+-]+")
+"""What a shell, systemd and a reader of container env files all take for the same text."""
+
+
+def runtimes_of(spec: Any) -> list[str]:
+    """`bundle@version` of each, in the order of the file: the first is the default."""
+    return [f"{one.bundle}@{one.version}" for one in spec.runtimes]
+
+
+def place_of(runtime: str) -> str:
+    """Where a `bundle@version` stands on every host."""
+    bundle, _, version = runtime.partition("@")
+    return f"{RUNTIMES}/{bundle}/{version}"
+
+
+def environment(values: Mapping[str, Any], render: Render) -> str:
+    """The text of the file. Raises ProblemError for a value that readers read each in its way."""
+    variables = {
+        "GPUAAS_PROJECT": values["project"],
+        "GPUAAS_ALLOCATION": values["name"],
+        "GPUAAS_ALLOCATION_ID": values["id"],
+        "GPUAAS_EXPIRES": told(values["expiresAt"]),
+        "CUDA_VISIBLE_DEVICES": ",".join(slot["uuid"] for slot in values["slots"]),
+    }
+    if uid := values["uid"]:
+        variables["GPUAAS_LOOPBACK"] = loopback_of(uid)
+    if runtimes := values.get("runtimes"):
+        variables["GPUAAS_RUNTIME"] = runtimes[0]
+        variables["GPUAAS_RUNTIMES"] = ",".join(runtimes)
+        variables["GPUAAS_RUNTIME_ROOT"] = place_of(runtimes[0])
+    for name, value in variables.items():
+        if not _PLAIN.fullmatch(value):
+            raise refuse(
+                "template_unsound",
+                f"{name}={value!r} means different things to different readers of env files",
+                "use letters, digits and . _ : , / @ + - alone",
+            )
+    return render(ENVIRONMENT, {**values, "variables": variables})
+
+
+def writing(binding: Binding, paths: Sequence[str], text: str) -> Step:
+    """The same text at each of `paths`."""
+    node = binding.placement.node
+    return Step(
+        id=step_id(node, WRITE, binding.ref, binding.id),
+        verb=WRITE,
+        node=node,
+        ref=binding.ref,
+        order=Order.PROVIDE,
+        item={
+            "id": binding.id,
+            "login": binding.login,
+            "uid": binding.uid,
+            "files": [{"path": path, "mode": FILE_MODE, "content": text} for path in paths],
+        },
+        expected={path: f"file {FILE_MODE} {text_digest(text)}" for path in paths},
+    )
