@@ -127,7 +127,6 @@ def made(record: Record, id_: str, size_gib: int) -> None:
         "SELECT made, size_gib, storage FROM volume WHERE id = ?", (id_,)
     ).fetchone()
     if not before:
-        record.connection.execute("UPDATE volume SET made = ? WHERE id = ?", (record.at, id_))
         _become(record, [id_], VolumeState.MADE)
     if size_gib > size:
         record.write(
@@ -219,7 +218,9 @@ def _become(record: Record, ids: Sequence[str], state: VolumeState) -> None:
             )
         )
         record.connection.execute(
-            "UPDATE volume SET state = ?, since = ? WHERE id = ?", (state.value, record.at, id_)
+            "UPDATE volume SET state = ?1, since = ?2,"
+            " made = CASE WHEN ?1 = 'made' AND made = '' THEN ?2 ELSE made END WHERE id = ?3",
+            (state.value, record.at, id_),
         )
 
 

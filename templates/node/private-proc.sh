@@ -4,4 +4,12 @@
 # stays as it is: systemd does not work with a hidden one.
 set -eu
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
+umask 022
 mount -t proc -o nosuid,nodev,noexec,hidepid=invisible proc /proc
+# Where storage is mounted, with all that is mounted there by now: what a host has in these places
+# itself, no tenant sees. What comes and goes later on the host does so here as well.
+for top in data datasets mnt workspace; do
+    own=/var/lib/gpuaas/instances/$top/$4
+    mkdir -p "/$top" "$own"
+    mount --rbind "$own" "/$top"
+done
