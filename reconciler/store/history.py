@@ -163,7 +163,7 @@ def plan_used_at(database: Database, fingerprint: str) -> str:
 
 
 def projected(database: Database, view: str) -> tuple[Row, ...]:
-    """The rows of a projected view, `allocation`, `slot` or `node`."""
+    """The rows of a projected view, by its word in `PROJECTED`."""
     return _rows(database, f"SELECT * FROM {PROJECTED[view]}")
 
 
@@ -171,6 +171,8 @@ PROJECTED: Mapping[str, str] = {
     "allocation": "projected_allocation ORDER BY ref",
     "slot": "projected_slot ORDER BY node, slot",
     "node": "projected_node ORDER BY node",
+    "storage": "projected_storage ORDER BY ref",
+    "attachment": "projected_attachment ORDER BY storage, since, allocation_id",
 }
 
 

@@ -39,6 +39,7 @@ from reconciler.store.schema import (
     version_of,
 )
 from reconciler.store.soundness import insist
+from reconciler.store.unsound import UNSOUND
 
 SHARED_BYTES = (510, 0x40000002)
 """Length and start of what every connection of SQLite locks, to share it, in the file."""
@@ -50,49 +51,6 @@ _NODES = (
     "SELECT name FROM resource WHERE kind = 'node'"
     " UNION SELECT node FROM claim WHERE state <> 'freed'"
 )
-
-_UNSOUND = (
-    (
-        "SELECT node || coalesce('/' || slot, '') FROM claim WHERE state <> 'freed'"
-        " GROUP BY node, slot HAVING count(*) > 1",
-        "more than one live claim",
-    ),
-    (
-        "SELECT node FROM claim WHERE state <> 'freed' GROUP BY node"
-        " HAVING count(slot) > 0 AND count(slot) < count(*)",
-        "claimed whole and by the slot at once",
-    ),
-    (
-        "SELECT claim.id FROM claim LEFT JOIN proof ON proof.id = claim.proof AND proof.passed = 1"
-        " AND proof.allocation_id = claim.allocation_id AND proof.node = claim.node"
-        " AND proof.slot IS claim.slot AND proof.event > claim.event"
-        " LEFT JOIN override ON override.id = claim.override AND override.claim = claim.id"
-        " WHERE state = 'freed' AND proof.id IS NULL AND override.id IS NULL",
-        "a claim freed without proof or override",
-    ),
-    (
-        "SELECT ref FROM event e WHERE type = 'recorded'"
-        " AND NOT EXISTS (SELECT 1 FROM resource WHERE ref = e.ref)"
-        " AND NOT EXISTS (SELECT 1 FROM event l WHERE l.ref = e.ref AND l.sequence > e.sequence)"
-        " AND NOT EXISTS (SELECT 1 FROM event l WHERE l.type = 'renamed'"
-        " AND l.sequence > e.sequence AND json_extract(l.before, '$.ref') = e.ref)",
-        "recorded, never forgotten, and not there",
-    ),
-    *(
-        (
-            f"SELECT id FROM {table} WHERE event > (SELECT coalesce(max(last), 0) FROM"
-            f" event_archive) AND NOT EXISTS (SELECT 1 FROM event WHERE sequence = {table}.event"
-            f" AND type = '{type_}')",
-            f"{article} {table} without its event",
-        )
-        for article, table, type_ in (
-            ("a", "claim", "claimed"),
-            ("a", "proof", "proved"),
-            ("an", "override", "overridden"),
-        )
-    ),
-)
-"""Queries that find nothing while every guard stands, and what it means if they do."""
 
 _LOST_SINCE = (
     "SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM resource WHERE ref = value)"
@@ -203,7 +161,7 @@ def check_copy(path: Path) -> tuple[Problem, ...]:
 def _findings(connection: sqlite3.Connection, schema: Schema) -> Iterator[tuple[str, str]]:
     yield from _integrity(connection)
     yield from _schema(connection, schema)
-    for query, meaning in _UNSOUND:
+    for query, meaning in UNSOUND:
         for (what,) in connection.execute(query):
             yield "state_damaged", f"{what}: {meaning}"
 
