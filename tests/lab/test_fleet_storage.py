@@ -1,0 +1,179 @@
+"""Durable storage on two real hosts: what is written in one allocation is there in the next.
+
+One story, told in order: each test begins where the one before it ended.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import Any
+
+import pytest
+
+from tests.lab.colony import Colony, founded
+from tests.lab.host import Host
+from tests.operations.yard import Said
+from tests.planner import fleet as paper
+
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("storage")]
+
+Fresh = Callable[..., AbstractContextManager[tuple[Host, ...]]]
+TRAIN, EVAL, NEXT = "vision/train", "vision/eval", "vision/next"
+SHARED, DISKS = "/srv/shared", "/srv/disks"
+
+DATA = paper.storage("data", "disk", protect=False)
+TEAM = paper.storage("team", "share", protect=False)
+
+
+def with_storage(name: str, node: str, *storage: tuple[str, str], **changes: Any) -> Any:
+    attached = [{"name": one, "mountPath": path, "mode": "rw"} for one, path in storage]
+    spec = {"node": node, "owner": "ana", "access": ["ana", "cem"], "storage": attached}
+    return paper.allocation(name, **{**spec, **changes})
+
+
+FIRST = with_storage("train", "h1", ("data", "/data/set"), ("team", "/workspace"))
+OTHER = with_storage("eval", "h2")
+HEIR = with_storage("next", "h1", ("data", "/datasets"), owner="cem")
+
+
+@pytest.fixture(scope="module")
+def story(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Colony]:
+    """Two hosts that share a folder, as they would share what a server exports."""
+    shared = tmp_path_factory.mktemp("shared")
+    with fresh_hosts(2, {shared: SHARED}) as hosts:
+        classes = ["disk", "share"]
+        project = {
+            "entitlements": {"skus": ["slice-1"], "storageClasses": classes},
+            "quota": {"gpus": 8, "storageGiB": 10},
+        }
+        fleet = (
+            paper.storage_class("disk", loop={"path": DISKS}),
+            paper.storage_class("share", directory={"path": SHARED, "shared": True}),
+            paper.project("vision", "ana", "cem", **project),
+        )
+        machines = dict(zip(("h1", "h2"), hosts, strict=True))
+        colony = founded(tmp_path_factory.mktemp("storage"), machines, *fleet)
+        colony.enrol()
+        yield colony
+
+
+def applied(colony: Colony, *documents: Any, but: tuple[Any, ...] = ()) -> Said:
+    done = colony.change(*documents, but=but)
+    assert done.code == 0, done.messages or done.blocked
+    return done
+
+
+def said(colony: Colony, ref: str, person: str, command: str) -> str:
+    done = colony.enter(ref, person, command)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_is_written_lies_on_the_volume(story: Colony) -> None:
+    """STO-01, STO-03, OBJ-03: mounted where the file says, in that allocation alone."""
+    applied(story, DATA, TEAM, FIRST, OTHER)
+    assert story.world.volumes.keys() >= {r for r in story.world.recorded if r.kind == "storage"}
+    write = (
+        "umask 077; mkdir /data/set/run && echo one > /data/set/run/log; echo two > /workspace/log"
+    )
+    said(story, TRAIN, "ana", write)
+    assert said(story, TRAIN, "cem", "cat /data/set/run/log /workspace/log") == "one\ntwo\n"
+    assert said(story, EVAL, "ana", "ls -A /data /workspace") == "/data:\n\n/workspace:\n"
+    mounts = said(story, TRAIN, "ana", "grep -E ' (/data/set|/workspace) ' /proc/self/mountinfo")
+    assert len(mounts.splitlines()) == 2 and mounts.count("nosuid") == mounts.count("nodev") >= 2
+
+
+def test_the_size_of_a_disk_is_a_limit(story: Colony) -> None:
+    """A write that goes beyond it stops there, and what was written before stays."""
+    fill = (
+        "head -c 1200M /dev/zero > /data/set/big; echo $?; rm /data/set/big; cat /data/set/run/log"
+    )
+    assert said(story, TRAIN, "ana", fill).split() == ["1", "one"]
+
+
+def test_a_second_writer_is_refused_by_the_plan(story: Colony) -> None:
+    """STO-04, F-STO-04: whoever has it is named; what is asked for beside it is not half done."""
+    second = with_storage("eval", "h2", ("team", "/workspace"))
+    refused = story.change(second)
+    assert refused.code == 3 and refused.blocked == {f"allocation/{EVAL}": "writer_conflict"}
+    assert TRAIN in refused.change(f"allocation/{EVAL}")["problem"]["message"]
+    elsewhere = story.change(with_storage("eval", "h2", ("data", "/data")))
+    assert elsewhere.blocked == {f"allocation/{EVAL}": "writer_conflict"}
+
+
+def test_a_second_writer_is_refused_by_the_host(story: Colony) -> None:
+    """F-STO-04: with a state that was forged, so that the planner knows nothing of the first."""
+    with forged(story, "team"):
+        refused = story.change(with_storage("eval", "h2", ("team", "/workspace")))
+        assert refused.code == 1 and "volume_fenced" in refused.problems, refused.messages
+        assert said(story, TRAIN, "ana", "cat /workspace/log") == "two\n"
+        mounted = story.machines["h2"].run("findmnt", "-rn", "-o", "TARGET").stdout
+        assert not [point for point in mounted.split() if point.startswith("/gpuaas/")]
+    applied(story, OTHER)
+
+
+def test_it_is_mounted_again_after_a_reboot(story: Colony) -> None:
+    """RST-06, STO-11: by the host itself, before anybody asks."""
+    story.machines["h1"].reboot()
+    assert said(story, TRAIN, "ana", "cat /data/set/run/log /workspace/log") == "one\ntwo\n"
+    assert story.plan("--refresh").code == 0
+
+
+def test_it_survives_the_allocation(story: Colony) -> None:
+    """STO-01, STO-07: another account of the project reads and writes the same files."""
+    applied(story, but=(FIRST,))
+    applied(story, HEIR, with_storage("eval", "h2", ("team", "/mnt/team")))
+    assert (
+        said(story, NEXT, "cem", "cat /datasets/run/log; echo more >> /datasets/run/log") == "one\n"
+    )
+    assert said(story, EVAL, "ana", "cat /mnt/team/log") == "two\n"
+    assert said(story, NEXT, "ana", "cat /datasets/run/log") == "one\nmore\n"
+
+
+def test_deleting_takes_a_word_of_its_own(story: Colony) -> None:
+    """STO-07, F-STO-03, F-STO-07: not while it is attached, not without wipe, not without a yes."""
+    attached = story.change(but=(DATA,))
+    assert attached.code != 0 and "dangling_reference" in attached.problems
+    assert said(story, NEXT, "cem", "cat /datasets/run/log") == "one\nmore\n"
+    applied(story, {**DATA, "spec": {**DATA["spec"], "onDelete": "wipe"}})
+    applied(story, but=(HEIR,))
+    story.remove(DATA)
+    story.commit()
+    assert story.apply("--auto-approve").code == 5, "nobody has said yes to that"
+    assert story.machines["h1"].run("ls", DISKS).stdout
+    assert story.apply("--auto-approve=destroys").code == 0
+    assert not story.machines["h1"].run("ls", DISKS).stdout
+
+
+@contextmanager
+def forged(colony: Colony, storage: str) -> Iterator[None]:
+    """A state that says of nobody that he has this storage, though a host knows better."""
+    ref = f"storage/vision/{storage}"
+    with unguarded(colony) as state:
+        rows = state.execute("SELECT * FROM attachment WHERE storage = ?", (ref,)).fetchall()
+        state.execute("DELETE FROM attachment WHERE storage = ?", (ref,))
+    assert rows
+    try:
+        yield
+    finally:
+        with unguarded(colony) as state:
+            state.execute("DELETE FROM attachment WHERE storage = ?", (ref,))
+            state.executemany(f"INSERT INTO attachment VALUES ({', '.join('?' * 15)})", rows)
+
+
+@contextmanager
+def unguarded(colony: Colony) -> Iterator[sqlite3.Connection]:
+    """The state's file without what guards attachments there, for as long as this takes."""
+    with closing(sqlite3.connect(colony.folder / "state/gpuaas.db")) as state:
+        guards = state.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'attachment'"
+        ).fetchall()
+        assert guards
+        for name, _ in guards:
+            state.execute(f"DROP TRIGGER {name}")
+        yield state
+        for _, text in guards:
+            state.execute(text)
+        state.commit()
