@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "proof": "Proofs: what showed that a place was left clean.",
         "cleanup": "Places that could not be proved clean: try again, or vouch for them.",
         "capacity": "Show what is free for each SKU.",
+        "storage": "Storage: durable data of projects, who has it, and what is kept of it.",
         "forget": "Leave an allocation on its host, and do nothing about it any more.",
         "drift": "Show what hosts show otherwise than it was made.",
         "suspend": "Take a node, user or project out of use, now.",
@@ -64,6 +65,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "nodes": "node list",
         "drain": "node drain",
         "slots": "slot list",
+        "storages": "storage list",
         "event": "events",
         "grants": "grant list",
     }

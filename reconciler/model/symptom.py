@@ -33,6 +33,8 @@ SYMPTOMS: Mapping[str, str] = MappingProxyType(
         "run_failed": "The last apply left something undone",
         "step_unknown": "A host was asked for something, and nobody knows whether it did it",
         "work_unfinished": "Something was begun for an allocation and not finished",
+        "storage_left": "A storage that somebody who is gone may still have",
+        "wipe_unfinished": "Data is being wiped, and nobody has seen that it is gone",
         "allocation_in_doubt": "What a host shows of an allocation is to be looked at anew",
         "evidence_stale": "What a host last said is older than it counts for",
         "never_observed": "A node that nobody has looked at yet",

@@ -94,6 +94,13 @@ MOMENTS: Mapping[EventType, str] = MappingProxyType(
         EventType.RENAMED: "rename",
         EventType.RECORDED: "record",
         EventType.FORGOTTEN: "forget",
+        EventType.VOLUME_PENDING: "begin data",
+        EventType.VOLUME_MADE: "make data",
+        EventType.VOLUME_GROWN: "grow data",
+        EventType.VOLUME_KEPT: "keep data",
+        EventType.VOLUME_WIPING: "wipe data",
+        EventType.VOLUME_GONE: "data gone",
+        EventType.STAGING_FAILED: "failed",
     }
 )
 """Phases that begin and end in one transaction. Any other event is one by its own name."""
@@ -130,6 +137,9 @@ NAMES: tuple[tuple[str, Callable[[Deed], bool]], ...] = (
     ("adopt", lambda deed: deed.action == "adopt"),
     ("repair", lambda deed: deed.action == "repair"),
     ("create", lambda deed: EventType.CLAIMED in deed.types),
+    ("fence", _has(EventType.FENCED)),
+    ("wipe", _has(EventType.VOLUME_WIPING)),
+    ("keep", _has(EventType.VOLUME_KEPT)),
     ("forget", _has(EventType.FORGOTTEN)),
     ("rename", _has(EventType.RENAMED)),
     ("change", lambda deed: bool(deed.verbs) or deed.before != ""),

@@ -17,6 +17,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.model.world import Recorded, World
 from reconciler.operations.endpoints import endpoints, published_config, way_in
+from reconciler.operations.storage_links import had_by
 from reconciler.operations.taking_stock import Stock
 from reconciler.operations.views import AllocationRow
 from reconciler.planner.showing import differing, is_unknown
@@ -66,6 +67,7 @@ def allocation_rows(
             problem=one.problem,
             access=tuple(sorted({*spec["access"], *guests[ref]} & members[ref.project])),
             way_in=ways.get(ref, ""),
+            storage=had_by(one.id, world),
         )
 
 

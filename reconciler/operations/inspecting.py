@@ -14,6 +14,7 @@ from reconciler.model.moment import parse_moment
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.symptom import Diagnosis
+from reconciler.model.volume import Volume
 from reconciler.model.world import World
 from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.charting import chart_of
@@ -72,6 +73,7 @@ def status(
         observed_age=max(ages, default=None),
         nodes=dict(sorted(Counter(row.posture for row in nodes).items())),
         gpus=dict(sorted(Counter(row.state for row in slots).items())),
+        storage=dict(sorted(Counter(str(v.state) for v in _volumes(world, project)).items())),
         capacity=sku_rows(stock),
         needs_you=tuple(
             need
@@ -152,6 +154,10 @@ def _is_of_another(about: str, project: str) -> bool:
     kind, *words = about.split("/")
     whose = words[0] if len(words) == 2 or kind == "project" else project
     return project not in ("", whose)
+
+
+def _volumes(world: World, project: str) -> Iterator[Volume]:
+    return (one for ref, one in world.volumes.items() if project in ("", ref.project))
 
 
 def _users_of(world: World, login: str) -> frozenset[str]:

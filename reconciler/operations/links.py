@@ -16,6 +16,7 @@ from reconciler.model.plan import Action
 from reconciler.model.ref import Ref
 from reconciler.model.runbooks import RUNBOOKS
 from reconciler.operations.case import Case, Link, Place
+from reconciler.operations.storage_links import attached, had, stored
 
 
 def _is(case: Case) -> Iterator[Link]:
@@ -235,6 +236,9 @@ LINKS: tuple[tuple[str, Callable[[Case], Iterator[Link]]], ...] = (
     ("admin", _admin),
     ("suspended", _suspended),
     ("let in", _let_in),
+    ("has", had),
+    ("data", stored),
+    ("attached", attached),
     ("ends", _ends),
     ("blocked", _blocked),
     ("next", _next),

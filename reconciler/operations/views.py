@@ -84,7 +84,8 @@ class AllocationRow:
 
     Owner and SKU are empty where nothing is recorded yet, `sessions` and `gpu_percent` None where a
     node does not say. `access` names who is let in, `way_in` is what they type, or the folder they
-    go to. `sync` is how a plan stands to it, empty where none was made.
+    go to. `storage` is what outlives it, as `data rw at /data/data`. `sync` is how a plan stands to
+    it, empty where none was made.
     """
 
     ref: str
@@ -107,6 +108,7 @@ class AllocationRow:
     sync: str = ""
     gpu_percent: int | None = None
     observed_at: str = ""
+    storage: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +159,7 @@ class Status:
     observed_age: int | None
     nodes: Mapping[str, int] = field(default_factory=dict)
     gpus: Mapping[str, int] = field(default_factory=dict)
+    storage: Mapping[str, int] = field(default_factory=dict)
     capacity: tuple[SkuRow, ...] = ()
     needs_you: tuple[NeedsYou, ...] = ()
     allocations: tuple[AllocationRow, ...] = ()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from reconciler.model.symptom import Diagnosis, Sort
-from reconciler.planner import signs
+from reconciler.planner import signs, storage_signs
 from reconciler.planner.chart import Chart, Seen
 
 
@@ -40,6 +40,8 @@ RULES: tuple[Rule, ...] = (
     _rule("run_failed", Sort.STUCK, "failed", signs.failed),
     _rule("step_unknown", Sort.STUCK, "", signs.unknown_steps),
     _rule("work_unfinished", Sort.STUCK, "", signs.unfinished),
+    _rule("storage_left", Sort.STUCK, "storage", storage_signs.left_attached),
+    _rule("wipe_unfinished", Sort.STUCK, "storage", storage_signs.wipes_unfinished),
     _rule("lease_over", Sort.OVERDUE, "overdue", signs.leases_over),
     _rule("quarantine_over", Sort.OVERDUE, "overdue", signs.quarantines_over),
     _rule("evacuation_over", Sort.OVERDUE, "overdue", signs.evacuations_over),

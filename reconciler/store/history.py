@@ -153,6 +153,27 @@ def usage(database: Database, ref: str) -> tuple[Row, ...]:
     )
 
 
+def attachments(database: Database, storage: str) -> tuple[Row, ...]:
+    """Who has had a storage, oldest first, and by what each of them came to an end."""
+    query = "SELECT * FROM projected_attachment WHERE storage = ? ORDER BY since, allocation_id"
+    return _rows(database, query, storage)
+
+
+def storage_usage(database: Database, storage: str) -> tuple[Row, ...]:
+    """The billing records of this storage, oldest first."""
+    return _rows(
+        database,
+        "SELECT volume, started, ended, tenant, project, class, gib, price_per_gib_month, currency"
+        " FROM storage_usage WHERE storage = ? ORDER BY started, gib",
+        storage,
+    )
+
+
+def volume_ids(database: Database) -> frozenset[str]:
+    """Of all volumes that there ever were."""
+    return frozenset(row["id"] for row in _rows(database, "SELECT id FROM volume"))
+
+
 def plan_used_at(database: Database, fingerprint: str) -> str:
     """When a saved plan was applied; empty if it was not."""
     with database.snapshot() as connection:

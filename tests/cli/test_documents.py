@@ -53,8 +53,10 @@ def test_status_fits_its_schema() -> None:
                 phase="active",
                 health="healthy",
                 login="l",
+                storage=("data rw at /data/data",),
             ),
         ),
+        storage={"made": 1},
         last_run=LastRun(id="r", state="done", started="t", actor="ana"),
     )
     check("status", document("status", Exit.DONE, result=found))

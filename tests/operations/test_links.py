@@ -18,6 +18,7 @@ from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Cause, Change
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.volume import Attachment, Volume, VolumeState
 from reconciler.model.world import Override, Recorded, Suspension
 from reconciler.operations.case import Case, Link, Place
 from reconciler.operations.links import LINKS, links_of
@@ -84,6 +85,17 @@ SUSPENDED = Suspension(
     scope="node/gpu01", reason="PSU smoke", actor="olga", since="2026-12-01T00:00:00Z"
 )
 
+DATA = Ref("storage", "vision", "data")
+VOLUME = Volume(
+    id="abcdefghij", ref=DATA, class_name="local", backend={"directory": {"path": "/srv"}},
+    node="gpu01", size_gib=20, state=VolumeState.MADE, since="2026-12-01T00:00:00Z",
+)  # fmt: skip
+ATTACHED = Attachment(
+    allocation_id="train-id", volume=VOLUME.id, ref=TRAIN, storage=DATA, node="gpu01",
+    mode="rw", access="single_writer", mount_path="/data/data",
+)  # fmt: skip
+STORED = {"volumes": {DATA: VOLUME}, "attachments": (ATTACHED,)}
+
 SAYS: Mapping[str, tuple[Case, str]] = {
     "is": (case(), "active on gpu01/s0 as train-k7q2, healthy"),
     "wanted": (case(), "by its document"),
@@ -106,6 +118,18 @@ SAYS: Mapping[str, tuple[Case, str]] = {
         'node/gpu01 by olga since 2026-12-01T00:00:00Z "PSU smoke"',
     ),
     "let in": (case(), "ana (laptop)"),
+    "has": (
+        case(world=STORED),
+        "storage/vision/data rw at /data/data, 20 GiB on gpu01",
+    ),
+    "data": (
+        case(ref=DATA, world=STORED),
+        "made since 2026-12-01T00:00:00Z: volume abcdefghij, 20 GiB on gpu01",
+    ),
+    "attached": (
+        case(ref=DATA, world=STORED),
+        "allocation/vision/train rw at /data/data on gpu01",
+    ),
     "ends": (
         case(recorded=recorded(expires_at=IN_2_DAYS)),
         f"{IN_2_DAYS}, as its project's or the policy's default says",
@@ -113,7 +137,7 @@ SAYS: Mapping[str, tuple[Case, str]] = {
     "blocked": (case(world={"claims": (BLOCKED,)}), "gpu01/s0: processes fail: 8812"),
     "next": (case(), "nothing: it is as it is wanted"),
 }
-SILENT_AT_REST = {"vouched", "admin", "suspended", "ends", "blocked"}
+SILENT_AT_REST = {"vouched", "admin", "suspended", "has", "data", "attached", "ends", "blocked"}
 
 
 def test_every_link_has_its_case() -> None:

@@ -17,6 +17,7 @@ from reconciler.model.moment import format_moment
 from reconciler.model.ref import Ref
 from reconciler.model.runbooks import RUNBOOKS
 from reconciler.model.symptom import SYMPTOMS, WANTS_SOMEBODY, Diagnosis, Sort
+from reconciler.model.volume import Attachment, Volume, VolumeState
 from reconciler.model.world import (
     Doubt,
     DoubtKind,
@@ -32,7 +33,7 @@ from reconciler.planner.diagnosing import RULES, diagnose
 from tests.planner import fleet as paper
 
 NOW = paper.NOW
-TRAIN = Ref("allocation", "vision", "train")
+TRAIN, DATA = Ref("allocation", "vision", "train"), Ref("storage", "vision", "data")
 DESIRED = paper.desired(paper.base_fleet(nodes=1))
 
 
@@ -107,6 +108,16 @@ def doubted(kind: DoubtKind) -> Chart:
     return chart(doubts=(Doubt(node="gpu01", kind=kind, reason="restored", since=at(hours=1)),))
 
 
+def stored(state: VolumeState = VolumeState.MADE, *, allocation_id: str) -> Chart:
+    """A storage that an allocation of that id has."""
+    volume = Volume(id="v", ref=DATA, class_name="local", state=state, since=at(hours=1))
+    one = Attachment(
+        allocation_id=allocation_id, volume="v", ref=TRAIN, storage=DATA, node="gpu01",
+        mode="rw", access="single_writer", mount_path="/data/data",
+    )  # fmt: skip
+    return chart(volumes={DATA: volume}, attachments=(one,))
+
+
 CASES: Mapping[str, tuple[Callable[[], Chart], Callable[[], Chart], str]] = {
     "revocation_pending": (revoked, chart, "revocation of bo on gpu01 pending 22 min"),
     "stray_key": (
@@ -152,6 +163,19 @@ CASES: Mapping[str, tuple[Callable[[], Chart], Callable[[], Chart], str]] = {
             blocked_claim(ClaimState.RELEASING), run=run(RunState.RUNNING, living=True)
         ),
         "its release was begun and not finished",
+    ),
+    "storage_left": (
+        lambda: stored(allocation_id="gone-id"),
+        lambda: stored(allocation_id="train-id"),
+        "storage/vision/data may still be attached to allocation/vision/train on gpu01",
+    ),
+    "wipe_unfinished": (
+        lambda: stored(VolumeState.WIPING, allocation_id="train-id"),
+        lambda: replace(
+            stored(VolumeState.WIPING, allocation_id="train-id"),
+            run=run(RunState.RUNNING, living=True),
+        ),
+        "storage/vision/data: the wipe of its data was begun and not finished",
     ),
     "lease_over": (
         lambda: chart(recorded={TRAIN: recorded(expires_at=at(days=2))}),

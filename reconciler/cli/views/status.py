@@ -34,6 +34,8 @@ def lines(found: Status, *, width: int = 0, ways: bool = False) -> Iterator[Line
 def _fleet(found: Status) -> Iterator[Line]:
     yield _labelled("fleet", count(sum(found.nodes.values()), "node"), _counted(found.nodes))
     yield _labelled("GPUs", f"{sum(found.gpus.values())}", _counted(found.gpus))
+    if found.storage:
+        yield _labelled("storage", f"{sum(found.storage.values())}", _counted(found.storage))
     if found.capacity:
         yield _labelled("free now", _free(found.capacity))
     yield _labelled("specs", _pending(found.pending), _last_run(found), f"state #{found.serial}")
@@ -47,7 +49,9 @@ def _ways(found: Status) -> Iterator[Line]:
     for row in found.allocations:
         name = row.ref.removeprefix("allocation/")
         way = strong(row.way_in) if row.way_in else dim(f"not now: it is {row.phase}")
-        yield line(dim(f"{name}  "), way, dim("   home and scratch die at release"), hang=4)
+        dies = "   home and scratch die at release"
+        lives = f", and this does not: {', '.join(row.storage)}" if row.storage else ""
+        yield line(dim(f"{name}  "), way, dim(dies + lives), hang=4)
 
 
 def where(node: str, slots: tuple[str, ...]) -> str:

@@ -1,0 +1,90 @@
+"""`gpuaas storage`."""
+
+from __future__ import annotations
+
+import click
+
+from reconciler.cli.agreement import agreement
+from reconciler.cli.command import Reply, Session, command, group
+from reconciler.cli.exit_codes import of_problems
+from reconciler.cli.fleet import open_fleet
+from reconciler.cli.patience import lock_timeout, open_to_write
+from reconciler.cli.views import storage as storage_view
+from reconciler.operations import fencing, storing
+
+QUESTION = "Is it cut off, by your word?"
+
+
+@group("storage")
+def storage() -> None:
+    """Storage: durable data of projects, who has it, and what is kept of it.
+
+    What is attached where stands in the spec.storage of allocations; a plan shows what it would
+    attach, detach, keep or wipe.
+    """
+
+
+@command("list", "text", "json", parent=storage)
+@click.option("--project", default="", metavar="NAME", help="Only what belongs to it.")
+def list_storage(session: Session, project: str) -> Reply:
+    """List storages: how large, where their data lies, who has them, and what they cost.
+
+    STATE is `unused` before the first attachment, `pending` until a host has shown it, `made`,
+    `kept` where its document is gone, `wiping` until a host has shown that it is gone.
+    """
+    rows = storing.storages(open_fleet(session.folder), project)
+    return Reply(result=rows, lines=storage_view.rows(rows, width=session.screen.width))
+
+
+@command("show", "text", "json", parent=storage)
+@click.argument("name", metavar="PROJECT/STORAGE")
+def show(session: Session, name: str) -> Reply:
+    """Show one storage: its document, its data, who has it and who had it.
+
+    Its events: gpuaas timeline storage/PROJECT/STORAGE.
+    """
+    found = storing.show_storage(open_fleet(session.folder), name)
+    return Reply(result=found, lines=storage_view.lines(found, width=session.screen.width))
+
+
+@command("orphans", "text", "json", parent=storage)
+@click.option("--project", default="", metavar="NAME", help="Only what belonged to it.")
+def orphans(session: Session, project: str) -> Reply:
+    """List data that no document names: whose it is, since when, and where it lies.
+
+    What is removed is kept unless `onDelete: wipe` was applied before. Data that a host has, and
+    that this state knows nothing of, is listed as unknown.
+    """
+    rows = storing.orphans(open_fleet(session.folder), project)
+    return Reply(result=rows, lines=storage_view.orphans(rows, width=session.screen.width))
+
+
+@command("fence", "text", "json", parent=storage)
+@click.argument("name", metavar="PROJECT/STORAGE")
+@click.option("--from", "allocation", required=True, metavar="ALLOCATION", help="Its ref or id.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why it is sure; it is kept.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@lock_timeout
+def fence(
+    session: Session, name: str, allocation: str, reason: str, yes: bool, lock_timeout: float
+) -> Reply:
+    """Cut an allocation off from a storage by your word, where no host can show it.
+
+    Only an operator can, and not where its host has last shown it attached. It is shown first, and
+    a yes asked for. It is for good: that allocation never gets the storage again, hosts may drop it
+    from the record beside the data, and the next plan may attach it to somebody else. No host is
+    asked or changed.
+    """
+    found = fencing.fence(
+        open_to_write(session, lock_timeout),
+        name,
+        allocation,
+        reason,
+        agreement(session, storage_view.severed, QUESTION, yes=yes),
+    )
+    return Reply(
+        code=of_problems(found.problems),
+        problems=found.problems,
+        result=found,
+        lines=storage_view.fenced(found),
+    )
