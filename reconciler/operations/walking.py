@@ -124,7 +124,7 @@ class Walk:
         recorded = [
             recorded_as(change, self.world.recorded.get(change.ref), (), at)
             for change in stated
-            if change.action is not Action.STAGE
+            if change.action not in (Action.STAGE, Action.REPAIR)
         ]
         if recorded and not self.interrupts.asked:
             self.journal.record(run, recorded)

@@ -164,7 +164,8 @@ def _line_of_staging(staging: Staging, desk: Desk) -> Line:
     """A bundle that nothing else changes about; or that git names no more, and hosts still have."""
     ref, context = staging.bundle, desk.context
     resource, recorded = context.desired.resources.get(ref), context.world.recorded.get(ref)
-    difference = Difference(ref=ref, action=Action.STAGE, resource=resource, recorded=recorded)
+    action = Action.REPAIR if staging.only_repairs else Action.STAGE
+    difference = Difference(ref=ref, action=action, resource=resource, recorded=recorded)
     return _stage(_change(difference, desk), staging)
 
 

@@ -47,6 +47,11 @@ class Staging:
     steps: tuple[Step, ...]
     facts: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def only_repairs(self) -> bool:
+        """Whether hosts only show otherwise what was made there."""
+        return all(step.verb == REPAIR for step in self.steps)
+
 
 def find_stagings(
     context: Context,

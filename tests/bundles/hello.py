@@ -66,7 +66,7 @@ def _hash(text: str) -> str:
     return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def document(folder: Path, *versions: str, **changes: Any) -> dict[str, Any]:
+def document(folder: Path, *versions: str, python: str = "3.11", **changes: Any) -> dict[str, Any]:
     """A bundle of these versions, whose locks and wheels are written below `folder`."""
     for version in versions:
         make(folder / "mirror", version)
@@ -76,7 +76,7 @@ def document(folder: Path, *versions: str, **changes: Any) -> dict[str, Any]:
     spec = {
         "displayName": "Hello",
         "supportLevel": "supported",
-        "versions": [{**_version(version), **changes} for version in versions],
+        "versions": [{**_version(version, python), **changes} for version in versions],
     }
     return {
         "apiVersion": "gpuaas/v1",
@@ -86,13 +86,13 @@ def document(folder: Path, *versions: str, **changes: Any) -> dict[str, Any]:
     }
 
 
-def _version(version: str) -> dict[str, Any]:
+def _version(version: str, python: str) -> dict[str, Any]:
     return {
         "version": version,
         "compatible": {"gpuVendor": "none"},
         "install": {
             "method": "venv",
-            "python": "3.11",
+            "python": python,
             "lock": f"locks/hello-{version}.txt",
             "lockDigest": lock_digest(version),
             "index": "mirror",

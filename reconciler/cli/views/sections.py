@@ -35,6 +35,7 @@ WORDS: Mapping[Action, Word] = {
     Action.FORGET: Word("-", "FORGET", "to forget"),
     Action.RENAME: Word(">", "RENAME", "to rename"),
     Action.REPAIR: Word("≠", "DRIFT", "to repair"),
+    Action.STAGE: Word("+", "STAGE", "to stage"),
     Action.FROZEN: Word("=", "FROZEN", "frozen"),
 }
 HELD = Word("!", "HELD", "held")
