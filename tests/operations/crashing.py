@@ -268,6 +268,7 @@ ELSEWHERE: Mapping[str, str] = {
     "test_repairing": "accept_drift retract_drift let_go",
     "test_suspending": "suspend resume",
     "test_cleaning": "override",
+    "test_storing": "fence",
     "test_fleet_crash": "settle",
     "test_fleet_restart": "reboot",
 }

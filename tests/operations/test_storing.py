@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.operations.crashing import kill
 from tests.operations.test_approving import be
 from tests.operations.yard import Yard, copy_of, laid
 from tests.planner import fleet as paper
@@ -148,6 +149,17 @@ class TestFence:
         assert (again.code, again.problems) == (1, ["not_found"])
         events = stored.gpuaas("events", "storage/vision/data").document["result"]
         assert [e["reason"] for e in events if e["type"] == "fenced"] == ["burnt"]
+
+    def test_a_word_counts_whole_or_not_at_all(self, stored: Yard) -> None:
+        """F-STO-04 F-STA-01: who is cut off is so on the books, and he has it until then."""
+        silence(stored)
+        kill(stored, WORD, "fence.before")
+        assert [one["allocation"] for one in listed(stored)[0]["holders"]] == [REF]
+        assert stored.rows("SELECT * FROM fence") == []
+        kill(stored, WORD, "fence.after")
+        assert listed(stored)[0]["holders"] == []
+        assert len(stored.rows("SELECT * FROM fence")) == 1
+        assert stored.gpuaas("state", "check").code == 0
 
     @pytest.mark.parametrize(
         ("words", "code"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict, Unpack
+
 import click
 
 from reconciler.cli.agreement import agreement
@@ -59,15 +61,19 @@ def orphans(session: Session, project: str) -> Reply:
     return Reply(result=rows, lines=storage_view.orphans(rows, width=session.screen.width))
 
 
+class Word(TypedDict):
+    reason: str
+    yes: bool
+    lock_timeout: float
+
+
 @command("fence", "text", "json", parent=storage)
 @click.argument("name", metavar="PROJECT/STORAGE")
 @click.option("--from", "allocation", required=True, metavar="ALLOCATION", help="Its ref or id.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why it is sure; it is kept.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @lock_timeout
-def fence(
-    session: Session, name: str, allocation: str, reason: str, yes: bool, lock_timeout: float
-) -> Reply:
+def fence(session: Session, name: str, allocation: str, **word: Unpack[Word]) -> Reply:
     """Cut an allocation off from a storage by your word, where no host can show it.
 
     Only an operator can, and not where its host has last shown it attached. It is shown first, and
@@ -76,11 +82,11 @@ def fence(
     asked or changed.
     """
     found = fencing.fence(
-        open_to_write(session, lock_timeout),
+        open_to_write(session, word["lock_timeout"]),
         name,
         allocation,
-        reason,
-        agreement(session, storage_view.severed, QUESTION, yes=yes),
+        word["reason"],
+        agreement(session, storage_view.severed, QUESTION, yes=word["yes"]),
     )
     return Reply(
         code=of_problems(found.problems),
