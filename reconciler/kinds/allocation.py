@@ -12,6 +12,7 @@ from typing import Any
 
 from reconciler.kinds.access import OPEN_ENDED
 from reconciler.kinds.allocation_host import basis, expected, steps
+from reconciler.kinds.allocation_runtime import runtime_needs
 from reconciler.kinds.findings import Path, finding, same_moment, twice, unreal_times
 from reconciler.kinds.plain import everything_is_supported
 from reconciler.model.capacity import Isolation, Need, Shape, StorageNeed
@@ -165,6 +166,7 @@ def needs(resource: Resource, desired: Desired) -> Need | None:
         project=resource.ref.project,
         pin=spec.node or "",
         storage=tuple(_storage_needs(resource, desired)),
+        runtimes=tuple(runtime_needs(resource, desired)),
     )
 
 

@@ -7,15 +7,18 @@ text. Which runtimes an allocation has is said by exact versions, never by a hos
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reconciler.kinds.contract import Binding, Render
 from reconciler.kinds.lease import told
 from reconciler.model.canonical import text_digest
+from reconciler.model.capacity import RuntimeNeed
+from reconciler.model.desired import Desired
 from reconciler.model.plan import Order, Step, step_id
 from reconciler.model.posix import loopback_of
 from reconciler.model.problem import refuse
+from reconciler.model.resource import Resource
 
 WRITE = "runtime.write_env_file"
 ENVIRONMENT = "allocation/env.j2"
@@ -35,6 +38,17 @@ def place_of(runtime: str) -> str:
     """Where a `bundle@version` stands on every host."""
     bundle, _, version = runtime.partition("@")
     return f"{RUNTIMES}/{bundle}/{version}"
+
+
+def runtime_needs(allocation: Resource, desired: Desired) -> Iterator[RuntimeNeed]:
+    """What each that it names runs on, of those that can be read."""
+    policy = desired.get("policy", "fleet")
+    lenient = policy is not None and policy.spec.bundles.allow_unknown_compatibility
+    for one in allocation.spec.runtimes:
+        bundle = desired.get("bundle", one.bundle)
+        known = bundle.spec.needs(one.bundle, may_be_unknown=lenient) if bundle else {}
+        if one.version in known:
+            yield known[one.version]
 
 
 def environment(values: Mapping[str, Any], render: Render) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -10,6 +11,7 @@ from typing import Any
 
 from reconciler.kinds.findings import Path, finding, unsafe_path
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.model.capacity import RuntimeNeed
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
@@ -25,6 +27,9 @@ FIELD_RULES: Mapping[str, str] = {
     "spec.versions": "none",
     "spec.versions[].install": "immutable once recorded",
 }
+
+
+NUMBERS = re.compile(r"\d{1,6}(\.\d{1,6}){0,3}")
 
 
 class SupportLevel(StrEnum):
@@ -94,6 +99,27 @@ class BundleSpec:
     support_level: SupportLevel
     versions: tuple[Version, ...]
 
+    def needs(self, name: str, *, may_be_unknown: bool) -> Mapping[str, RuntimeNeed]:
+        """By version, what each runs on; instead of one any may be named that is active."""
+        alone = {
+            one.version: RuntimeNeed(
+                bundle=name,
+                version=one.version,
+                vendor=fits.gpu_vendor.value if fits.gpu_vendor else "",
+                families=fits.families,
+                driver_min=fits.driver_min or "",
+                cuda=fits.cuda or "",
+                may_be_unknown=may_be_unknown,
+            )
+            for one in self.versions
+            for fits in [one.compatible or Compatible()]
+        }
+        active = [one.version for one in self.versions if one.state is VersionState.ACTIVE]
+        return {
+            version: replace(need, others=tuple(alone[one] for one in active if one != version))
+            for version, need in alone.items()
+        }
+
 
 def parse(spec: Mapping[str, Any], name: str) -> BundleSpec:
     bundle = decode(BundleSpec, spec)
@@ -114,11 +140,17 @@ def refs(resource: Resource) -> Iterator[Reference]:
             yield Reference(ref=Ref("node", "", node), path=(*path, "stageOn", "nodes", node))
 
 
+RESERVED = frozenset({"current", "tmp"})
+"""Names that folders beside a version have, or might be taken for."""
+
+
 def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+    yield from _check_names(resource)
     for one in resource.spec.versions:
         path: Path = ("spec", "versions", one.version)
         yield from _check_install(resource, one, path, desired)
         yield from _check_vendor(resource, one, path, desired)
+        yield from _check_figures(resource, one, path)
         yield from _check_stage(resource, one, path)
 
 
@@ -134,6 +166,31 @@ def _in_order(one: Version) -> Version:
         verify=replace(one.verify, imports=tuple(sorted(one.verify.imports))),
         stage_on=StageOn(families=tuple(sorted(stage.families)), nodes=tuple(sorted(stage.nodes))),
     )
+
+
+def _check_names(resource: Resource) -> Iterator[Problem]:
+    """A version is a folder beside the others, and on some file systems case makes no name."""
+    seen: dict[str, str] = {}
+    for one in resource.spec.versions:
+        path: Path = ("spec", "versions", one.version, "version")
+        same = one.version.lower()
+        if same in RESERVED:
+            hint = f"reserved are {', '.join(sorted(RESERVED))}"
+            yield finding(resource, path, "bundle_unsound", f"{one.version} is reserved", hint)
+        elif same in seen:
+            message = f"{one.version} and {seen[same]} differ by case alone"
+            yield finding(resource, path, "bundle_unsound", message, "give it a name of its own")
+        seen.setdefault(same, one.version)
+
+
+def _check_figures(resource: Resource, one: Version, path: Path) -> Iterator[Problem]:
+    """What is held against what hosts show is counted in numbers."""
+    fits = one.compatible or Compatible()
+    for key, text in (("driverMin", fits.driver_min), ("cuda", fits.cuda)):
+        if text is not None and not NUMBERS.fullmatch(text):
+            message = f"{text} is no version of numbers and points"
+            place = (*path, "compatible", key)
+            yield finding(resource, place, "bundle_unsound", message, "write it as 550.54")
 
 
 def _check_install(

@@ -72,6 +72,24 @@ class StorageNeed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeNeed:
+    """One version of a bundle and what it runs on, as far as anybody has said: empty says nothing.
+
+    `vendor` is `none` for what needs no GPU. Unless it `may_be_unknown`, what cannot be told of a
+    node is an objection. `others` are versions of the same bundle that may be named instead.
+    """
+
+    bundle: str
+    version: str
+    vendor: str = ""
+    families: tuple[str, ...] = ()
+    driver_min: str = ""
+    cuda: str = ""
+    may_be_unknown: bool = False
+    others: tuple[RuntimeNeed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
     """What an allocation asks of placement. `slots` is 0 for baremetal: every slot of one node."""
 
@@ -88,6 +106,7 @@ class Need:
     project: str
     pin: str = ""
     storage: tuple[StorageNeed, ...] = ()
+    runtimes: tuple[RuntimeNeed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

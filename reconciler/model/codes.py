@@ -136,6 +136,12 @@ CODES: Mapping[str, str] = MappingProxyType(
         "bundle_lock_missing": "Requirements of a bundle that cannot be read",
         "bundle_lock_mismatch": "Requirements of a bundle that are not those that were agreed",
         "bundle_version_unknown": "A version that its bundle does not have",
+        "bundle_withdrawn": "A version of a bundle that nobody new may have",
+        "vendor_mismatch": "A version of a bundle for GPUs of another vendor",
+        "family_not_supported": "A version of a bundle on a family that it is not for",
+        "driver_too_old": "A version of a bundle that a node's driver cannot run",
+        "cuda_too_new": "A version of a bundle for a newer CUDA than a family has",
+        "compatibility_unknown": "A version of a bundle that may or may not run there",
         "host_not_prepared": "A host that could not be made ready for tenants",
         "uids_exhausted": "No free id is left in the configured range",
         # editing specs, enrolling hosts

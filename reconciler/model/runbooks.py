@@ -136,6 +136,12 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "bundle_lock_missing": "runtimes",
         "bundle_lock_mismatch": "runtimes",
         "bundle_version_unknown": "runtimes",
+        "bundle_withdrawn": "runtimes",
+        "vendor_mismatch": "runtimes",
+        "family_not_supported": "runtimes",
+        "driver_too_old": "runtimes",
+        "cuda_too_new": "runtimes",
+        "compatibility_unknown": "runtimes",
         "host_not_prepared": "host-preparation",
         "uids_exhausted": "capacity",
         # editing specs, enrolling hosts

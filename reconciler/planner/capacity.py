@@ -60,6 +60,7 @@ class Offer:
     approved: bool
     blocked: str = ""
     unprepared: str = ""
+    family: Resource | None = None
     drivers: frozenset[str] | None = None
     gpus: Mapping[str, GpuFact] = field(default_factory=dict)
     observation: Observation | None = None
@@ -154,7 +155,8 @@ def read_offers(
                 approved=HOST in approved,
                 blocked=blocked.get(node.ref, ""),
                 unprepared="" if node.ref in preparing else unprepared(node, world),
-                drivers=_drivers(desired, node.spec.family),
+                family=(family := desired.get("node_family", node.spec.family)),
+                drivers=frozenset(family.spec.base.driver_branches) if family else None,
                 gpus={gpu.uuid: gpu for gpu in (facts.gpus if facts else None) or ()},
                 observation=seen,
                 evidence_age=_age(seen, now),
@@ -232,11 +234,6 @@ def _slots(
             doubles=doubles.get(slot.gpu.uuid, NOWHERE) - {f"{node.ref.name}/{slot.name}"},
             elsewhere=sightings.others(slot.gpu.uuid, node.ref.name),
         )
-
-
-def _drivers(desired: Desired, family: str) -> frozenset[str] | None:
-    found = desired.get("node_family", family)
-    return frozenset(found.spec.base.driver_branches) if found else None
 
 
 def _age(seen: Observation | None, now: datetime) -> timedelta | None:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from reconciler.model.capacity import Need, SlotState
 from reconciler.planner import objections
 from reconciler.planner.capacity import Held, Offer, Slot
+from reconciler.planner.compatibility import RULES as FIT_RULES
 from reconciler.planner.reach import REACH_RULES
 
 REQUEST_RULES: Mapping[str, Callable[[Offer, Need], str]] = MappingProxyType(
@@ -46,6 +47,11 @@ NODE_RULES: Mapping[str, tuple[Callable[[Offer], str], SlotState]] = MappingProx
     }
 )
 """A node's own condition, and what its free slots are called meanwhile."""
+
+RUNTIME_RULES: Mapping[str, Callable[[Offer, Need], str]] = MappingProxyType(
+    {code: partial(objections.runtime_unfit, code) for code in FIT_RULES}
+)
+"""What is to run on a node against what it shows, once that can be believed."""
 
 HELD_RULES: Mapping[str, Callable[[Offer, Held, Need], str]] = MappingProxyType(
     {
@@ -136,6 +142,9 @@ def _judge_node(offer: Offer, need: Need) -> Verdict | None:
             return Verdict(rule=name, detail=detail)
     for name, (of_node, _) in NODE_RULES.items():
         if detail := of_node(offer):
+            return Verdict(rule=name, detail=detail)
+    for name, of_runtimes in RUNTIME_RULES.items():
+        if detail := of_runtimes(offer, need):
             return Verdict(rule=name, detail=detail)
     return None
 

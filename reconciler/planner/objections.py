@@ -12,6 +12,7 @@ from reconciler.model.capacity import Need, Shape, Sharing
 from reconciler.model.evidence import NodeFacts
 from reconciler.model.moment import format_age
 from reconciler.planner.capacity import OUT_OF_USE, Held, Offer, Slot
+from reconciler.planner.compatibility import machine_of, objection
 from reconciler.planner.faults import faults_of
 from reconciler.planner.reach import REACH_RULES
 from reconciler.planner.showing import listed
@@ -44,6 +45,14 @@ def storage_out_of_reach(code: str, offer: Offer, need: Need) -> str:
     """By one of the rules of reach, any of the storages that it names."""
     told = (REACH_RULES[code](offer.name, offer.spec, one) for one in need.storage)
     return next(filter(None, told), "")
+
+
+def runtime_unfit(code: str, offer: Offer, need: Need) -> str:
+    """By one of the rules of compatibility, any of the versions that it names."""
+    if not need.runtimes:
+        return ""
+    on = machine_of(offer.name, offer.spec.family, offer.family, offer.gpus.values())
+    return next(filter(None, (objection(code, on, one) for one in need.runtimes)), "")
 
 
 def node_not_enrolled(offer: Offer) -> str:

@@ -97,7 +97,7 @@ class Placer:
     def _sort(self, need: Need) -> _Sort:
         """By its SKU, as that is quick to look up, and SKUs that ask the same share one."""
         suspended = need.project in self._suspended
-        asked = (need.sku, need.pin, suspended, need.storage)
+        asked = (need.sku, need.pin, suspended, need.storage, need.runtimes)
         found = self._asked.get(asked)
         if found is None:
             same = (
@@ -110,6 +110,7 @@ class Placer:
                 need.pin,
                 suspended,
                 need.storage,
+                need.runtimes,
             )
             found = self._sorts.get(same) or self._sorts.setdefault(same, self._build(need))
             self._asked[asked] = found

@@ -29,6 +29,7 @@ from reconciler.planner.attaching import (
     refuse_joins,
 )
 from reconciler.planner.capacity import read_offers
+from reconciler.planner.compatibility import refuse_runtimes
 from reconciler.planner.desk import MOVING, Desk, find_pending
 from reconciler.planner.diff import Difference, compare
 from reconciler.planner.drift import drifts
@@ -107,6 +108,7 @@ def plan(request: PlanRequest) -> Plan:
     refused = {**refused, **hold(preparations, request.hold_above)}
     named = {d.former: d.ref for d in differences if d.former and d.ref not in refused}
     ledger = Ledger(effective, request.world, named)
+    refused = {**refused, **refuse_runtimes(differences, effective, request.world, refused)}
     refused = {**refused, **refuse_joins(differences, refused, ledger)}
     seats = seat_all(
         Seating(

@@ -21,7 +21,9 @@ from reconciler.model.world import World
 from reconciler.planner.accounts import Accounts
 from reconciler.planner.attaching import refusal
 from reconciler.planner.capacity import Offer, read_offers
+from reconciler.planner.compatibility import not_for_lack_of_room, problem_of, unfit
 from reconciler.planner.diff import Difference
+from reconciler.planner.feasibility import REQUEST_RULES
 from reconciler.planner.identity import allocation_id, login_for
 from reconciler.planner.joining import Ledger
 from reconciler.planner.limits import Limits, Request, absence
@@ -169,9 +171,11 @@ class _Usher:
             return Unseated(problem=replace(error.problems[0], ref=str(request.resource.ref)))
 
     def _join(self, difference: Difference, seat: Seat) -> Seat | Unseated:
-        """The seat with the storage that it is to have, where that reaches it."""
+        """The seat with the storage that it is to have, where that reaches it, and its runtimes."""
         node, ledger = self._node(seat.placement.node), self.seating.ledger
-        problem = refusal(ledger, difference, seat.id, node)
+        told = unfit(difference, node, self.seating.desired, self.world)
+        problem = problem_of(difference, *told) if told else None
+        problem = problem or refusal(ledger, difference, seat.id, node)
         if problem is not None:
             return Unseated(problem=problem)
         ledger.take(difference, seat.id, node)
@@ -239,6 +243,7 @@ class _Usher:
     ) -> Mapping[Ref, Unseated]:
         """Once everybody else sits: what did not fit before fits even less now."""
         known: dict[tuple[object, ...], Unavailable] = {}
+        misfits: dict[tuple[object, ...], tuple[str, str] | None] = {}
         outlook = outlooks(
             [requests[ref].need for ref in waiting],
             self.placer.offers,
@@ -250,14 +255,24 @@ class _Usher:
         for ref in waiting:
             request = requests[ref]
             need = request.need
-            same = (need.sku, need.tenant, need.project, need.pin, need.storage)
+            same = (need.sku, need.tenant, need.project, need.pin, need.storage, need.runtimes)
             if same not in known:
                 known[same] = self.placer.refusals(need)
+                misfits[same] = self._unfit(need)
+            if told := misfits[same]:
+                found[ref] = Unseated(problem=problem_of(coming[ref], *told))
+                continue
             why = replace(known[same], outlook=outlook[ref])
             replaces = coming[ref].action is Action.REPLACE
             problem = _no_place(request, why, replaces)
             found[ref] = Unseated(problem=problem, unavailable=None if replaces else why, need=need)
         return found
+
+    def _unfit(self, need: Need) -> tuple[str, str] | None:
+        """Where it is no matter of room: nothing that it could wait for."""
+        if not need.runtimes:
+            return None
+        return not_for_lack_of_room(self.placer.explain(need), REQUEST_RULES)
 
 
 def _offers(seating: Seating) -> tuple[Offer, ...]:

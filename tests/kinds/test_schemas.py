@@ -178,7 +178,7 @@ def test_texts_hold_one_line_of_ascii_digits(
 
 @pytest.mark.parametrize("version", ["..", ".", "current", "../../etc", "a/b", "", "-1", "x" * 65])
 def test_versions_are_no_paths(version: str) -> None:
-    """F-PAR-06: a version becomes a folder's name on every host."""
+    """F-PAR-06 F-BUN-06: a version becomes a folder's name on every host."""
     path = ("spec", "versions", 0, "version")
     assert not is_valid("bundle", changed("bundle", path, version))
 

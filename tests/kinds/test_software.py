@@ -36,6 +36,24 @@ def test_it_is_staged_where_it_runs() -> None:
     assert fleet.only(BUNDLE).code == "bundle_unsound"
 
 
+@pytest.mark.parametrize("version", ["current", "Current", "tmp", "TMP", "2.6.0-CU124"])
+def test_a_version_is_a_folder_of_its_own(version: str) -> None:
+    """F-BUN-06: no reserved name, and none that another differs from by case alone."""
+    fleet = Fleet()
+    (first, *_) = fleet[BUNDLE]["versions"]
+    fleet[BUNDLE]["versions"].append({**first, "version": version})
+    assert fleet.only(BUNDLE).code == "bundle_unsound"
+
+
+@pytest.mark.parametrize(
+    ("key", "text"), [("driverMin", "new"), ("driverMin", "550.54-x"), ("cuda", "cu12")]
+)
+def test_what_is_compared_is_a_number(key: str, text: str) -> None:
+    fleet = Fleet()
+    fleet[BUNDLE]["versions"][0]["compatible"][key] = text
+    assert fleet.only(BUNDLE).code == "bundle_unsound"
+
+
 @pytest.mark.parametrize("lock", ["/etc/passwd", "../lock.txt", "bundles/../../x"])
 def test_a_lock_file_is_in_the_repository(lock: str) -> None:
     """F-PAR-06"""

@@ -14,6 +14,7 @@ def test_every_rule_has_words_in_the_order_of_the_tables() -> None:
     rules = [
         *feasibility.REQUEST_RULES,
         *feasibility.NODE_RULES,
+        *feasibility.RUNTIME_RULES,
         *feasibility.HELD_RULES,
         *feasibility.SLOT_RULES,
         *feasibility.PROMISE_RULES,
