@@ -6,8 +6,9 @@ the real one at `/gpuaas/<id>/<storage>` and the view of it that stands at its m
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,8 @@ VOLUMES, INSTANCES = "/var/lib/gpuaas/volumes", "/var/lib/gpuaas/instances"
 UNITS, WANTS = "/etc/systemd/system", "/etc/systemd/system/multi-user.target.wants"
 FILE_MODE = "0644"
 
+_RECORD = re.compile(r"/etc/gpuaas/volumes/([^/]+)\.json")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
@@ -42,15 +45,17 @@ class Mount:
     access: str
 
     @property
+    def folder(self) -> str:
+        """Its own one, where it stands who has it."""
+        ((backend, about),) = self.volume.backend.items()
+        place = f"{VOLUMES}/{self.volume.id}" if backend == "nfs" else about["path"]
+        return f"{place}/{self.volume.id}"
+
+    @property
     def data(self) -> str:
         """Where its files lie on the host."""
-        (backend,) = self.volume.backend
-        places = {
-            "directory": f"{self.volume.backend[backend].get('path')}/{self.volume.id}/data",
-            "loop": f"{VOLUMES}/{self.volume.id}/data",
-            "nfs": f"{VOLUMES}/{self.volume.id}/{self.volume.id}/data",
-        }
-        return places[backend]
+        folder = f"{VOLUMES}/{self.volume.id}" if "loop" in self.volume.backend else self.folder
+        return f"{folder}/data"
 
     def is_same(self, other: Attachment) -> bool:
         """Whether that is how it is attached already."""
@@ -217,6 +222,13 @@ def record_path(volume: str) -> str:
     return f"/etc/gpuaas/volumes/{volume}.json"
 
 
+def recorded_volumes(paths: Iterable[str]) -> Iterator[str]:
+    """Ids of all volumes of which a host that shows these paths has a record."""
+    for path in paths:
+        if match := _RECORD.fullmatch(path):
+            yield match[1]
+
+
 def records_let_go(step: Step) -> tuple[str, ...]:
     """Records that an allocation has no longer a part in: they stay on the host with the data."""
     if step.verb != DETACH:
@@ -257,10 +269,12 @@ def _units(mount: Mount, binding: Binding, context: Context) -> Mapping[str, str
     source = f"{VOLUMES}/{mount.volume.id}"
     values = {
         "ref": str(binding.ref),
+        "id": binding.id,
         "storage": str(mount.storage),
         "volume": mount.volume.id,
         "backend": mount.volume.backend,
         "source": source,
+        "folder": mount.folder,
         "data": mount.data,
         "real": real,
         "view": view,

@@ -22,7 +22,7 @@ DESCRIPTOR_VERSION = 2
 LAST_UID = 59999
 """Of a tenant; numbers above belong to systemd and to subordinate ids."""
 
-_ID = re.compile(r"[a-z2-7]{10}")
+ID = re.compile(r"[a-z2-7]{10}")
 _LOGIN = re.compile(r"[a-z][a-z0-9-]{0,26}-[a-z2-7]{4}")
 _COMMIT = re.compile(r"[0-9a-f]{0,64}")
 STATE_ID = re.compile(r"[a-z0-9-]{1,64}")
@@ -62,7 +62,7 @@ class Descriptor:
 
 def read_descriptor(text: str) -> Descriptor:
     """Raises DescriptorError for anything but a descriptor of a version that is known."""
-    told = _mapping(text)
+    told = mapping_of(text)
     version = told.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version not in _OF_VERSION:
         raise DescriptorError("of no version that is known")
@@ -93,7 +93,8 @@ def read_descriptor(text: str) -> Descriptor:
     )
 
 
-def _mapping(text: str) -> dict[str, Any]:
+def mapping_of(text: str) -> dict[str, Any]:
+    """An object in JSON with every key once; raises DescriptorError for anything else."""
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -113,7 +114,7 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no number")
 
 
-def _matching(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
+def matching(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
@@ -121,12 +122,13 @@ def _name(value: Any) -> bool:
     return isinstance(value, str) and is_name(value)
 
 
-def _number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """A uid or gid that may be a tenant's, or 0 for none."""
     plain = isinstance(value, int) and not isinstance(value, bool)
     return plain and (value == 0 or 1000 <= value <= LAST_UID)
 
 
-def _text(value: Any) -> bool:
+def is_text(value: Any) -> bool:
     return isinstance(value, str) and value.isprintable()
 
 
@@ -140,7 +142,7 @@ def _slots(value: Any) -> bool:
 
 def _slot(value: Any) -> bool:
     told = isinstance(value, dict) and value.keys() == _SLOT_KEYS
-    return told and _name(value["name"]) and _text(value["uuid"]) and _text(value["pciAddress"])
+    return told and _name(value["name"]) and is_text(value["uuid"]) and is_text(value["pciAddress"])
 
 
 def _distinct(slots: Iterable[Any]) -> bool:
@@ -150,12 +152,12 @@ def _distinct(slots: Iterable[Any]) -> bool:
 
 _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "version": lambda value: True,
-    "stateId": _matching(STATE_ID),
-    "ref": _text,
-    "id": _matching(_ID),
-    "login": _matching(_LOGIN),
-    "uid": _number,
-    "gid": _number,
+    "stateId": matching(STATE_ID),
+    "ref": is_text,
+    "id": matching(ID),
+    "login": matching(_LOGIN),
+    "uid": is_number,
+    "gid": is_number,
     "project": _name,
     "name": _name,
     "owner": _name,
@@ -163,8 +165,8 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "node": _name,
     "shape": lambda value: isinstance(value, str) and value in set(Shape),
     "slots": _slots,
-    "commit": _matching(_COMMIT),
-    "hmac": _text,
+    "commit": matching(_COMMIT),
+    "hmac": is_text,
 }
 _OF_VERSION: Mapping[int, Mapping[str, Callable[[Any], bool]]] = {
     1: _FIELDS,

@@ -43,9 +43,10 @@ class NodeFacts:
     read begins with `unknown`. `leftovers` maps each uid asked about to what is still there of it;
     a uid that is not among them could not be looked through. `stray_keys` maps logins to keys that
     people have put into files of their own, where they open nothing. `topology` is told only when
-    a host is discovered. `descriptor_texts` (by allocation id, '' where a file is no descriptor)
-    and `strangers` are told only when asked for: `strangers` maps each uid in the range of tenants
-    to what there is of it, and `cards` to cards that somebody holds who was not given them.
+    a host is discovered. `descriptor_texts` (by allocation id, '' where a file is no descriptor),
+    `volume_texts` (by volume id, alike, with who has it) and `strangers` are told only when asked
+    for: `strangers` maps each uid in the range of tenants to what there is of it, and `cards` to
+    cards that somebody holds who was not given them.
     `card_errors` maps PCI addresses to what the driver counts and the kernel has logged of a card
     since the boot, as `xid 79`; a card that is not in it has no errors.
     `drive_users` says what each of `nvmes` is mounted at or part of, empty if nobody uses it.
@@ -71,6 +72,7 @@ class NodeFacts:
     stray_keys: Mapping[str, tuple[str, ...]] | None = None
     descriptors: Mapping[str, str] | None = None
     descriptor_texts: Mapping[str, str] | None = None
+    volume_texts: Mapping[str, str] | None = None
     strangers: Mapping[str, tuple[str, ...]] | None = None
     sessions: Mapping[str, int] | None = None
     restarts: Mapping[str, str] | None = None

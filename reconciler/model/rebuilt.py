@@ -36,6 +36,7 @@ class Rebuilt:
     """`why` tells by allocation id where a claim comes from. `changes` are what use is billed by.
 
     `volumes` are as they were found, made or kept, with the attachments that hosts may still have.
+    `gids` are numbers of projects that files bear; `fenced` of a volume is written down with them.
     `least` are counters below which no number is given again, `reason` that of who asked for it.
     """
 
@@ -46,6 +47,7 @@ class Rebuilt:
     changes: tuple[Change, ...] = ()
     volumes: tuple[Volume, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    gids: Mapping[str, int] = field(default_factory=dict)
     observations: tuple[Observation, ...] = ()
     doubts: Judged = field(default_factory=Judged)
     least: Mapping[str, int] = field(default_factory=dict)

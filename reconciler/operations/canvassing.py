@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from reconciler.hosts.evidence import Question, ask
@@ -17,7 +17,7 @@ from reconciler.operations.observing import host_of, node_names, run_options, ui
 from reconciler.operations.planning import signer
 from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet
-from reconciler.planner.verifying import Found, signed_states
+from reconciler.planner.believing import Sighting, signed_states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,20 +36,26 @@ class RebuildOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canvass:
-    """`seen` is what each node answered, `told` its descriptors: node → id → text."""
+    """`seen` is what each node answered, `told` its descriptors (node → id → text), `volumes` the
+
+    records of its data, alike.
+    """
 
     desired: Desired
     seen: Mapping[str, Observation]
     told: Mapping[str, Mapping[str, str]]
+    volumes: Mapping[str, Mapping[str, str]]
 
 
 def canvass(fleet: Fleet, options: RebuildOptions, before: World | None) -> Canvass:
     """Raises ProblemError where git is not legible, or a node is silent that may not be."""
     desired = _read_sound(fleet)
     seen = _look(fleet, desired, before, _nodes_to_ask(desired, options))
-    told = {name: texts for name, one in seen.items() if (texts := _texts(one)) is not None}
-    _insist_on_answers(seen, told, options)
-    return Canvass(desired=desired, seen=seen, told=told)
+    answers = {name: one.facts for name, one in seen.items() if one.facts and not one.problem}
+    told = {n: t for n, one in answers.items() if (t := one.descriptor_texts) is not None}
+    volumes = {n: t for n, one in answers.items() if (t := one.volume_texts) is not None}
+    _insist_on_answers(seen, told.keys() & volumes.keys(), options)
+    return Canvass(desired=desired, seen=seen, told=told, volumes=volumes)
 
 
 def insist_on_a_reason(options: RebuildOptions) -> None:
@@ -71,7 +77,7 @@ def insist_on_a_reason(options: RebuildOptions) -> None:
 
 
 def state_id_of(
-    found: Sequence[Found],
+    found: Sequence[Sighting],
     sign: Callable[[str], str] | None,
     options: RebuildOptions,
 ) -> str:
@@ -84,10 +90,10 @@ def state_id_of(
     if not found and not options.without:
         raise refuse(
             "nothing_to_rebuild",
-            "every node has answered, and none holds an allocation",
+            "every node has answered, and none holds an allocation or data",
             "a new, empty state: gpuaas state init --new",
         )
-    told = {one.descriptor.state_id: one.place for one in found if one.descriptor}
+    told = {one.signed.state_id: one.place for one in found if one.signed}
     listed = [f"{state} (signed, on {places[0]})" for state, places in states.items()]
     listed += [f"{state} (unsigned, on {told[state]})" for state in sorted(told.keys() - states)]
     raise refuse(
@@ -113,7 +119,7 @@ def to_keep(one: Observation) -> Observation:
     """Without what was asked for this once."""
     if one.facts is None:
         return one
-    facts = replace(one.facts, descriptor_texts=None)
+    facts = replace(one.facts, descriptor_texts=None, volume_texts=None)
     return replace(one, facts=facts, digest=digest(encode(facts)))
 
 
@@ -150,20 +156,16 @@ def _look(
     return {one.node: one for one in answers}
 
 
-def _texts(one: Observation) -> Mapping[str, str] | None:
-    return None if one.problem or one.facts is None else one.facts.descriptor_texts
-
-
 def _insist_on_answers(
     seen: Mapping[str, Observation],
-    told: Mapping[str, Mapping[str, str]],
+    told: Collection[str],
     options: RebuildOptions,
 ) -> None:
     """What nobody has looked at may hold anything."""
     silent = {name: one for name, one in seen.items() if name not in told}
     if missing := sorted(silent.keys() - set(options.without)):
         words = (
-            f"{n} ({silent[n].message or silent[n].problem or 'tells no allocations'})"
+            f"{n} ({silent[n].message or silent[n].problem or 'tells no allocations or data'})"
             for n in missing
         )
         raise refuse(

@@ -9,7 +9,9 @@ from reconciler.model.problem import Problem
 from reconciler.model.rebuilt import Judged
 from reconciler.model.ref import Ref
 from reconciler.planner.rebuilding import Verdict
+from reconciler.planner.regaining import Regained
 from reconciler.planner.verifying import Found
+from reconciler.planner.verifying_volumes import FoundVolume
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,22 @@ class FoundRow:
     slots: tuple[str, ...] = ()
     why: str = ""
     adopted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeRow:
+    """Data as some host has shown it; `state` is `made` or `kept`, empty if it is not taken in.
+
+    `attached` are the ids of allocations that have it.
+    """
+
+    node: str
+    id: str
+    ref: str = ""
+    state: str = ""
+    size_gib: int = 0
+    attached: tuple[str, ...] = ()
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +58,17 @@ class Finds:
 
     state_id: str
     found: tuple[FoundRow, ...]
+    volumes: tuple[VolumeRow, ...]
     nodes: tuple[NodeRow, ...]
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What is left open, each with the next thing to do."""
-        unverified = (row for row in self.found if row.verdict is Verdict.UNVERIFIED)
-        return (*map(_unverified, unverified), *(_doubted(row) for row in self.nodes if row.doubts))
+        return (
+            *(_unverified(row) for row in self.found if row.verdict is Verdict.UNVERIFIED),
+            *(_unverified(row) for row in self.volumes if not row.state),
+            *(_doubted(row) for row in self.nodes if row.doubts),
+        )
 
 
 def found_rows(
@@ -56,6 +78,12 @@ def found_rows(
 ) -> tuple[FoundRow, ...]:
     """By ref; those that nobody could read come last."""
     rows = [_found_row(one, refs, verdicts) for one in judged]
+    return tuple(sorted(rows, key=lambda row: (not row.ref, row.ref, row.node, row.id)))
+
+
+def volume_rows(judged: Sequence[FoundVolume], regained: Regained) -> tuple[VolumeRow, ...]:
+    """By ref and node: what several hosts reach is told by each of them."""
+    rows = [_volume_row(one, regained) for one in judged]
     return tuple(sorted(rows, key=lambda row: (not row.ref, row.ref, row.node, row.id)))
 
 
@@ -96,7 +124,21 @@ def _found_row(
     )
 
 
-def _unverified(row: FoundRow) -> Problem:
+def _volume_row(one: FoundVolume, regained: Regained) -> VolumeRow:
+    volume = next((v for v in regained.volumes if v.id == one.id and one.taken), None)
+    having = {a.allocation_id for a in regained.attachments if a.volume == one.id and volume}
+    return VolumeRow(
+        node=one.node,
+        id=one.id,
+        ref=str(one.ref) if one.ref else "",
+        state=volume.state.value if volume else "",
+        size_gib=volume.size_gib if volume else 0,
+        attached=tuple(sorted(having)),
+        why=f"adopted though {one.why}" if one.adopted and one.why else one.why,
+    )
+
+
+def _unverified(row: FoundRow | VolumeRow) -> Problem:
     return Problem(
         code="descriptor_unverified",
         message=f"{row.node}/{row.id}: {row.why}",

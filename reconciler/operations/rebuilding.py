@@ -24,11 +24,12 @@ from reconciler.operations.canvassing import (
     state_id_of,
     to_keep,
 )
-from reconciler.operations.finds import Finds, found_rows, node_rows
+from reconciler.operations.finds import Finds, found_rows, node_rows, volume_rows
 from reconciler.operations.recording import recorded_as
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.operations.writing import locking, writing
 from reconciler.planner import planner
+from reconciler.planner.believing import Authority, Sighting
 from reconciler.planner.doubting import judge_doubts
 from reconciler.planner.planner import PlanRequest
 from reconciler.planner.rebuilding import (
@@ -39,7 +40,8 @@ from reconciler.planner.rebuilding import (
     usage,
     verdicts,
 )
-from reconciler.planner.verifying import Authority, Found, read_found, verify
+from reconciler.planner.verifying import Found, read_found, verify
+from reconciler.planner.verifying_volumes import FoundVolume, read_volumes, verify_volumes
 from reconciler.specs.library import origins
 from reconciler.store.journal import Journal
 from reconciler.store.litestream import forget_position
@@ -109,13 +111,18 @@ def _draft(fleet: Fleet, options: RebuildOptions, before: World | None) -> _Draf
     with without_collector():
         asked = canvass(fleet, options, before)
         found, sign = read_found(asked.told), signer_if_any(fleet)
-        state_id = before.state_id if before else state_id_of(found, sign, options)
+        records = read_volumes(asked.volumes, asked.desired)
+        state_id = before.state_id if before else state_id_of((*found, *records), sign, options)
         world = before or World(state_id=state_id, serial=0, recorded={})
         seen = {name: to_keep(one) for name, one in asked.seen.items()}
         world = replace(world, observations={**world.observations, **seen})
         authority = Authority(state_id=state_id, sign=sign, desired=asked.desired, world=world)
         judged = verify(found, authority, options.adopt)
-        _insist_on_adoptions(judged, options)
+        data = verify_volumes(records, judged, authority, options.adopt)
+        known = {one.id for one in world.volumes.values()}
+        believed = (*(one for one in records if one.id in known), *(d for d in data if d.taken))
+        told = _Told(allocations=judged, data=data, records=believed)
+        _insist_on_adoptions((*judged, *data), options)
         request = PlanRequest(
             desired=asked.desired,
             world=world,
@@ -125,23 +132,35 @@ def _draft(fleet: Fleet, options: RebuildOptions, before: World | None) -> _Draf
             origins=partial(origins, fleet.settings),
             actor=fleet.actor.name,
         )
-        return _conclude(request, judged, seen, options)
+        return _conclude(request, told, seen, options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What is new to this state, judged; `records` are those of volumes that are believed."""
+
+    allocations: tuple[Found, ...]
+    data: tuple[FoundVolume, ...]
+    records: tuple[FoundVolume, ...]
 
 
 def _conclude(
     request: PlanRequest,
-    judged: Sequence[Found],
+    told: _Told,
     seen: Mapping[str, Observation],
     options: RebuildOptions,
 ) -> _Draft:
     facts = {name: one.facts for name, one in seen.items() if one.facts and not one.problem}
-    seeded = seed(request, [one for one in judged if one.taken], facts)
+    judged = told.allocations
+    seeded = seed(request, [one for one in judged if one.taken], facts, told.records)
+    regained = seeded.regained
     walled = prepared(request, facts)
     nodes = {ref: one for ref, one in walled.items() if ref not in request.world.recorded}
     world = replace(seeded.world, recorded={**seeded.world.recorded, **nodes})
     made = planner.plan(replace(request, world=world))
     lost, at = not options.nodes, format_moment(request.now)
-    recorded = {ref: world.recorded[ref] for ref in (*seeded.refs.values(), *nodes)}
+    begun = (*seeded.refs.values(), *nodes, *regained.recorded)
+    recorded = {ref: world.recorded[ref] for ref in begun}
     for change in settled(made):
         if lost or change.ref in recorded:
             before = recorded.get(change.ref)
@@ -152,6 +171,7 @@ def _conclude(
         finds=Finds(
             state_id=request.world.state_id,
             found=found_rows(judged, seeded.refs, verdicts(seeded, made)),
+            volumes=volume_rows(told.data, regained),
             nodes=node_rows(names, facts, doubts),
         ),
         rebuilt=Rebuilt(
@@ -160,6 +180,9 @@ def _conclude(
             why={one.id: _provenance(one, options) for one in judged if one.taken},
             recorded=tuple(recorded[ref] for ref in sorted(recorded)),
             changes=usage(seeded, request),
+            volumes=regained.volumes,
+            attachments=regained.attachments,
+            gids=regained.gids,
             observations=tuple(seen[name] for name in names),
             doubts=doubts,
             least=floors(request, seeded) if lost else {},
@@ -189,14 +212,14 @@ def _insist_on_a_loss(fleet: Fleet) -> None:
         )
 
 
-def _insist_on_adoptions(judged: Sequence[Found], options: RebuildOptions) -> None:
+def _insist_on_adoptions(judged: Sequence[Sighting], options: RebuildOptions) -> None:
     by_place = {one.place: one for one in judged}
     for place in options.adopt:
         one = by_place.get(place)
         if one is None:
             raise refuse(
                 "not_found",
-                f"{place}: no descriptor that is not known already",
+                f"{place}: no descriptor or record of data that is not known already",
                 "write NODE/ID as the list shows them",
             )
         if not one.taken:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from reconciler.kinds.allocation_places import Known, strange_facts, strange_paths, unlisted
+from reconciler.kinds.allocation_storage import recorded_volumes
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Isolation
 from reconciler.model.desired import Desired
@@ -57,6 +58,7 @@ def _checks(
     known = known_on(doubt.node, world)
     if doubt.kind is DoubtKind.UNSEEN:
         yield _descriptors(known, facts)
+        yield _volumes(world, facts)
         return
     first_uid = desired.settings.posix.first_uid
     yield _listed("paths", facts.paths, lambda paths: strange_paths(paths, known, first_uid))
@@ -88,6 +90,12 @@ def _node(name: str, desired: Desired, world: World) -> Resource | None:
 
 def _descriptors(known: Known, facts: NodeFacts) -> Check:
     return _listed("allocations", facts.descriptors, lambda found: sorted(found.keys() - known.ids))
+
+
+def _volumes(world: World, facts: NodeFacts) -> Check:
+    """Data of anybody unknown: a storage that was new would get a second, empty volume."""
+    ids = {volume.id for volume in world.volumes.values()}
+    return _listed("data", facts.paths, lambda paths: sorted(set(recorded_volumes(paths)) - ids))
 
 
 def _tenants(known: Known, facts: NodeFacts) -> Check:

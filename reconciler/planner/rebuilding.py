@@ -8,7 +8,7 @@ have applied, and what differs is left for the next plan to show.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from reconciler.kinds.contract import Binding, Context
@@ -29,8 +29,10 @@ from reconciler.planner.basis import basis_of
 from reconciler.planner.desk import binding_of
 from reconciler.planner.effective import as_recorded
 from reconciler.planner.planner import PlanRequest, context_of
+from reconciler.planner.regaining import Ground, Regained, regain
 from reconciler.planner.showing import differing, is_unknown, shown
 from reconciler.planner.verifying import Found
+from reconciler.planner.verifying_volumes import FoundVolume
 
 Shown = Mapping[str, NodeFacts]
 """What each node says of itself."""
@@ -52,10 +54,16 @@ class Seeded:
     world: World
     claims: tuple[ClaimIntent, ...]
     refs: Mapping[str, Ref]
+    regained: Regained = field(default_factory=Regained)
 
 
-def seed(request: PlanRequest, taken: Iterable[Found], facts: Shown) -> Seeded:
-    """The request's world with everything that is taken in.
+def seed(
+    request: PlanRequest,
+    taken: Iterable[Found],
+    facts: Shown,
+    records: Iterable[FoundVolume] = (),
+) -> Seeded:
+    """The request's world with everything that is taken in, and the data that `records` tell of.
 
     Recorded as its host shows it, and in doubt: the planner says what is as git wants it.
     """
@@ -64,11 +72,17 @@ def seed(request: PlanRequest, taken: Iterable[Found], facts: Shown) -> Seeded:
     world, at = request.world, format_moment(request.now)
     intents = tuple(i for _, d in found for i in _claims(d, refs[d.id], request.desired))
     recorded = {refs[d.id]: _recorded(d, refs[d.id], request.desired, at) for _, d in found}
+    places = {claim.allocation_id: (claim.ref, claim.node) for claim in world.claims}
+    places |= {d.id: (refs[d.id], d.node) for _, d in found}
+    ground = Ground(desired=request.desired, world=world, places=places, facts=facts, at=at)
+    regained = regain(records, ground)
     world = replace(
         world,
-        recorded={**world.recorded, **recorded},
+        recorded={**world.recorded, **recorded, **regained.recorded},
         claims=(*world.claims, *(_held(intent, at) for intent in intents)),
-        counters=_counters(world.counters, [d for _, d in found]),
+        counters=_counters(world.counters, [d for _, d in found], regained.gids),
+        volumes={**world.volumes, **{one.ref: one for one in regained.volumes}},
+        attachments=(*world.attachments, *regained.attachments),
     )
     context = context_of(replace(request, world=world))
     as_shown = {
@@ -76,7 +90,7 @@ def seed(request: PlanRequest, taken: Iterable[Found], facts: Shown) -> Seeded:
         for ref, one in recorded.items()
     }
     world = replace(world, recorded={**world.recorded, **as_shown})
-    return Seeded(world=world, claims=intents, refs=refs)
+    return Seeded(world=world, claims=intents, refs=refs, regained=regained)
 
 
 def prepared(request: PlanRequest, facts: Shown) -> Mapping[Ref, Recorded]:
@@ -201,10 +215,12 @@ def _held(intent: ClaimIntent, at: str) -> Claim:
     )
 
 
-def _counters(before: Counters, descriptors: Iterable[Descriptor]) -> Counters:
+def _counters(
+    before: Counters, descriptors: Iterable[Descriptor], of_files: Mapping[str, int]
+) -> Counters:
     logins = {d.id: d.login for d in descriptors}
     uids = {d.id: d.uid for d in descriptors if d.uid}
-    gids = {d.ref.project: d.gid for d in descriptors if d.gid}
+    gids = {**of_files, **{d.ref.project: d.gid for d in descriptors if d.gid}}
     return replace(
         before,
         logins=before.logins | frozenset(logins.values()),

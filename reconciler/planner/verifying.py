@@ -6,49 +6,38 @@ word, unless nobody could do anything with it.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from reconciler.model.capacity import Isolation, Shape
 from reconciler.model.descriptor import Descriptor, DescriptorError, read_descriptor
 from reconciler.model.desired import Desired
 from reconciler.model.world import World
+from reconciler.planner.believing import (
+    STATE,
+    Authority,
+    Holder,
+    Key,
+    Sighting,
+    Signed,
+    adopted,
+    distrusted,
+    doubtful,
+    numbers,
+    numbers_held,
+    without_conflicts,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """One descriptor as a host has shown it: `id` is the name of its file.
+class Found(Sighting):
+    """The descriptor of an allocation."""
 
-    `why` is empty for one that is taken for true; `adopted` says by whose word. What is `beyond`
-    even that is not taken in at all.
-    """
-
-    node: str
-    id: str
     descriptor: Descriptor | None = None
-    why: str = ""
-    beyond: bool = False
-    adopted: bool = False
 
     @property
-    def place(self) -> str:
-        return f"{self.node}/{self.id}"
-
-    @property
-    def taken(self) -> bool:
-        return not self.why or self.adopted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Authority:
-    """What descriptors are held against. Without a key `sign` is None, and nothing is signed."""
-
-    state_id: str
-    sign: Callable[[str], str] | None
-    desired: Desired
-    world: World
+    def signed(self) -> Signed | None:
+        return self.descriptor
 
 
 def read_found(told: Mapping[str, Mapping[str, str]]) -> tuple[Found, ...]:
@@ -58,29 +47,29 @@ def read_found(told: Mapping[str, Mapping[str, str]]) -> tuple[Found, ...]:
     )
 
 
-def signed_states(
-    found: Iterable[Found], sign: Callable[[str], str] | None
-) -> Mapping[str, tuple[str, ...]]:
-    """State id → where it stands in a descriptor that this control machine has signed."""
-    places: dict[str, list[str]] = defaultdict(list)
-    for one in found:
-        if one.descriptor and sign and one.descriptor.is_signed_by(sign):
-            places[one.descriptor.state_id].append(one.place)
-    return {state: tuple(where) for state, where in sorted(places.items())}
-
-
 def verify(
     found: Iterable[Found], authority: Authority, adopt: Collection[str]
 ) -> tuple[Found, ...]:
     """Each of them judged; what is in `adopt` (`node/id`) is taken where that can be."""
     known = {(claim.node, claim.allocation_id) for claim in authority.world.claims}
     judged = [_judged(one, authority) for one in found if (one.node, one.id) not in known]
-    # What is said on a host whose tenants are root is theirs to say.
-    skus = {sku.ref.name for sku in authority.desired.of("sku") if sku.spec.root_access}
-    rooted = {one.node for one in judged if one.descriptor and one.descriptor.sku in skus}
-    judged = [_distrusted(one) if one.node in rooted else one for one in judged]
-    told = [replace(one, adopted=not one.beyond and one.place in adopt) for one in judged]
-    return tuple(_without_conflicts(told, authority.world))
+    rooted = rooted_nodes(judged, authority.desired)
+    judged = [distrusted(one) if one.node in rooted else one for one in judged]
+    told = adopted(judged, adopt)
+    whole = {c.node for c in authority.world.claims if c.slot is None}
+    whole |= {
+        one.node
+        for one in told
+        if one.taken and one.descriptor and one.descriptor.shape is Shape.BAREMETAL
+    }
+    held = _held(authority.world, whole)
+    return tuple(without_conflicts(told, lambda one: _keys(one, whole), held))
+
+
+def rooted_nodes(found: Iterable[Found], desired: Desired) -> frozenset[str]:
+    """What is said on a host whose tenants are root is theirs to say."""
+    skus = {sku.ref.name for sku in desired.of("sku") if sku.spec.root_access}
+    return frozenset(one.node for one in found if one.descriptor and one.descriptor.sku in skus)
 
 
 def _read(node: str, id: str, text: str) -> Found:
@@ -94,11 +83,10 @@ def _judged(one: Found, authority: Authority) -> Found:
     descriptor = one.descriptor
     if descriptor is None:
         return one
-    for beyond, rules in ((True, IMPOSSIBLE), (False, DOUBTFUL)):
-        for rule in rules:
-            if why := rule(one, descriptor, authority):
-                return replace(one, why=why, beyond=beyond)
-    return one
+    for rule in IMPOSSIBLE:
+        if why := rule(one, descriptor, authority):
+            return replace(one, why=why, beyond=True)
+    return replace(one, why=doubtful(descriptor, authority))
 
 
 def _misplaced(one: Found, descriptor: Descriptor, authority: Authority) -> str:
@@ -120,70 +108,10 @@ def _without_place(one: Found, descriptor: Descriptor, authority: Authority) -> 
     return ""
 
 
-def _unsigned(one: Found, descriptor: Descriptor, authority: Authority) -> str:
-    if authority.sign is None:
-        return "there is no key to check it with"
-    return "" if descriptor.is_signed_by(authority.sign) else "its signature is not ours"
-
-
-def _foreign(one: Found, descriptor: Descriptor, authority: Authority) -> str:
-    same = descriptor.state_id == authority.state_id
-    return "" if same else f"it is of state {descriptor.state_id}"
-
-
 Rule = Callable[[Found, Descriptor, Authority], str]
 
 IMPOSSIBLE: tuple[Rule, ...] = (_misplaced, _without_place)
 """Nothing can be taken in from these, whoever says so."""
-
-DOUBTFUL: tuple[Rule, ...] = (_unsigned, _foreign)
-
-
-def _distrusted(one: Found) -> Found:
-    """After somebody had root there the host proves nothing, neighbours included (rule 3)."""
-    return one if one.why else replace(one, why="a tenant had root on its host")
-
-
-def _without_conflicts(found: Iterable[Found], world: World) -> Iterator[Found]:
-    """Of two that claim the same, neither is believed; one that is adopted is, and the others not.
-
-    What this state knows already is never given up for what a host says.
-    """
-    found = list(found)
-    taken = [one for one in found if one.taken]
-    whole = {c.node for c in world.claims if c.slot is None}
-    whole |= {o.node for o in taken if o.descriptor and o.descriptor.shape is Shape.BAREMETAL}
-    holders: dict[Key, list[Holder]] = defaultdict(list)
-    for key, value in _held(world, whole):
-        holders[key].append(Holder(value, STATE))
-    for one in taken:
-        for key, value in _keys(one, whole):
-            holders[key].append(Holder(value, one.place))
-    weak = {one.place for one in taken if not one.adopted}
-    for one in found:
-        rivals = {
-            (f"{key[0]} {key[-1]}", rival.who)
-            for key, value in (_keys(one, whole) if one.taken else ())
-            for rival in holders[key]
-            if rival.value != value and not (one.adopted and rival.who in weak)
-        }
-        if not rivals:
-            yield one
-            continue
-        what, who = min(rivals)
-        why = f"{who} has the same {what}"
-        yield replace(one, why=why, adopted=False, beyond=who == STATE)
-
-
-STATE = "this state"
-Key = tuple[str, ...]
-
-
-class Holder(NamedTuple):
-    """Of a key: two of them conflict where their values differ."""
-
-    value: str
-    who: str
 
 
 def _keys(one: Found, whole: Collection[str]) -> Iterator[tuple[Key, str]]:
@@ -199,22 +127,18 @@ def _keys(one: Found, whole: Collection[str]) -> Iterator[tuple[Key, str]]:
     if one.node in whole:
         yield ("node", one.node), one.place
     if descriptor.uid:
-        project, gid = descriptor.ref.project, str(descriptor.gid)
         yield ("uid", str(descriptor.uid)), one.place
-        yield ("gid", gid), project
-        yield ("project", project), gid
+        yield from numbers(descriptor.ref.project, descriptor.gid)
 
 
-def _held(world: World, whole: Collection[str]) -> Iterator[tuple[Key, str]]:
+def _held(world: World, whole: Collection[str]) -> Iterator[tuple[Key, Holder]]:
     counters = world.counters
     for claim in world.claims:
-        yield ("ref", str(claim.ref)), STATE
-        yield ("slot", claim.node, claim.slot or ""), STATE
+        yield ("ref", str(claim.ref)), Holder(STATE, STATE)
+        yield ("slot", claim.node, claim.slot or ""), Holder(STATE, STATE)
         if claim.node in whole:
-            yield ("node", claim.node), STATE
-    yield from ((("id", id), STATE) for id in counters.login_of)
-    yield from ((("login", login), STATE) for login in counters.logins)
-    yield from ((("uid", str(uid)), STATE) for uid in counters.uids.values())
-    for project, gid in counters.gids.items():
-        yield ("gid", str(gid)), project
-        yield ("project", project), str(gid)
+            yield ("node", claim.node), Holder(STATE, STATE)
+    yield from ((("id", id), Holder(STATE, STATE)) for id in counters.login_of)
+    yield from ((("login", login), Holder(STATE, STATE)) for login in counters.logins)
+    yield from ((("uid", str(uid)), Holder(STATE, STATE)) for uid in counters.uids.values())
+    yield from numbers_held(world)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from reconciler.model.plan import ClaimIntent
 from reconciler.model.ref import Ref
@@ -22,11 +22,20 @@ def keep_numbers(record: Record, claims: Sequence[ClaimIntent]) -> None:
     """The uid of each allocation that is to have an account, and the gid of its project."""
     uids = {("uid", claim.uid, claim.allocation_id) for claim in claims}
     gids = {("gid", claim.gid, claim.project) for claim in claims}
+    _keep(record, uids | gids)
+
+
+def keep_gids(record: Record, gids: Mapping[str, int]) -> None:
+    """Of projects, whose files bear these numbers wherever they lie."""
+    _keep(record, {("gid", number, project) for project, number in gids.items()})
+
+
+def _keep(record: Record, numbers: Collection[tuple[str, int, str]]) -> None:
     record.connection.executemany(
         "INSERT INTO posix_id (kind, number, owner, since) SELECT ?1, ?2, ?3, ?4"
         " WHERE NOT EXISTS (SELECT 1 FROM posix_id"
         " WHERE kind = ?1 AND number = ?2 AND owner = ?3 AND ended = '')",
-        [(*one, record.at) for one in sorted(uids | gids) if one[1]],
+        [(*one, record.at) for one in sorted(numbers) if one[1]],
     )
 
 

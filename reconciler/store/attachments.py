@@ -11,6 +11,7 @@ from typing import Any
 
 from reconciler.model.event import EventType
 from reconciler.model.evidence import Proof
+from reconciler.model.rebuilt import Rebuilt
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.volume import Attachment
 from reconciler.model.work import StepOutcome
@@ -18,6 +19,7 @@ from reconciler.store.record import Entry, Record
 from reconciler.store.volumes import ATTACH
 
 DETACH = "storage.detach"
+CUT_OFF = "cut off before the state was lost: what stands beside the data does not have it"
 
 _NAMES = ("allocation_id", "volume", "ref", "storage", "node", "mode", "access", "mount_path")
 _READ = (
@@ -111,6 +113,23 @@ def end_proved(record: Record, proofs: Iterable[Proof]) -> None:
             rows = record.connection.execute(query, (proof.allocation_id, proof.node)).fetchall()
             cause = {"proof": proof.id}
             _end(record, [row[0] for row in rows], cause, cause)
+
+
+def rebuild(record: Record, rebuilt: Rebuilt) -> None:
+    """Who is not among those who have it, as it says itself, was cut off, and is so for good.
+
+    Whoever is shown now for the first time gets the name that his host says.
+    """
+    cut_off = {(id, one.id) for one in rebuilt.volumes for id in one.fenced}
+    severed = [a for a in rebuilt.attachments if (a.allocation_id, a.volume) in cut_off]
+    for one in severed:
+        begin(record, [one])
+        fence(record, [one], CUT_OFF)
+    begin(record, [one for one in rebuilt.attachments if one not in severed])
+    record.connection.executemany(
+        "UPDATE attachment SET ref = ? WHERE allocation_id = ? AND ended = ''",
+        sorted({(str(claim.ref), claim.allocation_id) for claim in rebuilt.claims}),
+    )
 
 
 def fence(record: Record, held: Sequence[Attachment], reason: str) -> None:

@@ -13,7 +13,7 @@ from reconciler.model.event import EventType
 from reconciler.model.problem import refuse
 from reconciler.model.rebuilt import Rebuilt
 from reconciler.stops import around
-from reconciler.store import attachments, claims, doubts, resources, runs, volumes
+from reconciler.store import accounts, attachments, claims, doubts, resources, runs, volumes
 from reconciler.store.copies import sync
 from reconciler.store.database import Database
 from reconciler.store.record import Entry, Record
@@ -52,7 +52,11 @@ def write(record: Record, rebuilt: Rebuilt) -> None:
     record.write(
         Entry(
             type=EventType.STATE_REBUILT,
-            after={"nodes": list(rebuilt.nodes), "allocations": len(rebuilt.why)},
+            after={
+                "nodes": list(rebuilt.nodes),
+                "allocations": len(rebuilt.why),
+                "volumes": len(rebuilt.volumes),
+            },
             reason=rebuilt.reason,
         )
     )
@@ -63,8 +67,9 @@ def write(record: Record, rebuilt: Rebuilt) -> None:
     resources.keep(record, rebuilt.recorded)
     changes = {change.ref: change for change in rebuilt.changes}
     resources.begin_use(record, rebuilt.recorded, changes)
+    accounts.keep_gids(record, rebuilt.gids)
     volumes.rebuild(record, rebuilt.volumes)
-    attachments.begin(record, rebuilt.attachments)
+    attachments.rebuild(record, rebuilt)
     doubts.begin(record, rebuilt.doubts.kept)
     doubts.end(record, rebuilt.doubts.ended)
 

@@ -8,7 +8,8 @@ import pytest
 
 from reconciler.model.desired import Desired
 from reconciler.model.world import Counters, World
-from reconciler.planner.verifying import Authority, Found, read_found, signed_states, verify
+from reconciler.planner.believing import Authority, signed_states
+from reconciler.planner.verifying import Found, read_found, verify
 from tests.planner.descriptors import sign, told
 from tests.planner.fleet import STATE_ID, claim, desired, family, node, sku, world
 

@@ -12,11 +12,15 @@ from contextlib import suppress
 from typing import Any, Iterator, Optional
 
 from .attached import OURS, login_of, volume_at
+from .kept import one_line, read_descriptor
 from .mounts import Mount, mounts
 from .paths import ALLOCATION_ID, INSTANCES
-from .probes import ProbeError, Probes, printable
+from .probes import ProbeError, Probes, open_below, printable
+from .silence import room_of
 
 RECORDS, DESCRIPTORS = "etc/gpuaas/volumes", "etc/gpuaas/allocations"
+MOUNTED, HOLDERS = "var/lib/gpuaas/volumes", "holders"
+MAX_VOLUMES, MAX_TOLD = 1000, 64_000
 
 
 def read_attached(probes: Probes) -> dict[str, str]:
@@ -36,23 +40,30 @@ def read_volumes(probes: Probes) -> dict[str, dict[str, int]]:
     found = {}
     for id, record in records(probes):
         with suppress(OSError, ProbeError):
-            told = os.statvfs(_data(probes, id, record))
-            unit = told.f_frsize / (1 << 20)
-            used = told.f_blocks - told.f_bfree
-            found[id] = {"sizeMiB": int(told.f_blocks * unit), "usedMiB": int(used * unit)}
+            if room := room_of(_data(probes, id, record)):
+                total, used = (size >> 20 for size in room)
+                found[id] = {"sizeMiB": total, "usedMiB": used}
     return found
 
 
 def records(probes: Probes) -> Iterator[tuple[str, dict[str, Any]]]:
     """The volumes that this host has had, and what their records say, unjudged."""
-    with suppress(FileNotFoundError):
-        for name in sorted(os.listdir(probes.at(RECORDS))):
-            id, dot, rest = name.partition(".")
-            if dot and rest == "json" and ALLOCATION_ID.fullmatch(id):
-                with suppress(ValueError, FileNotFoundError):
-                    told = json.loads(probes.text(RECORDS, name))
-                    if isinstance(told, dict):
-                        yield id, told
+    for id, told in _records(probes).items():
+        if isinstance(told, dict):
+            yield id, told
+
+
+def _records(probes: Probes) -> dict[str, Any]:
+    """None where there is one that nobody can read."""
+    folder = open_below(probes.root, RECORDS)
+    if folder is None:
+        return {}
+    try:
+        ids = (name[:-5] for name in sorted(os.listdir(folder)) if name.endswith(".json"))
+        sound = [id for id in ids if ALLOCATION_ID.fullmatch(id)]
+        return {id: read_descriptor(folder, f"{id}.json") for id in sound[:MAX_VOLUMES]}
+    finally:
+        os.close(folder)
 
 
 def folders(probes: Probes) -> list[str]:
@@ -60,35 +71,76 @@ def folders(probes: Probes) -> list[str]:
     return sorted(_data(probes, id, record) for id, record in records(probes))
 
 
+def read_volume_texts(probes: Probes) -> dict[str, str]:
+    """Volume id → its record and who has it, on one line; '' where that is nothing sound."""
+    found = {}
+    for id, record in _records(probes).items():
+        told = {"record": record, "holders": _holders(probes, id, record)}
+        found[id] = one_line(told, MAX_TOLD) if isinstance(record, dict) else ""
+    if len(found) == MAX_VOLUMES:
+        raise ProbeError(f"{MAX_VOLUMES} volumes or more")
+    return found
+
+
+def _holders(probes: Probes, id: str, record: Any) -> Optional[list[Any]]:
+    """As they stand beside the data; None where nobody can read who has it."""
+    path = _backend(record).get("path")
+    place = path.strip("/") if isinstance(path, str) else f"{MOUNTED}/{id}"
+    try:
+        return told_holders(probes.root, f"{place}/{id}") if room_of(probes.at(place)) else None
+    except (OSError, ProbeError):
+        return None
+
+
+def told_holders(root: str, place: str) -> Optional[list[Any]]:
+    """What the file of each holder says, unjudged; None where nobody can read who has it."""
+    holders = open_below(root, f"{place}/{HOLDERS}")
+    if holders is None:
+        return [] if os.path.isdir(os.path.join(root, place)) else None
+    try:
+        names = [name for name in sorted(os.listdir(holders)) if not name.startswith(".")]
+        found = [read_descriptor(holders, name) for name in names]
+    finally:
+        os.close(holders)
+    return None if None in found else found
+
+
+def _backend(record: Any) -> dict[str, Any]:
+    """What its class says of where it lies, unjudged."""
+    told = record.get("backend") if isinstance(record, dict) else None
+    about = next(iter(told.values()), None) if isinstance(told, dict) else None
+    return about if isinstance(about, dict) else {}
+
+
 def _data(probes: Probes, id: str, record: dict[str, Any]) -> str:
-    backend = record.get("backend")
-    about = backend.get("directory") if isinstance(backend, dict) else None
-    if isinstance(about, dict) and isinstance(about.get("path"), str):
-        return probes.at(about["path"].strip("/"), id, "data")
-    if isinstance(backend, dict) and "loop" in backend:
-        return probes.at("var/lib/gpuaas/volumes", id, "data")
-    return probes.at("var/lib/gpuaas/volumes", id, id, "data")
+    path, word = _backend(record).get("path"), next(iter(record.get("backend") or ()), "")
+    if word == "directory" and isinstance(path, str):
+        return probes.at(path.strip("/"), id, "data")
+    return probes.at(MOUNTED, *((id,) if word == "loop" else (id, id)), "data")
 
 
 def _told(probes: Probes, mount: Mount, visible: dict[str, Mount]) -> str:
-    volume, mode = volume_at(mount, visible), _mode(mount)
+    volume, how = volume_at(mount, visible), _how(mount)
     if not volume:
         return f"wrong: {mount.root} is no volume"
     login = _login(probes, mount.point.split("/")[2])
     views = [
-        point
-        for point, one in visible.items()
-        if login and login_of(point) == login and one.what == mount.what and _mode(one) == mode
+        one
+        for one in visible.values()
+        if login and login_of(one.point) == login and one.what == mount.what
     ]
-    if not {"nodev", "nosuid"} <= set(mount.flags):
-        return f"wrong: {volume} with devices or setuid"
     if not views:
-        return f"wrong: {volume} {mode} is seen nowhere"
-    return f"{volume} {mode} at {', '.join(sorted(map(_mount_path, views)))}"
+        return f"wrong: {volume} {how} is seen nowhere"
+    if odd := [one for one in views if _how(one) != how]:
+        return f"wrong: {volume} {how} is seen {_how(odd[0])} at {_mount_path(odd[0].point)}"
+    return f"{volume} {how} at {', '.join(sorted(_mount_path(one.point) for one in views))}"
 
 
-def _mode(mount: Mount) -> str:
-    return "ro" if "ro" in mount.flags else "rw"
+def _how(mount: Mount) -> str:
+    """`ro` or `rw`, and what else a tenant could do with it that is not for tenants."""
+    mode = "ro" if "ro" in mount.flags else "rw"
+    more = sorted({"nodev", "nosuid"} - set(mount.flags))
+    return f"{mode} without {' and '.join(more)}" if more else mode
 
 
 def _mount_path(view: str) -> str:
@@ -121,13 +173,8 @@ def _linked(probes: Probes) -> Iterator[tuple[str, str]]:
 def _of_link(folder: str, allocation: str, link: str) -> str:
     if not os.path.isdir(link):
         return "wrong: its data is not there"
-    record = os.path.join(folder, "holders.json")
-    with (
-        suppress(FileNotFoundError, ValueError, KeyError, TypeError),
-        open(record, encoding="utf-8") as file,
-    ):
-        for one in json.load(file)["holders"]:
-            if one["allocation"] == allocation:
-                id = os.path.basename(os.path.normpath(folder))
-                return f"{id} {one['mode']} at {one['mount_path']}"
+    for one in told_holders(folder, ".") or ():
+        if isinstance(one, dict) and one.get("allocation") == allocation:
+            id = os.path.basename(os.path.normpath(folder))
+            return f"{id} {one.get('mode')} at {one.get('mount_path')}"
     return "wrong: nobody is written down as having it"

@@ -131,13 +131,13 @@ def read_descriptor_texts(probes: Probes) -> dict[str, str]:
         os.close(folder)
 
 
-def one_line(value: Any) -> str:
+def one_line(value: Any, most: int = MAX_DESCRIPTOR) -> str:
     """The values are what is signed, so it does not matter how they were written."""
     try:
         text = json.dumps(value, separators=(",", ":"))
     except RecursionError:
         return ""
-    return text if isinstance(value, dict) and len(text) <= MAX_DESCRIPTOR else ""
+    return text if isinstance(value, dict) and len(text) <= most else ""
 
 
 def read_sizes(probes: Probes) -> dict[str, int]:

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any, Callable, Mapping, Optional
 
-from .attachments import read_attached, read_volumes
+from .attachments import read_attached, read_volume_texts, read_volumes
 from .card_errors import read_card_errors
 from .cards import read_gpus
 from .drives import read_drive_users
@@ -73,8 +73,11 @@ def card_errors(probes: Probes, gpus: Optional[list[Facts]]) -> Optional[dict[st
 
 
 def told_in_full(probes: Probes) -> Facts:
-    """For whoever has to find out anew whose allocations these are."""
-    return {"descriptorTexts": probes.ask("descriptors", read_descriptor_texts)}
+    """For whoever has to find out anew whose allocations and whose data these are."""
+    return {
+        "descriptorTexts": probes.ask("descriptors", read_descriptor_texts),
+        "volumeTexts": probes.ask("volumes", read_volume_texts),
+    }
 
 
 def source(probes: Probes, gpus: Optional[list[Facts]]) -> str:

@@ -11,13 +11,19 @@ from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
 
 if TYPE_CHECKING:
-    from reconciler.operations.finds import Finds, FoundRow
+    from reconciler.operations.finds import Finds, FoundRow, VolumeRow
 
 WORDS = {
     "as_applied": Span("as applied", Style.GOOD),
     "differs": Span("differs", Style.WARN),
     "unwanted": Span("unwanted", Style.WARN),
     "unverified": Span("not believed", Style.BAD),
+}
+
+DATA = {
+    "made": Span("in use", Style.GOOD),
+    "kept": Span("kept", Style.WARN),
+    "": Span("not believed", Style.BAD),
 }
 
 
@@ -29,6 +35,10 @@ def lines(found: Finds, *, width: int = 0) -> Iterator[Line]:
     titles = "ALLOCATION ID NODE SLOTS VERDICT WHY"
     yield from tables.lines(titles, rows, width=width, none="no node holds an allocation")
     yield BLANK
+    if found.volumes:
+        titles = "STORAGE ID NODE SIZE DATA WHY"
+        yield from tables.lines(titles, [_volume(one) for one in found.volumes], width=width)
+        yield BLANK
     silent = [one.node for one in found.nodes if not one.answered]
     answered = count(len(found.nodes) - len(silent), "node")
     yield line(f"{answered} answered", f", {', '.join(silent)} did not" if silent else "")
@@ -51,3 +61,10 @@ def _counted(found: Finds) -> str:
 def _row(one: FoundRow) -> tables.Row:
     ref = one.ref.removeprefix("allocation/")
     return (ref, one.id, one.node, " ".join(one.slots), WORDS[one.verdict.value], dim(one.why))
+
+
+def _volume(one: VolumeRow) -> tables.Row:
+    size = f"{one.size_gib} GiB" if one.state else ""
+    who = f"attached to {', '.join(one.attached)}" if one.attached else one.why
+    word = DATA[one.state]
+    return (one.ref.removeprefix("storage/"), one.id, one.node, size, word, dim(who))

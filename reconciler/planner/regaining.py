@@ -1,0 +1,205 @@
+"""Regaining: durable data that hosts tell of, for a state that does not know of it. Pure.
+
+Who has a volume stands beside its data, and what a host mounts may be more than that: whoever was
+cut off by a word has it mounted still, and stays cut off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from reconciler.kinds.registry import KINDS
+from reconciler.kinds.storage import AccessMode
+from reconciler.model.canonical import digest
+from reconciler.model.codec import encode
+from reconciler.model.desired import Desired
+from reconciler.model.evidence import NodeFacts
+from reconciler.model.ref import Ref
+from reconciler.model.volume import Attachment, Volume, VolumeState
+from reconciler.model.world import Recorded, World
+from reconciler.planner.verifying_volumes import FoundVolume
+
+ATTACHED, ALONE = "attached", AccessMode.SINGLE_WRITER
+_MOUNTED = re.compile(r"([a-z2-7]{10}) (ro|rw) at (/\S+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regained:
+    """`gids` are the numbers of projects that files bear; `recorded` are storages as they were."""
+
+    volumes: tuple[Volume, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    gids: Mapping[str, int] = field(default_factory=dict)
+    recorded: Mapping[Ref, Recorded] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """All that is known besides records: allocations by id, with what they are called and where
+
+    they are, what hosts show, and which node is which machine.
+    """
+
+    desired: Desired
+    world: World
+    places: Mapping[str, tuple[Ref, str]]
+    facts: Mapping[str, NodeFacts]
+    at: str
+
+    def node_of(self, machine: str) -> str:
+        """By what git and the hosts say; of a machine that nobody knows its own number."""
+        said = {
+            n.spec.identity.machine_id: n.ref.name
+            for n in self.desired.of("node")
+            if n.spec.identity
+        }
+        shown = {one.machine_id: name for name, one in self.facts.items()}
+        return {**said, **shown}.get(machine, machine)
+
+
+def regain(found: Iterable[FoundVolume], ground: Ground) -> Regained:
+    """`found` are all records that hosts have shown and that are taken or known already."""
+    found = list(found)
+    volumes = _volumes(found, ground)
+    storages = {one.id: ref for ref, one in ground.world.volumes.items()}
+    storages |= {id: one.ref for id, one in volumes.items()}
+    held, holders = _held(found, storages, ground)
+    mounted = dict(_mounted(storages, ground))
+    # Mounted where the record beside the data does not have it: it was cut off.
+    fenced = [
+        one
+        for key, one in mounted.items()
+        if key not in held and one.allocation_id not in holders.get(one.volume, {one.allocation_id})
+    ]
+    having = {**mounted, **held}
+    known = {_place(one) for one in ground.world.attachments}
+    attached = {one.volume for one in having.values()}
+    resources = ground.desired.resources
+    volumes = {
+        id: replace(
+            one,
+            state=VolumeState.MADE if one.ref in resources or id in attached else VolumeState.KEPT,
+            fenced=tuple(sorted(cut.allocation_id for cut in fenced if cut.volume == id)),
+        )
+        for id, one in volumes.items()
+    }
+    return Regained(
+        volumes=tuple(volumes[id] for id in sorted(volumes)),
+        attachments=tuple(having[key] for key in sorted(having) if key not in known),
+        gids={
+            one.ref.project: one.record.gid
+            for one in found
+            if one.ref and one.record and one.record.gid and one.id in volumes
+        },
+        recorded={
+            one.ref: _recorded(one, having.values(), ground)
+            for one in volumes.values()
+            if one.state is VolumeState.MADE and one.ref not in ground.world.recorded
+        },
+    )
+
+
+def _volumes(found: Iterable[FoundVolume], ground: Ground) -> dict[str, Volume]:
+    known = {one.id for one in ground.world.volumes.values()}
+    volumes: dict[str, Volume] = {}
+    for one in found:
+        record = one.record
+        if one.id in known or record is None or one.ref is None:
+            continue
+        before = volumes.get(one.id)
+        volumes[one.id] = Volume(
+            id=one.id,
+            ref=one.ref,
+            class_name=record.class_name,
+            backend=record.backend,
+            node="" if record.reaches_all else one.node,
+            size_gib=max(record.size_gib, before.size_gib if before else 0),
+            since=ground.at,
+        )
+    return volumes
+
+
+_Key = tuple[str, str, str]
+
+
+def _place(one: Attachment) -> _Key:
+    return one.allocation_id, one.volume, one.mount_path
+
+
+def _held(
+    found: Iterable[FoundVolume], storages: Mapping[str, Ref], ground: Ground
+) -> tuple[dict[_Key, Attachment], Mapping[str, set[str]]]:
+    """Who has what by what stands beside the data, and of which volumes that could be read."""
+    held: dict[_Key, Attachment] = {}
+    known: dict[str, set[str]] = {}
+    for one in found:
+        storage = storages.get(one.id)
+        if one.record is None or one.record.holders is None or storage is None:
+            continue
+        known.setdefault(one.id, set()).update(h.allocation_id for h in one.record.holders)
+        for holder in one.record.holders:
+            ref, node = ground.places.get(holder.allocation_id) or (
+                _by_login(holder.login, storage.project),
+                ground.node_of(holder.machine),
+            )
+            attachment = Attachment(
+                allocation_id=holder.allocation_id,
+                volume=one.id,
+                ref=ref,
+                storage=storage,
+                node=node,
+                mode=holder.mode,
+                access=holder.access,
+                mount_path=holder.mount_path,
+            )
+            held[_place(attachment)] = attachment
+    return held, known
+
+
+def _by_login(login: str, project: str) -> Ref:
+    """Of an allocation that nobody has shown: what it is called begins its login."""
+    return Ref("allocation", project, login.rpartition("-")[0])
+
+
+def _mounted(storages: Mapping[str, Ref], ground: Ground) -> Iterator[tuple[_Key, Attachment]]:
+    """What hosts show that allocations have which are known to be there."""
+    for node, facts in ground.facts.items():
+        for key, value in (facts.platform or {}).items():
+            word, _, name = key.partition(" ")
+            id, told = name.partition("/")[0], _MOUNTED.fullmatch(value)
+            ref, place = ground.places.get(id, (None, ""))
+            storage = storages.get(told[1]) if told else None
+            if word != ATTACHED or told is None or ref is None or storage is None or place != node:
+                continue
+            document = ground.desired.resources.get(storage)
+            attachment = Attachment(
+                allocation_id=id,
+                volume=told[1],
+                ref=ref,
+                storage=storage,
+                node=node,
+                mode=told[2],
+                access=str(document.spec.access_mode) if document else str(ALONE),
+                mount_path=told[3],
+            )
+            yield _place(attachment), attachment
+
+
+def _recorded(one: Volume, having: Iterable[Attachment], ground: Ground) -> Recorded:
+    """As git wants it, but for what its record says otherwise: that is what it was."""
+    resource = ground.desired.resources.get(one.ref)
+    normal = dict(resource.normal) if resource else {"labels": {}}
+    access = next((a.access for a in having if a.volume == one.id), str(ALONE))
+    spec = dict(resource.normal["spec"]) if resource else {"accessMode": access}
+    spec |= {"class": one.class_name, "sizeGiB": one.size_gib}
+    normal["spec"] = encode(KINDS["storage"].parse(spec, one.ref.name))
+    return Recorded(
+        ref=one.ref,
+        normal=normal,
+        digest=digest(normal),
+        file=resource.file if resource else "",
+        applied_at=ground.at,
+        protect=bool(resource and resource.spec.protect),
+    )
