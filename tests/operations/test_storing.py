@@ -14,6 +14,7 @@ from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk
 
+REF = "allocation/vision/train"
 PRICES = [{"from": "2026-01-01T00:00:00Z", "perGiBMonth": "0.10", "currency": "EUR"}]
 CLASS = paper.storage_class("local", directory={"path": "/srv/volumes"}, prices=PRICES)
 DATA = paper.storage("data", sizeGiB=20, onDelete="keep", protect=False)
@@ -90,41 +91,40 @@ def test_both_name_each_other(stored: Yard) -> None:
     ]
 
 
-def test_shown_in_full(stored: Yard) -> None:
-    """STO-09: on its own, with who had it and by what that ended; by any way to write its name."""
-    stored.write(BARE)
-    assert stored.apply().code == 0
-    found = stored.gpuaas("storage", "show", "storage/vision/data").document["result"]
-    assert (found["row"]["holders"], found["file"]) == ([], "specs/storage/vision/data.yaml")
-    (past,) = found["past"]
-    assert (past["ended_by"], past["ref"]) == ("detach", "allocation/vision/train")
-    assert [one["gib"] for one in found["usage"]] == [20]
-    unknown = stored.gpuaas("storage", "show", "vision/date")
-    assert (unknown.code, unknown.problems) == (1, ["not_found"])
-    assert "data" in unknown.messages
+def test_who_had_it_and_what_is_kept_of_it(stored: Yard) -> None:
+    """F-STO-03 STO-07 STO-09: by what each attachment ended, whom to ask, and what no state knows.
 
-
-def test_what_is_kept_is_listed_with_whom_to_ask(stored: Yard) -> None:
-    """F-STO-03 STO-07: and with what no state knows of, which nobody calls orphaned lightly."""
+    Removed in one commit with the allocation's wish for it, it goes one apply after it.
+    """
     stored.write(BARE)
     stored.remove(DATA)
-    assert stored.gpuaas("storage", "orphans").document["result"] == []
-    assert stored.apply().code in (0, 3)
-    assert stored.apply().code == 0
-    (kept,) = stored.gpuaas("storage", "orphans").document["result"]
-    assert (kept["state"], kept["owner"], kept["node"]) == ("kept", "ana", "gpu01")
-    record = stored.root("gpu01") / "etc/gpuaas/volumes" / f"{kept['volume']}.json"
+    assert stored.apply().blocked == {"storage/vision/data": "storage_in_use"}
+    found = stored.gpuaas("storage", "show", "storage/vision/data").document["result"]
+    assert (found["row"]["holders"], found["row"]["state"]) == ([], "made")
+    (past,) = found["past"]
+    assert (past["ended_by"], past["ref"]) == ("detach", REF)
+    assert [one["gib"] for one in found["usage"]] == [20]
+
+    volume = found["row"]["volume"]
+    record = stored.root("gpu01") / "etc/gpuaas/volumes" / f"{volume}.json"
     record.with_name("strangerid.json").write_text(record.read_text())
-    assert stored.plan("--refresh").code == 0
-    stored.gpuaas("apply", "--auto-approve=destroys")
-    found = stored.gpuaas("storage", "orphans").document["result"]
-    assert [(one["state"], one["volume"]) for one in found] == [
-        ("kept", kept["volume"]),
-        ("unknown", "strangerid"),
+    stored.plan("--refresh")
+    assert stored.apply().code == 0
+    orphans = stored.gpuaas("storage", "orphans").document["result"]
+    kept = ("kept", volume, "ana", "gpu01")
+    assert [(o["state"], o["volume"], o["owner"], o["node"]) for o in orphans] == [
+        kept,
+        ("unknown", "strangerid", "", "gpu01"),
     ]
     stored.write(DATA)
     assert stored.apply().code == 0
     assert [row["state"] for row in listed(stored)] == ["made"]
+
+
+def test_a_name_that_is_none(stored: Yard) -> None:
+    unknown = stored.gpuaas("storage", "show", "vision/date")
+    assert (unknown.code, unknown.problems) == (1, ["not_found"])
+    assert "data" in unknown.messages
 
 
 class TestFence:
@@ -177,9 +177,6 @@ class TestFence:
         be("bo", monkeypatch)
         said = stored.gpuaas(*WORD)
         assert said.problems[0] in ("operator_only", "person_unknown")
-
-
-REF = "allocation/vision/train"
 
 
 def silence(yard: Yard) -> None:
