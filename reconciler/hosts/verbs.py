@@ -124,6 +124,7 @@ _LIST = (
             "a volume that somebody has by the record beside its data: `volume_fenced`",
             "a disk for which there is no room: `volume_without_room`",
             "what does not show at its place within some seconds: `volume_not_mounted`",
+            "to wait for a share that does not answer: `volume_not_answering`",
             "backends that mount, on a folder that stands for a host: `storage_backend_unfit`",
             "an account that is not this allocation's: `account_conflict`",
         ),
@@ -141,7 +142,8 @@ _LIST = (
         evidence="`attached <id>/<storage>` and the units are gone, read back",
         refuses=(
             "to take it from under somebody who is using it, who is named: `storage_busy`",
-            "to count an unmount that only hides it",
+            "to count an unmount that only hides it, in whatever namespace of that tenant",
+            "to say it is let go of where nobody can reach what stands beside its data",
         ),
     ),
     Verb(
@@ -156,6 +158,8 @@ _LIST = (
         refuses=(
             "one that somebody has, by the record beside its data or by a mount: `storage_in_use`",
             "a folder at or below which something is mounted: nothing of it is removed",
+            "what is not there although the host knows that it had it: `volume_missing`",
+            "a folder of that name that says it is something else: `volume_not_blank`",
         ),
     ),
     Verb(

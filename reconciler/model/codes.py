@@ -121,6 +121,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "volume_fenced": "A volume that somebody has, by the record beside its data",
         "volume_without_room": "A disk for which its host has no room",
         "volume_not_mounted": "A volume that does not show at its place",
+        "volume_not_answering": "A volume whose share does not answer its host",
         "storage_busy": "A volume that somebody is using just now",
         "runtime_without_room": "A version of a bundle for which its host has no room",
         "runtime_python_missing": "A host without the Python that a bundle is for",

@@ -121,6 +121,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "volume_fenced": "storage",
         "volume_without_room": "storage",
         "volume_not_mounted": "storage",
+        "volume_not_answering": "storage",
         "storage_busy": "storage",
         "runtime_without_room": "runtimes",
         "runtime_python_missing": "runtimes",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from playbooks.module_utils.gpuaas import attached, volumes
+from playbooks.module_utils.gpuaas import attached, mounting, volumes
 from reconciler.hosts.verbs import check_item
 from reconciler.kinds import allocation as kind
 from reconciler.kinds.allocation_storage import attached as fact_of
@@ -75,7 +75,7 @@ def test_its_units_stand_where_the_host_expects_them(backend: str, path: str) ->
         assert "Requires=" not in text
         shown = unit.replace("\\", "\\\\")
         assert step.expected[shown].startswith("file 0644 ")
-        link = attached.link_of(unit).replace("\\", "\\\\")
+        link = mounting.link_of(unit).replace("\\", "\\\\")
         assert step.expected[link] == f"link {shown}"
     assert f"\nWhat={volume.data}\n" in units[volumes.unit_of(seat.real)]
     assert f"\nWhat={seat.real}\n" in units[volumes.unit_of(seat.view)]

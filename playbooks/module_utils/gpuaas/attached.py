@@ -2,25 +2,23 @@
 
 The real mount stands at `/gpuaas/<allocation id>/<storage>`. What the tenant sees at its mount path
 is a second one in the instance of that folder that is its login's: mounted on the host, it comes
-and goes in open sessions too, whose namespaces hear of what the host mounts.
+and goes in open sessions too, whose namespaces hear of what the host mounts. Through the real one
+nobody comes in but root, who has closed the folders above.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from contextlib import suppress
-from typing import Iterator, NamedTuple
+from typing import NamedTuple, Optional
 
-from .mounts import Mount, mounts
-from .paths import INSTANCES, LOGIN, UNITS, Refusal
-from .probes import printable
-from .volumes import NAME, Volume, unit_name, unit_of
+from .mounting import unit_of
+from .mounts import Mount
+from .paths import INSTANCES, LOGIN, Refusal
+from .volumes import NAME, Volume
 
 OURS = "/gpuaas"
 TOPS = ("data", "datasets", "mnt", "workspace")
 MOUNT_PATH = re.compile(r"/(data|datasets|mnt|workspace)(/[0-9A-Za-z_-][0-9A-Za-z._-]*)*")
-WANTS = f"{UNITS}/multi-user.target.wants"
 
 
 class Seat(NamedTuple):
@@ -58,46 +56,9 @@ def seat_of(item: dict[str, object], name: str, mount_path: str) -> Seat:
     return Seat(str(item["id"]), str(item["login"]), name, mount_path)
 
 
-def link_of(unit: str) -> str:
-    """What takes a unit into the boot, without which the boot goes on all the same."""
-    return f"{WANTS}/{unit.rpartition('/')[2]}"
-
-
 def all_units(volume: Volume, seat: Seat) -> tuple[str, ...]:
     source = volume.source_unit
     return (*((source,) if source else ()), *seat.units)
-
-
-def unit_names(seat: Seat) -> tuple[str, ...]:
-    return tuple(map(unit_name, seat.places))
-
-
-def users_of(whats: set[tuple[str, str]]) -> Iterator[str]:
-    """Processes that hold one of these folders, wherever it is mounted for them, in words.
-
-    By where they stand, what they run and what they have open, in their own namespace.
-    """
-    points: dict[str, list[str]] = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError):
-            space = os.readlink(f"/proc/{pid}/ns/mnt")
-            if space not in points:
-                points[space] = [one.point for one in mounts(pid) if one.what in whats]
-            if points[space] and any(_is_below(link, points[space]) for link in _held(pid)):
-                yield f"{pid} {_name(pid)}"
-
-
-def namespaces_with(whats: set[tuple[str, str]]) -> Iterator[str]:
-    """A process of each mount namespace but ours in which one of these is mounted still."""
-    seen = {os.readlink("/proc/self/ns/mnt")}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError):
-            space = os.readlink(f"/proc/{pid}/ns/mnt")
-            if space in seen:
-                continue
-            seen.add(space)
-            if any(one.what in whats for one in mounts(pid)):
-                yield f"{pid} {_name(pid)}"
 
 
 def volume_at(mount: Mount, visible: dict[str, Mount]) -> str:
@@ -111,28 +72,15 @@ def volume_at(mount: Mount, visible: dict[str, Mount]) -> str:
     return next((p.rpartition("/")[2] for p in sources if p.startswith("/var/lib/gpuaas/")), "")
 
 
+def shows(mount: Mount, id: str, source: Optional[Mount]) -> bool:
+    """Whether the data of this volume is mounted here; `source` is where its disk is mounted."""
+    if mount.root.endswith(f"/{id}/data"):
+        return True
+    return source is not None and (mount.device, mount.root) == (source.device, "/data")
+
+
 def login_of(view: str) -> str:
     """Whose view it is, by where it stands."""
     parts = view[len(INSTANCES) :].split("/")
     known = len(parts) > 2 and parts[1] in TOPS and LOGIN.fullmatch(parts[2])
     return parts[2] if known else ""
-
-
-def _held(pid: str) -> Iterator[str]:
-    for name in ("cwd", "root", "exe"):
-        with suppress(OSError):
-            yield os.readlink(f"/proc/{pid}/{name}")
-    for folder in ("fd", "map_files"):
-        with suppress(OSError):
-            for name in os.listdir(f"/proc/{pid}/{folder}"):
-                with suppress(OSError):
-                    yield os.readlink(f"/proc/{pid}/{folder}/{name}")
-
-
-def _is_below(path: str, points: list[str]) -> bool:
-    return any(path == point or path.startswith(f"{point}/") for point in points)
-
-
-def _name(pid: str) -> str:
-    with open(f"/proc/{pid}/comm", errors="replace") as file:
-        return printable(file.read().strip())

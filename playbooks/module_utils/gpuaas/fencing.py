@@ -1,7 +1,8 @@
-"""Fencing: who has a volume, written in the volume itself: every host that reaches it knows.
+"""Fencing: who has a volume, written beside its data, where every host that reaches it can look.
 
 A planner may be wrong, or ask with a state that is older than the world: two writers are refused
-here once more, by what stands beside the data.
+here once more, by what stands there. Each holder is a file of its own, named by the allocation and
+the machine that it has it on, without which a host does not mount the volume when it starts.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import time
 from contextlib import contextmanager
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from .files import put_file, read_bytes
-from .paths import Refusal, Tree, parent_of
+from .files import put_file, put_folder, read_bytes, remove_file
+from .paths import ALLOCATION_ID, Refusal, Tree, parent_of
 
-HOLDERS, LOCK = "holders.json", "lock"
+HOLDERS, LOCK = "holders", "lock"
+MACHINE = re.compile(r"[0-9a-zA-Z-]{1,64}")
 PATIENCE_SECONDS, REST_SECONDS = 10.0, 0.05
 EXCLUSIVE, ONE_WRITER = "single_writer", "multi_reader"
 
@@ -31,6 +34,11 @@ class Holder(NamedTuple):
     mount_path: str
     access: str
 
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        return f"{self.allocation}.{self.machine}"
+
     def bars(self, other: Holder) -> bool:
         """Whether nobody may have it both ways at one time."""
         modes = {self.access, other.access}
@@ -38,55 +46,93 @@ class Holder(NamedTuple):
         return EXCLUSIVE in modes or (ONE_WRITER in modes and both_write)
 
 
-def hold(tree: Tree, folder: str, mine: Holder, fenced: Sequence[str]) -> None:
-    """From now on `mine` has it. Raises Refusal where somebody else bars that.
+class Fence(NamedTuple):
+    """The holders of the volume in `folder`, for one machine to look at and to change.
 
-    Holders in `fenced` are cut off, by the word of an operator, and count no more.
+    Where machines share the folder, one allocation on two of them is two holders; what lies on
+    this machine's own disk is had by it alone, whatever its number was before.
     """
-    with _alone(tree, folder):
-        known = [one for one in holders(tree, folder) if one.allocation not in fenced]
-        others = [one for one in known if one.allocation != mine.allocation]
-        for other in others:
-            if other.bars(mine):
-                raise Refusal(
-                    "volume_fenced",
-                    f"{folder}: {other.allocation} has it {other.mode} on machine {other.machine}",
-                )
-        _write(tree, folder, [*others, mine])
 
+    folder: str
+    machine: str
+    shared: bool
 
-def let_go(tree: Tree, folder: str, allocation: str) -> None:
-    with _alone(tree, folder):
-        known = holders(tree, folder)
-        left = [one for one in known if one.allocation != allocation]
-        if left != known:
-            _write(tree, folder, left)
+    def hold(self, tree: Tree, mine: Holder, fenced: Sequence[str]) -> None:
+        """From now on `mine` has it. Raises Refusal where somebody else bars that.
+
+        Allocations in `fenced` are cut off, by the word of an operator, and count no more.
+        """
+        if mine.allocation in fenced:
+            raise Refusal("volume_fenced", f"{self.folder}: {mine.allocation} is cut off from it")
+        with alone(tree, self.folder):
+            for other in holders(tree, self.folder):
+                if other.allocation in fenced or self._is(other, mine.allocation):
+                    if other.name != mine.name:
+                        remove_file(tree, self._path(other.name))
+                elif other.bars(mine):
+                    raise Refusal(
+                        "volume_fenced",
+                        f"{self.folder}: {other.allocation} has it {other.mode}"
+                        f" on machine {other.machine}",
+                    )
+            told = json.dumps(mine._asdict(), indent=1) + "\n"
+            put_folder(tree, f"{self.folder}/{HOLDERS}", "0700")
+            put_file(tree, self._path(mine.name), told, "0600")
+
+    def let_go(self, tree: Tree, allocation: str) -> None:
+        with alone(tree, self.folder):
+            for name in names(tree, self.folder):
+                of, _, machine = name.partition(".")
+                if of == allocation and (machine == self.machine or not self.shared):
+                    remove_file(tree, self._path(name))
+
+    def _is(self, other: Holder, allocation: str) -> bool:
+        return other.allocation == allocation and (other.machine == self.machine or not self.shared)
+
+    def _path(self, name: str) -> str:
+        return f"{self.folder}/{HOLDERS}/{name}"
 
 
 def holders(tree: Tree, folder: str) -> list[Holder]:
-    """Raises Refusal where it cannot be read: who has it is unknown then, not nobody."""
-    said = read_bytes(tree, f"{folder}/{HOLDERS}")
-    if said is None:
-        return []
+    """Raises Refusal where one cannot be read: who has it is unknown then, not nobody."""
+    return [_read(tree, folder, name) for name in names(tree, folder)]
+
+
+def names(tree: Tree, folder: str) -> list[str]:
+    """Of the files of holders; the rest of a killed write is none."""
+    with parent_of(tree, f"{folder}/{HOLDERS}/", make=False) as place:
+        found = sorted(os.listdir(place[0])) if place else []
+    return [name for name in found if not name.startswith(".")]
+
+
+def machine_of(tree: Tree) -> str:
+    """The number by which this host is known to others, and to its own systemd."""
+    with open(os.open("etc/machine-id", os.O_RDONLY, dir_fd=tree.root), encoding="ascii") as file:
+        machine = file.read(100).strip()
+    if not MACHINE.fullmatch(machine):
+        raise Refusal("verb_failed", f"no machine id: {machine!r}")
+    return machine
+
+
+def _read(tree: Tree, folder: str, name: str) -> Holder:
+    allocation, _, machine = name.partition(".")
     try:
-        return [_holder(one) for one in json.loads(said)["holders"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise Refusal("volume_fenced", f"{folder}/{HOLDERS} cannot be read: who has it?") from error
-
-
-def _holder(told: dict[str, Any]) -> Holder:
-    return Holder(**{key: str(told[key]) for key in Holder._fields})
-
-
-def _write(tree: Tree, folder: str, known: list[Holder]) -> None:
-    told = {"holders": [one._asdict() for one in sorted(known)]}
-    put_file(tree, f"{folder}/{HOLDERS}", json.dumps(told, indent=1) + "\n", "0600")
+        told: Any = json.loads(read_bytes(tree, f"{folder}/{HOLDERS}/{name}") or b"")
+        one = Holder(**{key: str(told[key]) for key in Holder._fields})
+    except (ValueError, KeyError, TypeError):
+        one = None
+    if one is None or one.name != name or not ALLOCATION_ID.fullmatch(allocation) or not machine:
+        raise Refusal("volume_fenced", f"{folder}/{HOLDERS}/{name} cannot be read: who has it?")
+    return one
 
 
 @contextmanager
-def _alone(tree: Tree, folder: str) -> Iterator[None]:
-    """No other host changes the record meanwhile: flock(2) holds on local and on NFS folders."""
+def alone(tree: Tree, folder: str) -> Iterator[None]:
+    """No other host changes the holders meanwhile: flock(2) holds on local and on NFS folders."""
     with parent_of(tree, f"{folder}/", make=False) as place:
+        if tree.dry:
+            yield
+            return
         if place is None:
             raise Refusal("volume_missing", f"{folder} is not there")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -97,6 +143,8 @@ def _alone(tree: Tree, folder: str) -> Iterator[None]:
                 if time.monotonic() > until:
                     raise Refusal("volume_fenced", f"{folder}: another host is at work on it")
                 time.sleep(REST_SECONDS)
+            if not os.fstat(lock).st_nlink:
+                raise Refusal("volume_missing", f"{folder} was wiped just now")
             yield
         finally:
             os.close(lock)

@@ -11,15 +11,18 @@ from contextlib import suppress
 from functools import partial
 from typing import Iterable, Iterator, Sequence
 
+from .attached import OURS, TOPS
 from .attachments import folders
 from .finding import any_of, owned_below
 from .holders import held_cards
 from .ipc import system_v
 from .mounts import Mount, mounts
-from .paths import holder
+from .paths import INSTANCES, holder
 from .probes import ProbeError, Probes, printable, shortened
 from .processes import running, told
 from .sessions import told_sessions
+from .silence import check_shares
+from .volumes import VOLUMES
 
 MAX_WALK_SECONDS = 60.0
 MAX_KEPT = 1000
@@ -27,6 +30,7 @@ MAX_KEPT = 1000
 LOCAL_WITHOUT_DISK = frozenset(
     {"tmpfs", "ramfs", "overlay", "zfs", "devtmpfs", "hugetlbfs", "mqueue"}
 )
+PLACES_TO_MOUNT = (OURS, VOLUMES, *(f"{INSTANCES}/{top}" for top in TOPS))
 NEVER_WRITTEN = frozenset({"squashfs", "erofs", "iso9660", "cramfs"})
 SPOOLS = {"/var/spool/cron/crontabs/": "crontab", "/var/spool/cron/at": "at job"}
 SOCKETS = ("tcp", "tcp6", "udp", "udp6")
@@ -111,8 +115,13 @@ def files_of(probes: Probes, uids: list[int]) -> dict[int, list[str]]:
 
 
 def not_entered(probes: Probes) -> set[str]:
-    """What is mounted, each looked at by itself, and the data of volumes, which is a project's."""
-    return {mount.point for mount in mounts()}.union(folders(probes))
+    """What is mounted, each looked at by itself, and the data of volumes, which is a project's.
+
+    Nor what holds nothing but places to mount volumes at, where nobody but root comes in: whoever
+    looks at one of these waits for its server. Raises ProbeError where another does not answer.
+    """
+    check_shares()
+    return {mount.point for mount in mounts()}.union(folders(probes), PLACES_TO_MOUNT)
 
 
 def check_queues(probes: Probes) -> None:

@@ -17,6 +17,15 @@ def must(program: str, *arguments: str) -> str:
     return done.stdout
 
 
+def tried(program: str, *arguments: str) -> str:
+    """Why it did not do what it was to do; empty where it did."""
+    try:
+        done = call(program, *arguments)
+    except ProbeError as error:
+        return str(error)
+    return "" if done.returncode == 0 else failure(program, done)
+
+
 def change(tree: Tree, program: str, *arguments: str) -> None:
     """Something of the host is other afterwards; a dry run only notes that it would be."""
     tree.changed = True

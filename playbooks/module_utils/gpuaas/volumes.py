@@ -1,38 +1,38 @@
-"""Volumes: where the data of a storage lies on a host, made once and never made anew.
+"""Volumes: where the data of a storage lies on a host, by what its class says.
 
-A volume is a folder of its own below the place of its class. Its owner stands in there beside the
-data, so that whoever finds it knows whose it is, and so does who has it just now (`fencing`).
+A volume is a folder of its own below the place of its class, open to nobody but root: tenants come
+to its data by what is mounted for them alone. Whose it is stands in there, and who has it.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import struct
 from typing import Any, NamedTuple, Optional
 
-from .disks import check_fits, put_disk
-from .files import fact_of, put_file, put_folder, read_bytes
-from .mounts import mounted_at
-from .paths import ALLOCATION_ID, UNITS, Refusal, Tree, parent_of
-from .programs import must
+from .items import check_form
+from .mounting import unit_of
+from .paths import ALLOCATION_ID, Refusal
 
 VOLUMES, RECORDS = "/var/lib/gpuaas/volumes", "/etc/gpuaas/volumes"
 NAME = re.compile(r"[a-z](-?[a-z0-9])*")
 PLACE = re.compile(r"(/[A-Za-z0-9._+@-]+)+")
 SERVER = re.compile(r"[A-Za-z0-9.:\[\]-]{1,255}")
-OPTION = re.compile(r"[a-z]+(=[a-z0-9.]+)?")
-NOT_PLACES = ("/etc", "/proc", "/sys", "/dev", "/run", "/usr", "/boot", "/home", VOLUMES)
+OPTION = re.compile(
+    r"hard|soft|intr|noatime|nodiratime|nocto|vers=(3|4|4\.[012])|proto=(tcp|rdma)"
+    r"|sec=(sys|krb5|krb5i|krb5p)|nconnect=([1-9]|1[0-6])"
+    r"|(rsize|wsize|timeo|retrans|actimeo|acregmax|acdirmax|port)=[0-9]{1,8}"
+)
+"""None that undoes what all volumes are mounted with, and none without locks between hosts."""
+
+NOT_PLACES = (
+    *("/etc", "/proc", "/sys", "/dev", "/run", "/usr", "/boot", "/home"),
+    *("/var/lib/gpuaas", "/gpuaas"),
+)
 
 DIRECTORY = {"path": str, "shared": bool}
 LOOP = {"path": str, "filesystem": str}
 NFS = {"server": str, "export": str, "options": [str]}
 BACKENDS: dict[str, Any] = {"directory": DIRECTORY, "loop": LOOP, "nfs": NFS}
-
-ACL = "system.posix_acl_default"
-ENTRIES = ((0x01, 7), (0x04, 7), (0x20, 0))
-"""Of the owner, of the group and of others, as `acl(5)` numbers them: all, all and nothing."""
 
 WHOSE, DATA = "volume.json", "data"
 
@@ -75,6 +75,16 @@ class Volume(NamedTuple):
         return f"{RECORDS}/{self.id}.json"
 
     @property
+    def whose(self) -> str:
+        """Where it says what it is."""
+        return f"{self.folder}/{WHOSE}"
+
+    @property
+    def shared(self) -> bool:
+        """Whether other hosts reach it as well."""
+        return self.backend == "nfs" or bool(self.about.get("shared"))
+
+    @property
     def source_unit(self) -> Optional[str]:
         return None if self.backend == "directory" else unit_of(self.source)
 
@@ -89,9 +99,12 @@ def volume_of(id: str, stated: dict[str, Any]) -> Volume:
     """Judged again here: an id, and places that are no system's own."""
     if not ALLOCATION_ID.fullmatch(id):
         raise Refusal("item_invalid", f"no volume id: {id!r}")
+    if not stated:
+        raise Refusal("item_invalid", "no backend")
     ((word, about),) = stated.items()
+    check_form(about, BACKENDS[word], word)
     for path in (about.get("path"), about.get("export")):
-        if path is not None and (not PLACE.fullmatch(path) or ".." in path.split("/")):
+        if path is not None and (not PLACE.fullmatch(path) or {".", ".."} & set(path.split("/"))):
             raise Refusal("path_unsafe", f"no place for volumes: {path!r}")
     place = about.get("path")
     if place and any(place == one or place.startswith(f"{one}/") for one in NOT_PLACES):
@@ -103,100 +116,3 @@ def volume_of(id: str, stated: dict[str, Any]) -> Volume:
     ):
         raise Refusal("item_invalid", "no share of a server")
     return Volume(id=id, backend=word, about=about)
-
-
-def put_volume(tree: Tree, volume: Volume, gid: int, size_gib: int, *, make: bool) -> None:
-    """It is there, as large as asked for, and its data can be reached by its project.
-
-    Made only if `make` says that it never was; where it should be and is not, nothing is.
-    """
-    if volume.backend == "nfs":
-        must("systemctl", "start", unit_name(volume.source))
-    there = fact_of(tree, volume.folder) is not None
-    if there:
-        _refuse_strangers(tree, volume)
-    elif not make:
-        raise Refusal("volume_missing", f"{volume.folder} is not there, and is never made anew")
-    else:
-        _refuse_bare_mounts(tree, volume)
-        put_folder(tree, volume.folder, "0711")
-    put_file(tree, f"{volume.folder}/{WHOSE}", json.dumps({"id": volume.id}) + "\n", "0600")
-    if volume.backend == "loop":
-        put_disk(tree, volume.disk, volume.about["filesystem"], size_gib, make=make)
-        _mount(tree, volume)
-        check_fits(tree, volume.disk, volume.source, volume.about["filesystem"])
-    _put_data(tree, volume, gid, make=make)
-
-
-def refuse_unreachable(tree: Tree, volume: Volume) -> None:
-    """Raises Refusal where it cannot be looked at: then nobody knows who has it."""
-    if fact_of(tree, volume.folder) is None:
-        raise Refusal("volume_missing", f"{volume.folder} is not there")
-
-
-def unit_name(place: str) -> str:
-    return place.strip("/").replace("-", "\\x2d").replace("/", "-") + ".mount"
-
-
-def unit_of(place: str) -> str:
-    """systemd names a mount unit by its place, and writes a dash in there as `\\x2d`."""
-    return f"{UNITS}/{unit_name(place)}"
-
-
-def _refuse_strangers(tree: Tree, volume: Volume) -> None:
-    """What lies there under its name was made by us, or is not touched."""
-    said = read_bytes(tree, f"{volume.folder}/{WHOSE}")
-    if said is None:
-        with parent_of(tree, f"{volume.folder}/", make=False) as place:
-            if place is not None and not os.listdir(place[0]):
-                return
-        raise Refusal("volume_not_blank", f"{volume.folder} holds what nobody here has made")
-    try:
-        known = json.loads(said)["id"]
-    except (ValueError, KeyError, TypeError):
-        known = "unreadable"
-    if known != volume.id:
-        raise Refusal("volume_not_blank", f"{volume.folder} is another volume: {known!r}"[:200])
-
-
-def _refuse_bare_mounts(tree: Tree, volume: Volume) -> None:
-    """A share that is not mounted looks like an empty folder: what is made in there is lost."""
-    if volume.about.get("shared") and tree.whole_host and fact_of(tree, volume.place) is None:
-        raise Refusal("volume_missing", f"{volume.place} is not there: is its share mounted?")
-
-
-def _mount(tree: Tree, volume: Volume) -> None:
-    if tree.dry:
-        return
-    put_folder(tree, volume.source, "0755")
-    if mounted_at(volume.source) is None:
-        tree.changed = True
-        must("systemctl", "start", unit_name(volume.source))
-    if mounted_at(volume.source) is None:
-        raise Refusal("volume_not_mounted", f"nothing is mounted at {volume.source}")
-
-
-def _put_data(tree: Tree, volume: Volume, gid: int, *, make: bool) -> None:
-    """The project's folder: what is made in there is the project's, whatever umask somebody has."""
-    if fact_of(tree, volume.data) is None and not make:
-        raise Refusal("volume_missing", f"{volume.data} is not there, and is never made anew")
-    if not gid:
-        put_folder(tree, volume.data, "0700")
-        return
-    put_folder(tree, volume.data, "2770", (os.geteuid(), gid))
-    with parent_of(tree, f"{volume.data}/", make=False) as place:
-        if place is None or tree.dry:
-            return
-        wanted = _default_acl()
-        try:
-            found = os.getxattr(place[0], ACL)
-        except OSError:
-            found = b""
-        if found != wanted:
-            tree.changed = True
-            os.setxattr(place[0], ACL, wanted)
-
-
-def _default_acl() -> bytes:
-    entries = b"".join(struct.pack("<HHI", tag, rights, 0xFFFFFFFF) for tag, rights in ENTRIES)
-    return struct.pack("<I", 2) + entries

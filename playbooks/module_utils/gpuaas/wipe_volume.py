@@ -1,62 +1,86 @@
 """storage.wipe: the data of a volume is gone, and nothing else is.
 
-Only what nobody has: not by the record beside the data, not by anything mounted, and never through
-a mount. The folder goes first and the word whose it was last.
+Only what nobody has: not by what stands beside the data, not by anything mounted, and never
+through a mount. The data goes first, then the host's word of it, and its folder last: a folder
+that is missing while that word stands was not wiped, its disk is away.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-from . import fencing
-from .attached import link_of
-from .detach import unmount
-from .files import fact_of, remove_file
-from .items import check_form
+from . import making
+from .attached import shows
+from .detach import put_away
+from .fencing import alone, holders
+from .files import fact_of, put_folder, remove_file
 from .mounts import mounted_at, mounts
-from .paths import Refusal, Tree
+from .paths import Refusal, Tree, parent_of
 from .programs import must
-from .volumes import BACKENDS, Volume, backend, unit_name, volume_of
+from .volumes import VOLUMES, Volume, backend, volume_of
 from .wipe import remove_folder
 
 KEYS = {"volume": str, "backend": backend, "record": str}
 
 
 def run(tree: Tree, item: dict[str, Any]) -> None:
-    ((word, about),) = item["backend"].items() or ((None, None),)
-    if word is None:
-        raise Refusal("item_invalid", "no backend")
-    check_form(about, BACKENDS[word], word)
     volume = volume_of(item["volume"], item["backend"])
     if item["record"] != volume.record:
         raise Refusal("path_unsafe", f"{item['record']!r} is no record of {volume.id}")
-    if word == "nfs":
-        must("systemctl", "start", unit_name(volume.source))
+    if volume.backend == "nfs" and not tree.dry:
+        _mount_share(tree, volume)
+    making.reach(tree, volume)
     if fact_of(tree, volume.folder) is not None:
-        _refuse_holders(tree, volume)
-        if word == "loop" and tree.whole_host:
-            _put_away(tree, volume)
-        remove_folder(tree, volume.folder)
-    if word == "nfs":
-        _put_away(tree, volume)
-    remove_file(tree, volume.record)
+        with alone(tree, volume.folder):
+            _refuse_holders(tree, volume)
+            making.refuse_strangers(tree, volume)
+            _remove_data(tree, volume)
+            remove_file(tree, volume.record)
+            remove_folder(tree, volume.folder)
+    elif fact_of(tree, volume.record) is not None:
+        raise Refusal("volume_missing", f"{volume.folder} is not there: is its disk mounted?")
+    if tree.whole_host:
+        put_away(tree, volume)
+
+
+def _mount_share(tree: Tree, volume: Volume) -> None:
+    """Its unit has gone with the last who had it."""
+    if mounted_at(volume.source) is None:
+        put_folder(tree, VOLUMES, "0700")
+        put_folder(tree, volume.source, "0755")
+        what = f"{volume.about['server']}:{volume.about['export']}"
+        options = ",".join(("nodev", "nosuid", *volume.about["options"]))
+        must("mount", "-t", "nfs", "-o", options, what, volume.source)
 
 
 def _refuse_holders(tree: Tree, volume: Volume) -> None:
-    held = [f"{one.allocation} on {one.machine}" for one in fencing.holders(tree, volume.folder)]
+    held = [f"{one.allocation} on {one.machine}" for one in holders(tree, volume.folder)]
     if held:
         raise Refusal("storage_in_use", f"{volume.folder}: {', '.join(held)}")
-    shown = [one.point for one in mounts() if one.root.endswith(f"/{volume.id}/data")]
-    if shown:
+    source = mounted_at(volume.source)
+    if shown := [one.point for one in mounts() if shows(one, volume.id, source)]:
         raise Refusal("storage_in_use", f"{volume.folder} is mounted at {', '.join(shown)}")
 
 
-def _put_away(tree: Tree, volume: Volume) -> None:
-    mount, unit = mounted_at(volume.source), volume.source_unit
-    if mount is not None:
-        unmount(tree, volume.source, {mount.what})
-    if unit is not None:
-        remove_file(tree, link_of(unit))
-        remove_file(tree, unit)
-        if tree.changed and not tree.dry:
-            must("systemctl", "daemon-reload")
+def _remove_data(tree: Tree, volume: Volume) -> None:
+    if volume.backend != "loop":
+        if fact_of(tree, volume.data) is not None:
+            remove_folder(tree, volume.data)
+        return
+    if tree.whole_host:
+        put_away(tree, volume)
+        if mounted_at(volume.source) is not None:
+            raise Refusal("storage_in_use", f"{volume.disk} is mounted at {volume.source}")
+    for disk in (volume.disk, f"{volume.disk}.gpuaas-new"):
+        _empty(tree, disk)
+        remove_file(tree, disk)
+
+
+def _empty(tree: Tree, disk: str) -> None:
+    """Nothing is left of it even for a namespace in which it is mounted still."""
+    with parent_of(tree, disk, make=False) as place:
+        if place is None or tree.dry or fact_of(tree, disk) is None:
+            return
+        flags = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW
+        os.close(os.open(place[1], flags, dir_fd=place[0]))
