@@ -36,7 +36,8 @@ class Rebuilt:
     """`why` tells by allocation id where a claim comes from. `changes` are what use is billed by.
 
     `volumes` are as they were found, made or kept, with the attachments that hosts may still have.
-    `gids` are numbers of projects that files bear; `fenced` of a volume is written down with them.
+    `severed` are attachments that somebody's word has ended, and no host yet; `gids` are numbers of
+    projects that files bear.
     `least` are counters below which no number is given again, `reason` that of who asked for it.
     """
 
@@ -47,6 +48,7 @@ class Rebuilt:
     changes: tuple[Change, ...] = ()
     volumes: tuple[Volume, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    severed: tuple[Attachment, ...] = ()
     gids: Mapping[str, int] = field(default_factory=dict)
     observations: tuple[Observation, ...] = ()
     doubts: Judged = field(default_factory=Judged)

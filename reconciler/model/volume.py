@@ -71,6 +71,13 @@ class Attachment:
     mount_path: str
     since: str = ""
 
+    def bars(self, other: Attachment) -> bool:
+        """Whether the allocations of both may not have the volume at one time."""
+        if self.volume != other.volume or self.allocation_id == other.allocation_id:
+            return False
+        modes, writers = {self.access, other.access}, self.mode == other.mode == "rw"
+        return "single_writer" in modes or (writers and modes != {"multi_writer"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:

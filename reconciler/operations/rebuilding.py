@@ -182,6 +182,7 @@ def _conclude(
             changes=usage(seeded, request),
             volumes=regained.volumes,
             attachments=regained.attachments,
+            severed=regained.severed,
             gids=regained.gids,
             observations=tuple(seen[name] for name in names),
             doubts=doubts,

@@ -7,7 +7,7 @@ cut off by a word has it mounted still, and stays cut off.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from reconciler.kinds.registry import KINDS
@@ -27,10 +27,14 @@ _MOUNTED = re.compile(r"([a-z2-7]{10}) (ro|rw) at (/\S+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regained:
-    """`gids` are the numbers of projects that files bear; `recorded` are storages as they were."""
+    """`severed` are those who were cut off, and have it mounted still; `gids` are the numbers of
+
+    projects that files bear, `recorded` storages as they were.
+    """
 
     volumes: tuple[Volume, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    severed: tuple[Attachment, ...] = ()
     gids: Mapping[str, int] = field(default_factory=dict)
     recorded: Mapping[Ref, Recorded] = field(default_factory=dict)
 
@@ -63,31 +67,24 @@ def regain(found: Iterable[FoundVolume], ground: Ground) -> Regained:
     """`found` are all records that hosts have shown and that are taken or known already."""
     found = list(found)
     volumes = _volumes(found, ground)
-    storages = {one.id: ref for ref, one in ground.world.volumes.items()}
-    storages |= {id: one.ref for id, one in volumes.items()}
-    held, holders = _held(found, storages, ground)
-    mounted = dict(_mounted(storages, ground))
+    lying = {one.id: one for one in ground.world.volumes.values()} | volumes
+    held, holders = _held(found, lying, ground)
+    mounted = dict(_mounted(lying, ground))
     # Mounted where the record beside the data does not have it: it was cut off.
-    fenced = [
-        one
+    severed = {
+        key: one
         for key, one in mounted.items()
-        if key not in held and one.allocation_id not in holders.get(one.volume, {one.allocation_id})
-    ]
-    having = {**mounted, **held}
-    known = {_place(one) for one in ground.world.attachments}
-    attached = {one.volume for one in having.values()}
-    resources = ground.desired.resources
-    volumes = {
-        id: replace(
-            one,
-            state=VolumeState.MADE if one.ref in resources or id in attached else VolumeState.KEPT,
-            fenced=tuple(sorted(cut.allocation_id for cut in fenced if cut.volume == id)),
-        )
-        for id, one in volumes.items()
+        if one.volume in holders and one.allocation_id not in holders[one.volume]
     }
+    having = {**mounted, **held}
+    attached = {one.volume for one in having.values()}
     return Regained(
-        volumes=tuple(volumes[id] for id in sorted(volumes)),
-        attachments=tuple(having[key] for key in sorted(having) if key not in known),
+        volumes=tuple(
+            replace(one, state=_state(one, attached, ground), fenced=_cut_off(one, severed))
+            for _, one in sorted(volumes.items())
+        ),
+        attachments=tuple(_new(ground, {k: v for k, v in having.items() if k not in severed})),
+        severed=tuple(_new(ground, severed)),
         gids={
             one.ref.project: one.record.gid
             for one in found
@@ -96,7 +93,8 @@ def regain(found: Iterable[FoundVolume], ground: Ground) -> Regained:
         recorded={
             one.ref: _recorded(one, having.values(), ground)
             for one in volumes.values()
-            if one.state is VolumeState.MADE and one.ref not in ground.world.recorded
+            if _state(one, attached, ground) is VolumeState.MADE
+            and one.ref not in ground.world.recorded
         },
     )
 
@@ -121,7 +119,25 @@ def _volumes(found: Iterable[FoundVolume], ground: Ground) -> dict[str, Volume]:
     return volumes
 
 
+def _state(one: Volume, attached: Collection[str], ground: Ground) -> VolumeState:
+    """Data whose document is gone is kept, unless somebody has it still."""
+    used = one.ref in ground.desired.resources or one.id in attached
+    return VolumeState.MADE if used else VolumeState.KEPT
+
+
 _Key = tuple[str, str, str]
+
+
+def _cut_off(one: Volume, severed: Mapping[_Key, Attachment]) -> tuple[str, ...]:
+    return tuple(sorted(id for id, volume, _ in severed if volume == one.id))
+
+
+def _new(ground: Ground, having: Mapping[_Key, Attachment]) -> Iterator[Attachment]:
+    """What the state does not know, and can know next to what it knows already."""
+    known = {_place(one) for one in ground.world.attachments}
+    for key, one in sorted(having.items()):
+        if key not in known and not any(map(one.bars, ground.world.attachments)):
+            yield one
 
 
 def _place(one: Attachment) -> _Key:
@@ -129,27 +145,27 @@ def _place(one: Attachment) -> _Key:
 
 
 def _held(
-    found: Iterable[FoundVolume], storages: Mapping[str, Ref], ground: Ground
+    found: Iterable[FoundVolume], lying: Mapping[str, Volume], ground: Ground
 ) -> tuple[dict[_Key, Attachment], Mapping[str, set[str]]]:
     """Who has what by what stands beside the data, and of which volumes that could be read."""
     held: dict[_Key, Attachment] = {}
     known: dict[str, set[str]] = {}
     for one in found:
-        storage = storages.get(one.id)
-        if one.record is None or one.record.holders is None or storage is None:
+        volume = lying.get(one.id)
+        if one.record is None or one.record.holders is None or volume is None:
             continue
         known.setdefault(one.id, set()).update(h.allocation_id for h in one.record.holders)
         for holder in one.record.holders:
             ref, node = ground.places.get(holder.allocation_id) or (
-                _by_login(holder.login, storage.project),
+                _by_login(holder.login, volume.ref.project),
                 ground.node_of(holder.machine),
             )
             attachment = Attachment(
                 allocation_id=holder.allocation_id,
                 volume=one.id,
                 ref=ref,
-                storage=storage,
-                node=node,
+                storage=volume.ref,
+                node=volume.node or node,
                 mode=holder.mode,
                 access=holder.access,
                 mount_path=holder.mount_path,
@@ -163,22 +179,22 @@ def _by_login(login: str, project: str) -> Ref:
     return Ref("allocation", project, login.rpartition("-")[0])
 
 
-def _mounted(storages: Mapping[str, Ref], ground: Ground) -> Iterator[tuple[_Key, Attachment]]:
+def _mounted(lying: Mapping[str, Volume], ground: Ground) -> Iterator[tuple[_Key, Attachment]]:
     """What hosts show that allocations have which are known to be there."""
     for node, facts in ground.facts.items():
         for key, value in (facts.platform or {}).items():
             word, _, name = key.partition(" ")
             id, told = name.partition("/")[0], _MOUNTED.fullmatch(value)
             ref, place = ground.places.get(id, (None, ""))
-            storage = storages.get(told[1]) if told else None
-            if word != ATTACHED or told is None or ref is None or storage is None or place != node:
+            volume = lying.get(told[1]) if told else None
+            if word != ATTACHED or told is None or ref is None or volume is None or place != node:
                 continue
-            document = ground.desired.resources.get(storage)
+            document = ground.desired.resources.get(volume.ref)
             attachment = Attachment(
                 allocation_id=id,
                 volume=told[1],
                 ref=ref,
-                storage=storage,
+                storage=volume.ref,
                 node=node,
                 mode=told[2],
                 access=str(document.spec.access_mode) if document else str(ALONE),

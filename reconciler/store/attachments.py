@@ -120,12 +120,10 @@ def rebuild(record: Record, rebuilt: Rebuilt) -> None:
 
     Whoever is shown now for the first time gets the name that his host says.
     """
-    cut_off = {(id, one.id) for one in rebuilt.volumes for id in one.fenced}
-    severed = [a for a in rebuilt.attachments if (a.allocation_id, a.volume) in cut_off]
-    for one in severed:
+    for one in rebuilt.severed:
         begin(record, [one])
         fence(record, [one], CUT_OFF)
-    begin(record, [one for one in rebuilt.attachments if one not in severed])
+    begin(record, rebuilt.attachments)
     record.connection.executemany(
         "UPDATE attachment SET ref = ? WHERE allocation_id = ? AND ended = ''",
         sorted({(str(claim.ref), claim.allocation_id) for claim in rebuilt.claims}),

@@ -1,0 +1,217 @@
+"""Data that hosts tell of: which of it is believed, and what a state without it makes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from reconciler.model.canonical import canonical
+from reconciler.model.desired import Desired
+from reconciler.model.evidence import NodeFacts
+from reconciler.model.ref import Ref
+from reconciler.model.volume import Attachment, Volume, VolumeState
+from reconciler.model.world import World
+from reconciler.planner.believing import Authority
+from reconciler.planner.regaining import Ground, Regained, regain
+from reconciler.planner.verifying import Found
+from reconciler.planner.verifying_volumes import read_volumes, verify_volumes
+from tests.planner.descriptors import sign
+from tests.planner.fleet import (
+    STATE_ID,
+    base_fleet,
+    desired,
+    project,
+    storage,
+    storage_class,
+    world,
+)
+
+AT = "2026-11-28T12:00:00Z"
+LOCAL = {"directory": {"path": "/srv/data", "shared": False}}
+SHARED = {"directory": {"path": "/srv/all", "shared": True}}
+ID, OTHER = "v" * 10, "w" * 10
+A, B = "a" * 10, "b" * 10
+DATA = Ref("storage", "vision", "data")
+
+
+def fleet(*documents: Any) -> Desired:
+    vision = project("vision", "ana", "bo", entitlements={"skus": [], "storageClasses": ["local"]})
+    class_ = storage_class("local", directory={"path": "/srv/data"})
+    return desired([*base_fleet(), class_, vision, *documents])
+
+
+def text(id: str = ID, holders: Any = (), sign_it: bool = True, **changes: Any) -> str:
+    """What a host tells of a volume, signed by us unless it is not to be."""
+    values: dict[str, Any] = {
+        "stateId": STATE_ID,
+        "ref": str(DATA),
+        "id": id,
+        "class": "local",
+        "backend": LOCAL,
+        "sizeGiB": 2,
+        "gid": 0,
+        **changes,
+    }
+    mark = sign(canonical(values)) if sign_it else "forged"
+    return json.dumps({"record": {**values, "hmac": mark}, "holders": holders})
+
+
+def holder(allocation: str, mode: str = "rw", **changes: str) -> dict[str, str]:
+    about = {"login": f"{allocation[0]}-{allocation[:4]}", "machine": "m1", "mount_path": "/data"}
+    return {"allocation": allocation, "mode": mode, "access": "single_writer", **about, **changes}
+
+
+def judged(
+    told: Mapping[str, Mapping[str, str]],
+    *adopt: str,
+    of: Desired | None = None,
+    known: World | None = None,
+    allocations: tuple[Found, ...] = (),
+) -> dict[str, str]:
+    """Place → why it is not believed; '' for what is."""
+    of = of or fleet(storage("data"))
+    authority = Authority(state_id=STATE_ID, sign=sign, desired=of, world=known or world(of))
+    found = verify_volumes(read_volumes(told, of), allocations, authority, adopt)
+    return {one.place: "" if one.taken else one.why for one in found}
+
+
+OURS = text()
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"gpu01": {ID: OURS}}, {f"gpu01/{ID}": ""}),
+        ({"gpu01": {ID: "{}"}}, {f"gpu01/{ID}": "unreadable"}),
+        ({"gpu01": {ID: text(more=1)}}, {f"gpu01/{ID}": "with other fields than a record has"}),
+        ({"gpu01": {ID: text(sizeGiB=0)}}, {f"gpu01/{ID}": "sizeGiB is not what it may be"}),
+        (
+            {"gpu01": {OTHER: OURS}},
+            {f"gpu01/{OTHER}": f"its file is that of {OTHER}, and it says {ID}"},
+        ),
+        ({"gpu01": {ID: text(sign_it=False)}}, {f"gpu01/{ID}": "its signature is not ours"}),
+        ({"gpu01": {ID: text(stateId="other")}}, {f"gpu01/{ID}": "it is of state other"}),
+        (
+            {"gpu01": {ID: OURS, OTHER: text(OTHER)}},
+            {
+                f"gpu01/{ID}": f"gpu01/{OTHER} has the same storage {DATA}",
+                f"gpu01/{OTHER}": f"gpu01/{ID} has the same storage {DATA}",
+            },
+        ),
+        (
+            {"gpu01": {ID: OURS}, "gpu02": {ID: OURS}},
+            {
+                f"gpu01/{ID}": f"gpu02/{ID} has the same data {ID}",
+                f"gpu02/{ID}": f"gpu01/{ID} has the same data {ID}",
+            },
+        ),
+        (
+            {"gpu01": {ID: text(backend=SHARED)}, "gpu02": {ID: text(backend=SHARED, sizeGiB=3)}},
+            {f"gpu01/{ID}": "", f"gpu02/{ID}": ""},
+        ),
+    ],
+)
+def test_what_is_believed(told: Mapping[str, Mapping[str, str]], why: Mapping[str, str]) -> None:
+    """Rule 21, F-STO-03: signed by us, at one place, and of nothing else as well."""
+    assert judged(told) == why
+
+
+def test_a_word_is_believed_and_what_the_state_knows_is_not_given_up() -> None:
+    """Rule 21: and of a volume that is known nothing has to be believed."""
+    forged = {"gpu01": {ID: text(sign_it=False)}}
+    assert judged(forged, f"gpu01/{ID}") == {f"gpu01/{ID}": ""}
+    of = fleet(storage("data"))
+    volume = Volume(id=OTHER, ref=DATA, class_name="local", backend=LOCAL, node="gpu01")
+    known = world(of, volumes={DATA: volume})
+    assert judged({"gpu01": {ID: OURS, OTHER: text(OTHER)}}, f"gpu01/{ID}", known=known) == {
+        f"gpu01/{ID}": f"this state has the same storage {DATA}"
+    }
+
+
+def regained(
+    told: Mapping[str, Mapping[str, str]],
+    *documents: Any,
+    known: Mapping[str, Any] | None = None,
+    **shows: Mapping[str, str],
+) -> Regained:
+    """With allocation A on gpu01 and B on gpu02, both taken in; `shows` are facts by node."""
+    of = fleet(*(documents or (storage("data"),)))
+    facts = {node: NodeFacts(source="host", platform=named) for node, named in shows.items()}
+    places = {
+        A: (Ref("allocation", "vision", "a"), "gpu01"),
+        B: (Ref("allocation", "vision", "b"), "gpu02"),
+    }
+    ground = Ground(desired=of, world=world(of, **(known or {})), places=places, facts=facts, at=AT)
+    return regain([one for one in read_volumes(told, of) if one.record], ground)
+
+
+def having(attachments: tuple[Attachment, ...]) -> dict[str, str]:
+    return {one.allocation_id: f"{one.mode} {one.mount_path} {one.node}" for one in attachments}
+
+
+def test_data_comes_back_as_it_was() -> None:
+    """F-STO-03 F-STO-04: of its size, on its node, with the number of its files."""
+    found = regained({"gpu01": {ID: text(gid=20007, holders=[holder(A)])}})
+    (volume,) = found.volumes
+    assert (volume.id, volume.node, volume.size_gib) == (ID, "gpu01", 2)
+    assert (volume.state, volume.backend) == (VolumeState.MADE, LOCAL)
+    assert having(found.attachments) == {A: "rw /data gpu01"}
+    assert found.gids == {"vision": 20007}
+    assert found.recorded[DATA].normal["spec"]["sizeGiB"] == 2, "what git wants more is a change"
+
+
+def test_data_that_git_no_longer_names_is_kept() -> None:
+    """F-STO-03: and while somebody has it, it is a storage that is in use."""
+    (kept,) = regained({"gpu01": {ID: OURS}}, storage("other")).volumes
+    assert kept.state is VolumeState.KEPT
+    used = regained({"gpu01": {ID: text(holders=[holder(A)])}}, storage("other"))
+    assert used.volumes[0].state is VolumeState.MADE
+    assert used.recorded[DATA].normal["spec"]["accessMode"] == "single_writer"
+
+
+def test_a_renamed_storage_has_its_data() -> None:
+    """F-STO-03: hosts say the name that they were told."""
+    (volume,) = regained({"gpu01": {ID: OURS}}, storage("sets", formerName="data")).volumes
+    assert (volume.ref.name, volume.state) == ("sets", VolumeState.MADE)
+
+
+def test_who_has_it_and_was_not_seen_has_it_still() -> None:
+    """F-STO-04: unknown is not absent; its login says its name, its machine where it is."""
+    told = {"gpu01": {ID: text(backend=SHARED, holders=[holder("c" * 10, machine="m9")])}}
+    (one,) = regained(told).attachments
+    assert (str(one.ref), one.node) == ("allocation/vision/c", "m9")
+
+
+def test_who_was_cut_off_stays_so() -> None:
+    """F-STO-04: it is mounted there still, and what stands beside the data does not have it."""
+    shown = {f"attached {A}/data": f"{ID} rw at /data"}
+    there = {"gpu02": {ID: text(backend=SHARED, holders=[holder(B)])}}
+    found = regained(there, gpu01=shown)
+    assert having(found.attachments) == {B: "rw /data gpu02"}
+    assert having(found.severed) == {A: "rw /data gpu01"}
+    assert found.volumes[0].fenced == (A,)
+    nobody_knows = regained({"gpu02": {ID: text(backend=SHARED, holders=None)}}, gpu01=shown)
+    assert having(nobody_knows.attachments) == {A: "rw /data gpu01"}
+    assert nobody_knows.severed == ()
+
+
+def test_what_the_state_knows_is_not_taken_from_anybody() -> None:
+    """F-STO-04: who comes later, and may not have it beside him, is the next plan's matter."""
+    known = Attachment(
+        allocation_id="c" * 10,
+        volume=ID,
+        ref=Ref("allocation", "vision", "c"),
+        storage=DATA,
+        node="gpu02",
+        mode="rw",
+        access="single_writer",
+        mount_path="/data",
+    )
+    volume = Volume(id=ID, ref=DATA, class_name="local", backend=SHARED)
+    there = {"gpu01": {ID: text(backend=SHARED, holders=[holder(A)])}}
+    world_of = {"volumes": {DATA: volume}, "attachments": (known,)}
+    found = regained(there, known=world_of)
+    assert (found.volumes, found.attachments) == ((), ())
