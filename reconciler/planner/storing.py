@@ -134,6 +134,14 @@ def _in_use(wish: Wish) -> str:
     return f"{words.who(having)} it" if having else ""
 
 
+def _out_of_reach(wish: Wish) -> str:
+    """What nobody can be asked to wipe is not told to be wiped."""
+    volume, goes = wish.volume, wish.difference.action is Action.RELEASE
+    if volume is None or not goes or _wiper(volume, wish.world, wish.desired):
+        return ""
+    return "no node answers that could wipe its data"
+
+
 def _name_taken(wish: Wish) -> str:
     """Of a name there is one storage, and what is kept under it is somebody's."""
     one = wish.difference
@@ -179,6 +187,7 @@ RULES: Mapping[str, tuple[Callable[[Wish], str], str]] = MappingProxyType(
             "take it out of their spec.storage and apply that first; who leaves by this plan"
             " has to be gone first",
         ),
+        "host_unreachable": (_out_of_reach, "see which nodes answer: gpuaas node list"),
         "rename_unsound": (_name_taken, "take it back or wipe it first, or take another name"),
         "adopt_unsound": (
             _adopted_otherwise,
@@ -206,9 +215,7 @@ def stored(
 
 
 def _wiping(volume: Volume, context: Context) -> tuple[Step, ...]:
-    node = volume.node or _any_node(volume, context)
-    if not node:
-        return ()
+    node = _wiper(volume, context.world, context.desired)
     record = record_path(volume.id)
     return (
         Step(
@@ -223,12 +230,14 @@ def _wiping(volume: Volume, context: Context) -> tuple[Step, ...]:
     )
 
 
-def _any_node(volume: Volume, context: Context) -> str:
-    """Of those that answer one that has had it, as far as anybody has seen, else any."""
+def _wiper(volume: Volume, world: World, desired: Desired) -> str:
+    """The node of its data; else of those that answer one that has had it, if any was seen to."""
+    if volume.node:
+        return volume.node
     shown = {
         name: seen.facts.paths or {}
-        for name, seen in sorted(context.world.observations.items())
-        if seen.facts is not None and not seen.problem and context.desired.get("node", name)
+        for name, seen in sorted(world.observations.items())
+        if seen.facts is not None and not seen.problem and desired.get("node", name)
     }
     had = [name for name, paths in shown.items() if record_path(volume.id) in paths]
     return next(iter((*had, *shown)), "")

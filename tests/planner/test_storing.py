@@ -237,6 +237,18 @@ def attached() -> tuple[World, Documents]:
     return settled(documents), fleet(having("a"))
 
 
+def all_silent() -> tuple[World, Documents]:
+    """Data that every node of its class reaches, of which none answers."""
+    documents = fleet(storage("data", "shared", **WIPED))
+    before = settled([*documents, having("a", "data")])
+    state = applied(make_plan(desired(documents), before), before)
+    silent = {
+        name: replace(seen, facts=None, problem="host_unreachable")
+        for name, seen in state.observations.items()
+    }
+    return replace(state, observations=silent), FLEET
+
+
 def name_in_use() -> tuple[World, Documents]:
     state = settled(fleet(storage("sets", **OPEN)))
     state = replace(state, volumes=kept().volumes)
@@ -256,6 +268,7 @@ def too_much() -> tuple[World, Documents]:
 CASES = {
     "operator_only": pinned,
     "storage_in_use": attached,
+    "host_unreachable": all_silent,
     "rename_unsound": name_in_use,
     "adopt_unsound": adopted_smaller,
     "quota_exceeded": too_much,
