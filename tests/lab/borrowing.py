@@ -34,12 +34,15 @@ def why_not() -> str:
 
 
 @contextmanager
-def fresh(count: int, binds: Mapping[Path, str] | None = None) -> Iterator[tuple[Host, ...]]:
+def fresh(
+    count: int, binds: Mapping[Path, str] | None = None, suite: str = recipe.SUITE
+) -> Iterator[tuple[Host, ...]]:
     """Hosts that were never up before, each with `binds`. If this process dies, they go with it."""
     mine = tuple(host.host(f"t{_short(os.getpid())}n{next(COUNTER)}") for _ in range(count))
     try:
         for each in mine:
             each.bind(binds or {})
+            each.of(suite)
             each.up(owner=os.getpid())
         for each in mine:
             each.wait()

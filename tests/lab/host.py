@@ -55,6 +55,11 @@ class Host:
         lines = [f"{outside}:{inside}\n" for outside, inside in places.items()]
         (self.folder / "binds").write_text("".join(lines), encoding="utf-8")
 
+    def of(self, suite: str) -> None:
+        """Its disk, when it is made, holds this suite of Debian."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "suite").write_text(suite, encoding="utf-8")
+
     def up(self, owner: int | None = None) -> None:
         """Switch on; returns before the host has started. It ends with the process `owner`."""
         if self.is_on():
@@ -188,7 +193,8 @@ class Host:
 
     def _make_disk(self) -> None:
         """A disk lies over the image it was made with, whatever the newest one is."""
-        (self.folder / "image").write_text(str(recipe.image()))
+        suite = _read(self.folder / "suite") or recipe.SUITE
+        (self.folder / "image").write_text(str(recipe.image(suite)))
         for part in ("up", "work", "root"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         files = {

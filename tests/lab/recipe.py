@@ -24,6 +24,8 @@ PACKAGES = (
     *("e2fsprogs", "xfsprogs", "python3-venv"),
 )
 
+UNKNOWN = {"bookworm": ("PerSourcePenalties",)}
+
 KEPT_SECONDS = 7 * 24 * 3600
 OVERLAY = Path(__file__).with_name("image")
 UNWANTED = (
@@ -38,9 +40,9 @@ WANTED = {
 }
 
 
-def image() -> Path:
+def image(suite: str = SUITE) -> Path:
     """The tree of the image; the first call of a machine takes about a minute."""
-    base = _digest(SUITE, *PACKAGES)
+    base = _digest(suite, *PACKAGES)
     tree = place.folder() / "images" / f"{base}-{_digest(base, *_layers())}"
     with place.alone("image"):
         if not tree.exists():
@@ -48,15 +50,15 @@ def image() -> Path:
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
             unpack = ("tar", "--numeric-owner", "--xattrs", "--xattrs-include=*")
-            place.order(*unpack, "-C", unfinished, "-xf", _packages(base))
-            _lay_over(unfinished)
+            place.order(*unpack, "-C", unfinished, "-xf", _packages(base, suite))
+            _lay_over(unfinished, suite)
             unfinished.rename(tree)
         os.utime(tree)
         _clear_out()
     return tree
 
 
-def _packages(base: str) -> Path:
+def _packages(base: str, suite: str) -> Path:
     """The tarball of Debian itself."""
     tarball = place.folder() / "images" / f"{base}.tar"
     if tarball.exists():
@@ -64,7 +66,7 @@ def _packages(base: str) -> Path:
     else:
         unfinished = tarball.with_suffix(".new.tar")
         include = f"--include={','.join(PACKAGES)}"
-        place.order("mmdebstrap", "--quiet", "--variant=minbase", include, SUITE, unfinished)
+        place.order("mmdebstrap", "--quiet", "--variant=minbase", include, suite, unfinished)
         unfinished.rename(tarball)
     return tarball
 
@@ -77,9 +79,10 @@ def _clear_out() -> None:
             shutil.rmtree(old) if old.is_dir() else old.unlink()
 
 
-def _lay_over(tree: Path) -> None:
+def _lay_over(tree: Path, suite: str) -> None:
     for file, text in _files().items():
-        write(tree / file, text, 0o755 if "/bin/" in file else 0o644)
+        known = [line for line in text.splitlines(keepends=True) if not _is_unknown(line, suite)]
+        write(tree / file, "".join(known), 0o755 if "/bin/" in file else 0o644)
     for name, target in server.links_of_every_host().items():
         link(tree / name, target)
     units = tree / "etc/systemd/system"
@@ -94,6 +97,11 @@ def _lay_over(tree: Path) -> None:
         (tree / empty).write_bytes(b"")
     for own in ("var/lib/dbus/machine-id", *(tree / "etc/ssh").glob("ssh_host_*")):
         (tree / own).unlink(missing_ok=True)
+
+
+def _is_unknown(line: str, suite: str) -> bool:
+    """Whether it is a setting that the programs of this suite refuse to read."""
+    return line.startswith(UNKNOWN.get(suite, ()))
 
 
 def _files() -> Mapping[str, str]:
