@@ -15,7 +15,8 @@ from reconciler.model.evidence import Observation
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem, Severity
 from reconciler.model.work import Host, StepOutcome
-from reconciler.planner.staging import STAGING, tag
+from reconciler.planner.staging import STAGING
+from reconciler.planner.wanting import tag
 
 UNDER_WAY, CUT_SHORT, NOT_INSTALLED = (
     "staging_under_way",

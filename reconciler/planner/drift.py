@@ -18,6 +18,7 @@ from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
 from reconciler.model.drift import Becomes, Drift, DriftClass
 from reconciler.model.evidence import CheckResult, NodeFacts
+from reconciler.model.install import InstallState
 from reconciler.model.lifecycle import Phase
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
@@ -27,6 +28,7 @@ from reconciler.planner.noting import stray_keys
 from reconciler.planner.preparing import may_be_touched
 from reconciler.planner.readiness import readiness
 from reconciler.planner.showing import UNKNOWN, differing, is_unknown
+from reconciler.planner.wanting import tag, wanted
 
 LIVING = frozenset({Phase.ACTIVE, Phase.QUARANTINED})
 """What is under way is judged by its steps."""
@@ -83,6 +85,7 @@ def drifts(desired: Desired, world: World, now: datetime) -> tuple[Drift, ...]:
     leniency = leniency_of(desired, world, now)
     found = (
         *_of_recorded(desired, world, leniency),
+        *_of_runtimes(desired, world, leniency),
         *_of_strangers(world, leniency),
         *_of_people(world, leniency),
         *_of_machines(desired, world, now, leniency),
@@ -154,6 +157,27 @@ def _told(shown: str | None, made: str | None) -> str:
     if shown.startswith("file ") and shown.split(" ")[:2] == made.split(" ")[:2]:
         return " has other content"
     return f" is {shown}, not {made}"
+
+
+def _of_runtimes(desired: Desired, world: World, leniency: Leniency) -> Iterator[Drift]:
+    """Trees of bundles against what they were when they were made; those at work are left to it."""
+    made = [one for one in world.installs if one.state is InstallState.STAGED]
+    answers = dict(_answers(world)) if made else {}
+    wants = wanted(desired, world).versions if made else {}
+    for one in made:
+        facts = answers.get(one.node)
+        if facts is not None:
+            ours = one.version in wants.get((one.node, one.bundle), ())
+            look = _Look(Ref("bundle", "", one.bundle), one.node, leniency, mends=ours)
+            yield from _of_tree(look, facts, tag(one.bundle, one.version), f"staged {one.digest}")
+
+
+def _of_tree(look: _Look, facts: NodeFacts, key: str, made: str) -> Iterator[Drift]:
+    for _, shown, _ in differing(facts, {key: made}):
+        if not (shown or "").startswith("staging"):
+            text = f"{key} on {look.node}{_told(shown, made)}"
+            found = look.judge(key, DriftClass.PLATFORM, shown, text, ours=look.mends)
+            yield replace(found, made=made)
 
 
 def _of_strangers(world: World, leniency: Leniency) -> Iterator[Drift]:

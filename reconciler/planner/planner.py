@@ -52,7 +52,7 @@ from reconciler.planner.rendering import Renderer
 from reconciler.planner.repairing import with_repairs
 from reconciler.planner.revoking import name_revoked, tell_ends
 from reconciler.planner.scope import Scope
-from reconciler.planner.seating import Seating, Unseated, seat_all
+from reconciler.planner.seating import Seat, Seating, Unseated, seat_all
 from reconciler.planner.situation import Situation
 from reconciler.planner.staging import after_all, find_stagings
 from reconciler.planner.storing import refuse_storage, with_data
@@ -119,11 +119,10 @@ def plan(request: PlanRequest) -> Plan:
             origins=origins,
             differences=differences,
             ledger=ledger,
-            preparing=preparations.keys() - refused.keys(),
+            preparing=(preparing := preparations.keys() - refused.keys()),
         )
     )
-    unseated = {ref: s.problem for ref, s in seats.items() if isinstance(s, Unseated)}
-    refused = {**refused, **unseated}
+    refused = {**refused, **_unseated(seats)}
     desired = _effective(request, everything, differences, refused)
     context = replace(context, desired=desired, volumes=ledger.volumes)
     changed = {d.ref: d for d in differences if d.ref not in refused}
@@ -138,7 +137,7 @@ def plan(request: PlanRequest) -> Plan:
         pending=pending,
         preparations=preparations,
         drifts=found,
-        stagings=find_stagings(context, seats, changed, preparations.keys() - refused.keys()),
+        stagings=find_stagings(context, seats, changed, preparing, found),
     )
     lines = [line for line in write_lines(differences, desk) if _within(line, scope)]
     return _assemble(request, desk, ledger, lines)
@@ -179,6 +178,10 @@ def explain(
     offers = read_offers(desired, world, now, blocked, preparing)
     need = Ledger(desired, world, {}).located(need)
     return Placer(offers, (*claims, *map(claim_of, intents))).explain(need)
+
+
+def _unseated(seats: Mapping[Ref, Seat | Unseated]) -> Mapping[Ref, Problem]:
+    return {ref: seat.problem for ref, seat in seats.items() if isinstance(seat, Unseated)}
 
 
 def _blocked(node: Resource) -> str:

@@ -1,42 +1,38 @@
-"""Staging: which versions of bundles nodes are to have, and the work that makes it so.
+"""Staging: the work by which nodes come to have the versions of bundles that they are to have.
 
-A version is wanted on a node by the bundle itself (`stageOn`), or by an allocation that is there.
-Nobody waits for it: it comes after everything else of a plan. What nobody wants or names any more
-goes when newer ones have taken its place.
+Nobody waits for it: it comes after everything else of a plan.
 """
 
 from __future__ import annotations
 
 import posixpath
-import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from reconciler.kinds.allocation_runtime import place_of
 from reconciler.kinds.bundle import Version, VersionState
 from reconciler.kinds.contract import Context
-from reconciler.kinds.policy import Repair
 from reconciler.model.capacity import Isolation
+from reconciler.model.drift import Becomes, Drift
 from reconciler.model.evidence import NodeFacts
-from reconciler.model.lifecycle import Phase
+from reconciler.model.install import Install, InstallState
 from reconciler.model.plan import Action, Order, Step, step_id
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.planner.diff import Difference
-from reconciler.planner.ending import policy_of
+from reconciler.planner.discarding import DISCARD, discards
 from reconciler.planner.seating import Seat, Unseated
+from reconciler.planner.showing import listed
+from reconciler.planner.versions import in_order, newest
+from reconciler.planner.wanting import tag, wanted
 
-STAGE, REPAIR, DISCARD = "runtime.stage", "runtime.repair", "runtime.discard"
+STAGE, REPAIR = "runtime.stage", "runtime.repair"
 STAGING = frozenset({STAGE, REPAIR})
 ACTIVATE, PROGRAM = "runtime/activate.sh.j2", "node/stage.py"
 OUT_OF_REACH = frozenset({"unavailable", "lost"})
-
-Place = tuple[str, str]
-"""A node and the name of a bundle."""
-
-_NUMBERS = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,93 +49,109 @@ class Staging:
         return all(step.verb == REPAIR for step in self.steps)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """One version that one node is to have: what the node shows of it, and what is recorded.
+
+    `lock` is the text of its requirements, None where nobody can read them; `becomes` what is done
+    about it where it shows otherwise than it was made.
+    """
+
+    node: str
+    bundle: Resource
+    version: Version
+    lock: str | None
+    fact: str = ""
+    link: str = ""
+    is_default: bool = False
+    installed: Install | None = None
+    becomes: Becomes | None = None
+
+    @property
+    def is_there(self) -> bool:
+        return self.fact.startswith("staged")
+
+
+class _Rule(NamedTuple):
+    """`verb` is empty where nothing is done; `word` is what the plan calls it."""
+
+    verb: str
+    word: str
+    holds: Callable[[_Look], bool]
+
+
+RULES: Mapping[str, _Rule] = MappingProxyType(
+    {
+        "unreadable": _Rule("", "", lambda one: one.lock is None),
+        # Asked for again: a host that is at it is left alone, and one that is not begins.
+        "under_way": _Rule(STAGE, "goes on with", lambda one: one.fact.startswith("staging")),
+        "left_alone": _Rule(
+            "", "", lambda one: one.becomes in (Becomes.REPORTED, Becomes.ACCEPTED)
+        ),
+        "changed": _Rule(
+            REPAIR,
+            "repairs",
+            lambda one: (
+                one.fact.startswith("changed") or (one.is_there and one.becomes is Becomes.REPAIRED)
+            ),
+        ),
+        "missing": _Rule(STAGE, "builds", lambda one: not one.is_there),
+        "unrecorded": _Rule(
+            STAGE,
+            "takes over",
+            lambda one: one.installed is None or one.installed.state is not InstallState.STAGED,
+        ),
+        "not_default": _Rule(
+            STAGE,
+            "makes the default",
+            lambda one: one.is_default and one.link != one.version.version,
+        ),
+    }
+)
+"""In this order, the first that holds says what is done; nothing where none does."""
+
+
 def find_stagings(
     context: Context,
     seats: Mapping[Ref, Seat | Unseated],
     changed: Mapping[Ref, Difference],
     preparing: Collection[Ref],
+    drifts: Iterable[Drift],
 ) -> Mapping[Ref, Staging]:
     """By bundle; `preparing` are nodes that this plan makes ready."""
+    if not any(True for _ in context.desired.of("bundle")) and not context.world.installs:
+        return {}
     leaving = {ref for ref, one in changed.items() if one.action is Action.RELEASE}
-    wants = wanted(context, seats, leaving)
+    wants = wanted(context.desired, context.world, seats, leaving)
     nodes = dict(_nodes(context, preparing))
-    found: dict[Ref, list[Step]] = defaultdict(list)
-    for (node, name), versions in sorted(wants.items()):
-        if node in nodes:
-            bundle = context.desired.get("bundle", name)
-            if bundle is not None:
-                found[bundle.ref] += _of_bundle(bundle, versions, node, nodes[node], context)
-    for step in _discards(context, wants, nodes):
-        found[step.ref].append(step)
+    found: dict[Ref, list[tuple[str, Step]]] = defaultdict(list)
+    for one in _looks(wants.versions, nodes, context, drifts):
+        rule = next((rule for rule in RULES.values() if rule.holds(one)), None)
+        if rule is not None and rule.verb:
+            step = _step(rule.verb, one, context)
+            found[step.ref].append((rule.word, step))
+    for step in discards(context, wants.versions, nodes):
+        found[step.ref].append(("removes", step))
     return {
-        ref: Staging(bundle=ref, steps=tuple(steps), facts=_told(steps))
-        for ref, steps in sorted(found.items())
-        if steps
+        ref: Staging(
+            bundle=ref,
+            steps=tuple(step for _, step in work),
+            facts=_told(work, wants.left_out.get(ref.name, ())),
+        )
+        for ref, work in sorted(found.items())
     }
 
 
 def after_all(steps: Iterable[Step]) -> Mapping[str, frozenset[str]]:
     """Builds wait for everything else: nobody waits for them."""
     steps = tuple(steps)
-    slow = {STAGE, REPAIR, DISCARD}
-    rest = frozenset(step.id for step in steps if step.verb not in slow)
-    return {step.id: rest for step in steps if step.verb in slow} if rest else {}
+    rest = frozenset(step.id for step in steps if not is_slow(step))
+    return {step.id: rest for step in steps if is_slow(step)} if rest else {}
 
 
-def wanted(
-    context: Context, seats: Mapping[Ref, Seat | Unseated], leaving: Collection[Ref]
-) -> Mapping[Place, set[str]]:
-    """Versions by place."""
-    wants: dict[Place, set[str]] = defaultdict(set)
-    for bundle in context.desired.of("bundle"):
-        for one in bundle.spec.versions:
-            if one.state is VersionState.ACTIVE:
-                for node in _staged_on(one, context):
-                    wants[node, bundle.ref.name].add(one.version)
-    for resource in context.desired.of("allocation"):
-        node = _node_of(resource, context, seats, leaving)
-        for runtime in resource.spec.runtimes if node else ():
-            wants[node, runtime.bundle].add(runtime.version)
-    return wants
-
-
-def newest(versions: Iterable[str]) -> str:
-    """As people count: 2.10 comes after 2.9; empty for none."""
-    return max(versions, key=_natural, default="")
-
-
-def tag(bundle: str, version: str) -> str:
-    """The name of the fact that tells how a version stands on a host."""
-    return f"runtime {bundle}/{version}"
-
-
-def _natural(version: str) -> list[tuple[int, int, str]]:
-    parts = filter(None, _NUMBERS.split(version))
-    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
-
-
-def _staged_on(one: Version, context: Context) -> Iterator[str]:
-    yield from one.stage_on.nodes
-    if one.stage_on.families:
-        for node in context.desired.of("node"):
-            if node.spec.family in one.stage_on.families:
-                yield node.ref.name
-
-
-def _node_of(
-    resource: Resource,
-    context: Context,
-    seats: Mapping[Ref, Seat | Unseated],
-    leaving: Collection[Ref],
-) -> str:
-    """Where an allocation is, or is to be; empty where it is nowhere."""
-    seat = seats.get(resource.ref)
-    if isinstance(seat, Seat):
-        return seat.placement.node
-    recorded = context.world.recorded.get(resource.ref)
-    if recorded is None or resource.ref in leaving or recorded.phase is not Phase.ACTIVE:
-        return ""
-    return recorded.node
+def is_slow(step: Step) -> bool:
+    """Whether it is of the lane that nobody waits for."""
+    return step.verb in STAGING or step.verb == DISCARD
 
 
 def _nodes(context: Context, preparing: Collection[Ref]) -> Iterator[tuple[str, NodeFacts | None]]:
@@ -160,117 +172,78 @@ def _nodes(context: Context, preparing: Collection[Ref]) -> Iterator[tuple[str, 
             yield node.ref.name, None
 
 
-def _of_bundle(
-    bundle: Resource,
-    versions: Collection[str],
-    node: str,
-    facts: NodeFacts | None,
+def _looks(
+    wants: Mapping[tuple[str, str], Collection[str]],
+    nodes: Mapping[str, NodeFacts | None],
     context: Context,
-) -> Iterator[Step]:
-    shown = (facts.platform if facts else None) or {}
-    stated = {one.version: one for one in bundle.spec.versions}
-    current = newest(v for v in versions if v in stated and stated[v].state is VersionState.ACTIVE)
-    repairs = policy_of(context.desired, context.world).repair.platform is Repair.AUTO
-    for version in sorted(versions, key=_natural):
-        one, fact = stated.get(version), shown.get(tag(bundle.ref.name, version), "")
-        if one is None or one.install is None or one.install.lock not in context.desired.locks:
+    drifts: Iterable[Drift],
+) -> Iterator[_Look]:
+    installs = {(one.node, one.bundle, one.version): one for one in context.world.installs}
+    becomes = {(one.node, one.key): one.becomes for one in drifts if one.ref.kind == "bundle"}
+    for (node, name), versions in sorted(wants.items()):
+        bundle = context.desired.get("bundle", name)
+        if bundle is None or node not in nodes:
             continue
-        verb = REPAIR if fact.startswith("changed") else STAGE
-        is_default = version == current
-        if fact.startswith("staged"):
-            link = shown.get(f"current {bundle.ref.name}", "")
-            if not is_default or link == version:
-                continue
-        if verb == STAGE or repairs:
-            item = _item(bundle.ref.name, one, node, context)
-            yield Step(
-                id=step_id(node, verb, bundle.ref, version),
-                verb=verb,
+        facts = nodes[node]
+        shown = (facts.platform if facts else None) or {}
+        stated = {one.version: one for one in bundle.spec.versions if one.version in versions}
+        default = newest(v for v, one in stated.items() if one.state is VersionState.ACTIVE)
+        for version in in_order(stated):
+            install = stated[version].install
+            yield _Look(
                 node=node,
-                ref=bundle.ref,
-                order=Order.ENRICH,
-                item={**item, "current": current if is_default else ""},
+                bundle=bundle,
+                version=stated[version],
+                lock=context.desired.locks.get(install.lock) if install else None,
+                fact=shown.get(tag(name, version), ""),
+                link=shown.get(f"current {name}", ""),
+                is_default=version == default,
+                installed=installs.get((node, name, version)),
+                becomes=becomes.get((node, tag(name, version))),
             )
 
 
-def _item(name: str, one: Version, node: str, context: Context) -> Mapping[str, Any]:
-    install = one.install
+def _step(verb: str, one: _Look, context: Context) -> Step:
+    version = one.version.version
+    return Step(
+        id=step_id(one.node, verb, one.bundle.ref, version),
+        verb=verb,
+        node=one.node,
+        ref=one.bundle.ref,
+        order=Order.ENRICH,
+        item={**_item(one, context), "current": version if one.is_default else ""},
+    )
+
+
+def _item(one: _Look, context: Context) -> Mapping[str, Any]:
+    install, name, version = one.version.install, one.bundle.ref.name, one.version.version
     assert install is not None
-    place = _root(node, context) + place_of(f"{name}@{one.version}")
-    told = {"bundle": name, "version": one.version, "place": place}
+    node = context.desired.get("node", one.node)
+    # A host was given the program when it was prepared; a folder has none.
+    is_folder = node is not None and node.spec.isolation is Isolation.DIRECTORY
+    root = posixpath.join(context.desired.settings.folder, node.spec.root if node else "/")
+    place = root.rstrip("/") + place_of(f"{name}@{version}")
     return {
         "bundle": name,
-        "version": one.version,
+        "version": version,
         "python": install.python,
-        "lock": context.desired.locks[install.lock],
+        "lock": one.lock,
         "lockDigest": install.lock_digest,
         "index": context.desired.settings.index.get(install.index or "", ""),
-        "imports": list(one.verify.imports),
+        "imports": list(one.version.verify.imports),
         "needMiB": 0,
-        "activate": context.render(ACTIVATE, told),
-        # A host was given the program when it was prepared; a folder has none.
-        "program": context.render(PROGRAM, {}) if _is_folder(node, context) else "",
+        "activate": context.render(ACTIVATE, {"bundle": name, "version": version, "place": place}),
+        "program": context.render(PROGRAM, {}) if is_folder else "",
     }
 
 
-def _is_folder(node: str, context: Context) -> bool:
-    found = context.desired.get("node", node)
-    return found is not None and found.spec.isolation is Isolation.DIRECTORY
-
-
-def _root(node: str, context: Context) -> str:
-    found = context.desired.get("node", node)
-    root = found.spec.root if found else "/"
-    return posixpath.join(context.desired.settings.folder, root).rstrip("/")
-
-
-def _discards(
-    context: Context,
-    wants: Mapping[Place, set[str]],
-    nodes: Mapping[str, NodeFacts | None],
-) -> Iterator[Step]:
-    """Of what we have put there: what nobody wants, beyond the newest that policy keeps."""
-    keep = policy_of(context.desired, context.world).bundles.keep_versions
-    named = _named(context)
-    ours: dict[Place, set[str]] = defaultdict(set)
-    for one in context.world.installs:
-        ours[one.node, one.bundle].add(one.version)
-    for (node, name), versions in sorted(ours.items()):
-        facts = nodes.get(node)
-        shown = (facts.platform if facts else None) or {}
-        there = {v for v in versions if shown.get(tag(name, v), "").startswith("staged")}
-        needed = wants.get((node, name), set()) | named.get((node, name), set())
-        kept = set(sorted(there, key=_natural)[-keep:]) | needed
-        for version in sorted(there - kept - {shown.get(f"current {name}", "")}, key=_natural):
-            ref = Ref("bundle", "", name)
-            yield Step(
-                id=step_id(node, DISCARD, ref, version),
-                verb=DISCARD,
-                node=node,
-                ref=ref,
-                order=Order.ENRICH,
-                item={"bundle": name, "version": version},
-                expected={tag(name, version): None},
-            )
-
-
-def _named(context: Context) -> Mapping[Place, set[str]]:
-    """What descriptors on hosts may name: of all that is recorded there, whatever its phase."""
-    named: dict[Place, set[str]] = defaultdict(set)
-    for ref, recorded in context.world.recorded.items():
-        if ref.kind == "allocation" and recorded.node:
-            for one in recorded.normal["spec"].get("runtimes", ()):
-                named[recorded.node, one["bundle"]].add(one["version"])
-    return named
-
-
-def _told(steps: Iterable[Step]) -> Mapping[str, str]:
+def _told(work: Iterable[tuple[str, Step]], left_out: Collection[str]) -> Mapping[str, str]:
     """Each sort of work as a line of the plan: versions, and where."""
-    words = {STAGE: "builds", REPAIR: "repairs", DISCARD: "removes"}
     told: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for step in steps:
-        told[words[step.verb]][step.item["version"]].append(step.node)
-    return {
-        word: "; ".join(f"{v} on {', '.join(sorted(on))}" for v, on in sorted(versions.items()))
+    for word, step in work:
+        told[word][step.item["version"]].append(step.node)
+    facts = {
+        word: "; ".join(f"{v} on {listed(sorted(on))}" for v, on in versions.items())
         for word, versions in told.items()
     }
+    return {**facts, **({"leaves out": listed(left_out, "; ")} if left_out else {})}
