@@ -76,6 +76,7 @@ def _attach(tree: Tree, item: dict[str, Any], one: dict[str, Any]) -> None:
     put_file(tree, volume.record, one["record"], "0644")
     if item["uid"]:
         _mount(tree, volume, seat, item["uid"], one["mode"])
+        making.fill(tree, volume)
     else:
         put_link(tree, seat.real, os.path.relpath(volume.data, os.path.dirname(seat.real)))
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import struct
-from typing import Callable, Mapping
+from typing import Callable, Mapping, Optional
 
-from .files import fact_of, remove_file
+from .files import remove_file
 from .mounts import mounted_at
 from .paths import Refusal, Tree, parent_of
 from .probes import ProbeError, call, failure
@@ -20,9 +21,17 @@ from .programs import must
 
 GIB = 1024**3
 MAKERS: Mapping[str, tuple[str, ...]] = {
-    "ext4": ("mkfs.ext4", "-q", "-m", "0"),
-    "xfs": ("mkfs.xfs", "-q"),
+    "ext4": ("mkfs.ext4", "-q", "-m", "0", "-E", "nodiscard"),
+    "xfs": ("mkfs.xfs", "-q", "-K"),
 }
+"""Neither gives back the room that its disk has."""
+
+SLACK = 4 * 1024**2
+"""What a file system may leave unused at the end of its disk, being made of larger parts."""
+
+EDGE = 1024**2
+"""At either end of a disk, where whatever is on it says so."""
+
 NOTHING_FOUND = 2
 """What blkid(8) ends with where it has looked and has found nothing."""
 
@@ -30,31 +39,33 @@ NOTHING_FOUND = 2
 def put_disk(tree: Tree, path: str, filesystem: str, size_gib: int, *, make: bool) -> None:
     """At least of this size; a larger one stays as it is."""
     fresh, size = f"{path}.gpuaas-new", size_gib * GIB
-    if fact_of(tree, path) is None:
-        if not make:
-            raise Refusal("volume_missing", f"{path} is not there, and is never made anew")
-        remove_file(tree, fresh)
-        tree.changed = True
-        if not tree.dry:
-            try:
-                _make(tree, fresh, filesystem, size)
-            except (OSError, Refusal) as error:
-                remove_file(tree, fresh)
-                raise _without_room(error, path) from error
+    found = _size(tree, path)
+    if found is None and not make:
+        raise Refusal("volume_missing", f"{path} is not there, and is never made anew")
+    if found is not None and found >= size:
+        return
+    tree.changed = True
+    if tree.dry:
+        return
+    _check_room(tree, path, size - (found or 0))
+    try:
+        if found is None:
+            remove_file(tree, fresh)
+            _make(tree, fresh, filesystem, size)
             _rename(tree, fresh, path)
-    elif _size(tree, path) < size:
-        tree.changed = True
-        if not tree.dry:
-            try:
-                _allocate(tree, path, size)
-            except OSError as error:
-                raise _without_room(error, path) from error
+        else:
+            _grow(tree, path, found, size)
+    except OSError as error:
+        raise _told(error, path) from error
+    finally:
+        if found is None:
+            remove_file(tree, fresh)
 
 
 def check_fits(tree: Tree, path: str, point: str, filesystem: str) -> None:
     """The file system that is mounted at `point` is as large as its disk."""
     mount = None if tree.dry else mounted_at(point)
-    if mount is None or _held(tree, path, filesystem) * 1.001 > _size(tree, path) - 4096:
+    if mount is None or _held(tree, path, filesystem) + SLACK > (_size(tree, path) or 0):
         return
     tree.changed = True
     device = f"/dev/loop{mount.device.partition(':')[2]}"
@@ -84,7 +95,8 @@ def _format(file: int, path: str, filesystem: str) -> None:
         ) from error
     if probed.returncode != NOTHING_FOUND or probed.stdout.strip():
         raise Refusal("volume_not_blank", f"{path}: {failure('blkid', probed)}")
-    if os.pread(file, 65536, 0).strip(b"\0"):
+    size = os.fstat(file).st_size
+    if any(os.pread(file, EDGE, at).strip(b"\0") for at in (0, max(0, size - EDGE))):
         raise Refusal("volume_not_blank", f"{path}: something is written on it")
     must(*MAKERS[filesystem], name)
     os.fsync(file)
@@ -93,6 +105,23 @@ def _format(file: int, path: str, filesystem: str) -> None:
 def _allocate(tree: Tree, path: str, size: int) -> None:
     """Room for all of it, so that what was promised cannot run out underneath somebody."""
     _with_file(tree, path, os.O_WRONLY, lambda file: os.posix_fallocate(file, 0, size))
+
+
+def _grow(tree: Tree, path: str, before: int, size: int) -> None:
+    """By all of it, or it is as large as before: what is given back lies beyond its end."""
+    try:
+        _allocate(tree, path, size)
+    except OSError:
+        _with_file(tree, path, os.O_WRONLY, lambda file: os.truncate(file, before))
+        raise
+
+
+def _check_room(tree: Tree, path: str, more: int) -> None:
+    """Asked before, so that nobody else on that file system runs out of it meanwhile."""
+    with parent_of(tree, path, make=False) as place:
+        room = os.statvfs(place[0]) if place else None
+    if room is None or room.f_bavail * room.f_frsize < more:
+        raise Refusal("volume_without_room", f"no room for {more // GIB} GiB more at {path}")
 
 
 def _with_file(tree: Tree, path: str, flags: int, work: Callable[[int], None]) -> None:
@@ -114,9 +143,17 @@ def _rename(tree: Tree, fresh: str, path: str) -> None:
         os.fsync(place[0])
 
 
-def _size(tree: Tree, path: str) -> int:
+def _size(tree: Tree, path: str) -> Optional[int]:
     with parent_of(tree, path, make=False) as place:
-        return os.stat(place[1], dir_fd=place[0], follow_symlinks=False).st_size if place else 0
+        if place is None:
+            return None
+        try:
+            found = os.stat(place[1], dir_fd=place[0], follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+    if not stat.S_ISREG(found.st_mode):
+        raise Refusal("volume_not_blank", f"{path} is no disk of ours")
+    return found.st_size
 
 
 def _held(tree: Tree, path: str, filesystem: str) -> int:
@@ -135,9 +172,7 @@ def _held(tree: Tree, path: str, filesystem: str) -> int:
     return found[0]
 
 
-def _without_room(error: Exception, path: str) -> Refusal:
-    if isinstance(error, Refusal):
-        return error
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+def _told(error: OSError, path: str) -> Refusal:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return Refusal("volume_without_room", f"no room for {path}")
     return Refusal("verb_failed", f"{path}: {error}")

@@ -48,18 +48,18 @@ def reach(tree: Tree, volume: Volume) -> None:
 
 def put_home(tree: Tree, volume: Volume, record: str, *, make: bool) -> None:
     """Its own folder, which says whose it is; what others have made there is not touched."""
+    if _id_in(record.encode()) != volume.id:
+        raise Refusal("item_invalid", f"the record is not that of {volume.id}")
     if not make and not _comes(tree, volume.folder):
         raise Refusal("volume_missing", f"{volume.folder} is not there, and is never made anew")
     if fact_of(tree, volume.folder) is not None:
         refuse_strangers(tree, volume)
-    if _id_in(record.encode()) != volume.id:
-        raise Refusal("item_invalid", f"the record is not that of {volume.id}")
     put_folder(tree, volume.folder, "0700")
     put_file(tree, volume.whose, record, "0600")
 
 
 def put_volume(tree: Tree, volume: Volume, gid: int, size_gib: int, *, make: bool) -> None:
-    """As large as asked for, and its data is its project's to read and write."""
+    """Its disk is as large as asked for, and its data its project's to read and write."""
     if volume.backend == "loop":
         filesystem = volume.about["filesystem"]
         put_disk(tree, volume.disk, filesystem, size_gib, make=make)
@@ -68,7 +68,6 @@ def put_volume(tree: Tree, volume: Volume, gid: int, size_gib: int, *, make: boo
             mount(tree, volume.source)
         if tree.dry and mounted_at(volume.source) is None:
             return
-        check_fits(tree, volume.disk, volume.source, filesystem)
     if fact_of(tree, volume.data) is None and not make:
         raise Refusal("volume_missing", f"{volume.data} is not there, and is never made anew")
     if not gid:
@@ -76,6 +75,12 @@ def put_volume(tree: Tree, volume: Volume, gid: int, size_gib: int, *, make: boo
         return
     put_folder(tree, volume.data, "2770", (os.geteuid(), gid))
     _put_acl(tree, volume)
+
+
+def fill(tree: Tree, volume: Volume) -> None:
+    """What is on its disk uses all of it. Where that cannot be, everything stays as it is."""
+    if volume.backend == "loop":
+        check_fits(tree, volume.disk, volume.source, volume.about["filesystem"])
 
 
 def refuse_strangers(tree: Tree, volume: Volume) -> None:
