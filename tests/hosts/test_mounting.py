@@ -1,0 +1,223 @@
+"""Mounts that do not let go, that only hide, and that do not answer: real ones, of this machine."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from gpuaas import attachments, detach, leftovers, making, mounting, occupants, silence
+from gpuaas.attached import Seat
+from gpuaas.mounts import Mount, mounted_at
+from gpuaas.paths import Refusal
+from gpuaas.probes import ProbeError, Probes
+from gpuaas.volumes import Volume, volume_of
+from gpuaas.wipe import remove_folder
+
+from tests.hosts.hosting import tree as all_of
+from tests.hosts.sshd import needs_root
+from tests.hosts.volumes import (
+    DIRECTORY,
+    ID,
+    LOGIN,
+    SHARED,
+    VOLUME,
+    attached,
+    detached,
+    had,
+    host,
+    opened,
+    refused,
+    wiped,
+)
+
+pytestmark = [pytest.mark.walk, needs_root]
+
+UID = 31_999
+SEAT = Seat(ID, LOGIN, "data", "/data")
+
+
+@pytest.fixture
+def point(tmp_path: Path) -> Iterator[Path]:
+    """The data of a volume, mounted where somebody has it."""
+    data, point = tmp_path / VOLUME / "data", tmp_path / "point"
+    for folder in (data, point):
+        folder.mkdir(parents=True)
+    (data / "log").write_text("one")
+    run("mount", "--bind", data, point)
+    try:
+        yield point
+    finally:
+        subprocess.run(["umount", "-l", point], check=False, capture_output=True)
+
+
+def run(*words: str | Path) -> None:
+    subprocess.run(words, check=True, capture_output=True)
+
+
+@contextmanager
+def process(*words: str | Path) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([*words, "sh", "-c", "echo; exec sleep 60"], stdout=-1) as started:
+        assert started.stdout is not None and started.stdout.readline()
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def users(volume: str = VOLUME) -> str:
+    return occupants.told(occupants.users_of(SEAT, UID, volume))
+
+
+def test_nothing_is_taken_from_under_anybody(
+    point: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-STO-06, F-STO-08, STO-10: who is in there is named, and can leave; then it goes."""
+    monkeypatch.setattr(mounting, "GRACE_SECONDS", 0.2)
+    with opened(tmp_path) as tree:
+        with process("env", "-C", point) as inside:
+            code, said = refused(mounting.unmount, tree, str(point), users)
+            assert code == "storage_busy" and f"{point}: in use by {inside.pid} sleep" in said
+            assert (point / "log").read_text() == "one"
+        mounting.unmount(tree, str(point), users)
+        assert mounted_at(str(point)) is None and not list(point.iterdir())
+
+
+def test_an_unmount_that_only_hides_is_none(
+    point: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-STO-06: in a namespace that hears nothing of its host the tenant has it still."""
+    monkeypatch.setattr(detach, "GRACE_SECONDS", 0.2)
+    tenant = ("setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups")
+    with opened(tmp_path) as tree:
+        with process("unshare", "--mount", "--propagation=private", *tenant) as inside:
+            mounting.unmount(tree, str(point), users)
+            assert mounted_at(str(point)) is None
+            for _ in range(2):
+                code, said = refused(detach._refuse_hidden, tree, SEAT, UID, VOLUME)
+                assert code == "storage_busy" and f"{inside.pid} sleep" in said
+            detach._refuse_hidden(tree, SEAT, UID + 1, VOLUME)
+            detach._refuse_hidden(tree, SEAT, UID, "volumebbbb")
+        detach._refuse_hidden(tree, SEAT, UID, VOLUME)
+
+
+@pytest.mark.parametrize(
+    ("place", "ours"),
+    [
+        (f"/gpuaas/{ID}/data", True),
+        ("/gpuaas/bcdefghijk/data", False),
+        (f"/var/lib/gpuaas/instances/data/{LOGIN}", True),
+        (f"/var/lib/gpuaas/instances/mnt/{LOGIN}/x", True),
+        ("/var/lib/gpuaas/instances/data/train-b-bcde", False),
+        ("/data", True),
+        ("/newroot/data", True),
+    ],
+)
+def test_what_neighbours_have_holds_nobody_up(place: str, *, ours: bool) -> None:
+    """Every session sees the mounts of its host, and comes into none but its own."""
+    mount = Mount(place, "8:1", f"/srv/{VOLUME}/data", "ext4", ())
+    assert occupants._is_ours(mount, SEAT) is ours
+
+
+def test_nothing_is_removed_through_a_mount(tmp_path: Path) -> None:
+    """F-STO-02: neither a volume that somebody sees, nor one in which something is mounted."""
+    root = host(tmp_path / "host")
+    attached(root, had())
+    detached(root)
+    data, elsewhere = root / f"srv/volumes/{VOLUME}/data", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (data / "inner").mkdir()
+    (data / "log").write_text("one")
+    (elsewhere / "precious").write_text("x")
+    for what, where, code in (
+        (data, elsewhere, "storage_in_use"),
+        (elsewhere, data / "inner", "path_not_removed"),
+    ):
+        run("mount", "--bind", what, where)
+        try:
+            before = all_of(data)
+            assert refused(wiped, root)[0] == code
+            assert all_of(data) == before
+        finally:
+            run("umount", where)
+    assert (elsewhere / "precious").exists()
+    wiped(root)
+    assert not data.exists()
+
+
+def test_a_home_with_a_volume_in_it_is_not_removed(point: Path, tmp_path: Path) -> None:
+    """F-STO-02: a release stops where a mount is still there, whatever has left it."""
+    for root, path in ((tmp_path, "/point"), (tmp_path.parent, f"/{tmp_path.name}")):
+        with opened(root) as tree, pytest.raises(Refusal, match="something is mounted here"):
+            remove_folder(tree, path)
+    assert (point / "log").read_text() == "one"
+
+
+@pytest.fixture
+def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A share whose server took the first greeting, and then never says a word."""
+    monkeypatch.setattr(silence, "PATIENCE_SECONDS", 0.3)
+    share = tmp_path / "srv/volumes"
+    share.mkdir(parents=True)
+    device = os.open("/dev/fuse", os.O_RDWR)
+    options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+    mount = ["mount", "-i", "-t", "fuse", "-o", options, "standin", share]
+    subprocess.run(mount, check=True, pass_fds=(device,))
+    greet(device)
+    # Whoever waits for what was heard and is not answered does not even end by being killed.
+    Thread(target=os.read, args=(device, 65536), daemon=True).start()
+    try:
+        yield share
+    finally:
+        # Only whoever closes it lets go those who wait for it.
+        os.close(device)
+        run("umount", "-l", share)
+
+
+def greet(device: int) -> None:
+    """Answers FUSE_INIT."""
+    asked = os.read(device, 65536)
+    (unique,) = struct.unpack_from("<Q", asked, 8)
+    answer = struct.pack("<IIIIHHIIHHI", 7, 12, 0, 0, 0, 0, 4096, 0, 0, 0, 0) + bytes(28)
+    os.write(device, struct.pack("<IiQ", 16 + len(answer), 0, unique) + answer)
+
+
+def test_nobody_waits_for_a_share_that_is_silent(
+    silent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-STO-06: it is named, nothing is said of it, and what else is on the host goes on."""
+    began = time.monotonic()
+    root = host(tmp_path)
+    attached(root, had(id="volumebbbb", backend={"directory": {"path": "/mine", "shared": False}}))
+    record = root / f"etc/gpuaas/volumes/{VOLUME}.json"
+    record.write_text(
+        f'{{"id": "{VOLUME}", "backend": {{"directory": {{"path": "/srv/volumes"}}}}}}'
+    )
+    probes = Probes(str(root))
+    assert VOLUME not in attachments.read_volumes(probes)
+    texts = attachments.read_volume_texts(probes)
+    assert '"holders":null' in texts[VOLUME]
+    with pytest.raises(ProbeError, match=f"{silent} does not answer"):
+        leftovers.not_entered(probes)
+    monkeypatch.setattr("gpuaas.paths.Tree.whole_host", True)
+    monkeypatch.setattr(Volume, "place", str(silent))
+    with opened(root) as tree:
+        code, said = refused(making.reach, tree, volume_of(VOLUME, SHARED))
+    assert code == "volume_not_answering" and str(silent) in said
+    assert time.monotonic() - began < 5
+
+
+def test_a_share_that_answers_is_looked_at(point: Path, tmp_path: Path) -> None:
+    silence.check_shares()
+    room = silence.room_of(str(point))
+    assert room is not None and 0 < room.used <= room.total
+    assert silence.room_of(str(tmp_path / "none")) is None
+    assert volume_of(VOLUME, DIRECTORY).shared is False
+    with suppress(ProbeError):
+        leftovers.not_entered(Probes(str(tmp_path)))
