@@ -249,6 +249,7 @@ def test_apply_then_nothing_to_do(shell: Shell) -> None:
     assert shown["recorded"]["phase"] == "active"
     assert {(step["verb"], step["state"]) for step in shown["execution"]} == {
         ("allocation.provide", "done"),
+        ("runtime.write_env_file", "done"),
         ("access.sync", "done"),
     }
     told = [one["type"] for one in shell.document("events", code=0)["result"] if one["run"]]

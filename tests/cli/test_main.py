@@ -205,7 +205,7 @@ def test_completion_answers() -> None:
     shown = gpuaas(
         env={"_GPUAAS_COMPLETE": "bash_complete", "COMP_WORDS": "gpuaas st", "COMP_CWORD": "1"}
     )
-    assert shown.stdout.split() == ["plain,status", "plain,state"]
+    assert shown.stdout.split() == ["plain,status", "plain,storage", "plain,state"]
 
 
 @pytest.mark.parametrize(
