@@ -56,7 +56,10 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostProgress:
-    """One line of live progress: `phase` is connect, converge, observe, build, done or failed."""
+    """One line of live progress: `phase` is connect, converge, observe, build, done or failed.
+
+    It is `ready` when somebody can get in, who is told how in `detail`.
+    """
 
     node: str
     phase: str

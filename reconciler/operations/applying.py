@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,6 +113,7 @@ def apply(
                 world=world,
                 on_progress=on_progress,
                 interrupts=interrupts,
+                stands=lambda settled: _let_in(fleet, journal, settled, on_progress),
                 wait=options.wait,
                 silent=looks.silent(world),
             )
@@ -258,6 +259,20 @@ def _keep_waiting(fleet: Fleet, plan: Plan) -> tuple[Problem, ...]:
         journal.refuse(plan)
         journal.wait(plan.waiting)
         return publish(fleet, journal.world())
+
+
+def _let_in(
+    fleet: Fleet,
+    journal: Journal,
+    settled: Sequence[Change],
+    on_progress: Callable[[HostProgress], None],
+) -> tuple[Problem, ...]:
+    """Who has got an allocation can use it while hosts still build what nobody waits for."""
+    world = journal.world()
+    unpublished = publish(fleet, world)
+    for one in _logins(fleet, settled, world):
+        on_progress(HostProgress(node=one.node, phase="ready", detail=f"{one.ref}: {one.place}"))
+    return unpublished
 
 
 def _logins(fleet: Fleet, settled: Iterable[Change], after: World) -> Iterator[Login]:

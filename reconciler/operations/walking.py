@@ -31,6 +31,7 @@ from reconciler.planner.attaching import joining_by
 from reconciler.planner.ordering import PREPARE
 from reconciler.planner.proving import inventory_of, prove, roots_on
 from reconciler.planner.residue import Inventory
+from reconciler.planner.staging import is_slow
 from reconciler.stops import around
 from reconciler.store.journal import Journal
 from reconciler.store.progress import Progress
@@ -42,7 +43,8 @@ class Walk:
 
     Afterwards `outcomes` holds each judged step, `settled` the changes that are done, `problems`
     what went wrong. `unready` are nodes that are not to take tenants, and whose failure that is;
-    `silent` those that were found out of reach, which are not tried again. `boots` are the boots
+    `silent` those that were found out of reach, which are not tried again. `stands` is told
+    what is done before hosts begin with what nobody waits for. `boots` are the boots
     into which this run has restarted hosts; unless it is to `wait`, that is left to the next one.
     """
 
@@ -53,6 +55,7 @@ class Walk:
     world: World
     on_progress: Callable[[HostProgress], None]
     interrupts: Interrupts
+    stands: Callable[[Sequence[Change]], Sequence[Problem]] = lambda settled: ()
     wait: bool = True
     silent: dict[str, Observation] = field(default_factory=dict)
     outcomes: dict[str, StepOutcome] = field(default_factory=dict)
@@ -82,6 +85,8 @@ class Walk:
                 self.journal.record(run, confirmed)
             self._record(run, [c for c in stepless if c.action is not Action.FORGET])
         for wave in self.plan.waves:
+            if all(map(is_slow, wave.steps)) and not self.interrupts.asked:
+                self.problems += self.stands(tuple(self.settled.values()))
             if not self.interrupts.asked:
                 self._wave(run, wave)
         if not self.interrupts.asked:
@@ -213,7 +218,8 @@ class Walk:
             if cause is None or step.order is Order.RETIRE:
                 possible.append(step)
             else:
-                self.failed.add(step.ref)
+                # Whom one host cannot serve, others may: a bundle is built on each by itself.
+                self.failed.update(() if is_slow(step) else (step.ref,))
                 why = f"{cause.step.node} could not be made ready for tenants"
                 self.problems.append(not_tried(step, why))
         return tuple(step for step in possible if step.ref not in self.failed)

@@ -1,0 +1,115 @@
+"""PyTorch and JupyterLab on a real host, from wheels that were fetched before.
+
+The host is of the Debian for whose Python there is a CPU build of torch; it reaches no index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.lab import place
+from tests.lab.colony import Colony, founded, wait_until
+from tests.lab.host import Host
+from tests.planner import fleet as paper
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.xdist_group("notebook")]
+
+Fresh = Callable[..., AbstractContextManager[tuple[Host, ...]]]
+TRAIN, MIRROR, SUITE = "vision/train", "/srv/mirror", "bookworm"
+PYTHON, PATCH = "3.11", "3.11.2"
+BUNDLES: Mapping[str, tuple[str, str]] = {
+    "pytorch": ("torch==2.13.0", "torch"),
+    "jupyter": ("jupyterlab", "jupyterlab"),
+}
+"""What is asked of the index, and what must import."""
+
+
+def fetched(name: str) -> Path:
+    """Wheels of one bundle, kept for later runs of this machine."""
+    folder = place.folder() / "wheels" / name
+    if not folder.exists():
+        unfinished = folder.with_suffix(".new")
+        pip = (sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:")
+        place.order(*pip, "--python-version", PATCH, "--dest", unfinished, BUNDLES[name][0])
+        unfinished.rename(folder)
+    return folder
+
+
+def bundle(name: str, folder: Path) -> dict[str, Any]:
+    wheels = sorted(fetched(name).glob("*.whl"))
+    lines = []
+    for wheel in wheels:
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        project, version, *_ = wheel.name.split("-")
+        lines.append(f"{project}=={version} --hash=sha256:{digest}\n")
+    lock = "".join(lines)
+    (folder / "locks").mkdir(exist_ok=True)
+    (folder / f"locks/{name}.txt").write_text(lock)
+    install = {
+        "method": "venv",
+        "python": PYTHON,
+        "lock": f"locks/{name}.txt",
+        "lockDigest": f"sha256:{hashlib.sha256(lock.encode()).hexdigest()}",
+        "index": name,
+    }
+    version = {
+        "version": "1",
+        "compatible": {"gpuVendor": "none"},
+        "install": install,
+        "verify": {"imports": [BUNDLES[name][1]]},
+    }
+    spec = {"displayName": name, "supportLevel": "preview", "versions": [version]}
+    return paper.document("Bundle", name, spec)
+
+
+@pytest.fixture(scope="module")
+def story(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Colony]:
+    binds = {fetched(name): f"{MIRROR}/{name}" for name in BUNDLES}
+    with fresh_hosts(1, binds, SUITE) as hosts:
+        folder = tmp_path_factory.mktemp("notebook")
+        family = paper.family("h100", base={"os": ["debian-12"], "driverBranches": ["580"]})
+        colony = founded(folder, {"h1": hosts[0]}, family)
+        settings = yaml.safe_load((folder / "gpuaas.yaml").read_text())
+        settings["index"] = {name: f"file://{MIRROR}/{name}" for name in BUNDLES}
+        (folder / "gpuaas.yaml").write_text(yaml.safe_dump(settings))
+        colony.write(*(bundle(name, folder) for name in BUNDLES))
+        colony.enrol()
+        yield colony
+
+
+def said(colony: Colony, command: str) -> str:
+    done = colony.enter(TRAIN, "ana", command)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_people_are_in_long_before_torch_is(story: Colony) -> None:
+    """BND-22: active without waiting; then the environment that the file names is there."""
+    runtimes = [{"bundle": name, "version": "1"} for name in BUNDLES]
+    story.write(paper.allocation("train", runtimes=runtimes))
+    story.commit()
+    began = time.monotonic()
+    with ThreadPoolExecutor(1) as pool:
+        apply = pool.submit(story.apply)
+        wait_until(lambda: (story.folder / "published/vision/ssh_config").exists(), 60)
+        wait_until(lambda: story.enter(TRAIN, "ana", "true").returncode == 0, 60)
+        active = time.monotonic() - began
+        early = story.enter(TRAIN, "ana", "gpuaas-runtime run pytorch -- python -c 'import torch'")
+        assert early.returncode == 1 and "not here yet" in early.stderr, early.stderr
+        done = apply.result()
+    staged = time.monotonic() - began
+    assert done.code == 0, done.messages
+    print(f"\nactive after {active:.0f} s, both bundles staged after {staged:.0f} s")
+    sum_of = "import torch; print((torch.ones(2) + 1).tolist())"
+    assert said(story, f"gpuaas-runtime run pytorch -- python -c '{sum_of}'") == "[2.0, 2.0]\n"
+    assert story.plan("--refresh").actions == {}
