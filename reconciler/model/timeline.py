@@ -78,8 +78,11 @@ class Under:
 Steps = Mapping[tuple[str, str], StepTold]
 """By run and id of the step."""
 
+BUILD = ("space", "environment", "download", "install", "verify", "seal")
+"""What a build of a bundle goes through on a host, which then is looked at time and again."""
+
 ON_HOST: Mapping[str, str] = MappingProxyType(
-    {"connect": "connect", "converge": "work", "observe": "look"}
+    {"connect": "connect", "converge": "work", "observe": "look"} | {word: word for word in BUILD}
 )
 """What a host goes through in each step, in this order: its word of progress, and ours."""
 
@@ -135,7 +138,9 @@ NAMES: tuple[tuple[str, Callable[[Deed], bool]], ...] = (
     ("restart", lambda deed: EventType.RESTARTING in deed.types or deed.asked("restart")),
     ("prepare", lambda deed: deed.asked("prepare")),
     ("adopt", lambda deed: deed.action == "adopt"),
-    ("repair", lambda deed: deed.action == "repair"),
+    ("repair", lambda deed: deed.action == "repair" or deed.asked("repair")),
+    ("stage", lambda deed: deed.asked("stage")),
+    ("discard", lambda deed: deed.asked("discard")),
     ("create", lambda deed: EventType.CLAIMED in deed.types),
     ("fence", _has(EventType.FENCED)),
     ("wipe", _has(EventType.VOLUME_WIPING)),

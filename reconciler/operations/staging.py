@@ -14,27 +14,26 @@ from reconciler.model.codes import CODES
 from reconciler.model.evidence import Observation
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem, Severity
+from reconciler.model.timeline import BUILD
 from reconciler.model.work import Host, StepOutcome
+from reconciler.planner.discarding import DISCARD
 from reconciler.planner.staging import STAGING
 from reconciler.planner.wanting import tag
 
-UNDER_WAY, CUT_SHORT, NOT_INSTALLED = (
-    "staging_under_way",
-    "runtime_interrupted",
-    "runtime_install_failed",
-)
+UNDER_WAY, CUT_SHORT = "staging_under_way", "runtime_interrupted"
+NOT_INSTALLED, IN_USE = "runtime_install_failed", "runtime_in_use"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildPatience:
     """`limit` seconds for all of it; looks come more seldom the longer it takes.
 
-    `stop` says whether somebody does not want to wait any more; `tell` is given a node and the
-    phase it is at, each once.
+    `stop` says whether somebody does not want to wait any more; `tell` is given a node, the phase
+    that it is at, and of what, each once.
     """
 
     stop: Callable[[], bool]
-    tell: Callable[[str, str], None]
+    tell: Callable[[str, str, str], None]
 
     limit: float = 3900.0
     between: float = 1.0
@@ -57,16 +56,16 @@ def await_builds(
     `building` are steps by node, with its host, and `seen` what nodes show by now.
     """
     began, rest = patience.clock(), patience.between
-    last, told = dict(seen), dict[str, str]()
+    last, told = dict(seen), dict[str, tuple[str, str]]()
     while not patience.stop() and patience.clock() - began < patience.limit:
         waiting = []
         for node, (host, steps) in building.items():
-            phases = [at for step in steps if (at := _phase(step, last.get(node)))]
+            phases = [at for step in steps if (at := _at_work(step, last.get(node)))]
             if phases:
                 waiting.append(host)
                 if told.get(node) != phases[0]:
                     told[node] = phases[0]
-                    patience.tell(node, phases[0])
+                    patience.tell(node, *phases[0])
         if not waiting:
             break
         patience.sleep(rest)
@@ -76,8 +75,13 @@ def await_builds(
 
 
 def judge_build(outcome: StepOutcome, seen: Observation | None) -> StepOutcome:
-    """What has become of it by the look alone; that it was begun is no success."""
-    step = outcome.step
+    """What has become of it by the look alone; that it was begun is no success.
+
+    What somebody uses stays for now: that is no failure of anything.
+    """
+    step, problem = outcome.step, outcome.problem
+    if step.verb == DISCARD and problem is not None and problem.code == IN_USE:
+        return replace(outcome, problem=replace(problem, severity=Severity.WARNING))
     if step.verb not in STAGING or not outcome.ok:
         return outcome
     word, _, rest = _fact(step, seen).partition(" ")
@@ -92,11 +96,11 @@ def judge_build(outcome: StepOutcome, seen: Observation | None) -> StepOutcome:
     return _ended(outcome, CUT_SHORT, told, unknown=not word)
 
 
-def _phase(step: Step, seen: Observation | None) -> str:
-    """Which version is at which phase; empty where nothing of it is under way."""
+def _at_work(step: Step, seen: Observation | None) -> tuple[str, str] | None:
+    """The phase of a build, as far as it is one of those there are, and what is being built."""
     word, _, rest = _fact(step, seen).partition(" ")
-    name = f"{step.item['bundle']} {step.item['version']}"
-    return f"{name}: {rest}" if word == "staging" else ""
+    phase = rest if rest in BUILD else BUILD[0]
+    return (phase, f"{step.item['bundle']} {step.item['version']}") if word == "staging" else None
 
 
 def _fact(step: Step, seen: Observation | None) -> str:

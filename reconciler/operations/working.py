@@ -150,8 +150,8 @@ class Crew:
             return {}
         patience = BuildPatience(
             stop=lambda: self.interrupts.asked,
-            tell=lambda node, at: self.on_progress(
-                HostProgress(node=node, phase="build", detail=at)
+            tell=lambda node, phase, what: self.on_progress(
+                HostProgress(node=node, phase=phase, detail=what)
             ),
         )
         with around("build"):

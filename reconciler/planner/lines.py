@@ -33,6 +33,7 @@ from reconciler.planner.releasing import released, restored, retiring
 from reconciler.planner.repairing import mends, sparing
 from reconciler.planner.repairing import told as drift_told
 from reconciler.planner.restarting import restarted
+from reconciler.planner.runtime_words import switching
 from reconciler.planner.seating import WITH_CAPACITY, Seat, Unseated
 from reconciler.planner.showing import differing
 from reconciler.planner.staging import Staging
@@ -220,7 +221,8 @@ def _keep_in_step(difference: Difference, desk: Desk) -> Line:
         for step in KINDS[difference.ref.kind].steps(pending.binding, desk.context)
         if _differs(step, recorded, desk.context.world) or mends(step, drifted)
     )
-    facts = why.change_facts(pending.resource, desk.context.desired, desk.context.now)
+    facts = dict(why.change_facts(pending.resource, desk.context.desired, desk.context.now))
+    facts |= switching(pending.resource, recorded, recorded.node, desk.context)
     change = replace(
         _with(change, steps),
         basis=pending.basis,
@@ -324,6 +326,7 @@ def _seated(change: Change, seat: Seat, binding: Binding, desk: Desk) -> Change:
             **why.create_facts(resource, seat.login, placement, context.desired, context.now),
             "until": why.until(resource, end, context.desired, context.now),
             **why.vouched_facts(placement, context.world),
+            **switching(resource, binding.replaces, placement.node, context),
             **change.facts,
         },
     )

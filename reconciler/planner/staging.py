@@ -84,7 +84,7 @@ RULES: Mapping[str, _Rule] = MappingProxyType(
     {
         "unreadable": _Rule("", "", lambda one: one.lock is None),
         # Asked for again: a host that is at it is left alone, and one that is not begins.
-        "under_way": _Rule(STAGE, "goes on with", lambda one: one.fact.startswith("staging")),
+        "under_way": _Rule(STAGE, "awaits", lambda one: one.fact.startswith("staging")),
         "left_alone": _Rule(
             "", "", lambda one: one.becomes in (Becomes.REPORTED, Becomes.ACCEPTED)
         ),
@@ -98,12 +98,12 @@ RULES: Mapping[str, _Rule] = MappingProxyType(
         "missing": _Rule(STAGE, "builds", lambda one: not one.is_there),
         "unrecorded": _Rule(
             STAGE,
-            "takes over",
+            "records",
             lambda one: one.installed is None or one.installed.state is not InstallState.STAGED,
         ),
         "not_default": _Rule(
             STAGE,
-            "makes the default",
+            "default",
             lambda one: one.is_default and one.link != one.version.version,
         ),
     }
@@ -246,4 +246,4 @@ def _told(work: Iterable[tuple[str, Step]], left_out: Collection[str]) -> Mappin
         word: "; ".join(f"{v} on {listed(sorted(on))}" for v, on in versions.items())
         for word, versions in told.items()
     }
-    return {**facts, **({"leaves out": listed(left_out, "; ")} if left_out else {})}
+    return {**facts, **({"leaves": listed(left_out, "; ")} if left_out else {})}

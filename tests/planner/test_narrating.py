@@ -49,6 +49,8 @@ CASES = {
     "prepare": asked("node.prepare"),
     "adopt": Deed(types=frozenset(), verbs=frozenset(), action="adopt"),
     "repair": Deed(types=frozenset(), verbs=frozenset({"access.sync"}), action="repair"),
+    "stage": asked("runtime.stage"),
+    "discard": asked("runtime.discard"),
     "create": of(EventType.CLAIMED),
     "fence": of(EventType.FENCED),
     "wipe": of(EventType.VOLUME_WIPING, EventType.VOLUME_GONE, EventType.FORGOTTEN),
