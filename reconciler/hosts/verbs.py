@@ -239,7 +239,11 @@ _LIST = (
         " its manifest, `changed` or `failed` with a code",
         refuses=(
             "one that is there and was made from other requirements: `runtime_changed`",
-            "a folder where the link to the default should be: `runtime_layout_broken`",
+            "a folder where the link to the default should be, and one that was never sealed where"
+            " the version should be: `runtime_layout_broken`",
+            "requirements that are not those that were agreed, that have no hashes, or in which"
+            " there are options: `item_invalid`",
+            "to build where nobody may have mounts of their own: `runtime_needs_root`",
         ),
     ),
     Verb(
@@ -247,7 +251,10 @@ _LIST = (
         summary="Makes a version of a bundle be what was put there; strangers in it go, by name.",
         item=_STAGED,
         evidence="`runtime <bundle>/<version>`; `removed` names what was not ours",
-        refuses=("to touch anything outside of its folder",),
+        refuses=(
+            "to touch anything outside of its folder",
+            "a folder that was never sealed, and all that a build refuses",
+        ),
     ),
     Verb(
         name="runtime.discard",

@@ -124,6 +124,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "volume_not_answering": "A volume whose share does not answer its host",
         "storage_busy": "A volume that somebody is using just now",
         "runtime_without_room": "A version of a bundle for which its host has no room",
+        "runtime_needs_root": "A node without root on which nobody may have mounts of their own",
         "runtime_python_missing": "A host without the Python that a bundle is for",
         "runtime_hash_wrong": "A wheel that is not the one that was agreed",
         "runtime_wheel_missing": "A wheel that the host cannot find",
@@ -209,6 +210,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "endpoint_unsound": "An endpoint that could be taken for orders",
         "no_endpoint": "An allocation that nobody can log in to now",
         "ssh_missing": "No OpenSSH client on this machine",
+        "ssh_failed": "ssh that ended otherwise than well",
         # state
         "state_missing": "There is no state database",
         "state_exists": "There is something where the state should be made",

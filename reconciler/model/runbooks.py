@@ -124,6 +124,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "volume_not_answering": "storage",
         "storage_busy": "storage",
         "runtime_without_room": "runtimes",
+        "runtime_needs_root": "runtimes",
         "runtime_python_missing": "runtimes",
         "runtime_hash_wrong": "runtimes",
         "runtime_wheel_missing": "runtimes",
@@ -209,6 +210,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "endpoint_unsound": "login",
         "no_endpoint": "login",
         "ssh_missing": "login",
+        "ssh_failed": "login",
         # state
         "state_missing": "lost-state",
         "state_exists": "state",

@@ -5,159 +5,169 @@ Managed by gpuaas; what is changed here is put back. `stage build FOLDER` is run
 may write to the tree and to a few folders beside it alone: there it makes an environment under the
 name that it will have, from wheels whose hashes were agreed, and tries what it can import. When
 nothing of that runs any more, `stage seal FOLDER` is root's: it takes the tree over, writes down
-what is in it, and renames it into its place, where nobody has ever seen a part of it.
+what is in it, and puts it in its place by one rename. Nobody has ever seen a part of it.
 """
 
+import ctypes
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+import time
 from contextlib import suppress
+from typing import Any
 
-PHASES = ("space", "environment", "download", "install", "verify", "seal")
 LEAST_MIB, LEAST_FILES = 64, 2000
 KEPT_LINES = 20
 MANIFEST = ".gpuaas/manifest.json"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+RENAME_EXCHANGE = 2
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Failure(Exception):
     """Why it did not come about, with a stable code."""
 
-    def __init__(self, code, message):
+    def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
 
 
 class Job:
-    """`folder` is where it works; `final` is the name that its tree has in there already.
+    """`folder` is where it works; `place` is the name that its tree has in there already.
 
-    What is asked stands in a file of root's: who builds cannot change what is sealed, or where.
+    What is asked stands in a file of root's, and each work has a folder for its own words: who
+    builds can change neither what is sealed and where, nor what root says of it.
     """
 
-    def __init__(self, folder):
+    def __init__(self, work: str, folder: str) -> None:
         self.folder = folder
-        with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
-            self.asked = json.load(file)
-        self.final = self.asked["final"]
-        self.tree = os.path.join(folder, "trees", self.asked["bundle"], self.asked["version"])
+        self.words = os.path.join(folder, work)
+        with open(self.at("job.json"), encoding="utf-8") as file:
+            self.asked: dict[str, Any] = json.load(file)
+        self.place: str = self.asked["place"]
+        self.tree = self.at(f"trees/{self.asked['bundle']}/{self.asked['version']}")
 
-    def at(self, name):
+    def at(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def say(self, name, told):
+    def say(self, name: str, **told: str) -> None:
         """Whole or not at all."""
-        fresh = self.at(f"state/.{name}.new")
+        fresh = os.path.join(self.words, f".{name}.new")
         with open(fresh, "w", encoding="utf-8") as file:
             json.dump(told, file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(fresh, self.at(f"state/{name}"))
+        os.replace(fresh, os.path.join(self.words, f"{name}.json"))
 
-    def begin(self, phase):
-        self.say("phase.json", {"phase": phase})
+    def begin(self, phase: str) -> None:
+        self.say("phase", phase=phase)
 
 
-def build(job):
+def build(job: Job) -> None:
     job.begin("space")
     check_room(job)
     job.begin("environment")
     make_environment(job)
     job.begin("download")
-    source = ["--no-index", "--find-links", fetch(job)]
+    wheels = fetch(job)
     job.begin("install")
-    words = ("install", "--no-compile", "--no-deps", "--only-binary=:all:", "--require-hashes")
-    pip(job, *words, *source, *lock(job))
+    words = ("--no-compile", "--no-index", "--find-links", wheels)
+    pip(job, "install", *words)
     compile_all(job)
     job.begin("verify")
     verify(job)
-    with open(os.path.join(job.final, "activate.sh"), "w", encoding="utf-8") as file:
+    with open(os.path.join(job.place, "activate.sh"), "w", encoding="utf-8") as file:
         file.write(job.asked["activate"])
-    job.say("built.json", {"built": True})
+    job.say("done")
 
 
-def check_room(job):
+def check_room(job: Job) -> None:
     """Where it is built is where it stays, so this is the only file system that counts."""
     room = os.statvfs(job.folder)
     free, wanted = room.f_bavail * room.f_frsize >> 20, max(job.asked["needMiB"], LEAST_MIB)
     if free < wanted:
         raise without_room(job, f"{free} MiB are free, {wanted} are needed")
     if room.f_files and room.f_favail < LEAST_FILES:
-        raise without_room(job, f"room for {room.f_favail} files")
+        raise without_room(job, f"room for {room.f_favail} more files, {LEAST_FILES} are needed")
 
 
-def without_room(job, why):
-    place = os.path.dirname(os.path.dirname(job.asked["place"]))
+def without_room(job: Job, why: str) -> Failure:
+    place = os.path.dirname(os.path.dirname(job.place))
     return Failure("runtime_without_room", f"the file system of {place}: {why}")
 
 
-def make_environment(job):
+def make_environment(job: Job) -> None:
     python = f"/usr/bin/python{job.asked['python']}"
     if not os.access(python, os.X_OK):
         raise Failure("runtime_python_missing", f"{python} is not there: install it on the host")
     try:
-        run(job, [python, "-I", "-m", "venv", "--symlinks", job.final])
+        run(job, [python, "-I", "-m", "venv", "--symlinks", job.place])
     except Failure as failure:
-        if "ensurepip" in failure.message:
+        if "ensurepip is not available" in failure.message:
             message = f"{python} has no ensurepip: install python{job.asked['python']}-venv"
             raise Failure("runtime_python_missing", message) from failure
         raise
 
 
-def fetch(job):
+def fetch(job: Job) -> str:
     """A folder with the wheels: the mirror itself, or what its index gave."""
-    index = job.asked["index"]
+    index: str = job.asked["index"]
     if index.startswith("file://"):
         folder = index[len("file://") :]
         if not os.path.isdir(folder):
             raise Failure("runtime_wheel_missing", f"{folder} is not there on this host")
         return folder
-    where = ["--index-url", index] if index else []
-    words = ("download", "--no-deps", "--only-binary=:all:", "--require-hashes", "--dest")
-    pip(job, *words, job.at("wheels"), *where, *lock(job))
+    pip(job, "download", "--dest", job.at("wheels"), *(("--index-url", index) if index else ()))
     return job.at("wheels")
 
 
-def lock(job):
-    return ["--requirement", job.at("lock.txt")]
+def pip(job: Job, verb: str, *words: str) -> None:
+    python = os.path.join(job.place, "bin/python")
+    ours = ("--no-input", "--no-cache-dir", "--no-deps", "--only-binary=:all:", "--require-hashes")
+    lock = ("--requirement", job.at("lock.txt"))
+    # A host's own index stands in its pip.conf, which has no say where another one is given.
+    settings = os.devnull if "--no-index" in words or "--index-url" in words else ""
+    run(job, [python, "-I", "-m", "pip", verb, *ours, *words, *lock], settings)
 
 
-def pip(job, verb, *words):
-    python = os.path.join(job.final, "bin/python")
-    run(job, [python, "-I", "-m", "pip", verb, "--no-input", "--no-cache-dir", *words])
-
-
-def compile_all(job):
+def compile_all(job: Job) -> None:
     """Once and for all, as nobody can do so later; by no times, which are changed when sealed."""
-    python = os.path.join(job.final, "bin/python")
+    python = os.path.join(job.place, "bin/python")
     words = ("-q", "-f", "-j", "0", "--invalidation-mode", "unchecked-hash")
-    with suppress(Failure):
+    try:
+        run(job, [python, "-I", "-m", "compileall", *words, os.path.join(job.place, "lib")])
+    except Failure as failure:
         # Wheels bring files that are no Python, as examples: what matters is imported below.
-        run(job, [python, "-I", "-m", "compileall", *words, os.path.join(job.final, "lib")])
+        if failure.code != "runtime_install_failed":
+            raise
 
 
-def verify(job):
+def verify(job: Job) -> None:
     """By whoever this is, who may no more than a tenant; what only a GPU can show is not asked."""
-    python = os.path.join(job.final, "bin/python")
+    python = os.path.join(job.place, "bin/python")
     for name in job.asked["imports"]:
         try:
-            run(job, [python, "-I", "-B", "-c", f"import importlib; importlib.import_module({name!r})"])
+            run(job, [python, "-I", "-B", "-c", f"import {name}"])
         except Failure as failure:
             raise Failure("runtime_verify_failed", f"import {name}: {failure.message}") from failure
 
 
-def run(job, words):
+def run(job: Job, words: list[str], pip_settings: str = os.devnull) -> None:
     """Raises Failure in the words of the program, sorted by what they mean."""
     environment = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": job.at("tmp"),
         "TMPDIR": job.at("tmp"),
         "LC_ALL": "C.UTF-8",
-        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_CONFIG_FILE": pip_settings,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_ROOT_USER_ACTION": "ignore",
     }
@@ -170,121 +180,181 @@ def run(job, words):
         stderr=subprocess.STDOUT,
         check=False,
     )
-    if done.returncode == 0:
-        return
-    said = done.stdout.decode("utf-8", "replace").strip().splitlines()[-KEPT_LINES:]
-    text = "\n".join(said)
-    last = next((one.strip() for one in reversed(said) if one.strip()), str(done.returncode))
-    if "No space left on device" in text or "Errno 28" in text or "Disk quota" in text:
-        raise without_room(job, "no space left")
-    if "DO NOT MATCH THE HASHES" in text or "do not match the hashes" in text:
-        raise Failure("runtime_hash_wrong", "a wheel is not the one that was agreed")
+    if done.returncode != 0:
+        raise failure_of(job, done.returncode, done.stdout.decode("utf-8", "replace"))
+
+
+def failure_of(job: Job, status: int, said: str) -> Failure:
+    lines = [line.strip() for line in said.splitlines() if line.strip()][-KEPT_LINES:]
+    last = lines[-1] if lines else f"it ended with {status}"
+    text = "\n".join(lines)
+    if status < 0:
+        return Failure("runtime_interrupted", f"ended by {signal.Signals(-status).name}")
+    if any(word in text for word in ("No space left on device", "Errno 28", "Disk quota exceeded")):
+        return without_room(job, "nothing is left of it")
+    if "do not match the hashes" in text.lower():
+        return Failure("runtime_hash_wrong", "a wheel is not the one that was agreed")
     if "No matching distribution" in text or "Could not find a version" in text:
-        raise Failure("runtime_wheel_missing", last)
-    raise Failure("runtime_install_failed", last)
+        return Failure("runtime_wheel_missing", last)
+    if "ensurepip is not available" in text:
+        return Failure("runtime_python_missing", "ensurepip is not available")
+    return Failure("runtime_install_failed", last)
 
 
-def seal(job):
-    if not os.path.exists(job.at("state/built.json")):
-        raise Failure("runtime_interrupted", "it was not built to its end")
+def seal(job: Job) -> None:
+    """At most once: what is not at its end when this is cut short is built anew."""
+    try:
+        os.unlink(job.at("build/done.json"))
+    except FileNotFoundError:
+        raise Failure("runtime_interrupted", "it was not built to its end") from None
     job.begin("seal")
-    moment = int(os.stat(job.at("state/built.json")).st_mtime)
-    files = take_over(job.tree, moment)
-    told = {
-        **{key: job.asked[key] for key in ("bundle", "version", "lockDigest")},
-        "moment": moment,
-        "files": files,
-    }
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
-    os.makedirs(os.path.join(job.tree, ".gpuaas"), mode=0o755)
-    with open(os.path.join(job.tree, MANIFEST), "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(os.path.join(job.tree, MANIFEST), 0o644)
-    for path in (MANIFEST, ".gpuaas", ""):
-        os.utime(os.path.join(job.tree, path), (moment, moment))
-    os.sync()
+    refuse_other_current(job)
+    write_manifest(job, int(time.time()))
+    sync(job.tree)
     put_in_place(job)
     flip_current(job)
     shutil.rmtree(job.folder)
 
 
-def take_over(tree, moment):
-    """Everything is root's, readable by all, writable by nobody else, and of one moment."""
-    files = []
+def write_manifest(job: Job, moment: int) -> None:
+    """What is in the tree from now on, all of it of one moment."""
+    told = {
+        **{key: job.asked[key] for key in ("bundle", "version", "lockDigest")},
+        "moment": moment,
+        "files": take_over(job.tree, moment),
+    }
+    os.mkdir(os.path.join(job.tree, ".gpuaas"))
+    with open(os.path.join(job.tree, MANIFEST), "w", encoding="utf-8") as file:
+        json.dump(told, file, sort_keys=True, separators=(",", ":"))
+    for path in (MANIFEST, ".gpuaas", ""):
+        os.utime(os.path.join(job.tree, path), (moment, moment))
+
+
+def take_over(tree: str, moment: int) -> list[list[Any]]:
+    """Everything is root's, readable by all and writable by nobody else."""
+    files: list[list[Any]] = []
     for folder, folders, names in os.walk(tree, topdown=False):
-        for name in sorted(names) + sorted(folders):
+        for name in names + folders:
             path = os.path.join(folder, name)
             files.append([os.path.relpath(path, tree), *taken(path, moment)])
     taken(tree, moment)
     return sorted(files)
 
 
-def taken(path, moment):
-    """Sort, mode, size and digest of one file, after it has become root's."""
+def taken(path: str, moment: int) -> list[Any]:
+    """Sort, mode, size and content of one path, after it has become root's."""
     before = os.lstat(path)
-    os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
-    if stat.S_ISLNK(before.st_mode):
-        os.utime(path, (moment, moment), follow_symlinks=False)
-        return ["link", 0, 0, os.readlink(path)]
-    if stat.S_ISDIR(before.st_mode):
-        os.chmod(path, 0o755)
-        os.utime(path, (moment, moment))
-        return ["dir", 0o755, 0, ""]
-    if not stat.S_ISREG(before.st_mode) or before.st_nlink != 1:
+    is_link, is_folder = stat.S_ISLNK(before.st_mode), stat.S_ISDIR(before.st_mode)
+    if not (is_link or is_folder or (stat.S_ISREG(before.st_mode) and before.st_nlink == 1)):
         raise Failure("runtime_install_failed", f"{path} is no plain file")
-    mode = 0o755 if before.st_mode & 0o100 else 0o644
-    os.chmod(path, mode)
+    os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
+    if is_link:
+        found: list[Any] = ["link", 0, 0, os.readlink(path)]
+    elif is_folder:
+        found = ["dir", 0o755, 0, ""]
+    else:
+        mode = 0o755 if before.st_mode & 0o100 else 0o644
+        found = ["file", mode, before.st_size, digest_of(path)]
+    if not is_link:
+        os.chmod(path, found[1])
+    os.utime(path, (moment, moment), follow_symlinks=False)
+    return found
+
+
+def digest_of(path: str) -> str:
+    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        digest = hashlib.sha256()
-        while chunk := file.read(1 << 20):
+        for chunk in iter(lambda: file.read(1 << 20), b""):
             digest.update(chunk)
-    os.utime(path, (moment, moment))
-    return ["file", mode, before.st_size, digest.hexdigest()]
+    return digest.hexdigest()
 
 
-def put_in_place(job):
-    """By one rename; what it takes the place of, if anything, goes afterwards."""
-    place = job.asked["place"]
-    os.makedirs(os.path.dirname(place), mode=0o755, exist_ok=True)
-    old = job.at("old")
-    with suppress(FileNotFoundError):
-        os.rename(place, old)
-    os.rename(job.tree, place)
-    descriptor = os.open(os.path.dirname(place), os.O_RDONLY)
-    os.fsync(descriptor)
-    os.close(descriptor)
+def put_in_place(job: Job) -> None:
+    """What it takes the place of, if anything, is beside the job's other rest from then on."""
+    folder = os.path.dirname(job.place)
+    os.makedirs(folder, exist_ok=True)
+    if os.path.lexists(job.place):
+        exchange(job.tree, job.place)
+    else:
+        os.rename(job.tree, job.place)
+    sync(folder)
 
 
-def flip_current(job):
-    """The host's default; nobody's work depends on it."""
-    if job.asked["current"] != job.asked["version"]:
-        return
-    link = os.path.join(os.path.dirname(job.asked["place"]), "current")
+def sync(folder: str) -> None:
+    """All of its file system: a power cut afterwards takes nothing of it away."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if LIBC.syncfs(descriptor) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), folder)
+    finally:
+        os.close(descriptor)
+
+
+def exchange(one: str, other: str) -> None:
+    """At no moment is neither there; on a file system that cannot do so, for a moment only."""
+    cwd, names = -100, (os.fsencode(one), os.fsencode(other))
+    with suppress(AttributeError):
+        if LIBC.renameat2(cwd, names[0], cwd, names[1], RENAME_EXCHANGE) == 0:
+            return
+        if ctypes.get_errno() not in (errno.EINVAL, errno.ENOSYS):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), other)
+    os.rename(other, f"{one}.old")
+    os.rename(one, other)
+
+
+def refuse_other_current(job: Job) -> None:
+    link = os.path.join(os.path.dirname(job.place), "current")
     if os.path.lexists(link) and not os.path.islink(link):
-        raise Failure("runtime_layout_broken", f"{link} is no link")
-    fresh = f"{link}.gpuaas-new"
+        raise Failure("runtime_layout_broken", f"{link} is no link: move it away")
+
+
+def flip_current(job: Job) -> None:
+    """The host's default; nobody's work depends on it."""
+    version: str = job.asked["current"]
+    if version != job.asked["version"]:
+        return
+    folder = os.path.dirname(job.place)
+    # A name of its own, as another version may be at the same point.
+    fresh = os.path.join(folder, f".current.{version}")
     with suppress(FileNotFoundError):
         os.unlink(fresh)
-    os.symlink(job.asked["version"], fresh)
-    os.replace(fresh, link)
+    os.symlink(version, fresh)
+    os.replace(fresh, os.path.join(folder, "current"))
 
 
-def main():
+def give_up(job: Job, failure: Failure) -> None:
+    """What was made goes first: there may be no room to say why."""
+    for folder in (job.tree, job.at("tmp"), job.at("wheels")):
+        with suppress(OSError):
+            for entry in list(os.scandir(folder)):
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    os.unlink(entry.path)
+    job.say("failed", code=failure.code, message=failure.message[:300])
+    sys.exit(1)
+
+
+WORKS = {"build": build, "seal": seal}
+
+
+def main() -> None:
     os.umask(0o022)
     work, folder = sys.argv[1:]
-    job = Job(folder)
-    alive = os.open(job.at("state/alive"), os.O_RDONLY)
+    job = Job(work, folder)
+    alive = os.open(job.at("alive"), os.O_RDONLY)
     fcntl.flock(alive, fcntl.LOCK_EX)
     try:
-        {"build": build, "seal": seal}[work](job)
+        WORKS[work](job)
     except Failure as failure:
-        job.say("failed.json", {"code": failure.code, "message": failure.message[:300]})
-        sys.exit(1)
+        give_up(job, failure)
     except OSError as error:
-        code = "runtime_without_room" if error.errno in (28, 122) else "runtime_install_failed"
-        with suppress(OSError):
-            job.say("failed.json", {"code": code, "message": str(error)[:300]})
-        sys.exit(1)
+        full = error.errno in NO_ROOM
+        give_up(job, without_room(job, "nothing is left of it") if full else broken(error))
+
+
+def broken(error: OSError) -> Failure:
+    return Failure("runtime_install_failed", f"{error.filename}: {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -6,39 +6,59 @@ import os
 from contextlib import suppress
 from typing import Any, Iterator
 
+from .building import is_alive
 from .files import fact_of, put_folder
 from .paths import Refusal, Tree, parent_of
 from .probes import Probes, printable
-from .runtimes import STAGING, Runtime, is_alive, runtime_of
+from .runtimes import STAGING, Runtime, runtime_of
+from .stage_runtime import sweep
 from .wipe import remove_folder
 
 KEYS = {"bundle": str, "version": str}
 
 DESCRIPTORS = "etc/gpuaas/runtime/allocations"
-MAX_TOLD = 5
+NAMING = ("GPUAAS_RUNTIME", "GPUAAS_RUNTIMES")
+MAX_TOLD, MAX_ENVIRONMENT = 5, 1 << 20
 
 
 def run(tree: Tree, item: dict[str, Any]) -> None:
     runtime = runtime_of(item)
-    folder = f"{tree.path}{runtime.folder}".replace("//", "/")
-    if is_alive(folder):
+    sweep(tree)
+    if is_alive(f"{tree.path}{runtime.folder}"):
         raise Refusal("runtime_in_use", f"{runtime} is being built")
     if fact_of(tree, runtime.place) is not None:
-        _refuse_users(tree, runtime)
-        if not tree.dry:
-            _hide(tree, runtime)
+        _refuse_users(tree, runtime, runtime.place)
         tree.changed = True
-    for rest in (f"{runtime.folder}.gone", runtime.folder):
-        if fact_of(tree, rest) is not None:
-            remove_folder(tree, rest)
+        if not tree.dry:
+            _take_away(tree, runtime)
+    remove_folder(tree, runtime.folder)
 
 
-def _refuse_users(tree: Tree, runtime: Runtime) -> None:
+def _take_away(tree: Tree, runtime: Runtime) -> None:
+    """By one rename, so that nobody begins to use what is half gone.
+
+    Whoever has begun while it was asked who uses it is seen after it, and gets it back.
+    """
+    gone = f"{runtime.folder}.gone"
+    put_folder(tree, STAGING, "0755")
+    _rename(tree, runtime.place, gone)
+    try:
+        _refuse_users(tree, runtime, gone)
+    except Refusal:
+        _rename(tree, gone, runtime.place)
+        raise
+    remove_folder(tree, gone)
+
+
+def _refuse_users(tree: Tree, runtime: Runtime, place: str) -> None:
+    """`place` is where it lies just now."""
     if fact_of(tree, runtime.link) == f"link {runtime.version}":
         raise Refusal("runtime_in_use", f"{runtime} is this host's default")
-    who = [*_named(Probes(tree.path), runtime), *_used(f"{tree.path}{runtime.place}")]
+    places = {f"{tree.path}{one}".replace("//", "/") for one in (runtime.place, place)}
+    who = [*_named(Probes(tree.path), runtime), *_used(places)]
     if who:
-        raise Refusal("runtime_in_use", f"{runtime}: {', '.join(who[:MAX_TOLD])}")
+        more = f" and {len(who) - MAX_TOLD} more" if len(who) > MAX_TOLD else ""
+        raise Refusal("runtime_in_use", f"{runtime}: {', '.join(who[:MAX_TOLD])}{more}")
 
 
 def _named(probes: Probes, runtime: Runtime) -> Iterator[str]:
@@ -47,18 +67,17 @@ def _named(probes: Probes, runtime: Runtime) -> Iterator[str]:
     with suppress(FileNotFoundError):
         for name in sorted(os.listdir(probes.at(DESCRIPTORS))):
             if name.endswith(".env"):
-                for line in probes.text(DESCRIPTORS, name).splitlines():
-                    key, _, value = line.partition("=")
-                    if key == "GPUAAS_RUNTIMES" and word in value.split(","):
-                        yield f"allocation {printable(name[:-4])} names it"
+                told = (line.partition("=") for line in probes.text(DESCRIPTORS, name).splitlines())
+                if any(key in NAMING and word in value.split(",") for key, _, value in told):
+                    yield f"allocation {printable(name[:-4])} names it"
 
 
-def _used(place: str) -> Iterator[str]:
-    """Processes that run from it, stand in it or have something of it open."""
-    place = place.replace("//", "/")
+def _used(places: set[str]) -> Iterator[str]:
+    """Processes that run from it, stand in it, have something of it open or have it activated."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
-            if any(one.startswith(place + "/") or one == place for one in _links(pid)):
+            words = (*_links(pid), *_told(pid))
+            if any(word == one or word.startswith(f"{one}/") for word in words for one in places):
                 with open(f"/proc/{pid}/comm", errors="replace") as file:
                     yield f"process {pid} {printable(file.read().strip())} uses it"
 
@@ -72,16 +91,23 @@ def _links(pid: str) -> Iterator[str]:
             for name in os.listdir(f"/proc/{pid}/{folder}"):
                 with suppress(OSError):
                     yield os.readlink(f"/proc/{pid}/{folder}/{name}")
-    # An interpreter outside of it may run what is in it: it was started by a name of it.
+
+
+def _told(pid: str) -> Iterator[str]:
+    """The names it was started by, and folders in its environment.
+
+    A runtime's Python is a link to the host's own, which may have nothing of it open just now.
+    """
     with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
-        yield from (os.fsdecode(word) for word in file.read(1 << 16).split(b"\0")[:2])
+        yield from (os.fsdecode(word) for word in file.read(MAX_ENVIRONMENT).split(b"\0")[:2])
+    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+        for one in file.read(MAX_ENVIRONMENT).split(b"\0"):
+            yield from os.fsdecode(one.partition(b"=")[2]).split(":")
 
 
-def _hide(tree: Tree, runtime: Runtime) -> None:
-    """By one rename, so that nobody begins to use what is half gone."""
-    put_folder(tree, STAGING, "0755")
-    gone = f"{runtime.folder}.gone"
-    with parent_of(tree, runtime.place, make=False) as old, parent_of(tree, gone, make=True) as new:
-        assert old is not None and new is not None
-        os.rename(old[1], new[1], src_dir_fd=old[0], dst_dir_fd=new[0])
-        os.fsync(old[0])
+def _rename(tree: Tree, old: str, new: str) -> None:
+    with parent_of(tree, old, make=False) as one, parent_of(tree, new, make=False) as other:
+        assert one is not None and other is not None
+        os.rename(one[1], other[1], src_dir_fd=one[0], dst_dir_fd=other[0])
+        os.fsync(one[0])
+        os.fsync(other[0])

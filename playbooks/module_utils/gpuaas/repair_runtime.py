@@ -12,9 +12,10 @@ from typing import Any
 from .files import remove_file
 from .paths import Tree
 from .probes import printable
+from .requirements import check
 from .runtimes import changes_of, manifest_of, runtime_of
 from .stage_runtime import KEYS as STAGE_KEYS
-from .stage_runtime import begin, put_current
+from .stage_runtime import begin, put_current, refuse_strange, sweep
 from .wipe import remove_folder
 
 KEYS = STAGE_KEYS
@@ -23,22 +24,32 @@ MAX_TOLD = 20
 
 def run(tree: Tree, item: dict[str, Any]) -> None:
     runtime = runtime_of(item)
+    check(item)
+    sweep(tree)
+    refuse_strange(tree, runtime)
     place = f"{tree.path}{runtime.place}".replace("//", "/")
     manifest = manifest_of(place)
-    if manifest is None or manifest.get("lockDigest") != item["lockDigest"]:
+    if manifest is None or manifest.lock_digest != item["lockDigest"]:
         begin(tree, runtime, item)
         return
-    changes = list(changes_of(place, manifest))
-    strangers = sorted(path for path, is_strange in changes if is_strange)
-    if strangers:
-        tree.said["removed"] = printable(", ".join(strangers[:MAX_TOLD]))
-    for path in reversed(strangers):
-        inside = f"{runtime.place}/{path}"
-        if os.path.isdir(f"{place}/{path}") and not os.path.islink(f"{place}/{path}"):
-            remove_folder(tree, inside)
-        else:
-            remove_file(tree, inside)
+    changes = list(changes_of(place, manifest, deep=True))
+    _remove(tree, runtime.place, sorted(path for path, is_strange in changes if is_strange))
     if any(not is_strange for _, is_strange in changes):
         begin(tree, runtime, item)
     else:
         put_current(tree, runtime, item["current"])
+
+
+def _remove(tree: Tree, place: str, strangers: list[str]) -> None:
+    """What is deepest goes first."""
+    if strangers:
+        more = len(strangers) - MAX_TOLD
+        told = ", ".join(map(printable, strangers[:MAX_TOLD]))
+        tree.said["removed"] = told + (f" and {more} more" if more > 0 else "")
+    for path in reversed(strangers):
+        inside = f"{place}/{path}"
+        whole = f"{tree.path}{inside}"
+        if os.path.isdir(whole) and not os.path.islink(whole):
+            remove_folder(tree, inside)
+        else:
+            remove_file(tree, inside)

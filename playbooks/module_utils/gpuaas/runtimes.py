@@ -7,28 +7,47 @@ at names, sizes and times shows whatever has been changed since.
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import hashlib
 import json
 import os
 import re
 import stat
-import time
 from contextlib import suppress
 from typing import Any, Iterator, NamedTuple, Optional
 
+from .building import at_work, has_failed, read
 from .paths import Refusal
-from .probes import Probes, printable
+from .probes import OPEN_FILE, Probes, printable
 
 RUNTIMES, STAGING = "/opt/gpuaas/runtimes", "/opt/gpuaas/staging"
 BUNDLE = re.compile(r"[a-z](-?[a-z0-9]){0,31}")
 VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
 MANIFEST = ".gpuaas/manifest.json"
-CURRENT = "current"
-STARTING_SECONDS = 10.0
-"""For so long nobody works on a job that has just been laid out."""
+OUTSIDE = {".": 0o755, ".gpuaas": 0o755, MANIFEST: 0o644}
+"""What no manifest tells of, by its mode."""
 
+CURRENT = "current"
+NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 MAX_MANIFEST = 64 * 1024 * 1024
+
+
+class Entry(NamedTuple):
+    """What was made of one path: a file by the digest of it, a link by where it leads."""
+
+    sort: str
+    mode: int
+    size: int
+    content: str
+
+
+class Manifest(NamedTuple):
+    """What was put into a tree at one moment; `digest` is that of the manifest itself."""
+
+    digest: str
+    lock_digest: str
+    moment: int
+    files: dict[str, Entry]
 
 
 class Runtime(NamedTuple):
@@ -42,6 +61,11 @@ class Runtime(NamedTuple):
     @property
     def link(self) -> str:
         return f"{RUNTIMES}/{self.bundle}/{CURRENT}"
+
+    @property
+    def sealed(self) -> str:
+        """Only what was built here to its end has it."""
+        return f"{self.place}/.gpuaas"
 
     @property
     def job(self) -> str:
@@ -67,10 +91,13 @@ def runtime_of(item: dict[str, Any]) -> Runtime:
 
 
 def read_runtimes(probes: Probes) -> dict[str, str]:
-    """`<bundle>/<version>` → `staged sha256:…`, `changed …`, `staging <phase>` or `failed …`."""
+    """`<bundle>/<version>` → `staged sha256:…`, `changed …`, `staging <phase>` or `failed …`.
+
+    While somebody is at work on it nothing else is said; why work has failed, where none stands.
+    """
     found = {str(one): _shown(probes, one) for one in _trees(probes)}
     for one, told in _jobs(probes):
-        if not found.get(str(one), "").startswith("staged"):
+        if told.startswith("staging") or not found.get(str(one), "").startswith("staged"):
             found[str(one)] = told
     return found
 
@@ -78,77 +105,97 @@ def read_runtimes(probes: Probes) -> dict[str, str]:
 def read_currents(probes: Probes) -> dict[str, str]:
     """Bundle → the version that is this host's default."""
     found = {}
-    for bundle in _names(probes, RUNTIMES):
+    for bundle in names_below(probes, RUNTIMES):
         with suppress(OSError):
             found[bundle] = printable(os.readlink(probes.at(RUNTIMES[1:], bundle, CURRENT)))
     return found
 
 
-def manifest_of(tree: str) -> Optional[dict[str, Any]]:
-    """What was put into a tree; None where nothing whole was."""
-    with suppress(FileNotFoundError, NotADirectoryError, ValueError):
-        with open(os.path.join(tree, MANIFEST), "rb") as file:
+def manifest_of(tree: str) -> Optional[Manifest]:
+    """What was put into a tree; None where nothing whole was.
+
+    Raises OSError where nobody can tell.
+    """
+    try:
+        with open(os.open(os.path.join(tree, MANIFEST), OPEN_FILE), "rb") as file:
             text = file.read(MAX_MANIFEST)
+    except OSError as error:
+        if error.errno not in NO_FILE:
+            raise
+        return None
+    with suppress(ValueError, TypeError, KeyError):
         told = json.loads(text)
-        if isinstance(told, dict) and isinstance(told.get("files"), list):
-            return {**told, "digest": "sha256:" + hashlib.sha256(text).hexdigest()}
+        return Manifest(
+            "sha256:" + hashlib.sha256(text).hexdigest(),
+            str(told["lockDigest"]),
+            int(told["moment"]),
+            {path: Entry(*rest) for path, *rest in told["files"]},
+        )
     return None
 
 
-def changes_of(tree: str, manifest: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+def changes_of(tree: str, manifest: Manifest, *, deep: bool = False) -> Iterator[tuple[str, bool]]:
     """(path, whether it is a stranger's) of all that is not as it was put there.
 
     By sort, mode, owner, size and time: none of it can be changed without one of these, but by
-    whoever is root and means to.
+    whoever is root and means to. Whoever looks deep reads all of it.
     """
-    known = {path: (sort, mode, size, what) for path, sort, mode, size, what in manifest["files"]}
-    seen = set()
-    moment, owner = manifest["moment"], (os.geteuid(), os.getegid())
+    seen = set(OUTSIDE)
+    for path, mode in OUTSIDE.items():
+        found = os.lstat(os.path.join(tree, path))
+        if not _is_ours(found) or stat.S_IMODE(found.st_mode) != mode:
+            yield path, False
     for folder, folders, names in os.walk(tree):
         for name in (*folders, *names):
             path = os.path.relpath(os.path.join(folder, name), tree)
-            if path == ".gpuaas" or path == MANIFEST:
+            if path in seen:
                 continue
             seen.add(path)
-            if path not in known:
+            entry = manifest.files.get(path)
+            if entry is None:
                 yield path, True
-            elif not _is_as_made(os.path.join(folder, name), known[path], moment, owner):
+            elif not _is_as_made(os.path.join(folder, name), entry, manifest.moment, deep):
                 yield path, False
-    for path in sorted(set(known) - seen):
+    for path in sorted(set(manifest.files) - seen):
         yield path, False
 
 
-def is_alive(folder: str) -> bool:
-    """Whether somebody is at work on a job: whoever is has it locked, however it was started."""
+def is_rest(probes: Probes, folder: str) -> bool:
+    """Whether a folder of no living job has nothing to tell: what was to be built stands."""
+    if has_failed(folder):
+        return False
     try:
-        with open(os.path.join(folder, "state/alive"), "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+        return manifest_of(probes.at(runtime_of(read(folder, "job.json")).place[1:])) is not None
+    except (KeyError, TypeError, Refusal):
         return True
-    except OSError:
-        return False
-    if os.path.exists(os.path.join(folder, "state/failed.json")):
-        return False
-    with suppress(OSError):
-        return time.time() - os.stat(os.path.join(folder, "job.json")).st_mtime < STARTING_SECONDS
-    return False
 
 
-def _is_as_made(
-    path: str, known: tuple[str, int, int, str], moment: int, owner: tuple[int, int]
-) -> bool:
-    sort, mode, size, what = known
+def _is_as_made(path: str, entry: Entry, moment: int, deep: bool) -> bool:
     found = os.lstat(path)
-    if (found.st_uid, found.st_gid) != owner:
+    if not _is_ours(found):
         return False
-    if sort == "link":
-        return stat.S_ISLNK(found.st_mode) and os.readlink(path) == what
-    if stat.S_IMODE(found.st_mode) != mode:
+    if entry.sort == "link":
+        return stat.S_ISLNK(found.st_mode) and os.readlink(path) == entry.content
+    if stat.S_IMODE(found.st_mode) != entry.mode:
         return False
-    if sort == "dir":
+    if entry.sort == "dir":
         # Its time changes with what is in it, which is told by its own name.
         return stat.S_ISDIR(found.st_mode)
-    return stat.S_ISREG(found.st_mode) and (found.st_size, int(found.st_mtime)) == (size, moment)
+    if not stat.S_ISREG(found.st_mode) or found.st_mtime_ns != moment * 10**9:
+        return False
+    return found.st_size == entry.size and (not deep or _digest_of(path) == entry.content)
+
+
+def _is_ours(found: os.stat_result) -> bool:
+    return (found.st_uid, found.st_gid) == (os.geteuid(), os.getegid())
+
+
+def _digest_of(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(os.open(path, OPEN_FILE), "rb") as file:
+        for chunk in iter(lambda: file.read(1 << 20), b""):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _shown(probes: Probes, one: Runtime) -> str:
@@ -159,52 +206,25 @@ def _shown(probes: Probes, one: Runtime) -> str:
     changed = sorted(path for path, _ in changes_of(tree, manifest))
     if changed:
         return printable(f"changed {len(changed)}: {changed[0]}")
-    return str(manifest["digest"]).join(("staged ", ""))
+    return f"staged {manifest.digest}"
 
 
 def _trees(probes: Probes) -> Iterator[Runtime]:
-    for bundle in _names(probes, RUNTIMES):
-        for version in _names(probes, f"{RUNTIMES}/{bundle}"):
+    for bundle in names_below(probes, RUNTIMES):
+        for version in names_below(probes, f"{RUNTIMES}/{bundle}"):
             if BUNDLE.fullmatch(bundle) and VERSION.fullmatch(version) and version != CURRENT:
                 yield Runtime(bundle, version)
 
 
 def _jobs(probes: Probes) -> Iterator[tuple[Runtime, str]]:
-    for name in _names(probes, STAGING):
+    for name in names_below(probes, STAGING):
         folder = probes.at(STAGING[1:], name)
-        job = _read(folder, "job.json")
+        job = read(folder, "job.json")
         with suppress(KeyError, TypeError, Refusal):
-            yield runtime_of(job), _at_work(folder)
+            yield runtime_of(job), at_work(folder)
 
 
-def _at_work(folder: str) -> str:
-    failed, phase = _read(folder, "state/failed.json"), _read(folder, "state/phase.json")
-    at = printable(str(phase.get("phase", "space")))[:20]
-    if failed:
-        code, message = str(failed.get("code"))[:40], str(failed.get("message"))[:300]
-        return printable(f"failed {code}: {message}")
-    if is_alive(folder) or _is_to_be_sealed(folder):
-        return f"staging {at}"
-    return f"failed runtime_interrupted: it ended during {at}"
-
-
-def _is_to_be_sealed(folder: str) -> bool:
-    """Between the end of the build and the beginning of what comes after it."""
-    with suppress(OSError):
-        built = os.stat(os.path.join(folder, "state/built.json")).st_mtime
-        return time.time() - built < STARTING_SECONDS
-    return False
-
-
-def _read(folder: str, name: str) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            told = json.loads(file.read(1 << 20))
-        return told if isinstance(told, dict) else {}
-    return {}
-
-
-def _names(probes: Probes, place: str) -> list[str]:
+def names_below(probes: Probes, place: str) -> list[str]:
     try:
         return sorted(name for name in os.listdir(probes.at(place[1:])) if name[0] != ".")
     except (FileNotFoundError, NotADirectoryError):

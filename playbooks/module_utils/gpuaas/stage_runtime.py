@@ -6,19 +6,33 @@ nobody to wait for it.
 
 from __future__ import annotations
 
+import errno
 import grp
-import hashlib
 import json
 import os
 import pwd
 import subprocess
+import sys
+from contextlib import suppress
 from typing import Any
 
+from .building import is_alive
 from .files import fact_of, put_file, put_folder
 from .items import text
 from .paths import Refusal, Tree, parent_of
-from .probes import call, failure
-from .runtimes import CURRENT, RUNTIMES, STAGING, Runtime, is_alive, manifest_of, runtime_of
+from .probes import SAFE_PATH, Probes
+from .programs import must, tried
+from .requirements import check
+from .runtimes import (
+    CURRENT,
+    RUNTIMES,
+    STAGING,
+    Runtime,
+    is_rest,
+    manifest_of,
+    names_below,
+    runtime_of,
+)
 from .wipe import remove_folder
 
 KEYS = {
@@ -35,16 +49,23 @@ KEYS = {
     "program": text,
 }
 
+NAMESPACES = ("--mount", "--pid", "--fork", "--kill-child")
+OF_ANYBODY = ("--user", "--map-current-user", "--keep-caps")
+"""Without root, where the machine lets anybody have mounts of their own."""
+
 BUILDER = "gpuaas-stage"
 UNIT = "gpuaas-stage@{}.service"
 
 
 def run(tree: Tree, item: dict[str, Any]) -> None:
     runtime = runtime_of(item)
+    check(item)
+    sweep(tree)
     manifest = manifest_of(f"{tree.path}{runtime.place}")
     if manifest is None:
+        refuse_strange(tree, runtime)
         begin(tree, runtime, item)
-    elif manifest.get("lockDigest") != item["lockDigest"]:
+    elif manifest.lock_digest != item["lockDigest"]:
         raise Refusal("runtime_changed", f"{runtime} is there, made from other requirements")
     else:
         put_current(tree, runtime, item["current"])
@@ -52,63 +73,82 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
 
 def begin(tree: Tree, runtime: Runtime, item: dict[str, Any]) -> None:
     """One job a version, whoever asks and how often; what an earlier one has left is taken away."""
-    _check(item)
+    _refuse_other_current(tree, runtime)
     folder = f"{tree.path}{runtime.folder}".replace("//", "/")
     if is_alive(folder):
         return
     tree.changed = True
     if tree.dry:
         return
+    if not tree.whole_host and os.geteuid() != 0:
+        _refuse_without_namespaces()
     if fact_of(tree, runtime.folder) is not None:
         remove_folder(tree, runtime.folder)
-    _lay_out(tree, runtime, item)
+    try:
+        _lay_out(tree, runtime, item)
+    except OSError as error:
+        remove_folder(tree, runtime.folder)
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        message = f"the file system of {RUNTIMES}: nothing is left of it"
+        raise Refusal("runtime_without_room", message) from error
     if tree.whole_host and not item["program"]:
         _start_unit(runtime)
     else:
-        _start_here(tree, runtime, folder)
+        _start_here(tree, folder)
+
+
+def sweep(tree: Tree) -> None:
+    """What kills have left of builds that had come to their end, and of versions that are gone.
+
+    Why a build has failed stays until somebody begins it anew.
+    """
+    probes = Probes(tree.path)
+    for name in names_below(probes, STAGING):
+        folder = probes.at(STAGING[1:], name)
+        if not is_alive(folder) and is_rest(probes, folder):
+            remove_folder(tree, f"{STAGING}/{name}")
+
+
+def refuse_strange(tree: Tree, runtime: Runtime) -> None:
+    """Of what was never sealed nobody knows whose it is, and it may be dear to them."""
+    if fact_of(tree, runtime.place) is not None and fact_of(tree, runtime.sealed) is None:
+        message = f"{runtime.place} is not of our making: move it away"
+        raise Refusal("runtime_layout_broken", message)
+
+
+def _refuse_other_current(tree: Tree, runtime: Runtime) -> None:
+    fact = fact_of(tree, runtime.link)
+    if fact is not None and not fact.startswith("link "):
+        raise Refusal("runtime_layout_broken", f"{runtime.link} is no link but {fact}")
 
 
 def put_current(tree: Tree, runtime: Runtime, current: str) -> None:
     """By one rename: a reader finds the old one or the new one, and never none."""
     if current != runtime.version:
         return
-    with parent_of(tree, runtime.link, make=True) as place:
+    _refuse_other_current(tree, runtime)
+    if fact_of(tree, runtime.link) == f"link {current}":
+        return
+    tree.changed = True
+    if tree.dry:
+        return
+    with parent_of(tree, runtime.link, make=False) as place:
         assert place is not None
         parent, name = place
-        fact = fact_of(tree, runtime.link)
-        if fact == f"link {current}":
-            return
-        if fact is not None and not fact.startswith("link "):
-            raise Refusal("runtime_layout_broken", f"{runtime.link} is no link but {fact}")
-        tree.changed = True
-        if tree.dry:
-            return
-        fresh = f".{CURRENT}.gpuaas-new"
-        if fresh in os.listdir(parent):
+        # A name of its own, as another version may be at the same point.
+        fresh = f".{CURRENT}.{current}"
+        with suppress(FileNotFoundError):
             os.unlink(fresh, dir_fd=parent)
         os.symlink(current, fresh, dir_fd=parent)
         os.rename(fresh, name, src_dir_fd=parent, dst_dir_fd=parent)
         os.fsync(parent)
 
 
-def _check(item: dict[str, Any]) -> None:
-    if "sha256:" + hashlib.sha256(item["lock"].encode()).hexdigest() != item["lockDigest"]:
-        raise Refusal("item_invalid", "the requirements are not those that were agreed")
-    major, dot, minor = item["python"].partition(".")
-    if not (dot and major.isdigit() and minor.isdigit()):
-        raise Refusal("item_invalid", f"no version of Python: {item['python']!r}")
-    words = [part for name in item["imports"] for part in name.split(".")]
-    if not all(word.isidentifier() for word in words):
-        raise Refusal("item_invalid", f"no modules: {item['imports']!r}")
-    index = item["index"]
-    if index and not index.startswith(("https://", "http://", "file:///")):
-        raise Refusal("item_invalid", f"no index: {index!r}")
-
-
 def _lay_out(tree: Tree, runtime: Runtime, item: dict[str, Any]) -> None:
     """What is asked is root's; the builder may write to the tree, and to three folders beside."""
     owner = _builder(tree)
-    for place in (RUNTIMES, STAGING):
+    for place in (RUNTIMES, STAGING, f"{RUNTIMES}/{runtime.bundle}"):
         put_folder(tree, place, "0755")
     if os.stat(f"{tree.path}{RUNTIMES}").st_dev != os.stat(f"{tree.path}{STAGING}").st_dev:
         message = f"{RUNTIMES} and {STAGING} are on two file systems: mount one at /opt/gpuaas"
@@ -116,17 +156,17 @@ def _lay_out(tree: Tree, runtime: Runtime, item: dict[str, Any]) -> None:
     # Tenants are kept out: whoever could open its lock could pretend to be at work on it.
     put_folder(tree, runtime.folder, "0750", (os.geteuid(), owner[1]))
     put_folder(tree, f"{runtime.folder}/trees/{runtime.bundle}", "0755")
-    place = f"{tree.path}{runtime.place}".replace("//", "/")
     asked = {key: item[key] for key in KEYS if key not in ("lock", "program")}
-    told = {**asked, "final": place, "place": place}
+    asked["place"] = f"{tree.path}{runtime.place}".replace("//", "/")
     put_file(tree, f"{runtime.folder}/lock.txt", item["lock"], "0644")
     if item["program"]:
         put_file(tree, f"{runtime.folder}/stage", item["program"], "0755")
-    for name in ("state", "tmp", "wheels", f"trees/{runtime.bundle}/{runtime.version}"):
+    for name in ("build", "tmp", "wheels", f"trees/{runtime.bundle}/{runtime.version}"):
         put_folder(tree, f"{runtime.folder}/{name}", "0755", owner)
-    put_file(tree, f"{runtime.folder}/state/alive", "", "0644")
+    put_folder(tree, f"{runtime.folder}/seal", "0755")
+    put_file(tree, f"{runtime.folder}/alive", "", "0644")
     # Last: what has no job is none.
-    put_file(tree, f"{runtime.folder}/job.json", json.dumps(told) + "\n", "0644")
+    put_file(tree, f"{runtime.folder}/job.json", json.dumps(asked) + "\n", "0644")
 
 
 def _builder(tree: Tree) -> tuple[int, int]:
@@ -142,38 +182,45 @@ def _builder(tree: Tree) -> tuple[int, int]:
 
 def _start_unit(runtime: Runtime) -> None:
     unit = UNIT.format(runtime.job)
-    call("systemctl", "reset-failed", unit)
-    done = call("systemctl", "start", "--no-block", unit)
-    if done.returncode != 0:
-        raise Refusal("verb_failed", failure("systemctl", done))
+    tried("systemctl", "reset-failed", unit)
+    must("systemctl", "start", "--no-block", unit)
 
 
-def _start_here(tree: Tree, runtime: Runtime, folder: str) -> None:
-    """On a folder that stands for a host: a mount namespace of its own, and no systemd.
+def _refuse_without_namespaces() -> None:
+    why = tried("unshare", *NAMESPACES, *OF_ANYBODY, "true")
+    if why:
+        raise Refusal("runtime_needs_root", f"a folder of mounts of its own: {why}")
 
-    Without root a user namespace gives as much, where the machine lets anybody have one.
+
+def _start_here(tree: Tree, folder: str) -> None:
+    """On a folder that stands for a host: namespaces of its own, and no systemd.
+
+    Nothing of it outlives the first process in there, which is the builder's own.
     """
-    final = f"{tree.path}{RUNTIMES}".replace("//", "/")
-    user = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
     uid, gid = map(str, _builder(tree))
-    drop = [] if user else ["--reuid", uid, "--regid", gid, "--clear-groups", "--bounding-set=-all"]
-    script = (
-        'unshare --mount "$@" -- sh -eu -c \'mount --bind "$1/trees" "$2"; shift 2; exec "$@"\''
-        ' sh "$GPUAAS_JOB" "$GPUAAS_FINAL" setpriv $GPUAAS_DROP --no-new-privs'
-        ' python3 -IS "$GPUAAS_JOB/stage" build "$GPUAAS_JOB"'
-        ' && exec python3 -IS "$GPUAAS_JOB/stage" seal "$GPUAAS_JOB"'
-    )
-    subprocess.Popen(
-        ["sh", "-c", script, "sh", *user],
-        env={
-            "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
-            "GPUAAS_JOB": folder,
-            "GPUAAS_FINAL": final,
-            "GPUAAS_DROP": " ".join(drop),
-        },
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    drop = ["--reuid", uid, "--regid", gid, "--clear-groups", "--bounding-set=-all"]
+    script = """
+        unshare "$@" -- sh -eu -c '
+            mount --bind "$GPUAAS_JOB/trees" "$GPUAAS_PLACE"
+            exec setpriv $GPUAAS_DROP --inh-caps=-all --ambient-caps=-all --no-new-privs \\
+                "$GPUAAS_PYTHON" -IS "$GPUAAS_JOB/stage" build "$GPUAAS_JOB"
+        '
+        exec "$GPUAAS_PYTHON" -IS "$GPUAAS_JOB/stage" seal "$GPUAAS_JOB"
+    """
+    is_root = os.geteuid() == 0
+    with open(f"{folder}/log", "wb") as log:
+        subprocess.Popen(
+            ["sh", "-euc", script, "sh", *NAMESPACES, *(() if is_root else OF_ANYBODY)],
+            env={
+                "PATH": SAFE_PATH,
+                "GPUAAS_JOB": folder,
+                "GPUAAS_PLACE": f"{tree.path}{RUNTIMES}".replace("//", "/"),
+                "GPUAAS_DROP": " ".join(drop) if is_root else "",
+                "GPUAAS_PYTHON": sys.executable,
+            },
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )

@@ -15,13 +15,17 @@ from .paths import Places, Refusal, Tree, owned
 
 KEYS = {"id": str, "login": str, "uid": int, "files": [FILE]}
 
-LINE = re.compile(r"#[^\n]*|[A-Z][A-Z0-9_]*=[A-Za-z0-9._:,/@+-]*")
+LINE = re.compile(r"#( [ !-\[\]-~]*)?|[A-Z][A-Z0-9_]*=[A-Za-z0-9._:,/@+-]*")
+"""A comment has no backslash: systemd would take the next line for more of it."""
 
 
 def run(tree: Tree, item: dict[str, Any]) -> None:
     places = Places(item["id"], item["login"], item["uid"])
     for file in item["files"]:
-        for line in file["content"].splitlines():
+        *lines, rest = file["content"].split("\n")
+        if rest:
+            raise Refusal("item_invalid", "an env file whose last line has no end")
+        for line in lines:
             if not LINE.fullmatch(line):
                 raise Refusal("item_invalid", f"no line of an env file: {line!r}"[:200])
         put_file(tree, owned(file["path"], places.environments), file["content"], file["mode"])

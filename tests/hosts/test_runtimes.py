@@ -1,0 +1,521 @@
+"""Runtimes on a host: what is told of them, and what becomes of them without a build."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpuaas.building import STARTING_SECONDS
+
+from tests.bundles import hello
+from tests.hosts.building import Ground, stage
+from tests.hosts.hosting import ENVIRONMENT, ID, LOGIN, tree
+
+SITE = "lib/gpuaas_hello.py"
+GOOD = "a==1 --hash=sha256:" + 64 * "a" + "\n"
+
+
+@pytest.fixture
+def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+    """Of a busy machine's disks nobody waits for here."""
+    monkeypatch.setattr(stage, "sync", os.stat)
+    return Ground.laid(tmp_path)
+
+
+def kept(path: Path, change: Callable[[], object]) -> None:
+    """Changed so that its time does not tell."""
+    before = path.lstat()
+    change()
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_what_is_sealed_is_whole_readable_by_all_and_nobodys_to_change(ground: Ground) -> None:
+    """BND-04: no write bit but root's, one moment, and the default is this one."""
+    ground.seal(current="1.0")
+    assert ground.shown().startswith("staged sha256:")
+    assert ground.facts()["current hello"] == "1.0"
+    paths = [ground.tree(), *ground.tree().rglob("*")]
+    assert not [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o022]
+    assert len({int(path.lstat().st_mtime) for path in paths}) == 1
+    assert ground.greeting() == "hello 1.0\n"
+    assert ground.stray() == set()
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    f"changed 1: {SITE}": lambda tree: (tree / SITE).write_text("VERSION = '9.9'\n"),
+    "changed 2: lib": lambda tree: (os.unlink(tree / SITE), os.rmdir(tree / "lib")),
+    "changed 1: bin/gpuaas-hello": lambda tree: (tree / "bin/gpuaas-hello").chmod(0o777),
+    "changed 1: bin/python": lambda tree: (
+        os.unlink(tree / "bin/python"),
+        os.symlink("/tmp/python", tree / "bin/python"),
+    ),
+    "changed 1: lib/stranger": lambda tree: (tree / "lib/stranger").mkdir(),
+    "changed 1: .gpuaas/stranger": lambda tree: (tree / ".gpuaas/stranger").write_text(""),
+    "changed 1: .": lambda tree: tree.chmod(0o777),
+    "changed 1: .gpuaas/manifest.json": lambda tree: (tree / stage.MANIFEST).chmod(0o666),
+    "changed 1: no manifest": lambda tree: (tree / stage.MANIFEST).unlink(),
+}
+
+
+@pytest.mark.parametrize("told", CHANGES)
+def test_whatever_is_changed_is_told(ground: Ground, told: str) -> None:
+    """BND-28: by a look at names, sizes, modes and times."""
+    ground.seal()
+    CHANGES[told](ground.tree())
+    assert ground.shown() == told
+
+
+@pytest.mark.parametrize("manifest", ["", "[]", "{}", '{"files": 1, "moment": 1, "lockDigest": 1}'])
+def test_a_manifest_that_tells_nothing_is_none(ground: Ground, manifest: str) -> None:
+    """F-BUN-01: a folder that is there is no version that is there."""
+    ground.seal()
+    (ground.tree() / stage.MANIFEST).write_text(manifest)
+    assert ground.shown() == "changed 1: no manifest"
+
+
+def test_a_folder_that_was_never_sealed_is_somebody_elses(ground: Ground) -> None:
+    """F-BUN-01: not "already installed", not built over, not repaired away."""
+    ground.tree().mkdir(parents=True)
+    (ground.tree() / "work").write_text("dear to somebody")
+    before = tree(ground.root)
+    assert ground.shown() == "changed 1: no manifest"
+    for verb in ("runtime.stage", "runtime.repair"):
+        assert ground.do(verb).code == "runtime_layout_broken"
+    assert tree(ground.root) == before
+
+
+def test_a_version_is_never_made_from_other_requirements(ground: Ground) -> None:
+    ground.seal(lockDigest="sha256:other")
+    assert ground.do("runtime.stage").code == "runtime_changed"
+
+
+@pytest.mark.parametrize(
+    ("bundle", "version"),
+    [
+        ("hello", "current"),
+        ("hello", "Current"),
+        ("hello", "."),
+        ("hello", ".."),
+        ("hello", "1/2"),
+        ("hello", ".staging"),
+        ("hello", "1 2"),
+        ("../hello", "1.0"),
+        ("Hello", "1.0"),
+        ("", "1.0"),
+    ],
+)
+def test_names_that_are_no_folders_of_ours_are_refused_here_too(
+    ground: Ground, bundle: str, version: str
+) -> None:
+    """F-BUN-06."""
+    item = {**ground.item(), "bundle": bundle, "version": version}
+    for verb in ("runtime.stage", "runtime.repair"):
+        assert ground.do(verb, item).code == "item_invalid"
+    discarded = ground.do("runtime.discard", {"bundle": bundle, "version": version})
+    assert discarded.code == "item_invalid"
+    assert not (ground.root / "opt").exists()
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [
+        "a==1\n",
+        "a>=1 --hash=sha256:" + 64 * "a" + "\n",
+        "a==1 --hash=md5:" + 32 * "a" + "\n",
+        "a @ https://other.example/a.whl --hash=sha256:" + 64 * "a" + "\n",
+        "--extra-index-url https://other.example\n" + GOOD,
+        GOOD + "--no-binary :all:\n",
+        GOOD + "-e .\n",
+        GOOD + "-r \\\n/etc/shadow\n",
+        GOOD + "./a-1.whl\n",
+        GOOD.replace("a==1", "a==${HOME}"),
+        GOOD + "\x0b--pre\n",
+    ],
+)
+def test_a_lock_names_wheels_by_hash_and_is_no_options(ground: Ground, lock: str) -> None:
+    """BND-20: pip takes an index, a source or a build from a line of it."""
+    item = {**ground.item(lock=lock), "lockDigest": digest(lock)}
+    assert ground.do("runtime.stage", item).code == "item_invalid"
+
+
+def test_locks_as_tools_write_them_are_taken(ground: Ground) -> None:
+    lock = (
+        "# made by a tool\n\n"
+        f"torch==2.13.0+cpu ; python_version < '3.12' and sys_platform == \"linux\" \\\n"
+        f"    --hash=sha256:{64 * 'a'} \\\n    --hash=sha256:{64 * 'b'}\n    # via x\n"
+        f"jupyter-lsp[all]==1!2.0.post1 --hash=sha256:{64 * 'c'}  # why\n"
+    )
+    item = {**ground.item(lock=lock), "lockDigest": digest(lock)}
+    assert ground.do("runtime.stage", item, dry=True).code == ""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lockDigest": "sha256:other"},
+        {"python": "3.11/../../tmp/x"},
+        {"python": "2.7"},
+        {"imports": ["os; import antigravity"]},
+        {"imports": ["a..b"]},
+        {"index": "--pre"},
+        {"index": "ftp://mirror"},
+        {"index": "file://relative"},
+    ],
+)
+def test_an_item_is_judged_here_again(ground: Ground, changes: dict[str, Any]) -> None:
+    assert ground.do("runtime.stage", ground.item(**changes)).code == "item_invalid"
+
+
+def begun(ground: Ground, **words: str) -> Path:
+    """A job as it lies there long after somebody began with it."""
+    job = ground.job()
+    for folder in ("build", "seal"):
+        (job / folder).mkdir(parents=True)
+    (job / "alive").write_text("")
+    (job / "job.json").write_text('{"bundle": "hello", "version": "1.0"}')
+    for name, text in words.items():
+        (job / f"{name.replace('_', '/')}.json").write_text(text)
+    past = job.stat().st_mtime - 2 * STARTING_SECONDS
+    for path in job.rglob("*"):
+        os.utime(path, (past, past))
+    return job
+
+
+PHASE, FAILED = '{"phase": "install"}', '{"code": "runtime_hash_wrong", "message": "no\\nwheel"}'
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({}, "failed runtime_interrupted: it ended during space"),
+        ({"build_phase": PHASE}, "failed runtime_interrupted: it ended during install"),
+        ({"build_phase": PHASE[:9]}, "failed runtime_interrupted: it ended during space"),
+        (
+            {"build_phase": PHASE, "seal_phase": '{"phase": "seal"}'},
+            "failed runtime_interrupted: it ended during seal",
+        ),
+        ({"build_failed": FAILED}, "failed runtime_hash_wrong: no\\nwheel"),
+        ({"build_failed": FAILED[:20]}, "failed runtime_interrupted: it ended during space"),
+        ({"build_failed": '"none"'}, "failed runtime_interrupted: it ended during space"),
+    ],
+)
+def test_of_a_job_its_own_words_tell_no_more_than_why(
+    ground: Ground, words: dict[str, str], told: str
+) -> None:
+    """F-ANS-13: half a word is none; nobody at work and nothing there is a build that was cut."""
+    begun(ground, **words)
+    assert ground.shown() == told
+
+
+@pytest.mark.parametrize("words", [{}, {"build_phase": PHASE}, {"build_phase": "{"}])
+def test_whoever_is_at_work_has_it_locked_whatever_else_is_gone(
+    ground: Ground, words: dict[str, str]
+) -> None:
+    """F-ANS-13: not called failed, not begun again, not discarded."""
+    job = begun(ground, **words)
+    with (job / "alive").open() as file:
+        stage.fcntl.flock(file, stage.fcntl.LOCK_EX)
+        assert (
+            ground.shown() == f"staging {'install' if words == {'build_phase': PHASE} else 'space'}"
+        )
+        begun_again = ground.do("runtime.stage")
+        assert (begun_again.code, begun_again.changed) == ("", False)
+        discarded = ground.do("runtime.discard", {"bundle": "hello", "version": "1.0"})
+        assert discarded.code == "runtime_in_use"
+        (job / "job.json").write_text('{"bundle"')
+        assert not ground.do("runtime.stage").changed
+        assert job.exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_words_that_lead_elsewhere_are_not_followed(ground: Ground, kind: str) -> None:
+    """BND-20: the builder may put there what it likes; whoever looks is root."""
+    job = begun(ground)
+    if kind == "link":
+        (ground.root / "secret").write_text(FAILED)
+        (job / "build/failed.json").symlink_to(ground.root / "secret")
+    else:
+        os.mkfifo(job / "build/failed.json")
+    assert ground.shown() == "failed runtime_interrupted: it ended during space"
+
+
+@pytest.mark.parametrize("kind", ["hard link", "fifo", "manifest"])
+def test_nothing_odd_is_taken_over(ground: Ground, kind: str) -> None:
+    """BND-20: what a builder has left may be a way to somebody else's file."""
+    (ground.root / "other").write_text("of somebody else")
+    (ground.root / "other").chmod(0o600)
+    made = ground.job() / "trees/hello/1.0"
+    made.mkdir(parents=True)
+    if kind == "hard link":
+        os.link(ground.root / "other", made / "odd")
+    elif kind == "fifo":
+        os.mkfifo(made / "odd")
+    else:
+        (made / ".gpuaas").symlink_to(ground.root)
+    with pytest.raises((stage.Failure, FileExistsError)):
+        ground.seal()
+    assert (ground.root / "other").stat().st_mode & 0o777 == 0o600
+    assert not ground.tree().exists()
+    assert ground.do("runtime.stage", dry=True).code == ""
+
+
+def test_a_folder_in_the_way_of_the_default_is_told_before_anything_is_built(
+    ground: Ground,
+) -> None:
+    """F-BUN-05: and nothing lands inside of it."""
+    ground.current.mkdir(parents=True)
+    for verb in ("runtime.stage", "runtime.repair"):
+        refused = ground.do(verb, ground.item(current="1.0"))
+        assert refused.code == "runtime_layout_broken" and "/current" in refused.message
+    with pytest.raises(stage.Failure, match="is no link"):
+        ground.seal(current="1.0")
+    assert (list(ground.current.iterdir()), ground.tree().exists()) == ([], False)
+
+
+@pytest.fixture
+def readings() -> Iterator[Callable[[Path], set[str]]]:
+    """Begins to read a file over and over; afterwards what was read is there."""
+    stop, threads = threading.Event(), []
+
+    def begin(path: Path) -> set[str]:
+        seen: set[str] = set()
+
+        def read() -> None:
+            while not stop.is_set():
+                try:
+                    seen.add(path.read_text())
+                except OSError as error:
+                    seen.add(str(error))
+
+        threads.append(threading.Thread(target=read))
+        threads[-1].start()
+        return seen
+
+    yield begin
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_reader_always_finds_a_default_and_never_a_mix(
+    ground: Ground, readings: Callable[[Path], set[str]]
+) -> None:
+    """F-BUN-05: 200 switches, half of them by somebody else at the same time."""
+    for version in hello.VERSIONS:
+        ground.seal(version, current="1.0")
+    texts = {(ground.tree(version) / "activate.sh").read_text() for version in hello.VERSIONS}
+    seen = readings(ground.current / "activate.sh")
+    items = {version: ground.item(version, current=version) for version in hello.VERSIONS}
+
+    def sealed() -> None:
+        job = ground.root / "job"
+        job.mkdir()
+        (job / "job.json").write_text(
+            stage.json.dumps({**items["1.0"], "place": str(ground.tree())})
+        )
+        for _ in range(100):
+            stage.flip_current(stage.Job("seal", str(job)))
+
+    other = threading.Thread(target=sealed)
+    other.start()
+    for _ in range(100):
+        assert ground.do("runtime.stage", items["2.0"]).code == ""
+    other.join()
+    assert seen <= texts and seen
+    assert [path.name for path in ground.tree().parent.iterdir() if path.name[0] == "."] == []
+
+
+def test_a_version_is_swapped_with_its_repair_at_once(
+    ground: Ground, readings: Callable[[Path], set[str]]
+) -> None:
+    """F-BUN-05: there is no moment without it."""
+    one, other = ground.root / "one", ground.root / "other"
+    for folder in (one, other):
+        folder.mkdir()
+        (folder / "name").write_text(folder.name)
+    seen = readings(other / "name")
+    swaps = 0
+    while swaps < 200 or (len(seen) < 2 and swaps < 100_000):
+        stage.exchange(str(one), str(other))
+        swaps += 1
+    assert seen == {"one", "other"}
+
+
+def test_a_repair_names_and_removes_what_is_not_ours(ground: Ground) -> None:
+    """F-BUN-07, BND-16: nothing else is touched, and nothing is built for it."""
+    ground.seal()
+    (ground.tree() / "lib/theirs").mkdir()
+    (ground.tree() / "lib/theirs/a.py").write_text("")
+    (ground.tree() / "bin/link").symlink_to(ground.root)
+    home = ground.root / "home/ana"
+    home.mkdir(parents=True)
+    (home / ".bashrc").write_text("mine")
+    assert ground.shown() == "changed 3: bin/link"
+    was = tree(ground.root)
+    assert ground.do("runtime.repair", dry=True).changed
+    assert tree(ground.root) == was
+    repaired = ground.do("runtime.repair")
+    assert repaired.evidence == {"removed": "bin/link, lib/theirs, lib/theirs/a.py"}
+    assert (ground.shown()[:6], ground.stray()) == ("staged", set())
+    assert (home / ".bashrc").read_text() == "mine"
+    assert not ground.do("runtime.repair").changed
+
+
+def test_a_repair_reads_what_a_look_does_not(ground: Ground) -> None:
+    """BND-28: other content of the same size, with the time put back."""
+    ground.seal()
+    path = ground.tree() / SITE
+    kept(path, lambda: path.write_text("VERSION = '9.9'\n"))
+    assert ground.shown().startswith("staged")
+    assert ground.do("runtime.repair", dry=True).changed
+
+
+def discarded(ground: Ground, version: str = "1.0") -> Any:
+    return ground.do("runtime.discard", {"bundle": "hello", "version": version})
+
+
+def test_what_nobody_uses_or_names_is_gone(ground: Ground) -> None:
+    for version in hello.VERSIONS:
+        ground.seal(version, current="2.0")
+    assert discarded(ground).changed
+    assert ground.shown() == "" and ground.shown("2.0").startswith("staged")
+    assert (ground.stray(), ground.tree().exists()) == (set(), False)
+    assert not discarded(ground).changed
+
+
+def test_the_default_stays(ground: Ground) -> None:
+    ground.seal(current="1.0")
+    assert "default" in discarded(ground).message
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["GPUAAS_RUNTIMES=other@1.0,hello@1.0", "GPUAAS_RUNTIME=hello@1.0"],
+)
+def test_what_a_descriptor_names_stays(ground: Ground, line: str) -> None:
+    """F-BUN-04: whatever anybody has recorded."""
+    ground.seal()
+    path = ground.root / ENVIRONMENT[1:]
+    path.parent.mkdir(parents=True)
+    path.write_text(f"# A comment\n{line}\n")
+    refused = discarded(ground)
+    assert refused.code == "runtime_in_use" and f"allocation {ID}" in refused.message
+    path.write_text(line.replace("hello@1.0", "hello@1.0.1") + "\n")
+    assert discarded(ground).changed
+
+
+USES = {
+    "by its environment": ("sleep", {"env": {"VIRTUAL_ENV": "{}", "PATH": "/usr/bin:/bin"}}),
+    "by a path of its environment": ("sleep", {"env": {"PATH": "/usr/bin:{}/bin"}}),
+    "by where it stands": ("sleep", {"cwd": "{}/lib"}),
+    "by its name": ("{}/bin/python", {}),
+    "by what it has open": ("sleep", {"stdin": "{}/lib/gpuaas_hello.py"}),
+}
+
+
+@pytest.mark.parametrize("how", USES)
+def test_what_a_process_uses_stays(ground: Ground, how: str) -> None:
+    """F-BUN-04: a long python has it, though its descriptor names another one by now."""
+    ground.seal()
+    place = str(ground.tree())
+    program, options = USES[how]
+    options = {k: filled(v, place) for k, v in options.items()}
+    if "stdin" in options:
+        options["stdin"] = os.open(options["stdin"], os.O_RDONLY)
+    words = [program.format(place)]
+    words += ["-c", "import time; time.sleep(60)"] if "python" in program else ["60"]
+    with subprocess.Popen(words, **options) as running:
+        refused = discarded(ground)
+        running.kill()
+    if "stdin" in options:
+        os.close(options["stdin"])
+    assert refused.code == "runtime_in_use" and f"process {running.pid}" in refused.message
+    assert ground.shown().startswith("staged")
+    assert discarded(ground).changed
+
+
+def filled(value: Any, place: str) -> Any:
+    if isinstance(value, dict):
+        return {key: one.format(place) for key, one in value.items()}
+    return value.format(place)
+
+
+@pytest.mark.parametrize("rest", ["a build that stands", "what was taken away", "no job"])
+def test_what_a_kill_has_left_goes_with_the_next_work(ground: Ground, rest: str) -> None:
+    """F-BUN-01: after the rename and before the end, there is nothing left to tell."""
+    ground.seal()
+    job = begun(ground, build_phase=PHASE, seal_phase='{"phase": "seal"}')
+    if rest == "what was taken away":
+        job.rename(job.with_suffix(".gone"))
+        (job.with_suffix(".gone") / "job.json").unlink()
+    elif rest == "no job":
+        (job / "job.json").unlink()
+    assert ground.shown().startswith("staged")
+    assert ground.do("runtime.stage").code == ""
+    assert ground.stray() == set()
+
+
+def test_why_it_has_failed_stays_until_somebody_begins_it_anew(ground: Ground) -> None:
+    begun(ground, build_failed=FAILED)
+    ground.seal("2.0")
+    assert ground.do("runtime.stage", ground.item("2.0")).code == ""
+    assert ground.shown().startswith("failed runtime_hash_wrong")
+
+
+def written(ground: Ground, content: str) -> Any:
+    files = [{"path": ENVIRONMENT, "mode": "0644", "content": content}]
+    item = {"id": ID, "login": LOGIN, "uid": 0, "files": files}
+    return ground.do("runtime.write_env_file", item)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "A=x y",
+        "A='x'",
+        'A="x"',
+        "A=x#y",
+        "A=$HOME",
+        "A=`id`",
+        "A=$(id)",
+        "A=x\\",
+        "A=x\rB=y",
+        "A=x\x0bB=y",
+        "A=x\u2028B=y",
+        "export A=x",
+        "a=x",
+        "A =x",
+        " A=x",
+        "A",
+        "; A=x",
+        "# ends with \\",
+        "# \x1b]0;title",
+        " ",
+    ],
+)
+def test_an_env_file_has_no_line_that_readers_take_each_in_a_way_of_their_own(
+    ground: Ground, line: str
+) -> None:
+    """F-BUN-03: quotes, blanks, #, $, backticks, newlines and what continues a line."""
+    assert written(ground, f"# A comment.\nB=y\n{line}\n").code == "item_invalid"
+    assert written(ground, f"B=y\n{line}").code == "item_invalid"
+    assert not (ground.root / ENVIRONMENT[1:]).exists()
+
+
+def test_an_env_file_is_written_whole_at_its_place_alone(ground: Ground) -> None:
+    content = "# A comment: of all that is printed.\nA=x,y@1.0:/z+-_\n"
+    assert written(ground, content).evidence[ENVIRONMENT].startswith("file 0644 sha256:")
+    assert (ground.root / ENVIRONMENT[1:]).read_text() == content
+    other = {"path": "/etc/environment", "mode": "0644", "content": content}
+    item = {"id": ID, "login": LOGIN, "uid": 0, "files": [other]}
+    assert ground.do("runtime.write_env_file", item).code == "path_unsafe"
+
+
+def digest(text: str) -> str:
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
