@@ -5,15 +5,16 @@ One story, told in order: each test begins where the one before it ended.
 
 from __future__ import annotations
 
-import sqlite3
+import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
 
-from tests.lab.colony import Colony, founded
+from tests.lab.colony import Colony, as_person, founded
 from tests.lab.host import Host
+from tests.operations.spoiling import unguarded
 from tests.operations.yard import Said
 from tests.planner import fleet as paper
 
@@ -25,6 +26,7 @@ SHARED, DISKS = "/srv/shared", "/srv/disks"
 
 DATA = paper.storage("data", "disk", protect=False)
 TEAM = paper.storage("team", "share", protect=False)
+NOTES = paper.storage("notes", "fast", protect=False)
 
 
 def with_storage(name: str, node: str, *storage: tuple[str, str], **changes: Any) -> Any:
@@ -43,13 +45,14 @@ def story(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """Two hosts that share a folder, as they would share what a server exports."""
     shared = tmp_path_factory.mktemp("shared")
     with fresh_hosts(2, {shared: SHARED}) as hosts:
-        classes = ["disk", "share"]
+        classes = ["disk", "fast", "share"]
         project = {
             "entitlements": {"skus": ["slice-1"], "storageClasses": classes},
             "quota": {"gpus": 8, "storageGiB": 10},
         }
         fleet = (
             paper.storage_class("disk", loop={"path": DISKS}),
+            paper.storage_class("fast", loop={"path": DISKS, "filesystem": "xfs"}),
             paper.storage_class("share", directory={"path": SHARED, "shared": True}),
             paper.project("vision", "ana", "cem", **project),
         )
@@ -83,6 +86,59 @@ def test_what_is_written_lies_on_the_volume(story: Colony) -> None:
     assert said(story, EVAL, "ana", "ls -A /data /workspace") == "/data:\n\n/workspace:\n"
     mounts = said(story, TRAIN, "ana", "grep -E ' (/data/set|/workspace) ' /proc/self/mountinfo")
     assert len(mounts.splitlines()) == 2 and mounts.count("nosuid") == mounts.count("nodev") >= 2
+
+
+def test_nobody_comes_to_it_by_another_way(story: Colony) -> None:
+    """STO-04, F-STO-05: of the same project, and its number opens nothing that is not mounted.
+
+    Nor is anything written where a volume is to be mounted, and is not.
+    """
+    (id,) = (one.id for ref, one in story.world.volumes.items() if ref.name == "team")
+    places = (f"{SHARED}/{id}/data", "/gpuaas", "/var/lib/gpuaas/volumes")
+    for ref, place in [(EVAL, places[0]), *((TRAIN, place) for place in places)]:
+        tried = story.enter(ref, "ana", f"ls -A {place}")
+        assert "Permission denied" in tried.stderr, (place, tried)
+    for place in ("/data", "/datasets", "/mnt", "/workspace"):
+        assert "Permission denied" in story.enter(EVAL, "ana", f"touch {place}/x").stderr
+
+
+def test_what_comes_and_goes_does_so_in_open_sessions(story: Colony) -> None:
+    """STO-03, STO-10, F-STO-06: for reading alone where that was asked for, never while busy."""
+    spec = {**FIRST["spec"]}
+    spec["storage"] = [*spec["storage"], {"name": "notes", "mountPath": "/mnt/n", "mode": "ro"}]
+    with shell(story, TRAIN, "ana") as do:
+        assert do("ls -A /mnt") == []
+        applied(story, NOTES, {**FIRST, "spec": spec})
+        (seen,) = do("grep ' /mnt/n ' /proc/self/mountinfo")
+        assert {"ro", "nodev", "nosuid"} <= set(seen.split()[5].split(",")) and " xfs " in seen
+        (said_,) = do("touch /mnt/n/x 2>&1")
+        assert "Read-only" in said_
+        do("cd /mnt/n")
+        busy = story.change(FIRST)
+        (pid,) = do("echo $$")
+        assert busy.code == 1 and "storage_busy" in busy.problems and f" {pid} " in busy.messages
+        assert do("pwd; grep -c ' /mnt/n ' /proc/self/mountinfo") == ["/mnt/n", "1"]
+        do("cd /")
+        assert story.apply().code == 0
+        assert do("ls -A /mnt; cat /data/set/run/log") == ["one"]
+
+
+def test_what_vanishes_is_missed_and_takes_nothing(story: Colony) -> None:
+    """F-STO-05: its place takes no writes, it is drift until it is mounted again.
+
+    F-STO-04: and no host mounts it by itself for whom it was taken from meanwhile.
+    """
+    host = story.machines["h1"]
+    (id,) = (one.id for ref, one in story.world.volumes.items() if ref.name == "team")
+    units = "cd /etc/systemd/system && systemctl {} $(grep -l storage/vision/team *.mount)"
+    host.run(units.format("stop"))
+    assert "Permission denied" in story.enter(TRAIN, "ana", "touch /workspace/x").stderr
+    assert story.plan("--refresh").plan["counts"] == {"to repair": 1}
+    host.run(f"mv {SHARED}/{id}/holders/* /root/")
+    host.run(units.format("start"))
+    assert "Permission denied" in story.enter(TRAIN, "ana", "touch /workspace/x").stderr
+    assert story.apply().code == 0
+    assert said(story, TRAIN, "ana", "cat /workspace/log") == "two\n"
 
 
 def test_the_size_of_a_disk_is_a_limit(story: Colony) -> None:
@@ -148,32 +204,36 @@ def test_deleting_takes_a_word_of_its_own(story: Colony) -> None:
 
 
 @contextmanager
+def shell(colony: Colony, ref: str, key: str) -> Iterator[Callable[[str], list[str]]]:
+    """A session that stays open: what each command in it says."""
+    words = [*as_person(colony.line(ref), key), "sh"]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, **pipes) as session:
+        assert session.stdin is not None and session.stdout is not None
+        ask, answer = session.stdin, session.stdout
+
+        def do(command: str) -> list[str]:
+            ask.write(f"{command}\necho .\n")
+            ask.flush()
+            return [line.rstrip("\n") for line in iter(answer.readline, ".\n")]
+
+        try:
+            yield do
+        finally:
+            session.kill()
+
+
+@contextmanager
 def forged(colony: Colony, storage: str) -> Iterator[None]:
     """A state that says of nobody that he has this storage, though a host knows better."""
     ref = f"storage/vision/{storage}"
-    with unguarded(colony) as state:
+    with unguarded(colony.folder, "attachment") as state:
         rows = state.execute("SELECT * FROM attachment WHERE storage = ?", (ref,)).fetchall()
         state.execute("DELETE FROM attachment WHERE storage = ?", (ref,))
     assert rows
     try:
         yield
     finally:
-        with unguarded(colony) as state:
+        with unguarded(colony.folder, "attachment") as state:
             state.execute("DELETE FROM attachment WHERE storage = ?", (ref,))
             state.executemany(f"INSERT INTO attachment VALUES ({', '.join('?' * 15)})", rows)
-
-
-@contextmanager
-def unguarded(colony: Colony) -> Iterator[sqlite3.Connection]:
-    """The state's file without what guards attachments there, for as long as this takes."""
-    with closing(sqlite3.connect(colony.folder / "state/gpuaas.db")) as state:
-        guards = state.execute(
-            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'attachment'"
-        ).fetchall()
-        assert guards
-        for name, _ in guards:
-            state.execute(f"DROP TRIGGER {name}")
-        yield state
-        for _, text in guards:
-            state.execute(text)
-        state.commit()

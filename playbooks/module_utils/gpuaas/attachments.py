@@ -158,21 +158,24 @@ def _login(probes: Probes, allocation: str) -> Optional[str]:
 
 def _linked(probes: Probes) -> Iterator[tuple[str, str]]:
     """On a folder that stands for a host a link leads to the data, and a record says how."""
+    for place in _inside(probes.at(OURS.strip("/"))):
+        for link in _inside(place) if os.path.isdir(place) else ():
+            allocation, name = link.split("/")[-2:]
+            yield printable(f"{allocation}/{name}"), printable(_of_link(allocation, link))
+
+
+def _inside(folder: str) -> list[str]:
     with suppress(FileNotFoundError):
-        for allocation in sorted(os.listdir(probes.at(OURS.strip("/")))):
-            place = probes.at(OURS.strip("/"), allocation)
-            for name in sorted(os.listdir(place)):
-                link = os.path.join(place, name)
-                folder = os.path.dirname(os.path.join(place, os.readlink(link)))
-                yield (
-                    printable(f"{allocation}/{name}"),
-                    printable(_of_link(folder, allocation, link)),
-                )
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    return []
 
 
-def _of_link(folder: str, allocation: str, link: str) -> str:
+def _of_link(allocation: str, link: str) -> str:
+    if not os.path.islink(link):
+        return "wrong: it is no link"
     if not os.path.isdir(link):
         return "wrong: its data is not there"
+    folder = os.path.dirname(os.path.join(os.path.dirname(link), os.readlink(link)))
     for one in told_holders(folder, ".") or ():
         if isinstance(one, dict) and one.get("allocation") == allocation:
             id = os.path.basename(os.path.normpath(folder))
