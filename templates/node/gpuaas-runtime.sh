@@ -11,6 +11,7 @@ Runtimes that the platform has put here for this allocation. What you install yo
   gpuaas-runtime current                 the one that is used where none is named
   eval "\$(gpuaas-runtime use NAME)"      into this shell; \`deactivate\` takes it out again
   gpuaas-runtime run NAME -- COMMAND     one command in it
+  gpuaas-runtime notebook start|stop     JupyterLab of the runtime jupyter, for \`gpuaas ssh --jupyter\`
 
 NAME is a bundle, or BUNDLE@VERSION.
 END
@@ -41,7 +42,7 @@ has() {
 }
 place() { echo "$root/${1%%@*}/${1#*@}"; }
 ready() { [ -r "$(place "$1")/activate.sh" ]; }
-find() {
+ready_one() {
     found=$(has "$1") || die "this allocation has no runtime $1; it has: ${runtimes:-none}"
     ready "$found" || die "$found is not here yet: the host is preparing it, or has failed to"
     echo "$found"
@@ -61,15 +62,55 @@ current)
     ;;
 use)
     [ $# -eq 2 ] || die "use what? See gpuaas-runtime --help" 64
-    found=$(find "$2")
+    # What is taken up by `eval` fails there too, so that `set -e` does not go on without it.
+    found=$(ready_one "$2") || {
+        echo false
+        exit 1
+    }
     echo ". $(place "$found")/activate.sh"
     ;;
 run)
     [ $# -ge 4 ] && [ "$3" = -- ] || die "gpuaas-runtime run NAME -- COMMAND" 64
-    found=$(find "$2")
+    found=$(ready_one "$2")
     shift 3
     . "$(place "$found")/activate.sh"
     exec "$@"
+    ;;
+notebook)
+    umask 077
+    own=$HOME/.local/share/gpuaas
+    socket=$own/jupyter.sock token=$own/jupyter.token pid=$own/jupyter.pid
+    runs() { [ -S "$socket" ] && [ -s "$pid" ] && kill -0 "$(cat "$pid")" 2>/dev/null; }
+    case ${2:-} in
+    start)
+        found=$(find jupyter)
+        mkdir -p "$own"
+        if ! runs; then
+            rm -f "$socket"
+            od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"$token"
+            . "$(place "$found")/activate.sh"
+            # Whoever else is on this host reaches no socket in here; the token is told to nobody.
+            JUPYTER_TOKEN=$(cat "$token") nohup setsid jupyter lab --no-browser \
+                --ServerApp.sock="$socket" --ServerApp.sock_mode=0600 --ServerApp.root_dir="$HOME" \
+                >"$own/jupyter.log" 2>&1 </dev/null &
+            echo $! >"$pid"
+            left=600
+            until [ -S "$socket" ]; do
+                left=$((left - 1))
+                [ $left -gt 0 ] && kill -0 "$(cat "$pid")" 2>/dev/null ||
+                    die "JupyterLab did not start: see $own/jupyter.log"
+                sleep 0.1
+            done
+        fi
+        echo "socket=$socket"
+        echo "token=$(cat "$token")"
+        ;;
+    stop)
+        ! runs || kill "$(cat "$pid")"
+        rm -f "$socket" "$pid" "$token"
+        ;;
+    *) die "gpuaas-runtime notebook start|stop" 64 ;;
+    esac
     ;;
 -h | --help | help)
     usage

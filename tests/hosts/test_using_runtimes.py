@@ -1,0 +1,143 @@
+"""Runtimes as their users have them: by a shell's line, by one command, in any shell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.building import TEMPLATES, Ground, stage
+from tests.hosts.hosting import ENVIRONMENT, ID
+
+pytestmark = pytest.mark.walk
+
+SHELLS = [
+    pytest.param(name, marks=pytest.mark.skipif(not shutil.which(name), reason=f"no {name} here"))
+    for name in ("sh", "dash", "bash", "zsh")
+]
+NAMED = "GPUAAS_RUNTIME=hello@1.0\nGPUAAS_RUNTIMES=hello@1.0,other@3.0\n"
+
+
+@pytest.fixture
+def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+    """Two versions, the newer one the host's default; the allocation has the older one."""
+    monkeypatch.setattr(stage, "sync", os.stat)
+    ground = Ground.laid(tmp_path)
+    for version in ("1.0", "2.0"):
+        ground.seal(version, current="2.0")
+    descriptor = ground.root / ENVIRONMENT[1:]
+    descriptor.parent.mkdir(parents=True)
+    descriptor.write_text(f"# Managed.\nGPUAAS_ALLOCATION_ID={ID}\n{NAMED}")
+    text = (TEMPLATES / "node/gpuaas-runtime.sh").read_text()
+    for place in ("/opt/gpuaas", "/etc/gpuaas"):
+        text = text.replace(place, f"{ground.root}{place}")
+    program = ground.root / "bin/gpuaas-runtime"
+    program.parent.mkdir()
+    program.write_text(text)
+    program.chmod(0o755)
+    return ground
+
+
+def session(
+    ground: Ground, script: str, shell: str = "sh", more: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What a shell of the allocation says, which goes on after no failure and knows no default."""
+    path = f"{ground.root}/bin:/usr/bin:/bin"
+    environment = {"PATH": path, "GPUAAS_ALLOCATION_ID": ID, **(more or {})}
+    words = [shell, "-euc", script]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("more", [{}, {"PYTHONHOME": "/usr", "VIRTUAL_ENV": "/home/ana/mine"}])
+def test_what_is_activated_can_be_undone(ground: Ground, shell: str, more: dict[str, str]) -> None:
+    """BND-06, BND-18: nothing is left of it, and what was set before is set again."""
+    script = f"""
+        env | sort > {ground.root}/before
+        . {ground.tree()}/activate.sh
+        gpuaas-hello
+        echo "$VIRTUAL_ENV $GPUAAS_RUNTIME_ACTIVE ${{PYTHONHOME-none}}"
+        . {ground.tree("2.0")}/activate.sh
+        gpuaas-hello
+        deactivate
+        env | sort > {ground.root}/after
+        set | grep -c ^_GPUAAS_OLD || true
+        command -v gpuaas-hello || command -v deactivate || echo gone
+    """
+    done = session(ground, script, shell, more)
+    assert (done.returncode, done.stderr) == (0, "")
+    place = ground.tree()
+    assert done.stdout == f"hello 1.0\n{place} hello@1.0 none\nhello 2.0\n0\ngone\n"
+    before, after = ((ground.root / name).read_text() for name in ("before", "after"))
+    assert before == after
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_one_s_own_environment_is_left_as_its_own_way_of_leaving_says(
+    ground: Ground, shell: str
+) -> None:
+    """BND-16: and a runtime that somebody's own environment is taken up in is left likewise."""
+    script = """
+        deactivate() { echo left mine; unset VIRTUAL_ENV; unset -f deactivate; }
+        VIRTUAL_ENV=/home/ana/mine
+        eval "$(gpuaas-runtime use hello)"
+        gpuaas-hello
+        deactivate nondestructive
+        echo "${VIRTUAL_ENV-none}"
+    """
+    done = session(ground, script, shell)
+    assert (done.stdout, done.stderr) == ("left mine\nhello 1.0\nnone\n", "")
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("gpuaas-runtime list", "hello@1.0 ready, default\nother@3.0 not here yet\n"),
+        ("gpuaas-runtime current", "hello@1.0 {place}\n"),
+        ("gpuaas-runtime run hello -- gpuaas-hello", "hello 1.0\n"),
+        ("gpuaas-runtime run hello@1.0 -- gpuaas-hello", "hello 1.0\n"),
+        ("gpuaas-runtime run hello -- sh -c 'echo \"$1\"' sh 'a  b'", "a  b\n"),
+        ("gpuaas-runtime run hello -- sh -c 'exit 7' || echo $?", "7\n"),
+        ('eval "$(gpuaas-runtime use hello@1.0)"; gpuaas-hello', "hello 1.0\n"),
+        ("gpuaas-runtime --help | grep -c eval", "1\n"),
+    ],
+)
+def test_what_an_allocation_has_is_what_its_descriptor_names(
+    ground: Ground, script: str, said: str
+) -> None:
+    """BND-05, BND-14: never the host's default, which is another one here."""
+    done = session(ground, script)
+    assert (done.stdout, done.stderr) == (said.format(place=ground.tree()), "")
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "why"),
+    [
+        ("gpuaas-runtime run hello@2.0 -- true", 1, "has no runtime hello@2.0; it has: hello@1.0"),
+        ("gpuaas-runtime run hell -- true", 1, "has no runtime hell"),
+        ("gpuaas-runtime run '*' -- true", 1, "has no runtime *"),
+        ("gpuaas-runtime run other -- true", 1, "other@3.0 is not here yet"),
+        ("gpuaas-runtime run hello true", 64, "run NAME -- COMMAND"),
+        ("gpuaas-runtime use", 64, "--help"),
+        ("gpuaas-runtime other", 64, "gpuaas-runtime list"),
+        ("gpuaas-runtime", 64, "gpuaas-runtime list"),
+        ("GPUAAS_ALLOCATION_ID= gpuaas-runtime list", 1, "no session of an allocation"),
+        ("GPUAAS_ALLOCATION_ID=../../x gpuaas-runtime list", 1, "is no allocation"),
+        ("GPUAAS_ALLOCATION_ID=zzzzzzzzzz gpuaas-runtime list", 1, "is not there"),
+    ],
+)
+def test_what_cannot_be_had_is_said(ground: Ground, script: str, code: int, why: str) -> None:
+    done = session(ground, script)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert why in done.stderr
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_nobody_goes_on_without_what_he_asked_for(ground: Ground, shell: str) -> None:
+    """F-BUN-01: a build that is not there yet is not the host's own Python."""
+    done = session(ground, 'eval "$(gpuaas-runtime use other)"; echo went on', shell)
+    assert (done.returncode, done.stdout) == (1, "") and "not here yet" in done.stderr
