@@ -190,6 +190,7 @@ def test_it_survives_the_allocation(story: Colony) -> None:
 
 def test_deleting_takes_a_word_of_its_own(story: Colony) -> None:
     """STO-07, F-STO-03, F-STO-07: not while it is attached, not without wipe, not without a yes."""
+    (id,) = (one.id for ref, one in story.world.volumes.items() if ref.name == "data")
     attached = story.change(but=(DATA,))
     assert attached.code != 0 and "dangling_reference" in attached.problems
     assert said(story, NEXT, "cem", "cat /datasets/run/log") == "one\nmore\n"
@@ -198,9 +199,10 @@ def test_deleting_takes_a_word_of_its_own(story: Colony) -> None:
     story.remove(DATA)
     story.commit()
     assert story.apply("--auto-approve").code == 5, "nobody has said yes to that"
-    assert story.machines["h1"].run("ls", DISKS).stdout
+    before = story.machines["h1"].run("ls", DISKS).stdout
+    assert id in before
     assert story.apply("--auto-approve=destroys").code == 0
-    assert not story.machines["h1"].run("ls", DISKS).stdout
+    assert story.machines["h1"].run("ls", DISKS).stdout == before.replace(f"{id}\n", "")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ WANTS = f"{UNITS}/multi-user.target.wants"
 PATIENCE_SECONDS, REST_SECONDS = 12.0, 0.5
 """What it lies on may come a moment later."""
 
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 3.0
 """For whoever is about to leave."""
 
 
