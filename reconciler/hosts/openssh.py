@@ -10,11 +10,12 @@ import os
 import re
 import shlex
 import signal
+import subprocess
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from reconciler.model.endpoint import Endpoint, unsound
-from reconciler.model.problem import refuse
+from reconciler.model.problem import ProblemError, refuse
 
 UNQUOTABLE = re.compile(r'[\x00-\x1f\x7f"\\]|\$\{')
 """What no quoting keeps whole in a path of an ssh_config."""
@@ -44,6 +45,27 @@ def login_command(endpoint: Endpoint, words: Sequence[str] = ()) -> tuple[str, .
     return ("ssh", *options, *jump, *place, *words)
 
 
+def forward_command(endpoint: Endpoint, port: int, socket: str) -> tuple[str, ...]:
+    """A line of ssh that only forwards: `port` of our own loopback to a Unix socket over there."""
+    program, *rest = login_command(endpoint)
+    there = ("-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{port}:{socket}")
+    return (program, *there, *rest)
+
+
+def answer_of(command: Sequence[str]) -> str:
+    """What such a line prints; what it says otherwise goes to the person.
+
+    Raises ProblemError `ssh_missing` if there is no ssh, `ssh_failed` where it fails.
+    """
+    try:
+        done = subprocess.run(list(command), stdout=subprocess.PIPE, text=True, check=False)
+    except OSError as error:
+        raise _missing(command[0], error) from error
+    if done.returncode != 0:
+        raise refuse("ssh_failed", f"ssh ended with {done.returncode}", "what it said stands above")
+    return done.stdout
+
+
 def plain_command(endpoint: Endpoint) -> str:
     """The short line for people, without pins: their own ssh asks about a key it does not know."""
     one = _plain(endpoint)
@@ -60,11 +82,12 @@ def become(command: Sequence[str]) -> NoReturn:
         os.execvp(command[0], list(command))
     except OSError as error:
         signal.signal(signal.SIGPIPE, before)
-        raise refuse(
-            "ssh_missing",
-            f"{command[0]}: {error.strerror}",
-            "install OpenSSH's client (Debian: openssh-client)",
-        ) from error
+        raise _missing(command[0], error) from error
+
+
+def _missing(program: str, error: OSError) -> ProblemError:
+    hint = "install OpenSSH's client (Debian: openssh-client)"
+    return refuse("ssh_missing", f"{program}: {error.strerror}", hint)
 
 
 def _block(one: Endpoint, known_hosts: str) -> str:

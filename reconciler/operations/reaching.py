@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import socket
 from collections.abc import Sequence
 from typing import NoReturn
 
-from reconciler.hosts.openssh import become, login_command, ssh_config
+from reconciler.hosts.openssh import (
+    answer_of,
+    become,
+    forward_command,
+    login_command,
+    ssh_config,
+)
 from reconciler.model.endpoint import Endpoint
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
@@ -27,6 +35,34 @@ def ssh(whence: Fleet | str, ref_text: str, words: Sequence[str] = ()) -> NoRetu
     become(_command(whence, ref_text, words))
 
 
+NOTEBOOK = ("gpuaas-runtime", "notebook", "start")
+_STARTED = re.compile(r"socket=(/home/[a-z0-9-]+/[a-z./]+)\ntoken=([0-9a-f]{48})\n")
+
+
+def notebook(whence: Fleet | str, ref_text: str) -> tuple[str, tuple[str, ...]]:
+    """Start JupyterLab in an allocation, if it does not run: where it is to be opened, and the line
+
+    of ssh that makes it so for as long as it runs. Raises ProblemError.
+    """
+    endpoint = _reached(whence, ref_text)
+    told = answer_of(login_command(endpoint, NOTEBOOK))
+    started = _STARTED.fullmatch(told)
+    if started is None:
+        raise refuse(
+            "ssh_failed",
+            "the host does not say where JupyterLab listens",
+            "does the allocation name the bundle jupyter? See gpuaas show",
+        )
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}/lab?token={started[2]}"
+    return url, forward_command(endpoint, port, started[1])
+
+
+def forward(line: Sequence[str]) -> NoReturn:
+    """This process goes on as ssh, and forwards until it is ended."""
+    become(line)
+
+
 def config_text(whence: Fleet | str, project: str = "") -> str:
     """Blocks for ~/.ssh/config; where pins are published on this machine, ssh reads them there."""
     if isinstance(whence, str):
@@ -40,6 +76,17 @@ def config_text(whence: Fleet | str, project: str = "") -> str:
 
 
 def _command(whence: Fleet | str, ref_text: str, words: Sequence[str]) -> tuple[str, ...]:
+    return login_command(_reached(whence, ref_text), words)
+
+
+def _free_port() -> int:
+    """Of our own loopback; nobody else's by the time it is used, as far as that can be told."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def _reached(whence: Fleet | str, ref_text: str) -> Endpoint:
     """`whence` is a fleet, or where things are published."""
     ref = ref_of(ref_text)
     if ref.kind != "allocation":
@@ -51,7 +98,7 @@ def _command(whence: Fleet | str, ref_text: str, words: Sequence[str]) -> tuple[
             f"{ref} is a folder without a login of its own",
             f"go there: {endpoint.folder}",
         )
-    return login_command(endpoint, words)
+    return endpoint
 
 
 def _endpoint(whence: Fleet | str, ref: Ref) -> Endpoint:

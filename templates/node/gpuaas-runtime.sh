@@ -106,7 +106,15 @@ notebook)
         echo "token=$(cat "$token")"
         ;;
     stop)
-        ! runs || kill "$(cat "$pid")"
+        if runs; then
+            kill "$(cat "$pid")"
+            left=100
+            while runs && [ $left -gt 0 ]; do
+                left=$((left - 1))
+                sleep 0.1
+            done
+            ! runs || kill -9 "$(cat "$pid")"
+        fi
         rm -f "$socket" "$pid" "$token"
         ;;
     *) die "gpuaas-runtime notebook start|stop" 64 ;;

@@ -6,8 +6,11 @@ The host is of the Debian for whose Python there is a CPU build of torch; it rea
 from __future__ import annotations
 
 import hashlib
+import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -113,3 +116,36 @@ def test_people_are_in_long_before_torch_is(story: Colony) -> None:
     sum_of = "import torch; print((torch.ones(2) + 1).tolist())"
     assert said(story, f"gpuaas-runtime run pytorch -- python -c '{sum_of}'") == "[2.0, 2.0]\n"
     assert story.plan("--refresh").actions == {}
+
+
+def test_jupyterlab_answers_over_ssh_with_its_token(story: Colony) -> None:
+    """BND-22, rule 22: on a socket that no neighbour reaches, and to nobody without the token."""
+    program = str(Path(sys.executable).with_name("gpuaas"))
+    words = (program, "-C", str(story.folder), "--no-color", "ssh", TRAIN, "--jupyter")
+    taken = ("ssh-agent", "sh", "-c", 'ssh-add -q "$0" && exec "$@"', str(place.key("ana")))
+    began = time.monotonic()
+    with subprocess.Popen([*taken, *words], stderr=subprocess.PIPE, text=True) as forwarding:
+        try:
+            assert forwarding.stderr is not None
+            told = next(line for line in forwarding.stderr if "JupyterLab: " in line)
+            url, _, token = told.split()[1].partition("/lab?token=")
+            wait_until(lambda: answers(f"{url}/api/status?token={token}") == 200, 30)
+            print(f"\nJupyterLab answers after {time.monotonic() - began:.0f} s")
+            assert answers(f"{url}/lab?token={token}") == 200
+            assert answers(f"{url}/api/kernels?token={'0' * 48}") == 403
+        finally:
+            forwarding.terminate()
+    assert "srw-------" in said(story, "ls -l ~/.local/share/gpuaas")
+    assert "jupyter" not in story.machines["h1"].run("ss", "-ltnp").stdout
+    ended = "gpuaas-runtime notebook stop; pgrep -x jupyter-lab || echo none"
+    assert said(story, ended) == "none\n"
+
+
+def answers(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
