@@ -20,6 +20,7 @@ from reconciler.model.codec import encode
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import GpuFact, NodeFacts, Observation
 from reconciler.model.moment import format_moment
+from reconciler.model.plan import Step
 from reconciler.model.work import Host, HostProgress, HostWork, Receipt
 from reconciler.operations import observing
 from reconciler.operations.interrupting import Interrupts
@@ -32,6 +33,7 @@ from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.operations.writing import writing
 
 DRIVER = "570.133.20"
+LISTED = ("attached *", "runtime *", "current *")
 
 
 class FaultlessHosts:
@@ -61,6 +63,7 @@ class FaultlessHosts:
                     else:
                         self.paths[node][path] = fact
                 self._note_descriptors(node, step.item)
+                self._note_runtimes(node, step)
                 yield Receipt(step=step.id, node=node, verb=step.verb, ok=True, changed=True)
 
     def _note_descriptors(self, node: str, item: Mapping[str, Any]) -> None:
@@ -70,6 +73,14 @@ class FaultlessHosts:
                 self.descriptors[node][told["id"]] = told["stateId"]
         for path in item.get("absent", ()):
             self.descriptors[node].pop(Path(path).stem, None)
+
+    def _note_runtimes(self, node: str, step: Step) -> None:
+        """Built at once, of whatever their requirements are."""
+        if step.verb in ("runtime.stage", "runtime.repair"):
+            bundle, version = step.item["bundle"], step.item["version"]
+            self.paths[node][f"runtime {bundle}/{version}"] = f"staged {step.item['lockDigest']}"
+            if step.item["current"]:
+                self.paths[node][f"current {bundle}"] = step.item["current"]
 
     def observe(
         self, hosts: Iterable[Host], options: object, *, at: datetime, **question: object
@@ -105,7 +116,7 @@ class FaultlessHosts:
                 for slot in spec.slots
             ),
             card_errors={},
-            platform={"attached *": "listed", **_named(self.paths[node])},
+            platform={**dict.fromkeys(LISTED, "listed"), **_named(self.paths[node])},
             nvmes=tuple(slot.nvme.id for slot in spec.slots if slot.nvme),
             nics={slot.nic.pci_address: slot.nic.name for slot in spec.slots if slot.nic},
             paths=_paths(self.paths[node]),

@@ -137,6 +137,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "staging_under_way": "A version of a bundle that a host builds while nobody waits",
         "bundle_lock_missing": "Requirements of a bundle that cannot be read",
         "bundle_lock_mismatch": "Requirements of a bundle that are not those that were agreed",
+        "bundle_lock_unsound": "Requirements of a bundle that say more than releases with hashes",
         "bundle_version_unknown": "A version that its bundle does not have",
         "bundle_withdrawn": "A version of a bundle that nobody new may have",
         "vendor_mismatch": "A version of a bundle for GPUs of another vendor",

@@ -36,7 +36,7 @@ class Desired:
 
     `broken` the files that could not be read: resources last recorded from them stay as they are.
     `suspended` are scopes, `user/bo` or `project/vision`, that an operator has shut out for now.
-    `locks` maps paths to the text of requirements that bundles are made from, as agreed.
+    `locks` are the requirements that bundles are made from, as agreed, by the digest of each.
     """
 
     settings: Settings

@@ -137,6 +137,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "staging_under_way": "runtimes",
         "bundle_lock_missing": "runtimes",
         "bundle_lock_mismatch": "runtimes",
+        "bundle_lock_unsound": "runtimes",
         "bundle_version_unknown": "runtimes",
         "bundle_withdrawn": "runtimes",
         "vendor_mismatch": "runtimes",

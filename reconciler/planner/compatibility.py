@@ -201,7 +201,9 @@ def _unnameable(names: Iterable[tuple[str, str]], desired: Desired) -> Iterator[
         stated = {one.version: one.state for one in bundle.spec.versions} if bundle else {}
         active = newest(v for v, state in stated.items() if state is VersionState.ACTIVE)
         instead = f"the newest is {active}" if active else "it has no active one"
-        if bundle is not None and version not in stated:
+        if bundle is None:
+            yield "bundle_version_unknown", f"bundle {name} is not in force"
+        elif version not in stated:
             yield "bundle_version_unknown", f"no version {version} of {name} is in force; {instead}"
         elif stated.get(version) is VersionState.WITHDRAWN:
             yield "bundle_withdrawn", f"{name} {version} was withdrawn; {instead}"

@@ -194,7 +194,7 @@ def _looks(
                 node=node,
                 bundle=bundle,
                 version=stated[version],
-                lock=context.desired.locks.get(install.lock) if install else None,
+                lock=context.desired.locks.get(install.lock_digest) if install else None,
                 fact=shown.get(tag(name, version), ""),
                 link=shown.get(f"current {name}", ""),
                 is_default=version == default,

@@ -1,11 +1,13 @@
 """Locks: the requirements of bundles, whose text is taken only if it is the one that was agreed.
 
 A version of a bundle states the digest of its file: whoever changes the file alone has changed
-nothing, and is told so before any host is asked.
+nothing, and is told so before any host is asked. Whatever is not a release with its hashes is
+refused: the installer takes options from such a file, and from some of them commands (rule 16).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -18,9 +20,16 @@ from reconciler.model.settings import Settings
 from reconciler.specs.library import read_spec
 from reconciler.specs.linking import Linked
 
+COMMENT = re.compile(r"(^|\s)#.*")
+REQUIREMENT = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+"
+    r"( ?;[A-Za-z0-9 ._\"'<>=!()-]+)?( --hash=sha256:[0-9a-f]{64})+"
+)
+"""As hosts judge it again."""
+
 
 def with_locks(settings: Settings, linked: Linked) -> tuple[Linked, Mapping[str, str]]:
-    """Path → text of every file that is as agreed; bundles with another one are frozen."""
+    """Digest → text of every file that is as agreed; bundles with another one are frozen."""
     locks: dict[str, str] = {}
     problems: list[Problem] = []
     frozen = set(linked.frozen)
@@ -39,20 +48,35 @@ def with_locks(settings: Settings, linked: Linked) -> tuple[Linked, Mapping[str,
 def _read(settings: Settings, bundle: Resource, locks: dict[str, str]) -> Iterator[Problem]:
     versions: tuple[Version, ...] = bundle.spec.versions
     for one in versions:
-        install: Install | None = one.install
-        if install is None:
-            continue
-        path: Path = ("spec", "versions", one.version, "install", "lock")
-        try:
-            text = read_spec(settings, install.lock).decode("utf-8")
-        except (ProblemError, UnicodeDecodeError) as error:
-            why = error.problems[0].message if isinstance(error, ProblemError) else "no UTF-8"
-            message, hint = f"{install.lock}: {why}", "put the file there, beside the specs"
-            yield finding(bundle, path, "bundle_lock_missing", message, hint)
-            continue
-        if text_digest(text) != install.lock_digest:
-            message = f"{install.lock} has digest {text_digest(text)}, not the one that is stated"
-            hint = "a recorded version never changes: make a new one of what is new"
-            yield finding(bundle, path, "bundle_lock_mismatch", message, hint)
-        else:
-            locks[install.lock] = text
+        if one.install is not None:
+            path: Path = ("spec", "versions", one.version, "install", "lock")
+            yield from _of_version(settings, bundle, one.install, path, locks)
+
+
+def _of_version(
+    settings: Settings, bundle: Resource, install: Install, path: Path, locks: dict[str, str]
+) -> Iterator[Problem]:
+    try:
+        text = read_spec(settings, install.lock).decode("utf-8")
+    except (ProblemError, UnicodeDecodeError) as error:
+        why = error.problems[0].message if isinstance(error, ProblemError) else "no UTF-8"
+        message, hint = f"{install.lock}: {why}", "put the file there, beside the specs"
+        yield finding(bundle, path, "bundle_lock_missing", message, hint)
+        return
+    if text_digest(text) != install.lock_digest:
+        message = f"{install.lock} has digest {text_digest(text)}, not the one that is stated"
+        hint = "a recorded version never changes: make a new one of what is new"
+        yield finding(bundle, path, "bundle_lock_mismatch", message, hint)
+    elif strange := next((line for line in _lines(text) if not REQUIREMENT.fullmatch(line)), ""):
+        message = f"{install.lock}: no release with its hashes: {strange[:100]!r}"
+        hint = "name==version --hash=sha256:…, and nothing else; gpuaas takes no options from it"
+        yield finding(bundle, path, "bundle_lock_unsound", message, hint)
+    else:
+        locks[install.lock_digest] = text
+
+
+def _lines(text: str) -> Iterator[str]:
+    """As the installer joins them; without comments and with single blanks."""
+    for line in text.replace("\\\n", " ").split("\n"):
+        if words := " ".join(COMMENT.sub("", line).split()):
+            yield words

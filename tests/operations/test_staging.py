@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -35,11 +36,44 @@ def greeting(yard: Yard, version: str, node: str = "n01") -> str:
 
 
 def test_an_allocation_waits_for_no_bundle(yard: Yard) -> None:
-    """BND-03, BND-07, BND-12: active first, then built; the descriptor names the version."""
+    """BND-03, BND-07, BND-12, F-BUN-01: active first, whatever becomes of the build."""
     yard.write(hello.document(yard.folder, "1.0"), TRAIN)
+    wheel = next((yard.folder / "mirror").glob("*.whl"))
+    good = wheel.read_bytes()
+    wheel.write_bytes(good + b"x")
     yard.commit()
     done = yard.apply()
-    assert done.code == 0, done.messages
+    assert (done.code, done.problems) == (1, ["runtime_hash_wrong"]), done.messages
+    train = yard.recorded("allocation/vision/train")
+    assert train.phase == "active"
+    told = yard.root("n01") / f"etc/gpuaas/runtime/allocations/{train.id}.env"
+    assert "GPUAAS_RUNTIME=hello@1.0\n" in told.read_text()
+    assert not (yard.root("n01") / "opt/gpuaas/runtimes/hello/1.0").exists()
+    assert not (yard.root("n01") / "opt/gpuaas/runtimes/hello/current").exists()
 
-    assert greeting(yard, "1.0") == "hello 1.0\n"
+    wheel.write_bytes(good)
+    assert yard.plan().change("bundle/hello")["facts"] == {"builds": "1.0 on n01"}
+    begun = yard.apply("--no-wait")
+    assert (begun.code, begun.problems) == (0, ["staging_under_way"]), begun.messages
+    _is_finished_by_the_next_apply(yard)
+
+
+def _is_finished_by_the_next_apply(yard: Yard) -> None:
+    """F-ANS-13: what it says of itself is lost; it is not begun again, and its result counts."""
+    staging = yard.root("n01") / "opt/gpuaas/staging"
+    (tree,) = staging.glob("*/trees/hello/1.0")
+    held = os.open(tree, os.O_RDONLY)
+    try:
+        for told in staging.rglob("phase.json"):
+            told.unlink()
+        done = yard.apply()
+        assert done.code == 0, done.messages
+        assert greeting(yard, "1.0") == "hello 1.0\n"
+        built = (yard.root("n01") / "opt/gpuaas/runtimes/hello/1.0").stat()
+        assert built.st_ino == os.fstat(held).st_ino, "it was begun a second time"
+    finally:
+        os.close(held)
     assert yard.plan("--detailed-exitcode").code == 0
+    phases = {one["name"] for op in yard.gpuaas("timeline", "bundle/hello").document["result"]
+              ["operations"] for one in op["phases"]}  # fmt: skip
+    assert {"staging", "staged", "failed"} <= phases, "BND-25"

@@ -243,3 +243,9 @@ def test_the_observation_counts_and_not_the_branches_of_the_family() -> None:
     state = world(desired(documents))
     assert problem(documents, with_driver(state, gpu01="550.54.14"))[0] == "driver_too_old"
     assert problem(documents, with_driver(state, gpu01="570.26"))[0] == ""
+
+
+def test_what_cannot_be_read_is_given_to_nobody() -> None:
+    """Its document is frozen and was never recorded, so nobody knows what it is."""
+    documents = [*mixed(1), having("1.0")]
+    assert problem(documents, world(desired(documents)))[0] == "bundle_version_unknown"

@@ -131,6 +131,27 @@ def test_whatever_a_host_is_asked_for_has_three_phases(verb: str) -> None:
     assert [name for name, *_ in found] == ["connect", "work", "look"]
 
 
+def test_a_build_tells_what_it_goes_through() -> None:
+    """BND-25: a bundle has phases of its own, though its host was asked only once."""
+    ticks = {**TICKS, "done": "09:02:00", "download": "09:00:12", "verify": "09:01:40"}
+    told = [
+        event("staging", "09:00:00", node="gpu01", version="1.0"),
+        *step("runtime.stage", "09:00:00", "09:02:00", ticks=ticks),
+        event("staged", "09:02:00", node="gpu01", version="1.0"),
+    ]
+    assert [(name, started, ended) for name, started, ended, _ in phases(told)] == [
+        ("staging", "09:00:00", "09:00:00"),
+        ("connect", "09:00:01", "09:00:02"),
+        ("work", "09:00:02", "09:00:09"),
+        ("look", "09:00:09", "09:00:12"),
+        ("download", "09:00:12", "09:01:40"),
+        ("verify", "09:01:40", "09:02:00"),
+        ("staged", "09:02:00", "09:02:00"),
+    ]
+    (operation,) = operations_of(told, {})
+    assert operation.name == "stage"
+
+
 def test_a_failure_tells_its_code_its_words_and_its_log() -> None:
     """VIS-04"""
     failed = step(

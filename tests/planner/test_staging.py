@@ -2,94 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from reconciler.model.desired import Desired
 from reconciler.model.drift import Acceptance, Becomes, DriftClass
-from reconciler.model.install import Install, InstallState
+from reconciler.model.install import InstallState
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Plan, Step
-from reconciler.model.ref import Ref
-from reconciler.model.world import World
 from reconciler.planner.drift import drifts
 from reconciler.planner.staging import RULES, is_slow
-from tests.planner.fleet import (
-    NOW,
-    allocation,
-    base_fleet,
-    desired,
-    document,
-    node,
-    observation,
-    policy,
-    world,
+from tests.planner.bundles import (
+    HERE,
+    OTHER,
+    TORCH,
+    A,
+    Document,
+    having,
+    installed,
+    showing,
+    torch,
+    wanting,
 )
+from tests.planner.fleet import NOW, base_fleet, node, policy, world
 from tests.planner.walk import applied, make_plan
-
-A, TORCH = Ref("allocation", "vision", "a"), Ref("bundle", "", "torch")
-MADE, OTHER = "sha256:" + "1" * 64, "sha256:" + "2" * 64
-HERE = "staged " + MADE
-Document = dict[str, Any]
-
-
-def torch(*versions: str, **changes: Any) -> Document:
-    """`changes` are of each version."""
-    listed = [
-        {
-            "version": version,
-            "compatible": {"gpuVendor": "none"},
-            "install": {
-                "method": "venv",
-                "python": "3.11",
-                "lock": f"locks/torch-{version}.txt",
-                "lockDigest": "sha256:" + "0" * 64,
-            },
-            **changes,
-        }
-        for version in versions
-    ]
-    spec = {"displayName": "Torch", "supportLevel": "supported", "versions": listed}
-    return document("Bundle", "torch", spec)
-
-
-def having(*versions: str, name: str = "a", **changes: Any) -> Document:
-    runtimes = [{"bundle": "torch", "version": version} for version in versions]
-    return allocation(name, runtimes=runtimes, **changes)
-
-
-def wanting(documents: Iterable[Mapping[str, Any]]) -> Desired:
-    """Every requirements file can be read."""
-    of = desired(documents)
-    found = {one.install.lock: "x" for b in of.of("bundle") for one in b.spec.versions}
-    return replace(of, locks=found)
-
-
-def showing(of: Desired, facts: Mapping[str, str] | None = None, **changes: Any) -> World:
-    """Hosts that tell their runtimes: these, on gpu01."""
-    seen = {}
-    for one in of.of("node"):
-        named = {"runtime *": "listed", "current *": "listed"}
-        named |= (facts or {}) if one.ref.name == "gpu01" else {}
-        seen[one.ref.name] = observation(one, platform=named)
-    return world(of, **{"observations": seen, **changes})
-
-
-def installed(*versions: str, state: InstallState = InstallState.STAGED) -> tuple[Install, ...]:
-    return tuple(
-        Install(
-            node="gpu01",
-            bundle="torch",
-            version=version,
-            lock_digest="sha256:" + "0" * 64,
-            state=state,
-            digest=MADE if state is InstallState.STAGED else "",
-        )
-        for version in versions
-    )
 
 
 def work(made: Plan) -> list[tuple[str, str, str]]:
