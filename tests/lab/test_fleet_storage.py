@@ -45,7 +45,7 @@ def story(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """Two hosts that share a folder, as they would share what a server exports."""
     shared = tmp_path_factory.mktemp("shared")
     with fresh_hosts(2, {shared: SHARED}) as hosts:
-        classes = ["disk", "fast", "share"]
+        classes = ["disk", "fast", "nas", "share"]
         project = {
             "entitlements": {"skus": ["slice-1"], "storageClasses": classes},
             "quota": {"gpus": 8, "storageGiB": 10},
@@ -53,6 +53,7 @@ def story(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Itera
         fleet = (
             paper.storage_class("disk", loop={"path": DISKS}),
             paper.storage_class("fast", loop={"path": DISKS, "filesystem": "xfs"}),
+            paper.storage_class("nas", nfs={"server": "10.77.0.1", "export": "/srv/nas"}),
             paper.storage_class("share", directory={"path": SHARED, "shared": True}),
             paper.project("vision", "ana", "cem", **project),
         )
@@ -168,6 +169,24 @@ def test_a_second_writer_is_refused_by_the_host(story: Colony) -> None:
         mounted = story.machines["h2"].run("findmnt", "-rn", "-o", "TARGET").stdout
         assert not [point for point in mounted.split() if point.startswith("/gpuaas/")]
     applied(story, OTHER)
+
+
+@pytest.mark.slow
+def test_a_share_that_does_not_come_up_is_given_up(story: Colony) -> None:
+    """F-STO-09: NFS as far as this kernel goes, which has none: tried for a while, and told why.
+
+    Nothing is left half mounted, and it can be let go of.
+    """
+    nas = paper.storage("nas", "nas", protect=False)
+    refused = story.change(nas, with_storage("eval", "h2", ("nas", "/data")))
+    assert refused.code == 1 and "volume_not_mounted" in refused.problems
+    assert "nfs" in refused.messages
+    host = story.machines["h2"]
+    assert "Permission denied" in story.enter(EVAL, "ana", "touch /data/x").stderr
+    assert "vision/nas" not in host.run("systemctl list-units --state=active").stdout
+    applied(story, OTHER)
+    assert "vision/nas" not in host.run("systemctl list-units --all").stdout
+    assert not host.run("grep -rl vision/nas /etc/systemd/system || true").stdout
 
 
 def test_it_is_mounted_again_after_a_reboot(story: Colony) -> None:

@@ -19,7 +19,7 @@ from .mounting import GRACE_SECONDS, REST_SECONDS, link_of, unmount
 from .mounts import mounted_at, mounts
 from .occupants import hidden_with, told, users_of
 from .paths import INSTANCES, Places, Refusal, Tree, owned, parent_of
-from .programs import must
+from .programs import must, tried
 from .volumes import Volume, backend, volume_of
 
 KEYS = {
@@ -58,17 +58,25 @@ def _detach(tree: Tree, item: dict[str, Any], one: dict[str, Any]) -> None:
     seat = seat_of(item, one["name"], one["mountPath"])
     # None where nobody knows any more what it lies on: then it is unmounted, and no more.
     volume = volume_of(one["id"], one["backend"]) if one["backend"] else None
+    never_had = volume is not None and _never_had(tree, volume, seat)
     if not item["uid"]:
         remove_file(tree, seat.real)
     elif tree.whole_host:
         _unmount(tree, seat, item["uid"], one, volume)
     if volume is None:
         return
-    making.reach(tree, volume)
-    if fact_of(tree, volume.folder) is not None:
-        Fence(volume.folder, machine_of(tree), volume.shared).let_go(tree, seat.allocation)
+    if not never_had:
+        making.reach(tree, volume)
+        if fact_of(tree, volume.folder) is not None:
+            Fence(volume.folder, machine_of(tree), volume.shared).let_go(tree, seat.allocation)
     if one["last"] and tree.whole_host:
         put_away(tree, volume)
+
+
+def _never_had(tree: Tree, volume: Volume, seat: Seat) -> bool:
+    """A share that never came up is let go of without it: whoever has one has units for it."""
+    known = (volume.record, *seat.units)
+    return volume.backend == "nfs" and all(fact_of(tree, path) is None for path in known)
 
 
 def _unmount(
@@ -113,6 +121,7 @@ def _remove_units(tree: Tree, *units: str) -> None:
         for path in gone:
             remove_file(tree, path)
         if not tree.dry:
+            tried("systemctl", "reset-failed", *(unit.rpartition("/")[2] for unit in units))
             must("systemctl", "daemon-reload")
 
 

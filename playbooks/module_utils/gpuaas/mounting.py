@@ -81,8 +81,10 @@ def unmount(tree: Tree, place: str, users: Callable[[], str]) -> None:
 
 
 def _journal(unit: str) -> str:
+    """What mount(8) itself said of it last."""
     try:
-        said = call("journalctl", "-u", unit, "-n", "3", "-o", "cat", "--no-pager").stdout
+        of = ("-u", unit, "-t", "mount", "-n", "2")
+        said = call("journalctl", "-q", "-o", "cat", "--no-pager", *of).stdout
     except ProbeError:
         return ""
     return " ".join(said.split())[-300:]
