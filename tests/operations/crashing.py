@@ -188,6 +188,34 @@ def bare(folder: Path) -> Yard:
     return Yard(folder)
 
 
+def moving(folder: Path) -> Yard:
+    """One lets go of its data and gets a new volume; what nobody has any more is to be wiped."""
+    folder.mkdir(parents=True, exist_ok=True)
+    entitled = {"skus": ["slice-1", "slice-2"], "storageClasses": ["local"]}
+    quota = {"gpus": 8, "storageGiB": 8}
+    vision = paper.project("vision", "ana", "bo", "cem", entitlements=entitled, quota=quota)
+    names = ("data", "more", "old")
+    storage = [paper.storage(name, onDelete="wipe", protect=False) for name in names]
+    class_ = paper.storage_class("local", directory={"path": "/srv/volumes"})
+    yard = laid(folder, {"gpu01": 2}, vision, class_, *storage, having("data", "old"))
+    (folder / "gpuaas.yaml").write_text(SETTINGS)
+    yard.commit()
+    applied(yard)
+    for volume in yard.world.volumes.values():
+        (yard.root("gpu01") / "srv/volumes" / volume.id / "data/work").write_text(str(volume.ref))
+    yard.write(having("data"))
+    applied(yard)
+    yard.write(having("more"))
+    yard.remove(storage[-1])
+    yard.commit()
+    return yard
+
+
+def having(*names: str) -> dict[str, Any]:
+    storage = [{"name": name, "mode": "rw"} for name in names]
+    return paper.allocation("train", "slice-1", node="gpu01", storage=storage)
+
+
 def applied(yard: Yard, code: int = 0) -> None:
     done = yard.apply()
     assert done.code == code, done.document["problems"] or done.blocked
@@ -217,6 +245,7 @@ SCENARIOS = (
         words=WALK,
         whole=True,
     ),
+    Scenario(name="move", lay=moving, words="begin_wave.after play.during play.after"),
     Scenario(
         name="wait",
         lay=waiting,
@@ -269,6 +298,7 @@ ELSEWHERE: Mapping[str, str] = {
     "test_suspending": "suspend resume",
     "test_cleaning": "override",
     "test_storing": "fence",
+    "test_crash_staging": "build",
     "test_fleet_crash": "settle",
     "test_fleet_restart": "reboot",
 }
@@ -374,8 +404,12 @@ TABLES = {
     "waiting": "SELECT ref FROM waiting",
     "incarnations": "SELECT ref, count FROM incarnation",
     "logins": "SELECT login, allocation_id, ref FROM login",
+    "volumes": "SELECT id, storage, node, size_gib, state, made <> '' FROM volume",
+    "attachments": "SELECT allocation_id, volume, mode, mount_path, ended <> '', step IS NOT NULL"
+    " FROM attachment",
+    "stored": "SELECT volume, gib, ended <> '' FROM storage_usage",
     "numbers": "SELECT kind, number, owner, ended <> '' FROM posix_id",
-    "observed": "SELECT node, digest, problem FROM observation",
+    "observed": "SELECT node, json_remove(facts, '$.volumes'), problem FROM observation",
     "unended": "SELECT id FROM run WHERE state = 'running'"
     " UNION SELECT id FROM step WHERE state = 'open'",
 }
