@@ -1,0 +1,96 @@
+"""Who has which volume, as the table of mounts shows it: as is asked, or in words what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gpuaas import attachments
+from gpuaas.mounts import Mount
+from gpuaas.probes import Probes
+
+from tests.hosts.volumes import ID, LOGIN, OTHER, VOLUME
+
+VIEWS = "/var/lib/gpuaas/instances"
+SAFE = ("rw", "nosuid", "nodev", "relatime")
+READ = ("ro", "nosuid", "nodev", "relatime")
+REAL, VIEW = f"/gpuaas/{ID}/data", f"{VIEWS}/data/{LOGIN}/set"
+
+
+def mount(point: str, root: str, flags: tuple[str, ...] = SAFE, device: str = "8:1") -> Mount:
+    return Mount(point, device, root, "ext4", ("rw",), flags)
+
+
+def folder(point: str, flags: tuple[str, ...] = SAFE, id: str = VOLUME) -> Mount:
+    return mount(point, f"/srv/{id}/data", flags)
+
+
+DISK = mount(f"/var/lib/gpuaas/volumes/{VOLUME}", "/", device="7:0")
+ELSE = mount("/mnt/disk", "/", device="7:1")
+
+TABLES: list[tuple[list[Mount], str]] = [
+    ([folder(REAL), folder(VIEW)], f"{VOLUME} rw at /data/set"),
+    ([folder(REAL, READ), folder(VIEW, READ)], f"{VOLUME} ro at /data/set"),
+    ([folder(REAL), folder(f"{VIEWS}/workspace/{LOGIN}")], f"{VOLUME} rw at /workspace"),
+    (
+        [DISK, mount(REAL, "/data", device="7:0"), mount(VIEW, "/data", device="7:0")],
+        f"{VOLUME} rw at /data/set",
+    ),
+    # The share of a server, from which each volume is a folder.
+    (
+        [
+            mount(REAL, f"/{VOLUME}/data", device="0:50"),
+            mount(VIEW, f"/{VOLUME}/data", device="0:50"),
+        ],
+        f"{VOLUME} rw at /data/set",
+    ),
+    ([folder(REAL)], f"wrong: {VOLUME} rw is seen nowhere"),
+    ([folder(REAL), folder(VIEW, id=OTHER)], f"wrong: {VOLUME} rw is seen nowhere"),
+    (
+        [folder(REAL), folder(f"{VIEWS}/data/train-b-bcde/set")],
+        f"wrong: {VOLUME} rw is seen nowhere",
+    ),
+    ([folder(REAL, READ), folder(VIEW)], f"wrong: {VOLUME} ro is seen rw at /data/set"),
+    (
+        [folder(REAL), folder(VIEW, ("rw", "nosuid"))],
+        f"wrong: {VOLUME} rw is seen rw without nodev at /data/set",
+    ),
+    (
+        [folder(REAL, ("rw",)), folder(VIEW, ("rw",))],
+        f"{VOLUME} rw without nodev and nosuid at /data/set",
+    ),
+    ([mount(REAL, "/srv"), mount(VIEW, "/srv")], "wrong: /srv is no volume"),
+    ([ELSE, mount(REAL, "/data", device="7:1")], "wrong: /data is no volume"),
+    ([mount(REAL, "/x/y/data\n"), folder(VIEW)], "wrong: /x/y/data\\n is no volume"),
+    # What is mounted last is what is seen.
+    ([folder(REAL), folder(VIEW), folder(VIEW, id=OTHER)], f"wrong: {VOLUME} rw is seen nowhere"),
+    ([folder(VIEW)], ""),
+]
+
+
+@pytest.mark.parametrize(("table", "told"), TABLES)
+def test_a_host_tells_what_is_mounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: list[Mount], told: str
+) -> None:
+    """STO-11, RST-06, F-STO-05: both mounts, with their data and rights; never what was asked."""
+    descriptors = tmp_path / "etc/gpuaas/allocations"
+    descriptors.mkdir(parents=True)
+    (descriptors / f"{ID}.json").write_text(f'{{"login": "{LOGIN}"}}')
+    monkeypatch.setattr(attachments, "mounts", lambda: table)
+    monkeypatch.setattr(Probes, "whole_host", True)
+    found = attachments.read_attached(Probes(str(tmp_path)))
+    assert found == ({f"{ID}/data": told} if told else {})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"login": 1}', None])
+def test_whose_it_is_must_be_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    """A mount for an allocation that the host does not name is seen by nobody."""
+    if text is not None:
+        (tmp_path / "etc/gpuaas/allocations").mkdir(parents=True)
+        (tmp_path / f"etc/gpuaas/allocations/{ID}.json").write_text(text)
+    monkeypatch.setattr(attachments, "mounts", lambda: [folder(REAL), folder(VIEW)])
+    monkeypatch.setattr(Probes, "whole_host", True)
+    found = attachments.read_attached(Probes(str(tmp_path)))
+    assert found == {f"{ID}/data": f"wrong: {VOLUME} rw is seen nowhere"}
