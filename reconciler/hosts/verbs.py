@@ -33,6 +33,7 @@ _STAGED = {
     "python": "of which Python, as `3.11`",
     "lock": "its requirements, each with hashes",
     "lockDigest": "their digest, by which a version is known",
+    "digest": "that of its tree as it is recorded, which a repair brings back; or nothing",
     "index": "where its wheels are: an https address, a `file://` folder of the host, or"
     " nothing for the host's own default",
     "imports": "modules that must import before anybody sees it",

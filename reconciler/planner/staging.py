@@ -229,6 +229,7 @@ def _item(one: _Look, context: Context) -> Mapping[str, Any]:
         "python": install.python,
         "lock": one.lock,
         "lockDigest": install.lock_digest,
+        "digest": one.installed.digest if one.installed else "",
         "index": context.desired.settings.index.get(install.index or "", ""),
         "imports": list(one.version.verify.imports),
         "needMiB": 0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from gpuaas.building import at_work
 from gpuaas.converge import converge
 from gpuaas.probes import Probes
 from gpuaas.runtimes import Runtime, read_currents, read_runtimes
@@ -22,6 +24,7 @@ from tests.bundles import hello
 TEMPLATES = Path(__file__).parents[2] / "templates"
 PYTHON = "3.11"
 PATIENCE = 120.0
+PHASES = ("space", "environment", "download", "install", "verify", "seal")
 
 
 def _program() -> Any:
@@ -95,6 +98,7 @@ class Ground:
             "python": PYTHON,
             "lock": hello.lock(version),
             "lockDigest": hello.lock_digest(version),
+            "digest": "",
             "index": f"file://{self.mirror}",
             "imports": ["gpuaas_hello"],
             "needMiB": 0,
@@ -140,15 +144,22 @@ class Ground:
         """As it is shown when nobody is at work any more."""
         return self.awaited(lambda shown: not shown.startswith("staging"), version)
 
-    def at(self, phase: str, version: str = "1.0") -> None:
-        self.awaited(lambda shown: shown == f"staging {phase}", version)
+    def reached(self, phase: str, version: str = "1.0") -> None:
+        """It is at this phase, or later; one that takes no time may never be seen."""
+        later = [f"staging {one}" for one in PHASES[PHASES.index(phase) :]]
+        self.awaited(lambda shown: shown in later or shown.startswith("staged"), version)
 
     def awaited(self, wanted: Callable[[str], bool], version: str) -> str:
+        """Looks often at the job, and at all that stands when that is at its end."""
         until = time.monotonic() + PATIENCE
-        while not wanted(shown := self.shown(version)):
+        while True:
+            shown = at_work(str(self.job(version)))
+            if not shown.startswith("staging"):
+                shown = self.shown(version)
+            if wanted(shown):
+                return shown
             assert time.monotonic() < until, shown
-            time.sleep(0.02)
-        return shown
+            time.sleep(0.05)
 
     def greeting(self, version: str = "1.0") -> str:
         program = self.tree(version) / "bin/gpuaas-hello"
@@ -159,12 +170,24 @@ class Ground:
         folder = self.root / "opt/gpuaas/staging"
         return set(os.listdir(folder)) if folder.exists() else set()
 
-    def builders(self) -> list[int]:
-        """Living processes of builds of this host."""
+    def builders(self, words: str = "stage") -> list[int]:
+        """Living processes of builds of this host, of those with `words` among their own."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                words = (folder / "cmdline").read_bytes()
-                if str(self.root).encode() in words and b"stage" in words:
+                told = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                if f"{self.root}/" in told and words in told:
                     found.append(int(folder.name))
         return found
+
+    def killed(self, version: str = "1.0") -> None:
+        """Whoever builds or seals it, by kill -9; it began long ago."""
+        for pid in self.builders(f"-IS {self.job(version)}/stage"):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.forget_when(version)
+
+    def forget_when(self, version: str = "1.0") -> None:
+        for name in ("job.json", "build/done.json"):
+            with suppress(FileNotFoundError):
+                os.utime(self.job(version) / name, (0, 0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import threading
@@ -140,7 +139,7 @@ def test_names_that_are_no_folders_of_ours_are_refused_here_too(
 )
 def test_a_lock_names_wheels_by_hash_and_is_no_options(ground: Ground, lock: str) -> None:
     """BND-20: pip takes an index, a source or a build from a line of it."""
-    item = {**ground.item(lock=lock), "lockDigest": digest(lock)}
+    item = {**ground.item(lock=lock), "lockDigest": hello.digest(lock)}
     assert ground.do("runtime.stage", item).code == "item_invalid"
 
 
@@ -151,7 +150,7 @@ def test_locks_as_tools_write_them_are_taken(ground: Ground) -> None:
         f"    --hash=sha256:{64 * 'a'} \\\n    --hash=sha256:{64 * 'b'}\n    # via x\n"
         f"jupyter-lsp[all]==1!2.0.post1 --hash=sha256:{64 * 'c'}  # why\n"
     )
-    item = {**ground.item(lock=lock), "lockDigest": digest(lock)}
+    item = {**ground.item(lock=lock), "lockDigest": hello.digest(lock)}
     assert ground.do("runtime.stage", item, dry=True).code == ""
 
 
@@ -376,6 +375,16 @@ def test_a_repair_reads_what_a_look_does_not(ground: Ground) -> None:
     assert ground.do("runtime.repair", dry=True).changed
 
 
+def test_a_repair_believes_no_manifest_but_the_recorded_one(ground: Ground) -> None:
+    """BND-16: whoever is root can write one; all of it is built anew then."""
+    ground.seal()
+    digest = ground.shown().removeprefix("staged ")
+    known = ground.item(digest=digest)
+    assert not ground.do("runtime.repair", known, dry=True).changed
+    other = ground.item(digest="sha256:" + "0" * 64)
+    assert ground.do("runtime.repair", other, dry=True).changed
+
+
 def discarded(ground: Ground, version: str = "1.0") -> Any:
     return ground.do("runtime.discard", {"bundle": "hello", "version": version})
 
@@ -515,7 +524,3 @@ def test_an_env_file_is_written_whole_at_its_place_alone(ground: Ground) -> None
     other = {"path": "/etc/environment", "mode": "0644", "content": content}
     item = {"id": ID, "login": LOGIN, "uid": 0, "files": [other]}
     assert ground.do("runtime.write_env_file", item).code == "path_unsafe"
-
-
-def digest(text: str) -> str:
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

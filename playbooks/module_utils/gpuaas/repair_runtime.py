@@ -29,7 +29,12 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     refuse_strange(tree, runtime)
     place = f"{tree.path}{runtime.place}".replace("//", "/")
     manifest = manifest_of(place)
-    if manifest is None or manifest.lock_digest != item["lockDigest"]:
+    if (
+        manifest is None
+        or manifest.lock_digest != item["lockDigest"]
+        # Whoever is root may write a manifest as well: what is recorded elsewhere says so.
+        or item["digest"] not in ("", manifest.digest)
+    ):
         begin(tree, runtime, item)
         return
     changes = list(changes_of(place, manifest, deep=True))

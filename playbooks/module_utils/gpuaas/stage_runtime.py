@@ -41,6 +41,7 @@ KEYS = {
     "python": str,
     "lock": text,
     "lockDigest": str,
+    "digest": str,
     "index": str,
     "imports": [str],
     "needMiB": int,
@@ -156,7 +157,7 @@ def _lay_out(tree: Tree, runtime: Runtime, item: dict[str, Any]) -> None:
     # Tenants are kept out: whoever could open its lock could pretend to be at work on it.
     put_folder(tree, runtime.folder, "0750", (os.geteuid(), owner[1]))
     put_folder(tree, f"{runtime.folder}/trees/{runtime.bundle}", "0755")
-    asked = {key: item[key] for key in KEYS if key not in ("lock", "program")}
+    asked = {key: item[key] for key in KEYS if key not in ("lock", "digest", "program")}
     asked["place"] = f"{tree.path}{runtime.place}".replace("//", "/")
     put_file(tree, f"{runtime.folder}/lock.txt", item["lock"], "0644")
     if item["program"]:
