@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import Any
 
 LEAST_MIB, LEAST_FILES = 64, 2000
-KEPT_LINES = 20
+KEPT_LINES, WORDS_BYTES = 20, 4096
 MANIFEST = ".gpuaas/manifest.json"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 RENAME_EXCHANGE = 2
@@ -67,6 +67,17 @@ class Job:
             os.fsync(file.fileno())
         os.replace(fresh, os.path.join(self.words, f"{name}.json"))
 
+    def make_room(self) -> None:
+        """For why it fails, which is to be said when there is none."""
+        with open(os.path.join(self.words, "failed.json"), "wb") as file:
+            file.write(b" " * WORDS_BYTES)
+
+    def fail(self, failure: Failure) -> None:
+        """In room that is there already."""
+        told = json.dumps({"code": failure.code, "message": failure.message[:300]})
+        with open(os.path.join(self.words, "failed.json"), "r+b") as file:
+            file.write(told.encode("ascii"))
+
     def begin(self, phase: str) -> None:
         self.say("phase", phase=phase)
 
@@ -108,13 +119,10 @@ def make_environment(job: Job) -> None:
     python = f"/usr/bin/python{job.asked['python']}"
     if not os.access(python, os.X_OK):
         raise Failure("runtime_python_missing", f"{python} is not there: install it on the host")
-    try:
-        run(job, [python, "-I", "-m", "venv", "--symlinks", job.place])
-    except Failure as failure:
-        if "ensurepip is not available" in failure.message:
-            message = f"{python} has no ensurepip: install python{job.asked['python']}-venv"
-            raise Failure("runtime_python_missing", message) from failure
-        raise
+    run(job, [python, "-I", "-m", "venv", "--symlinks", "--without-pip", job.place])
+    # Not by venv, which keeps to itself what goes wrong.
+    words = ("-I", "-m", "ensurepip", "--upgrade", "--default-pip")
+    run(job, [os.path.join(job.place, "bin/python"), *words])
 
 
 def fetch(job: Job) -> str:
@@ -196,8 +204,9 @@ def failure_of(job: Job, status: int, said: str) -> Failure:
         return Failure("runtime_hash_wrong", "a wheel is not the one that was agreed")
     if "No matching distribution" in text or "Could not find a version" in text:
         return Failure("runtime_wheel_missing", last)
-    if "ensurepip is not available" in text:
-        return Failure("runtime_python_missing", "ensurepip is not available")
+    if "No module named ensurepip" in text or "No module named venv" in text:
+        python = f"python{job.asked['python']}"
+        return Failure("runtime_python_missing", f"{python} is not whole: install {python}-venv")
     return Failure("runtime_install_failed", last)
 
 
@@ -323,7 +332,7 @@ def flip_current(job: Job) -> None:
 
 
 def give_up(job: Job, failure: Failure) -> None:
-    """What was made goes first: there may be no room to say why."""
+    """What was made goes: it is of no use, and may be what the disk had room for."""
     for folder in (job.tree, job.at("tmp"), job.at("wheels")):
         with suppress(OSError):
             for entry in list(os.scandir(folder)):
@@ -331,7 +340,7 @@ def give_up(job: Job, failure: Failure) -> None:
                     shutil.rmtree(entry.path, ignore_errors=True)
                 else:
                     os.unlink(entry.path)
-    job.say("failed", code=failure.code, message=failure.message[:300])
+    job.fail(failure)
     sys.exit(1)
 
 
@@ -345,6 +354,7 @@ def main() -> None:
     alive = os.open(job.at("alive"), os.O_RDONLY)
     fcntl.flock(alive, fcntl.LOCK_EX)
     try:
+        job.make_room()
         WORKS[work](job)
     except Failure as failure:
         give_up(job, failure)

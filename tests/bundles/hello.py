@@ -58,7 +58,12 @@ def digests() -> dict[str, str]:
 
 
 def lock_digest(version: str = "1.0") -> str:
-    return "sha256:" + hashlib.sha256(lock(version).encode()).hexdigest()
+    return digest(lock(version))
+
+
+def digest(text: str) -> str:
+    """Of a lock, as documents state it."""
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def _hash(text: str) -> str:
