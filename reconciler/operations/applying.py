@@ -43,7 +43,7 @@ RISKS = (Risk.SAFE, Risk.INTERRUPTS, Risk.DESTROYS)
 class ApplyOptions:
     """`approve` is a consent given before: changes up to that risk, the others are held.
 
-    Unless it is to `wait`, hosts that start anew are left to the next apply.
+    Unless it is to `wait`, hosts that start anew or build bundles are left to the next apply.
     """
 
     plan_file: Path | None = None

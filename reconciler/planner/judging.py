@@ -5,6 +5,7 @@ A receipt is a host's own word. It can show that something went wrong, never tha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from reconciler.model.evidence import Observation
@@ -29,12 +30,23 @@ def judge(step: Step, receipt: Receipt | None, observation: Observation | None) 
         changed=receipt.changed,
         unknown=unknown,
         problem=problem,
-        log=receipt.log,
+        log="\n".join(filter(None, (receipt.log, *_remarks(receipt)))),
     )
 
 
 UNKNOWN_CODES = frozenset({"receipt_missing", "observation_failed", "host_unreachable"})
 """After these nobody can say what the host has done."""
+
+
+def _remarks(receipt: Receipt) -> Iterator[str]:
+    """What somebody will want to read of it later, though all went well."""
+    for word in REMARKS:
+        if word in receipt.evidence:
+            yield f"{word}: {receipt.evidence[word]}"
+
+
+REMARKS = ("removed",)
+"""What was not ours, and stood where only ours may stand."""
 
 
 def _told(step: Step, receipt: Receipt) -> Problem | None:

@@ -77,3 +77,10 @@ def test_anything_less_is_not_done(
     outcome = judge(MADE, told, observed)
     assert outcome.problem is not None
     assert (outcome.ok, outcome.problem.code, outcome.unknown) == (False, code, unknown)
+
+
+def test_what_a_host_took_away_of_others_is_kept_to_be_read() -> None:
+    """F-BUN-07: a repair names what was not ours, also where all went well."""
+    told = receipt(evidence={"removed": "lib/theirs.py", HOME: "dir 0700"}, log="said")
+    assert judge(MADE, told, seen(THERE)).log == "said\nremoved: lib/theirs.py"
+    assert judge(MADE, receipt(), seen(THERE)).log == ""

@@ -124,6 +124,32 @@ def test_of_a_node_that_does_not_tell_nobody_knows_what_it_lacks() -> None:
     assert work(make_plan(of, world(of, observations=silent))) == []
 
 
+@pytest.mark.parametrize("phase", [Phase.QUARANTINED, Phase.RELEASING])
+def test_what_is_being_taken_down_gets_no_other_runtime(phase: Phase) -> None:
+    """F-PLC-07: its state is the reason, and no host is asked to build anything for it."""
+    times = {"expiresAt": "2026-11-01T00:00:00Z"}
+    before = wanting([*base_fleet(1), torch("1.0", "2.0"), having("1.0")])
+    base = applied(make_plan(before, showing(before)), showing(before))
+    leaves = replace(
+        base.recorded[A],
+        phase=phase,
+        basis=str(phase),
+        undo_until="2026-12-01T13:00:00Z",
+        expires_at="2026-11-01T00:00:00Z",
+    )
+    of = wanting([*base_fleet(1), torch("1.0", "2.0"), having("2.0", **times)])
+    state = replace(showing(of), recorded={**base.recorded, A: leaves}, claims=base.claims)
+    made = make_plan(of, state)
+    assert work(made) == []
+    assert not any(step.verb == "runtime.write_env_file" for step in made.steps)
+    change = next(one for one in made.changes if one.ref == A)
+    if phase is Phase.QUARANTINED:
+        assert change.problem is not None and change.problem.code == "allocation_leaving"
+        assert "quarantined" in change.problem.message
+    else:
+        assert change.action is Action.RELEASE and "joins" in change.facts
+
+
 # What is done about one: a row for each rule.
 
 

@@ -44,7 +44,9 @@ class Waiting(TypedDict):
     multiple=True,
     help="Only this resource; may be repeated.",
 )
-@click.option("--no-wait", is_flag=True, help="Do not wait for hosts that start anew.")
+@click.option(
+    "--no-wait", is_flag=True, help="Do not wait for hosts that start anew or build bundles."
+)
 @lock_timeout
 def apply(
     session: Session,
