@@ -83,7 +83,7 @@ notebook)
     runs() { [ -S "$socket" ] && [ -s "$pid" ] && kill -0 "$(cat "$pid")" 2>/dev/null; }
     case ${2:-} in
     start)
-        found=$(find jupyter)
+        found=$(ready_one jupyter)
         mkdir -p "$own"
         if ! runs; then
             rm -f "$socket"

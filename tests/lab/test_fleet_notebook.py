@@ -127,7 +127,8 @@ def test_jupyterlab_answers_over_ssh_with_its_token(story: Colony) -> None:
     with subprocess.Popen([*taken, *words], stderr=subprocess.PIPE, text=True) as forwarding:
         try:
             assert forwarding.stderr is not None
-            told = next(line for line in forwarding.stderr if "JupyterLab: " in line)
+            told = next((line for line in forwarding.stderr if "JupyterLab: " in line), "")
+            assert told, "it ended before it said where"
             url, _, token = told.split()[1].partition("/lab?token=")
             wait_until(lambda: answers(f"{url}/api/status?token={token}") == 200, 30)
             print(f"\nJupyterLab answers after {time.monotonic() - began:.0f} s")
