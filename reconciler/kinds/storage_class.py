@@ -38,7 +38,7 @@ FIELD_RULES: Mapping[str, str] = {
 BACKENDS = ("directory", "loop", "nfs")
 NOT_PLACES = (
     *("/etc", "/proc", "/sys", "/dev", "/run", "/usr", "/boot", "/home"),
-    "/var/lib/gpuaas/volumes",
+    *("/var/lib/gpuaas", "/gpuaas"),
 )
 """Folders of a host's own, and of tenants: hosts refuse them once more."""
 

@@ -81,7 +81,7 @@ def test_paths_are_absolute_and_stay(path: str) -> None:
         del fleet[CLASS][backend]
 
 
-@pytest.mark.parametrize("path", ["/etc/volumes", "/home", "/var/lib/gpuaas/volumes/x"])
+@pytest.mark.parametrize("path", ["/etc/volumes", "/home", "/gpuaas", "/var/lib/gpuaas/volumes/x"])
 def test_no_data_lies_in_folders_of_the_system(path: str) -> None:
     """F-PAR-06: said before any host has to refuse it."""
     fleet = Fleet()
