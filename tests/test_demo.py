@@ -21,7 +21,7 @@ def test_the_demo_ends_with_nothing_to_do(
         copy(demo.ROOT / name, tmp_path / name)
     demo.main(tmp_path)
     first = capfd.readouterr().out
-    assert "23 changes" in first and first.count("nothing to do") == 1
+    assert "25 changes" in first and first.count("nothing to do") == 1
     assert len(list(tmp_path.glob("state/hosts/*/etc/gpuaas/ssh/*"))) == 5
     demo.main(tmp_path)
     assert capfd.readouterr().out.count("nothing to do") >= 2
