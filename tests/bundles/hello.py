@@ -47,14 +47,13 @@ def make(folder: Path, version: str = "1.0") -> Path:
 
 def lock(version: str = "1.0") -> str:
     """The requirements, with the hash of exactly that wheel."""
-    return f"gpuaas-hello=={version} --hash=sha256:{digests()[version]}\n"
+    return f"gpuaas-hello=={version} --hash=sha256:{wheel_digest(version)}\n"
 
 
-def digests() -> dict[str, str]:
-    """Version → SHA-256 of its wheel in hex."""
+def wheel_digest(version: str) -> str:
+    """SHA-256 in hex."""
     with tempfile.TemporaryDirectory() as folder:
-        made = {version: make(Path(folder), version) for version in VERSIONS}
-        return {v: hashlib.sha256(path.read_bytes()).hexdigest() for v, path in made.items()}
+        return hashlib.sha256(make(Path(folder), version).read_bytes()).hexdigest()
 
 
 def lock_digest(version: str = "1.0") -> str:

@@ -5,6 +5,8 @@ One story, told in order: each test begins where the one before it ended.
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -115,9 +117,99 @@ def test_a_repair_puts_back_what_the_platform_made(story: Colony) -> None:
     assert story.plan("--refresh").actions == {}
 
 
+PROBE = """
+import json, os
+def tried(do, *words):
+    try:
+        do(*words)
+        return "done"
+    except OSError as error:
+        return error.strerror
+    except Exception as error:
+        return str(error)
+places = ("/etc", "/opt/gpuaas/runtimes/hello", "/opt/gpuaas/staging", "/var/lib/gpuaas", "/home")
+print(json.dumps({
+    "who": os.getresuid()[0] != 0 and os.getresuid() == os.getresuid()[:1] * 3,
+    "writes": {one: tried(open, one + "/probe", "w") for one in places},
+    "own words": tried(open, FOLDER + "/build/probe", "w"),
+    "root's words": tried(open, FOLDER + "/seal/probe", "w"),
+    "job": tried(open, FOLDER + "/job.json", "a"),
+    "cards": sorted(name for name in os.listdir("/dev") if "nvidia" in name),
+    "runtimes": os.listdir("/opt/gpuaas/runtimes"),
+    "homes": tried(os.listdir, "/home"),
+    "root": tried(os.setuid, 0),
+    "kill": tried(os.kill, 1, 0),
+    "mounts": tried(os.unshare, os.CLONE_NEWNS) if hasattr(os, "unshare") else "",
+}))
+"""
+
+
+def test_who_builds_is_kept_in(story: Colony) -> None:
+    """BND-20: the unit itself, with a program of ours in place of the one that builds."""
+    host = story.machines["h1"]
+    job = "/opt/gpuaas/staging/probe"
+    unit = "/run/systemd/system/gpuaas-stage@probe.service.d"
+    program = f"FOLDER = {job!r}\n{PROBE}"
+    dropin = (
+        f"[Unit]\nOnSuccess=\n[Service]\nExecStart=\nExecStart=/usr/bin/python3 -I {job}/probe\n"
+    )
+    script = f"""
+        mkdir -p {job}/build {job}/seal {job}/trees {unit}
+        chown gpuaas-stage: {job}/build {job}/trees
+        cat > {job}/job.json
+        printf %s {shlex.quote(program)} > {job}/probe
+        printf %s {shlex.quote(dropin)} > {unit}/probe.conf
+        systemctl daemon-reload
+        systemctl start gpuaas-stage@probe.service || true
+        journalctl -u gpuaas-stage@probe.service -o cat --no-pager | grep "^[{{T]"
+        rm -r {job} {unit}
+        systemctl daemon-reload
+    """
+    told = host.run("sh", "-euc", shlex.quote(script))
+    seen = json.loads(told.stdout.splitlines()[-1])
+    assert seen.pop("who") is True
+    assert "done" not in seen.pop("writes").values()
+    assert (seen.pop("own words"), seen.pop("runtimes"), seen.pop("cards")) == ("done", [], [])
+    assert "done" not in seen.values(), seen
+
+
+def test_every_reader_of_an_environment_reads_the_same(story: Colony) -> None:
+    """F-BUN-03: systemd's own, a shell, and one that takes lines as they are."""
+    host, ident = story.machines["h1"], story.recorded(f"allocation/{TRAIN}").id
+    path = f"/etc/gpuaas/runtime/allocations/{ident}.env"
+    text = host.run("cat", path).stdout
+    plain = {line for line in text.splitlines() if not line.startswith("#")}
+    assert {"GPUAAS_RUNTIME=hello@2.0", f"GPUAAS_RUNTIME_ROOT={PLACE}/2.0"} <= plain
+    systemd = host.run("systemd-run", "-q", "--pipe", "-p", f"EnvironmentFile={path}", "env")
+    shell = host.run("sh", "-c", shlex.quote(f"set -a; . {path}; env"))
+    assert plain <= set(systemd.stdout.splitlines()) and plain <= set(shell.stdout.splitlines())
+
+
 def test_a_restart_keeps_runtimes_and_homes(story: Colony) -> None:
     """BND-19, RST-05."""
     assert story.gpuaas("restart", TRAIN, "--reason", "try", "--commit").code == 0
     assert story.apply("--auto-approve=interrupts").code == 0
     assert said(story, TRAIN, "ana", "gpuaas-runtime current") == f"hello@2.0 {PLACE}/2.0\n"
     assert said(story, TRAIN, "ana", "ls ~/mine/kept ~/.bashrc | wc -l") == "2\n"
+
+
+@pytest.mark.slow
+def test_a_power_cut_during_a_build_changes_nothing(story: Colony) -> None:
+    """F-BUN-01, F-ANS-13: not lost, not run twice at once; the next apply ends it."""
+    host = story.machines["h1"]
+    hello.make(story.folder / "mirror", "3.0")
+    story.write(hello.document(story.folder, "1.0", "2.0", "3.0", python=PYTHON))
+    story.write(with_hello("train", "3.0", "vision", "ana"))
+    story.commit()
+    assert story.apply("--no-wait").code in (0, 1)
+    host.run("sh", "-c", shlex.quote("until pgrep -f ensurepip; do sleep 0.1; done"))
+    host.reboot()
+    current = host.run("readlink", f"{PLACE}/current").stdout
+    assert said(story, NOTES, "bo", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 2.0\n"
+    early = story.enter(TRAIN, "ana", "gpuaas-runtime run hello -- gpuaas-hello")
+    assert early.returncode == 1 and "not here yet" in early.stderr
+    assert current == "2.0\n"
+    done = story.apply()
+    assert done.code == 0, done.messages or done.blocked
+    assert said(story, TRAIN, "ana", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 3.0\n"
+    assert host.run("ls", "/opt/gpuaas/staging").stdout == ""
