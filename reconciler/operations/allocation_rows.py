@@ -16,7 +16,9 @@ from reconciler.model.moment import parse_moment
 from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.model.world import Recorded, World
+from reconciler.operations.bundling import installs_of
 from reconciler.operations.endpoints import endpoints, published_config, way_in
+from reconciler.operations.runtime_links import run_by
 from reconciler.operations.storage_links import had_by
 from reconciler.operations.taking_stock import Stock
 from reconciler.operations.views import AllocationRow
@@ -36,6 +38,7 @@ def allocation_rows(
         for one in endpoints(settings, world, project)
     }
     guests, members = _guests(world, stock.now), _members(world)
+    installs = installs_of(world)
     prices = {sku.ref.name: price_in_force(sku.spec, stock.now) for sku in stock.skus}
     for ref, stage in sorted(stages.items()):
         if project and ref.project != project:
@@ -68,6 +71,7 @@ def allocation_rows(
             access=tuple(sorted({*spec["access"], *guests[ref]} & members[ref.project])),
             way_in=ways.get(ref, ""),
             storage=had_by(one.id, world),
+            runtimes=run_by(one, installs),
         )
 
 

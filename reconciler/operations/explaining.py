@@ -16,7 +16,8 @@ from reconciler.operations.inspecting import ref_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
 from reconciler.operations.reading import read_desired
-from reconciler.operations.storage_links import facts_of
+from reconciler.operations.runtime_links import facts_of as runtime_facts
+from reconciler.operations.storage_links import facts_of as storage_facts
 from reconciler.operations.views import Explained, Shown
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner import planner
@@ -79,7 +80,11 @@ def show(fleet: Fleet, ref_text: str) -> Shown:
         recorded=encode(recorded) if recorded else None,
         observed=_observed(world, ref, recorded),
         execution=steps,
-        facts={**_facts(recorded, world), **facts_of(ref, world)},
+        facts={
+            **_facts(recorded, world),
+            **storage_facts(ref, world),
+            **runtime_facts(ref, world),
+        },
         claims=tuple(encode(claim) for claim in world.claims if claim.ref == ref),
         proofs=proofs,
         events=found,

@@ -6,7 +6,7 @@ No spec is read and nothing is planned, so that a look stays quick however large
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from reconciler.model.event import Event
@@ -74,6 +74,7 @@ def status(
         nodes=dict(sorted(Counter(row.posture for row in nodes).items())),
         gpus=dict(sorted(Counter(row.state for row in slots).items())),
         storage=dict(sorted(Counter(str(v.state) for v in _volumes(world, project)).items())),
+        bundles={} if project else _installs(world),
         capacity=sku_rows(stock),
         needs_you=tuple(
             need
@@ -154,6 +155,10 @@ def _is_of_another(about: str, project: str) -> bool:
     kind, *words = about.split("/")
     whose = words[0] if len(words) == 2 or kind == "project" else project
     return project not in ("", whose)
+
+
+def _installs(world: World) -> Mapping[str, int]:
+    return dict(sorted(Counter(one.state.value for one in world.installs).items()))
 
 
 def _volumes(world: World, project: str) -> Iterator[Volume]:

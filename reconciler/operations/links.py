@@ -16,6 +16,7 @@ from reconciler.model.plan import Action
 from reconciler.model.ref import Ref
 from reconciler.model.runbooks import RUNBOOKS
 from reconciler.operations.case import Case, Link, Place
+from reconciler.operations.runtime_links import runs, stands
 from reconciler.operations.storage_links import attached, had, stored
 
 
@@ -239,6 +240,8 @@ LINKS: tuple[tuple[str, Callable[[Case], Iterator[Link]]], ...] = (
     ("has", had),
     ("data", stored),
     ("attached", attached),
+    ("runs", runs),
+    ("stands", stands),
     ("ends", _ends),
     ("blocked", _blocked),
     ("next", _next),

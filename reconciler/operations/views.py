@@ -84,8 +84,8 @@ class AllocationRow:
 
     Owner and SKU are empty where nothing is recorded yet, `sessions` and `gpu_percent` None where a
     node does not say. `access` names who is let in, `way_in` is what they type, or the folder they
-    go to. `storage` is what outlives it, as `data rw at /data/data`. `sync` is how a plan stands to
-    it, empty where none was made.
+    go to. `storage` is what outlives it, as `data rw at /data/data`, `runtimes` what it runs, as
+    `jupyter@4.6.6 staged`. `sync` is how a plan stands to it, empty where none was made.
     """
 
     ref: str
@@ -109,6 +109,7 @@ class AllocationRow:
     gpu_percent: int | None = None
     observed_at: str = ""
     storage: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +161,7 @@ class Status:
     nodes: Mapping[str, int] = field(default_factory=dict)
     gpus: Mapping[str, int] = field(default_factory=dict)
     storage: Mapping[str, int] = field(default_factory=dict)
+    bundles: Mapping[str, int] = field(default_factory=dict)
     capacity: tuple[SkuRow, ...] = ()
     needs_you: tuple[NeedsYou, ...] = ()
     allocations: tuple[AllocationRow, ...] = ()

@@ -13,6 +13,7 @@ from reconciler.model.capacity import ClaimState
 from reconciler.model.desired import Origin
 from reconciler.model.event import Event, EventType
 from reconciler.model.evidence import Check, CheckResult
+from reconciler.model.install import Install, InstallState
 from reconciler.model.lifecycle import Phase
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Cause, Change
@@ -96,6 +97,18 @@ ATTACHED = Attachment(
 )  # fmt: skip
 STORED = {"volumes": {DATA: VOLUME}, "attachments": (ATTACHED,)}
 
+HELLO = Ref("bundle", "", "hello")
+RUNS = paper.resource(paper.allocation("train", runtimes=[{"bundle": "hello", "version": "1.0"}]))
+RUNNING = recorded(normal=RUNS.normal)
+STAGED = {
+    "installs": (
+        Install(
+            node="gpu01", bundle="hello", version="1.0", lock_digest="sha256:a",
+            state=InstallState.STAGED, digest="sha256:b", since="2026-12-01T00:00:00Z",
+        ),
+    )
+}  # fmt: skip
+
 SAYS: Mapping[str, tuple[Case, str]] = {
     "is": (case(), "active on gpu01/s0 as train-k7q2, healthy"),
     "wanted": (case(), "by its document"),
@@ -130,6 +143,14 @@ SAYS: Mapping[str, tuple[Case, str]] = {
         case(ref=DATA, world=STORED),
         "allocation/vision/train rw at /data/data on gpu01",
     ),
+    "runs": (
+        case(recorded=RUNNING, world=STAGED),
+        "hello@1.0: staged since 2026-12-01T00:00:00Z on gpu01",
+    ),
+    "stands": (
+        case(ref=HELLO, world={**STAGED, "recorded": {TRAIN: RUNNING}}),
+        "nodes 1 staged; used by allocation/vision/train",
+    ),
     "ends": (
         case(recorded=recorded(expires_at=IN_2_DAYS)),
         f"{IN_2_DAYS}, as its project's or the policy's default says",
@@ -137,7 +158,11 @@ SAYS: Mapping[str, tuple[Case, str]] = {
     "blocked": (case(world={"claims": (BLOCKED,)}), "gpu01/s0: processes fail: 8812"),
     "next": (case(), "nothing: it is as it is wanted"),
 }
-SILENT_AT_REST = {"vouched", "admin", "suspended", "has", "data", "attached", "ends", "blocked"}
+TOLD_AT_REST = {
+    *("is", "wanted", "applied", "placed", "allowed", "approved", "evidence", "ready"),
+    *("let in", "next"),
+}
+SILENT_AT_REST = SAYS.keys() - TOLD_AT_REST
 
 
 def test_every_link_has_its_case() -> None:

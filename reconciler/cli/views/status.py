@@ -36,6 +36,8 @@ def _fleet(found: Status) -> Iterator[Line]:
     yield _labelled("GPUs", f"{sum(found.gpus.values())}", _counted(found.gpus))
     if found.storage:
         yield _labelled("storage", f"{sum(found.storage.values())}", _counted(found.storage))
+    if found.bundles:
+        yield _labelled("bundles", f"{sum(found.bundles.values())}", _counted(found.bundles))
     if found.capacity:
         yield _labelled("free now", _free(found.capacity))
     yield _labelled("specs", _pending(found.pending), _last_run(found), f"state #{found.serial}")
@@ -51,7 +53,8 @@ def _ways(found: Status) -> Iterator[Line]:
         way = strong(row.way_in) if row.way_in else dim(f"not now: it is {row.phase}")
         dies = "   home and scratch die at release"
         lives = f", and this does not: {', '.join(row.storage)}" if row.storage else ""
-        yield line(dim(f"{name}  "), way, dim(dies + lives), hang=4)
+        runs = f"   runs {', '.join(row.runtimes)}" if row.runtimes else ""
+        yield line(dim(f"{name}  "), way, dim(dies + lives + runs), hang=4)
 
 
 def where(node: str, slots: tuple[str, ...]) -> str:
