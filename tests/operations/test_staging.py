@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,8 +16,9 @@ from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk
 
-RUNTIMES = [{"bundle": "hello", "version": "1.0"}]
-TRAIN = paper.allocation("train", runtimes=RUNTIMES)
+
+def train(version: str) -> dict[str, Any]:
+    return paper.allocation("train", runtimes=[{"bundle": "hello", "version": version}])
 
 
 @pytest.fixture
@@ -35,44 +37,52 @@ def greeting(yard: Yard, version: str, node: str = "n01") -> str:
     return subprocess.run([program], capture_output=True, text=True, check=True).stdout
 
 
+def installs(yard: Yard) -> dict[str, str]:
+    return {one.version: one.state.value for one in yard.world.installs}
+
+
 def test_an_allocation_waits_for_no_bundle(yard: Yard) -> None:
     """BND-03, BND-07, BND-12, F-BUN-01: active first, whatever becomes of the build."""
-    yard.write(hello.document(yard.folder, "1.0"), TRAIN)
-    wheel = next((yard.folder / "mirror").glob("*.whl"))
-    good = wheel.read_bytes()
-    wheel.write_bytes(good + b"x")
+    document = hello.document(yard.folder, "1.0", "2.0")
+    document["spec"]["versions"][1]["install"]["python"] = "3.99"
+    yard.write(document, train("2.0"))
     yard.commit()
     done = yard.apply()
-    assert (done.code, done.problems) == (1, ["runtime_hash_wrong"]), done.messages
-    train = yard.recorded("allocation/vision/train")
-    assert train.phase == "active"
-    told = yard.root("n01") / f"etc/gpuaas/runtime/allocations/{train.id}.env"
-    assert "GPUAAS_RUNTIME=hello@1.0\n" in told.read_text()
-    assert not (yard.root("n01") / "opt/gpuaas/runtimes/hello/1.0").exists()
-    assert not (yard.root("n01") / "opt/gpuaas/runtimes/hello/current").exists()
+    assert (done.code, done.problems) == (1, ["runtime_python_missing"]), done.messages
+    recorded = yard.recorded("allocation/vision/train")
+    assert recorded.phase == "active"
+    told = yard.root("n01") / f"etc/gpuaas/runtime/allocations/{recorded.id}.env"
+    assert "GPUAAS_RUNTIME=hello@2.0\n" in told.read_text()
+    assert not (yard.root("n01") / "opt/gpuaas/runtimes/hello/2.0").exists()
+    assert not (yard.root("n01") / "opt/gpuaas/runtimes/hello/current").is_symlink()
 
-    wheel.write_bytes(good)
+    yard.write(train("1.0"))
+    yard.commit()
     assert yard.plan().change("bundle/hello")["facts"] == {"builds": "1.0 on n01"}
     begun = yard.apply("--no-wait")
     assert (begun.code, begun.problems) == (0, ["staging_under_way"]), begun.messages
+    assert "GPUAAS_RUNTIME=hello@1.0\n" in told.read_text()
+    assert installs(yard) == {"1.0": "staging", "2.0": "failed"}
     _is_finished_by_the_next_apply(yard)
 
 
 def _is_finished_by_the_next_apply(yard: Yard) -> None:
     """F-ANS-13: what it says of itself is lost; it is not begun again, and its result counts."""
     staging = yard.root("n01") / "opt/gpuaas/staging"
-    (tree,) = staging.glob("*/trees/hello/1.0")
+    place = yard.root("n01") / "opt/gpuaas/runtimes/hello/1.0"
+    tree = next(staging.glob("*/trees/hello/1.0"), place)
     held = os.open(tree, os.O_RDONLY)
     try:
         for told in staging.rglob("phase.json"):
             told.unlink()
         done = yard.apply()
         assert done.code == 0, done.messages
+        assert done.change("bundle/hello")["facts"]["removes"] == "2.0 on n01", "named by nobody"
         assert greeting(yard, "1.0") == "hello 1.0\n"
-        built = (yard.root("n01") / "opt/gpuaas/runtimes/hello/1.0").stat()
-        assert built.st_ino == os.fstat(held).st_ino, "it was begun a second time"
+        assert place.stat().st_ino == os.fstat(held).st_ino, "it was begun a second time"
     finally:
         os.close(held)
+    assert installs(yard) == {"1.0": "staged"}
     assert yard.plan("--detailed-exitcode").code == 0
     phases = {one["name"] for op in yard.gpuaas("timeline", "bundle/hello").document["result"]
               ["operations"] for one in op["phases"]}  # fmt: skip
