@@ -95,11 +95,12 @@ def read_runtimes(probes: Probes) -> dict[str, str]:
 
     While somebody is at work on it nothing else is said; why work has failed, where none stands.
     """
-    found = {str(one): _shown(probes, one) for one in _trees(probes)}
-    for one, told in _jobs(probes):
-        if told.startswith("staging") or not found.get(str(one), "").startswith("staged"):
-            found[str(one)] = told
-    return found
+    jobs = {str(one): told for one, told in _jobs(probes)}
+    under_way = {name for name, told in jobs.items() if told.startswith("staging")}
+    stand = {str(one): _shown(probes, one) for one in _trees(probes) if str(one) not in under_way}
+    return stand | {
+        name: told for name, told in jobs.items() if not stand.get(name, "").startswith("staged")
+    }
 
 
 def read_currents(probes: Probes) -> dict[str, str]:
@@ -145,16 +146,17 @@ def changes_of(tree: str, manifest: Manifest, *, deep: bool = False) -> Iterator
         found = os.lstat(os.path.join(tree, path))
         if not _is_ours(found) or stat.S_IMODE(found.st_mode) != mode:
             yield path, False
-    for folder, folders, names in os.walk(tree):
+    for folder, folders, names in os.walk(tree, onerror=_raise):
+        inside = folder[len(tree) :].strip("/")
         for name in (*folders, *names):
-            path = os.path.relpath(os.path.join(folder, name), tree)
+            path = f"{inside}/{name}" if inside else name
             if path in seen:
                 continue
             seen.add(path)
             entry = manifest.files.get(path)
             if entry is None:
                 yield path, True
-            elif not _is_as_made(os.path.join(folder, name), entry, manifest.moment, deep):
+            elif not _is_as_made(f"{folder}/{name}", entry, manifest.moment, deep):
                 yield path, False
     for path in sorted(set(manifest.files) - seen):
         yield path, False
@@ -184,6 +186,11 @@ def _is_as_made(path: str, entry: Entry, moment: int, deep: bool) -> bool:
     if not stat.S_ISREG(found.st_mode) or found.st_mtime_ns != moment * 10**9:
         return False
     return found.st_size == entry.size and (not deep or _digest_of(path) == entry.content)
+
+
+def _raise(error: OSError) -> None:
+    """What cannot be looked at is not gone."""
+    raise error
 
 
 def _is_ours(found: os.stat_result) -> bool:
