@@ -129,3 +129,26 @@ def test_half_a_look_is_none(root: Path, missing: str) -> None:
         path.parent.rmdir()
     with pytest.raises((OSError, ProbeError)):
         look(root)
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("about", "known"),
+    [
+        ("a volume", True),
+        ("no record beside it", False),
+        ("a record of the tenant's own", False),
+        ("a folder that others may come to", False),
+        ("a name that is none", False),
+    ],
+)
+def test_data_of_volumes_is_no_stranger(root: Path, about: str, known: bool) -> None:
+    """F-STO-03: on a folder that hosts share, it may be of one that this host has never had."""
+    folder = root / "data" / ("volume" if about == "a name that is none" else "abcdefghij")
+    (folder / "data/run").mkdir(parents=True)
+    os.chown(folder / "data/run", GONE, GONE)
+    folder.chmod(0o711 if about == "a folder that others may come to" else 0o700)
+    if about != "no record beside it":
+        (folder / "volume.json").write_text("{}")
+        os.chown(folder / "volume.json", GONE if "tenant" in about else 0, 0)
+    assert (str(GONE) not in look(root)) is known

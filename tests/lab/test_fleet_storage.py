@@ -14,6 +14,7 @@ import pytest
 
 from tests.lab.colony import Colony, as_person, founded
 from tests.lab.host import Host
+from tests.lab.test_fleet_rebuild import lose
 from tests.operations.spoiling import unguarded
 from tests.operations.yard import Said
 from tests.planner import fleet as paper
@@ -194,6 +195,20 @@ def test_it_is_mounted_again_after_a_reboot(story: Colony) -> None:
     story.machines["h1"].reboot()
     assert said(story, TRAIN, "ana", "cat /data/set/run/log /workspace/log") == "one\ntwo\n"
     assert story.plan("--refresh").code == 0
+
+
+def test_a_lost_state_regains_it(story: Colony) -> None:
+    """F-STA-02, F-STO-03, F-STO-04: from what stands beside the data, with nothing left to do."""
+    before = {one.allocation_id: one.volume for one in story.world.attachments}
+    gids = story.world.counters.gids
+    lose(story)
+    done = story.gpuaas("state", "rebuild", "--yes")
+    assert done.code == 0, done.messages
+    assert {one["why"] for one in done.document["result"]["volumes"]} == {""}
+    assert {one.allocation_id: one.volume for one in story.world.attachments} == before
+    assert story.world.counters.gids == gids
+    plan = story.plan("--refresh", "--detailed-exitcode")
+    assert (plan.code, plan.actions) == (0, {})
 
 
 def test_it_survives_the_allocation(story: Colony) -> None:

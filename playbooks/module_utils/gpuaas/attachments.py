@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from contextlib import suppress
 from typing import Any, Iterator, Optional
 
@@ -17,6 +18,7 @@ from .mounts import Mount, mounts
 from .paths import ALLOCATION_ID, INSTANCES
 from .probes import ProbeError, Probes, open_below, printable
 from .silence import room_of
+from .volumes import DATA, WHOSE
 
 RECORDS, DESCRIPTORS = "etc/gpuaas/volumes", "etc/gpuaas/allocations"
 MOUNTED, HOLDERS = "var/lib/gpuaas/volumes", "holders"
@@ -69,6 +71,30 @@ def _records(probes: Probes) -> dict[str, Any]:
 def folders(probes: Probes) -> list[str]:
     """Where the data of volumes lies: what people of a project have left in there is theirs."""
     return sorted(_data(probes, id, record) for id, record in records(probes))
+
+
+def data_around(path: str) -> str:
+    """The data of a volume that this path lies in, also of one that this host has never had.
+
+    Empty if none. By what stands beside the data, where nobody but root comes to: on a folder that
+    hosts share others have made it.
+    """
+    parts = path.split("/")
+    for number, part in enumerate(parts):
+        folder = "/".join(parts[:number])
+        if part == DATA and ALLOCATION_ID.fullmatch(parts[number - 1]) and _is_ours(folder):
+            return f"{folder}/{DATA}"
+    return ""
+
+
+def _is_ours(folder: str) -> bool:
+    with suppress(OSError):
+        whose, place = os.lstat(os.path.join(folder, WHOSE)), os.lstat(folder)
+        owners = {whose.st_uid, place.st_uid}
+        return (
+            stat.S_ISREG(whose.st_mode) and owners == {os.geteuid()} and not place.st_mode & 0o077
+        )
+    return False
 
 
 def read_volume_texts(probes: Probes) -> dict[str, str]:

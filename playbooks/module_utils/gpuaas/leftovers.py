@@ -12,7 +12,7 @@ from functools import partial
 from typing import Iterable, Iterator, Sequence
 
 from .attached import OURS, TOPS
-from .attachments import folders
+from .attachments import data_around, folders
 from .finding import any_of, owned_below
 from .holders import held_cards
 from .ipc import system_v
@@ -175,16 +175,19 @@ def topmost(
 ) -> Iterator[tuple[int, str]]:
     """What is owned by uids that pass the test; a folder stands for all that its uid has in there.
 
-    What is owned inside of its containers is a tenant's. Raises ProbeError when time is up, or
-    where not everything could be looked at: what was not is not clean.
+    What is owned inside of its containers is a tenant's, and what lies in the data of a volume its
+    project's. Raises ProbeError when time is up, or where not everything could be looked at: what
+    was not is not clean.
     """
     others = sorted(p for p in points if p != mount.point and below(p, mount.point))
     last: dict[int, str] = {}
     for owner, path in owned_below(mount.point, who, others, until):
         uid = holder(owner)
         if not below(path, last.get(uid, "\0")):
-            last[uid] = path
-            yield uid, named(mount, path)
+            data = data_around(path)
+            last[uid] = data or path
+            if not data:
+                yield uid, named(mount, path)
 
 
 def named(mount: Mount, path: str) -> str:
