@@ -505,3 +505,18 @@ def test_a_world_without_storage_is_as_it_was() -> None:
     made = make_plan(desired(documents), world(desired(documents)))
     assert "storage" not in str(made.steps)
     assert (made.volumes, made.attachments) == ((), ())
+
+
+def test_a_record_of_a_time_without_storage_goes_on() -> None:
+    """F-STO-08: with no word of storage in it, it is none that has any; it may have some later."""
+    state = settled(fleet(allocation("a")))
+    normal = dict(state.recorded[A].normal)
+    normal["spec"] = {key: value for key, value in normal["spec"].items() if key != "storage"}
+    older = replace(state.recorded[A], normal=normal, basis="")
+    state = replace(state, recorded={**state.recorded, A: older})
+    same = make_plan(desired(fleet(allocation("a"))), state)
+    assert not [verb for verb in verbs(same) if verb.startswith("storage")]
+    joins = make_plan(desired(fleet(storage("data"), having("a", "data"))), state)
+    assert "storage.attach" in verbs(joins) and code(joins) == ""
+    gone = make_plan(desired(fleet()), state)
+    assert code(gone) == "" and "storage.detach" not in verbs(gone)
