@@ -77,6 +77,7 @@ RELEASED = {
     "strayKeys": {"x": ["ssh-ed25519 AAAA b"]},
     "strangers": {"20001": ["process 1 sh"]},
     "descriptorTexts": {"abcdefghij": "{}"},
+    "volumeTexts": {"abcdefghij": "{}"},
 }
 RECEIPT = {"step": STEP.id, "ref": str(STEP.ref), "verb": STEP.verb, "changed": True}
 PROBLEM = {"code": "verb_failed", "message": "busy"}

@@ -357,6 +357,27 @@ def test_descriptors_are_told_in_full_when_asked_for(
     assert "more than 5 descriptors" in str(facts["problems"])
 
 
+def test_records_of_volumes_are_told_with_who_has_them(root: Path) -> None:
+    """F-STO-04 rule 21: nobody is not the same as nobody can say."""
+    asked = {"root": str(root), "descriptors": True, "sweep": None}
+    assert "volumeTexts" not in code.observe({"root": str(root)})
+    assert code.observe(asked)["volumeTexts"] == {}
+    folder, place = root / "etc/gpuaas/volumes", root / "srv/volumes"
+    folder.mkdir(parents=True)
+    record = json.dumps({"backend": {"directory": {"path": "/srv/volumes"}}})
+    for letter in "abcd":
+        (folder / f"{letter * 10}.json").write_text("{" if letter == "d" else record)
+    (folder / "passwd.json").symlink_to("/etc/passwd")
+    holder = place / f"{'a' * 10}/holders/{'e' * 10}.m1"
+    holder.parent.mkdir(parents=True)
+    holder.write_text('{"allocation": "eeeeeeeeee"}')
+    (place / ("b" * 10)).mkdir()
+    told = code.observe(asked)["volumeTexts"]
+    assert told.pop("d" * 10) == ""
+    having = {id[0]: json.loads(text)["holders"] for id, text in told.items()}
+    assert having == {"a": [{"allocation": "eeeeeeeeee"}], "b": [], "c": None}
+
+
 def test_sizes_are_counted_up_to_a_limit(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for login, count in (("a-abcd", 2), ("b-abcd", 30)):
         home = root / "home" / login

@@ -298,6 +298,22 @@ class TestALostState:
         done(rebuild(yard, "--node", "gpu01", "--adopt", f"gpu01/{folder.name}", *WHY))
         assert held_by(yard) == {DATA: [TRAIN]}
 
+    def test_a_copy_that_is_older_than_the_data(self, yard: Yard) -> None:
+        """F-STA-02 F-STO-01: its node is in doubt until what it holds was taken in."""
+        assert yard.gpuaas("state", "backup", str(yard.folder / "copy.db")).code == 0
+        more = paper.storage("more", "local", protect=False)
+        done(put(yard, more, using("eval", "more")))
+        (data(yard, EVAL, "more") / "log").write_text("two")
+        assert yard.gpuaas("state", "restore", str(yard.folder / "copy.db")).code == 0
+        yard.apply()
+        (told,) = {one.reason for one in yard.world.doubts if one.node == "gpu01"}
+        assert told.startswith("data ")
+        assert "storage/vision/more" not in held_by(yard)
+        done(rebuild(yard, "--node", "gpu01"))
+        assert held_by(yard) == {DATA: [TRAIN], "storage/vision/more": [EVAL]}
+        done(yard.apply())
+        assert (data(yard, EVAL, "more") / "log").read_text() == "two"
+
 
 def books(yard: Yard) -> list[Any]:
     """What stands on them of data, but for since when."""
