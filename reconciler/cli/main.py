@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "cleanup": "Places that could not be proved clean: try again, or vouch for them.",
         "capacity": "Show what is free for each SKU.",
         "storage": "Storage: durable data of projects, who has it, and what is kept of it.",
+        "bundle": "Bundles: environments of the platform, where they stand and who uses them.",
         "forget": "Leave an allocation on its host, and do nothing about it any more.",
         "drift": "Show what hosts show otherwise than it was made.",
         "suspend": "Take a node, user or project out of use, now.",
@@ -66,6 +67,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "drain": "node drain",
         "slots": "slot list",
         "storages": "storage list",
+        "bundles": "bundle list",
         "event": "events",
         "grants": "grant list",
     }

@@ -138,6 +138,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "bundle_lock_missing": "Requirements of a bundle that cannot be read",
         "bundle_lock_mismatch": "Requirements of a bundle that are not those that were agreed",
         "bundle_lock_unsound": "Requirements of a bundle that say more than releases with hashes",
+        "mirror_failed": "Wheels of a bundle that could not be fetched into a folder",
         "bundle_version_unknown": "A version that its bundle does not have",
         "bundle_withdrawn": "A version of a bundle that nobody new may have",
         "vendor_mismatch": "A version of a bundle for GPUs of another vendor",

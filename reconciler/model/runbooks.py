@@ -138,6 +138,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "bundle_lock_missing": "runtimes",
         "bundle_lock_mismatch": "runtimes",
         "bundle_lock_unsound": "runtimes",
+        "mirror_failed": "runtimes",
         "bundle_version_unknown": "runtimes",
         "bundle_withdrawn": "runtimes",
         "vendor_mismatch": "runtimes",

@@ -165,6 +165,20 @@ def create(settings: Settings, path: Path, content: str) -> str:
             f"{name} would be no spec of this fleet",
             f"name a .yaml file below {settings.spec_root}/, or send the output elsewhere by `>`",
         )
+    _create(settings, name, content)
+    return name
+
+
+def create_beside(settings: Settings, name: str, content: str) -> None:
+    """Write a new file that a spec names, unless it is there and says the same already."""
+    try:
+        _create(settings, name, content)
+    except ProblemError:
+        if read_spec(settings, name) != content.encode("utf-8"):
+            raise
+
+
+def _create(settings: Settings, name: str, content: str) -> None:
     try:
         Path(settings.folder, name).parent.mkdir(parents=True, exist_ok=True)
         with open(spec_path(settings, name), "x", encoding="utf-8") as file:
@@ -173,7 +187,6 @@ def create(settings: Settings, path: Path, content: str) -> str:
         raise refuse("file_exists", f"{name} is there already", "name another file") from error
     except OSError as error:
         raise _unwritable(name, error) from error
-    return name
 
 
 def _read_soundly(name: str, content: bytes) -> Parsed:

@@ -56,18 +56,18 @@ def author_email(settings: Settings) -> str:
     return ""
 
 
-def commit(settings: Settings, name: str, message: str) -> str:
-    """Commit one file of the fleet and nothing else that may be staged; the new commit.
+def commit(settings: Settings, name: str, message: str, beside: Sequence[str] = ()) -> str:
+    """Commit a file of the fleet, those `beside` it and nothing else that may be staged.
 
-    It is the user's own commit: with his identity, hooks and signature. Raises ProblemError
+    The new commit is the user's own: with his identity, hooks and signature. Raises ProblemError
     `commit_failed`; the file then stays as it is written.
     """
     if repository(settings) is None:
         raise _not_committed(name, "there is no repository here", "make one: git init")
     environment = _environment(keep=_IDENTITY)
     try:
-        _run(settings, ("add", "--", name), environment)
-        words = ("commit", "--quiet", "--message", message, "--", name)
+        _run(settings, ("add", "--", name, *beside), environment)
+        words = ("commit", "--quiet", "--message", message, "--", name, *beside)
         _run(settings, words, environment, seconds=COMMIT_SECONDS)
     except _Unanswered as why:
         hint = f"the file is written; commit it yourself: git commit -- {name}"

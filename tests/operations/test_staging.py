@@ -64,6 +64,7 @@ def test_an_allocation_waits_for_no_bundle(yard: Yard) -> None:
     assert "GPUAAS_RUNTIME=hello@1.0\n" in told.read_text()
     assert installs(yard) == {"1.0": "staging", "2.0": "failed"}
     _is_finished_by_the_next_apply(yard)
+    _is_told_to_people(yard)
 
 
 def _is_finished_by_the_next_apply(yard: Yard) -> None:
@@ -87,3 +88,25 @@ def _is_finished_by_the_next_apply(yard: Yard) -> None:
     phases = {one["name"] for op in yard.gpuaas("timeline", "bundle/hello").document["result"]
               ["operations"] for one in op["phases"]}  # fmt: skip
     assert {"staging", "staged", "failed"} <= phases, "BND-25"
+
+
+def _is_told_to_people(yard: Yard) -> None:
+    """BND-09, BND-11, BND-17, BND-26, BND-28: from the bundle's side and the allocation's."""
+    rows = yard.gpuaas("bundle", "list").document["result"]["bundles"]
+    assert [(one["version"], one["state"]) for one in rows] == [
+        ("1.0", "active"),
+        ("2.0", "active"),
+    ]
+    ((standing,), none) = (one["nodes"] for one in rows)
+    assert (standing["state"], standing["agrees"], standing["isCurrent"]) == ("staged", True, True)
+    assert (standing["usedBy"], none) == (["allocation/vision/train"], [])
+    shown = yard.gpuaas("show", "vision/train").document["result"]["facts"]
+    assert shown["runtimes"].startswith("hello@1.0 (staged since ")
+    (row,) = yard.gpuaas("status").document["result"]["allocations"]
+    assert row["runtimes"] == ["hello@1.0 staged"]
+    spoilt = yard.root("n01") / "opt/gpuaas/runtimes/hello/1.0/activate.sh"
+    spoilt.write_text("exit 1\n")
+    assert yard.plan("--refresh").code == 0
+    (version,) = yard.gpuaas("bundle", "show", "hello@1.0").document["result"]["versions"]
+    assert version["nodes"][0]["shown"] == "changed 1: activate.sh"
+    assert version["nodes"][0]["agrees"] is False

@@ -1,0 +1,119 @@
+"""Wheels, fetched by pip into a folder that hosts are given: those that were agreed, or none.
+
+Hosts that reach no index are built from such a folder. Which wheel it is the hash says alone, so
+pip is told to look at those of any machine; and what lies in the folder afterwards is looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from reconciler.model.problem import ProblemError, refuse
+
+HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+MACHINES = ("x86_64", "aarch64")
+GLIBCS = range(5, 60)
+"""Minor versions of the C library that a wheel may ask for."""
+
+ONLY_AGREED = ("--no-deps", "--only-binary=:all:", "--require-hashes", "--ignore-requires-python")
+
+
+def fetch_wheels(lock: str, python: str, folder: Path, indexes: Sequence[str]) -> tuple[str, ...]:
+    """The names of the wheels of a lock, which are in `folder` when this returns.
+
+    What lies there already is not fetched again. `indexes` are addresses, or folders as `file://`;
+    without any, pip asks those of this machine. Raises ProblemError `mirror_failed`.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if _missing(lock, _wheels(folder)):
+            _pip(lock, python, folder, indexes)
+        wheels = _wheels(folder)
+    except OSError as error:
+        why = f"{error.filename or folder}: {error.strerror}"
+        raise _failed(why, "name a folder that you may write to") from error
+    if missing := _missing(lock, wheels):
+        raise _failed(f"pip has fetched no wheel for {', '.join(missing)}", "ask another index")
+    return tuple(sorted(wheels[digest] for digest in HASH.findall(lock) if digest in wheels))
+
+
+def _pip(lock: str, python: str, folder: Path, indexes: Sequence[str]) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
+        file.write(lock)
+        file.flush()
+        words = [
+            *(sys.executable, "-m", "pip", "download", "--no-input", "--quiet", *ONLY_AGREED),
+            *("--implementation", "cp", "--python-version", python),
+            *(f"--platform={platform}" for platform in _platforms()),
+            *_sources(indexes),
+            *("--dest", str(folder), "--requirement", file.name),
+        ]
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise _of_pip(done.stdout.decode("utf-8", "replace"))
+
+
+def _platforms() -> Iterator[str]:
+    for machine in MACHINES:
+        yield from (f"manylinux_2_{minor}_{machine}" for minor in GLIBCS)
+        yield from (f"{name}_{machine}" for name in ("manylinux2014", "manylinux2010", "linux"))
+    yield "manylinux1_x86_64"
+
+
+def _sources(indexes: Sequence[str]) -> Iterator[str]:
+    """Hashes say what is taken, so it does no harm that pip takes it from any of them."""
+    folders = [one for one in indexes if one.startswith("file://")]
+    first, *others = [one for one in indexes if one not in folders] or [""]
+    yield from (f"--find-links={one.removeprefix('file://')}" for one in folders)
+    if first:
+        yield f"--index-url={first}"
+    elif folders:
+        yield "--no-index"
+    yield from (f"--extra-index-url={one}" for one in others)
+
+
+def _wheels(folder: Path) -> Mapping[str, str]:
+    """Names by the hash of what they hold."""
+    return {_digest(path): path.name for path in sorted(folder.glob("*.whl"))}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _missing(lock: str, wheels: Mapping[str, str]) -> list[str]:
+    """Releases without any of their wheels; one that is for some machines only may have none."""
+    lines = lock.replace("\\\n", " ").splitlines()
+    return [
+        line.split(" ")[0]
+        for line in lines
+        if (hashes := HASH.findall(line)) and ";" not in line and not wheels.keys() & set(hashes)
+    ]
+
+
+def _of_pip(said: str) -> ProblemError:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if "No module named pip" in said:
+        return _failed("there is no pip beside this Python", f"{sys.executable} -m ensurepip")
+    if "do not match the hashes" in said.lower():
+        why = "an index has something else under the name of a wheel that was agreed"
+        return _failed(why, "find out where it is from; never change the lock to fit it")
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    return _failed((errors or lines or ["pip has failed"])[-1], "name an index: --index URL")
+
+
+def _failed(why: str, hint: str) -> ProblemError:
+    return refuse("mirror_failed", f"the wheels were not fetched: {why}", hint)
