@@ -20,6 +20,7 @@ from reconciler.planner.discarding import DISCARD
 from reconciler.planner.staging import STAGING
 from reconciler.planner.wanting import tag
 
+NAP = 0.5
 UNDER_WAY, CUT_SHORT = "staging_under_way", "runtime_interrupted"
 NOT_INSTALLED, IN_USE = "runtime_install_failed", "runtime_in_use"
 
@@ -68,10 +69,17 @@ def await_builds(
                     patience.tell(node, *phases[0])
         if not waiting:
             break
-        patience.sleep(rest)
+        _rest(rest, patience)
         rest = min(rest * 1.3, patience.longest)
         last |= look(waiting)
     return last
+
+
+def _rest(seconds: float, patience: BuildPatience) -> None:
+    """No longer than somebody wants to wait."""
+    until = patience.clock() + seconds
+    while not patience.stop() and (left := until - patience.clock()) > 0:
+        patience.sleep(min(left, NAP))
 
 
 def judge_build(outcome: StepOutcome, seen: Observation | None) -> StepOutcome:

@@ -28,6 +28,7 @@ from reconciler.planner.judging import judge
 from reconciler.planner.ordering import PREPARE
 from reconciler.planner.staging import STAGING
 from reconciler.stops import around
+from reconciler.store.lock import give_way, is_wanted
 
 Leaving = Mapping[str, tuple[int, ...]]
 """By node, the uids of which nothing may be left afterwards."""
@@ -148,8 +149,11 @@ class Crew:
         building = {w.host.node: (w.host, found) for w in works if (found := _builds(w, receipts))}
         if not building or self.patience is None:
             return {}
+        # Nobody who has to take something away waits for a build: it goes on by itself.
+        lock = self.fleet.state / "lock"
+        give_way(lock)
         patience = BuildPatience(
-            stop=lambda: self.interrupts.asked,
+            stop=lambda: self.interrupts.asked or is_wanted(lock),
             tell=lambda node, phase, what: self.on_progress(
                 HostProgress(node=node, phase=phase, detail=what)
             ),

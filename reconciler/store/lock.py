@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,8 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PAUSE, MOMENT = 0.1, 0.01
 NAMING_SECONDS = 0.5
 """So long a holder may take from the lock to his name."""
+YIELDING, YIELD_SECONDS = "which gives way", 30.0
+"""What the name of a holder ends with who only waits, and so long he may take to give way."""
 NAMELESS = "a process that has not said its name"
 
 _held: set[int] = set()
@@ -89,12 +91,28 @@ class StateLock:
             if who is None and waited < NAMING_SECONDS:
                 time.sleep(MOMENT)
                 continue
-            if waited >= self._patience.seconds:
+            _want(self._path)
+            gives_way = who is not None and who.command.endswith(YIELDING)
+            if waited >= max(self._patience.seconds, YIELD_SECONDS if gives_way else 0.0):
                 raise _locked(who, self._path, self._patience.seconds)
             if (words := str(who or NAMELESS)) != told:
                 self._patience.tell(words)
                 told = words
             time.sleep(PAUSE)
+
+
+def give_way(path: Path) -> None:
+    """This process holds the lock, and only waits for hosts: whoever wants it is to have it."""
+    who = holder(path)
+    if who is not None and who.pid == os.getpid():
+        with suppress(FileNotFoundError):
+            _wanted(path).unlink()
+        _write(path, replace(who, command=f"{who.command}, {YIELDING}"))
+
+
+def is_wanted(path: Path) -> bool:
+    """Whether somebody has wanted the lock since its holder has begun to give way."""
+    return _wanted(path).exists()
 
 
 @contextmanager
@@ -142,6 +160,16 @@ def left_behind(path: Path, id_: str = "") -> Holder:
     if found is None:
         raise refuse("state_not_locked", "nobody holds the lock", "nothing needs to be done")
     return found
+
+
+def _wanted(path: Path) -> Path:
+    return path.with_name("wanted")
+
+
+def _want(path: Path) -> None:
+    """Seen by a holder who gives way, and by nobody else."""
+    with suppress(OSError):
+        _wanted(path).touch(0o600)
 
 
 def _open(folder: Path) -> int:

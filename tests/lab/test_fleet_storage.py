@@ -136,7 +136,7 @@ def test_what_vanishes_is_missed_and_takes_nothing(story: Colony) -> None:
     host.run(units.format("stop"))
     assert "Permission denied" in story.enter(TRAIN, "ana", "touch /workspace/x").stderr
     assert story.plan("--refresh").plan["counts"] == {"to repair": 1}
-    host.run(f"mv {SHARED}/{id}/holders/* /root/")
+    host.run(f"mv {SHARED}/{id}/holders/* /srv/")
     host.run(units.format("start"))
     assert "Permission denied" in story.enter(TRAIN, "ana", "touch /workspace/x").stderr
     assert story.apply().code == 0

@@ -18,7 +18,14 @@ import pytest
 
 from reconciler.model.lock import NO_PATIENCE, Patience
 from reconciler.model.problem import Problem, ProblemError
-from reconciler.store.lock import StateLock, holder, left_behind, lives
+from reconciler.store.lock import (
+    StateLock,
+    give_way,
+    holder,
+    is_wanted,
+    left_behind,
+    lives,
+)
 
 HOLD = """
 import sys, time
@@ -249,3 +256,32 @@ def test_is_not_inherited(path: Path) -> None:
         child.wait(10)
         forked.kill()
         forked.join(10)
+
+
+def test_who_only_waits_for_hosts_gives_way(tmp_path: Path) -> None:
+    """Rule 9: what takes away waits for no build; without patience, and no longer than it takes."""
+    path, taken = tmp_path / "lock", threading.Event()
+
+    def suspend() -> None:
+        with StateLock(path, actor="olga", command="suspend"):
+            taken.set()
+
+    with StateLock(path, actor="ana", command="apply"):
+        give_way(path)
+        assert not is_wanted(path)
+        other = threading.Thread(target=suspend)
+        other.start()
+        while not is_wanted(path):
+            assert other.is_alive()
+        who = holder(path)
+        assert who is not None and who.command == "apply, which gives way"
+        assert not taken.is_set()
+    other.join()
+    assert taken.is_set()
+
+
+def test_nobody_gives_way_for_another(tmp_path: Path) -> None:
+    """Only who holds the lock says so of himself."""
+    path = tmp_path / "lock"
+    give_way(path)
+    assert not path.exists() and not is_wanted(path)
