@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict, Unpack
+
 import click
 
 from reconciler.cli.command import Reply, Session, command
@@ -11,20 +13,19 @@ from reconciler.cli.text import line
 from reconciler.operations import reaching
 
 
+class Way(TypedDict):
+    only_print: bool
+    jupyter: bool
+    source: str
+
+
 @command("ssh")
 @click.argument("ref", metavar="REF", callback=check_ref)
 @click.argument("words", metavar="[COMMAND]...", nargs=-1, type=click.UNPROCESSED)
 @click.option("--print", "only_print", is_flag=True, help="Print the line, ready to be pasted.")
 @click.option("--jupyter", is_flag=True, help="Open JupyterLab there instead, at a port here.")
 @from_option
-def ssh(
-    session: Session,
-    ref: str,
-    words: tuple[str, ...],
-    only_print: bool,
-    jupyter: bool,
-    source: str,
-) -> Reply:
+def ssh(session: Session, ref: str, words: tuple[str, ...], **way: Unpack[Way]) -> Reply:
     """Log in to an allocation with your own keys.
 
     It goes on as OpenSSH's ssh, told to believe none but the host keys that the fleet has pinned;
@@ -35,13 +36,13 @@ def ssh(
     nobody else on the host can reach, and forwards a free port of this machine to it until Ctrl-C.
     What runs in there goes on; `gpuaas-runtime notebook stop` ends it.
     """
-    place = whence(session.folder, source)
-    if jupyter:
-        if words or only_print:
+    place = whence(session.folder, way["source"])
+    if way["jupyter"]:
+        if words or way["only_print"]:
             raise click.UsageError("--jupyter takes neither a command nor --print")
         url, forwarding = reaching.notebook(place, ref)
         session.screen.tell([line(f"JupyterLab: {url}"), line("until Ctrl-C")])
         reaching.forward(forwarding)
-    if not only_print:
+    if not way["only_print"]:
         reaching.ssh(place, ref, words)
     return Reply(raw=reaching.ssh_line(place, ref, words))
