@@ -68,7 +68,7 @@ INSTALLERS = re.compile(r"\b(apt|apt-get|dpkg|dnf|yum|zypper|rpm|pip|modprobe)\b
     "path", sorted((PLAYBOOKS / "module_utils/gpuaas").glob("*.py")), ids=lambda path: path.stem
 )
 def test_no_verb_installs_anything(path: Path) -> None:
-    """ALC-10, INV-17: drivers and base are there before, or nobody is placed."""
+    """BND-08, ALC-10, INV-17: drivers and base are there before, or nobody is placed."""
     words = {
         node.value
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))

@@ -208,7 +208,7 @@ def test_money_is_quoted_decimal_text(number: Any) -> None:
 
 @pytest.mark.parametrize("field", ["packages", "image", "conda", "grants", "app"])
 def test_an_allocation_stays_small(field: str) -> None:
-    """OBJ-01, OBJ-07: other objects' fields are refused, and the schema says where they belong."""
+    """OBJ-01, OBJ-07, BND-27: others' fields are refused, and the schema says where they belong."""
     assert not is_valid("allocation", changed("allocation", ("spec", field), ["x"]))
     assert SCHEMAS["allocation"]["properties"]["spec"]["x-hints"][field]
 
