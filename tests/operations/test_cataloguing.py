@@ -100,7 +100,7 @@ def test_a_document_with_errors_is_not_doubled(yard: Yard) -> None:
 
 
 def test_what_could_be_added_is_listed(yard: Yard) -> None:
-    """BND-09, BND-23: the catalogue is what is applied; beside it stands what travels with the program."""
+    """BND-09, BND-23: the catalogue is what is applied; beside it is what travels with us."""
     found = catalogue(yard.fleet())
     assert found.bundles == ()
     assert [one.bundle for one in found.shipped] == list(shipped_names())
