@@ -11,6 +11,7 @@ from reconciler.hosts.wheels import fetch_wheels
 from reconciler.kinds.bundle import Install, Version, parse
 from reconciler.model.desired import Desired
 from reconciler.model.problem import refuse
+from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.operations.cataloguing import shipped_names, shipped_spec
 from reconciler.operations.reading import read_desired
@@ -69,6 +70,9 @@ def mirror(fleet: Fleet, text: str, wish: MirrorWish) -> Mirrored:
 
 def _locked(desired: Desired, name: str, wanted: str) -> list[tuple[Version, Install, str]]:
     """With the text of their requirements, which is as it was agreed."""
+    ref = Ref("bundle", "", name)
+    if ref in desired.frozen:
+        raise refuse("not_found", f"the document of {ref} has errors", "gpuaas validate")
     found = [one for one in _all_locked(desired, name) if wanted in ("", one[0].version)]
     if not found:
         known = {ref.name for ref in desired.resources if ref.kind == "bundle"}
