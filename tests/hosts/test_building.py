@@ -52,7 +52,8 @@ def without_tmp(ground: Ground, items: list[dict[str, Any]]) -> None:
         {"step": str(number), "verb": "runtime.stage", "ref": "bundle/hello", "item": item}
         for number, item in enumerate(items)
     ]
-    words = ["unshare", "--mount", "sh", "-euc", script, "sh", sys.executable, "-c", program]
+    python = os.path.realpath(sys.executable)
+    words = ["unshare", "--mount", "sh", "-euc", script, "sh", python, "-c", program]
     done = subprocess.run(
         [*words, str(ground.root), json.dumps(work)],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(gpuaas.__path__[0]).parent)},

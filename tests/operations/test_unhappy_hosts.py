@@ -61,7 +61,7 @@ def test_a_module_that_lies_is_found_out(
     assert {(one["ok"], one["changed"]) for one in outcomes_of(done)} == {(False, True)}
     assert not [ref for ref in yard.world.recorded if ref.kind == "allocation"]
     assert len(yard.claims) == 4, "nobody else may have what may be half made"
-    assert yard.rows("SELECT state, count(*) FROM step GROUP BY state") == [("failed", 6)]
+    assert yard.rows("SELECT state, count(*) FROM step GROUP BY state") == [("failed", 9)]
     assert yard.plan().actions.keys() == {TRAIN_REF, SOLO_REF, BOX_REF}
 
 
@@ -149,7 +149,7 @@ def test_a_crash_in_the_middle_is_taken_up_where_it_was(before: Yard, tmp_path: 
         process = yard.python(CRASH, moment)
         process.communicate(timeout=120)
         assert process.returncode == -signal.SIGKILL
-        assert len(yard.world.open_steps) == 6
+        assert len(yard.world.open_steps) == 9
         claimed = yard.rows("SELECT id, allocation_id, state FROM claim ORDER BY id")
         assert len(claimed) == 4
     assert len(list(yard.root("gpu01").glob("home/train-*"))) == 1

@@ -6,6 +6,7 @@ Its nodes, people, projects, SKUs and allocations are called by hostile texts th
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,7 @@ index: {mirror: "https://mirror.corp.example/simple"}
 """
 NAMES = tuple(text for text in HOSTILE if is_name(text) and text not in KIND_WORDS.values())
 SLOTS, FREE = 16, 2
+LOCK = f"hello==1.0 --hash=sha256:{'0' * 64}\n"
 LABELS = 16
 
 EFFECTLESS = ("sku", "storage_class", "bundle", "artifact", "app_manifest", "node_family", "user")
@@ -42,6 +44,8 @@ def founded(folder: Path) -> Yard:
     (folder / "gpuaas.yaml").write_text(SETTINGS, encoding="utf-8")
     yard = Yard(folder)
     for kind, documents in _by_kind(everything()).items():
+        for install in _installs(documents):
+            _lock(folder, install)
         path = yard.specs / f"{kind}.yaml"
         path.parent.mkdir(exist_ok=True)
         path.write_text("---\n".join(map(emitted, documents)), encoding="utf-8")
@@ -74,6 +78,23 @@ def _by_kind(documents: Iterable[Document]) -> Mapping[str, list[Document]]:
     for one in documents:
         found.setdefault(KIND_WORDS[one["kind"]], []).append(one)
     return found
+
+
+def _installs(documents: Iterable[Document]) -> Iterator[dict[str, Any]]:
+    bundles = (one for one in documents if one["kind"] == "Bundle")
+    for version in (each for one in bundles for each in one["spec"]["versions"]):
+        # Nothing is built here: what is tried is what texts do, and these wheels are nowhere.
+        version.pop("stageOn", None)
+        if "install" in version:
+            yield version["install"]
+
+
+def _lock(folder: Path, install: dict[str, Any]) -> None:
+    """Requirements that are as agreed, wherever they lie."""
+    path = folder / install["lock"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(LOCK, encoding="utf-8")
+    install["lockDigest"] = "sha256:" + hashlib.sha256(LOCK.encode()).hexdigest()
 
 
 def taken(field: str, texts: Iterable[str] = HOSTILE) -> list[str]:
