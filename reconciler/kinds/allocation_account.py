@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reconciler.kinds.allocation_steps import mount_unit
 from reconciler.kinds.containers import allows_containers
 from reconciler.kinds.contract import Binding, Render
 from reconciler.model.cpus import format_cpus, parse_cpus
@@ -204,9 +205,7 @@ def _user_manager_path(uid: int) -> str:
 
 
 def _mount_path(login: str) -> str:
-    """systemd names a mount unit by its place, and writes a dash in there as `\\x2d`."""
-    escaped = login.replace("-", "\\x2d")
-    return f"/etc/systemd/system/var-lib-gpuaas-instances-shm-{escaped}.mount"
+    return mount_unit(f"{INSTANCES}/shm/{login}")
 
 
 def _devices_path(uid: int) -> str:

@@ -15,13 +15,14 @@ from reconciler.kinds.access import key_lines
 from reconciler.kinds.allocation_account import Account, Folder
 from reconciler.kinds.allocation_restart import mark_path, restarting
 from reconciler.kinds.allocation_runtime import ENVIRONMENT, environment, runtimes_of, writing
+from reconciler.kinds.allocation_steps import file_facts, file_items, shown, step_of
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.fencing import is_fenced
 from reconciler.kinds.lease import end_of
-from reconciler.model.canonical import canonical, text_digest
+from reconciler.model.canonical import canonical
 from reconciler.model.codec import encode
 from reconciler.model.descriptor import DESCRIPTOR_VERSION
-from reconciler.model.plan import Order, Step, step_id
+from reconciler.model.plan import Order, Step
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
@@ -30,8 +31,6 @@ DESCRIPTOR = "allocation/descriptor.json.j2"
 KEYS = "allocation/keys.j2"
 
 QUARANTINE = "allocation.quarantine"
-
-FILE_MODE = "0644"
 
 
 def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
@@ -96,8 +95,8 @@ def _providing(binding: Binding, resource: Resource, context: Context) -> tuple[
     # Where keys lie already some may be taken away: that waits for nobody's provide, and for no
     # mount that somebody keeps busy.
     order = Order.RETIRE if opened else Order.PROVIDE
-    item = {"files": _items(keys), "absent": [], "uid": binding.uid}
-    access = (_step(binding, "access.sync", order, item, _facts(keys)),)
+    item = {"files": file_items(keys), "absent": [], "uid": binding.uid}
+    access = (step_of(binding, "access.sync", order, item, file_facts(keys)),)
     return (
         *(access if opened else ()),
         *storage.detaching(binding, context),
@@ -118,19 +117,19 @@ def _provide(seated: _Seated, context: Context) -> Step:
         files |= accounts.files(account, seated.values, context.render)
         folders.append(accounts.session_folder(account))
         named = accounts.facts(account)
-    return _step(
+    return step_of(
         binding,
         "allocation.provide",
         Order.PROVIDE,
         {
             "directories": [encode(folder) for folder in folders],
-            "files": _items(files),
+            "files": file_items(files),
             "account": accounts.item(account, binding.id) if account else None,
         },
         {
             **{folder.path: folder.fact for folder in folders},
-            **_facts(files),
-            **{_shown(at): f"link {_shown(to)}" for at, to in accounts.links(binding).items()},
+            **file_facts(files),
+            **{shown(at): f"link {shown(to)}" for at, to in accounts.links(binding).items()},
             **named,
         },
     )
@@ -167,13 +166,13 @@ def _retiring(binding: Binding, detaching: tuple[Step, ...]) -> tuple[Step, ...]
     return (
         shut,
         *((end, *detaching) if detaching else ()),
-        _step(
+        step_of(
             binding,
             "allocation.release",
             Order.RETIRE,
             {"absent": rest, "uid": binding.uid, "gid": binding.gid},
             dict.fromkeys(
-                [*map(_shown, (*rest, *accounts.links(binding))), *accounts.left_facts(binding)]
+                [*map(shown, (*rest, *accounts.links(binding))), *accounts.left_facts(binding)]
             ),
         ),
     )
@@ -183,32 +182,13 @@ def _quarantining(binding: Binding) -> tuple[Step, Step]:
     """Nobody gets in, and nothing runs; whatever else it has is there when it comes back."""
     runs = {f"runs {binding.login}": None} if binding.uid else {}
     item = {"uid": binding.uid}
-    return _shut(binding), _step(binding, QUARANTINE, Order.RETIRE, item, runs)
+    return _shut(binding), step_of(binding, QUARANTINE, Order.RETIRE, item, runs)
 
 
 def _shut(binding: Binding) -> Step:
     keys = [_keys_path(binding)]
     item = {"files": [], "absent": keys, "uid": binding.uid}
-    return _step(binding, "access.sync", Order.RETIRE, item, dict.fromkeys(keys))
-
-
-def _step(
-    binding: Binding,
-    verb: str,
-    order: Order,
-    item: Mapping[str, Any],
-    facts: Mapping[str, str | None],
-) -> Step:
-    node = binding.placement.node
-    return Step(
-        id=step_id(node, verb, binding.ref, binding.id),
-        verb=verb,
-        node=node,
-        ref=binding.ref,
-        order=order,
-        item={"id": binding.id, "login": binding.login, **item},
-        expected=facts,
-    )
+    return step_of(binding, "access.sync", Order.RETIRE, item, dict.fromkeys(keys))
 
 
 def _homes(binding: Binding) -> tuple[str, str]:
@@ -298,20 +278,3 @@ def _slots(binding: Binding, context: Context) -> tuple[Mapping[str, Any], ...]:
                 f"put the slot back into the spec of node {ref.name}",
             )
     return tuple(known[name] for name in binding.placement.slots)
-
-
-def _items(files: Mapping[str, str]) -> list[dict[str, str]]:
-    return [
-        {"path": path, "mode": FILE_MODE, "content": content} for path, content in files.items()
-    ]
-
-
-def _facts(files: Mapping[str, str]) -> dict[str, str | None]:
-    return {
-        _shown(path): f"file {FILE_MODE} {text_digest(content)}" for path, content in files.items()
-    }
-
-
-def _shown(path: str) -> str:
-    """As hosts tell it: a backslash, as in names of units, is doubled there."""
-    return path.replace("\\", "\\\\")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from reconciler.kinds.allocation_steps import step_of
 from reconciler.kinds.allocation_storage import DETACH
 from reconciler.kinds.contract import Binding
 from reconciler.model.capacity import Shape
@@ -53,28 +54,19 @@ def reached(generation: int) -> str:
 
 
 def _restart(binding: Binding, uuids: list[str]) -> Step:
-    node = binding.placement.node
     whole = binding.placement.shape is Shape.BAREMETAL
-    return Step(
-        id=step_id(node, RESTART, binding.ref, binding.id),
-        verb=RESTART,
-        node=node,
-        ref=binding.ref,
-        order=Order.PROVIDE,
-        item={
-            "id": binding.id,
-            "login": binding.login,
-            "uid": binding.uid,
-            "generation": binding.restart,
-            # A folder that stands for a host has no boot of its own.
-            "reboot": whole and bool(binding.uid),
-            "gpus": uuids,
-        },
-        expected={
-            restart_fact(binding.id): reached(binding.restart),
-            **{f"gpu {uuid}": "present" for uuid in uuids},
-        },
-    )
+    item = {
+        "uid": binding.uid,
+        "generation": binding.restart,
+        # A folder that stands for a host has no boot of its own.
+        "reboot": whole and bool(binding.uid),
+        "gpus": uuids,
+    }
+    facts = {
+        restart_fact(binding.id): reached(binding.restart),
+        **{f"gpu {uuid}": "present" for uuid in uuids},
+    }
+    return step_of(binding, RESTART, Order.PROVIDE, item, facts)
 
 
 def _again(step: Step, binding: Binding) -> Step:

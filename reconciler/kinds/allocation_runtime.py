@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from reconciler.kinds.allocation_steps import file_facts, file_items, step_of
 from reconciler.kinds.contract import Binding, Render
 from reconciler.kinds.lease import told
-from reconciler.model.canonical import text_digest
 from reconciler.model.capacity import RuntimeNeed
 from reconciler.model.desired import Desired
-from reconciler.model.plan import Order, Step, step_id
+from reconciler.model.plan import Order, Step
 from reconciler.model.posix import loopback_of
 from reconciler.model.problem import refuse
 from reconciler.model.resource import Resource
@@ -23,7 +23,6 @@ from reconciler.model.resource import Resource
 WRITE = "runtime.write_env_file"
 ENVIRONMENT = "allocation/env.j2"
 RUNTIMES = "/opt/gpuaas/runtimes"
-FILE_MODE = "0644"
 
 _PLAIN = re.compile(r"[A-Za-z0-9._:,/@+-]+")
 """What a shell, systemd and a reader of container env files all take for the same text."""
@@ -78,18 +77,6 @@ def environment(values: Mapping[str, Any], render: Render) -> str:
 
 def writing(binding: Binding, paths: Sequence[str], text: str) -> Step:
     """The same text at each of `paths`."""
-    node = binding.placement.node
-    return Step(
-        id=step_id(node, WRITE, binding.ref, binding.id),
-        verb=WRITE,
-        node=node,
-        ref=binding.ref,
-        order=Order.PROVIDE,
-        item={
-            "id": binding.id,
-            "login": binding.login,
-            "uid": binding.uid,
-            "files": [{"path": path, "mode": FILE_MODE, "content": text} for path in paths],
-        },
-        expected={path: f"file {FILE_MODE} {text_digest(text)}" for path in paths},
-    )
+    files = dict.fromkeys(paths, text)
+    item = {"uid": binding.uid, "files": file_items(files)}
+    return step_of(binding, WRITE, Order.PROVIDE, item, file_facts(files))

@@ -12,10 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from reconciler.kinds.allocation_steps import (
+    UNITS,
+    file_facts,
+    file_items,
+    mount_unit,
+    shown,
+    step_of,
+)
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.once import once
-from reconciler.model.canonical import canonical, text_digest
-from reconciler.model.plan import Order, Step, step_id
+from reconciler.model.canonical import canonical
+from reconciler.model.plan import Order, Step
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, Volume, VolumeState
 from reconciler.model.world import World
@@ -27,8 +35,7 @@ SOURCE, MOUNT, VIEW = (f"storage/{name}.mount.j2" for name in ("source", "attach
 TEMPLATES = (RECORD, SOURCE, MOUNT, VIEW)
 
 VOLUMES, INSTANCES = "/var/lib/gpuaas/volumes", "/var/lib/gpuaas/instances"
-UNITS, WANTS = "/etc/systemd/system", "/etc/systemd/system/multi-user.target.wants"
-FILE_MODE = "0644"
+WANTS = f"{UNITS}/multi-user.target.wants"
 
 _RECORD = re.compile(r"/etc/gpuaas/volumes/([^/]+)\.json")
 
@@ -168,20 +175,16 @@ def attaching(binding: Binding, context: Context) -> tuple[Step, ...]:
                 "make": mount.volume.state is VolumeState.PENDING,
                 "fenced": list(mount.volume.fenced),
                 "record": record,
-                "files": [
-                    {"path": path, "mode": FILE_MODE, "content": content}
-                    for path, content in units.items()
-                ],
+                "files": file_items(units),
             }
         )
-        facts |= {record_path(mount.volume.id): _fact(record)}
-        for path, content in units.items():
-            facts |= {_shown(path): _fact(content), _shown(_link(path)): f"link {_shown(path)}"}
+        facts |= file_facts({record_path(mount.volume.id): record, **units})
+        facts |= {shown(_link(path)): f"link {shown(path)}" for path in units}
         facts[attached(binding.id, mount.storage.name)] = (
             f"{mount.volume.id} {mount.mode} at {mount.mount_path}"
         )
     item = {"uid": binding.uid, "gid": binding.gid, "volumes": volumes}
-    return (_step(binding, ATTACH, Order.PROVIDE, item, facts),)
+    return (step_of(binding, ATTACH, Order.PROVIDE, item, facts),)
 
 
 def detaching(binding: Binding, context: Context) -> tuple[Step, ...]:
@@ -206,10 +209,10 @@ def detaching(binding: Binding, context: Context) -> tuple[Step, ...]:
                 "last": last,
             }
         )
-        facts |= {_shown(path): None for unit in absent for path in (unit, _link(unit))}
+        facts |= {shown(path): None for unit in absent for path in (unit, _link(unit))}
         facts[attached(binding.id, one.storage.name)] = None
     item = {"uid": binding.uid, "volumes": volumes}
-    return (_step(binding, DETACH, Order.RETIRE, item, facts),)
+    return (step_of(binding, DETACH, Order.RETIRE, item, facts),)
 
 
 def attached(allocation_id: str, storage: str) -> str:
@@ -284,7 +287,7 @@ def _units(mount: Mount, binding: Binding, context: Context) -> Mapping[str, str
     places = {MOUNT: real, VIEW: view}
     if "directory" not in mount.volume.backend:
         places = {SOURCE: source, **places}
-    return {unit_path(place): context.render(name, values) for name, place in places.items()}
+    return {mount_unit(place): context.render(name, values) for name, place in places.items()}
 
 
 def _unit_paths(
@@ -297,7 +300,7 @@ def _unit_paths(
         real_path(binding.id, one.storage.name),
         *source,
     ]
-    return tuple(map(unit_path, places))
+    return tuple(map(mount_unit, places))
 
 
 def _is_last(one: Attachment, context: Context) -> bool:
@@ -314,39 +317,5 @@ def _view_path(binding: Binding, mount_path: str) -> str:
     return "/".join((INSTANCES, top, binding.login, *rest))
 
 
-def unit_path(place: str) -> str:
-    """systemd names a mount unit by its place, and writes a dash in there as `\\x2d`."""
-    name = place.strip("/").replace("-", "\\x2d").replace("/", "-")
-    return f"{UNITS}/{name}.mount"
-
-
 def _link(path: str) -> str:
     return f"{WANTS}/{path.rpartition('/')[2]}"
-
-
-def _shown(path: str) -> str:
-    """As hosts tell it: a backslash, as in names of units, is doubled there."""
-    return path.replace("\\", "\\\\")
-
-
-def _fact(content: str) -> str:
-    return f"file {FILE_MODE} {text_digest(content)}"
-
-
-def _step(
-    binding: Binding,
-    verb: str,
-    order: Order,
-    item: Mapping[str, Any],
-    facts: Mapping[str, str | None],
-) -> Step:
-    node = binding.placement.node
-    return Step(
-        id=step_id(node, verb, binding.ref, binding.id),
-        verb=verb,
-        node=node,
-        ref=binding.ref,
-        order=order,
-        item={"id": binding.id, "login": binding.login, **item},
-        expected=facts,
-    )

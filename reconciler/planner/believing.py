@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ class Signed(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class Sighting(ABC):
     """One signed file as a host has shown it: `id` is its name.
 
     `why` is empty for one that is taken for true; `adopted` says by whose word. What is `beyond`
@@ -56,9 +57,9 @@ class Sighting:
         return not self.why or self.adopted
 
     @property
+    @abstractmethod
     def signed(self) -> Signed | None:
         """None for one that nobody could read."""
-        raise NotImplementedError
 
 
 S = TypeVar("S", bound=Sighting)

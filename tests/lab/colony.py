@@ -108,6 +108,12 @@ class Colony(Yard):
         known = (ref for ref in self.world.recorded if ref.kind == "allocation")
         return sorted(f"{ref.project}/{ref.name}" for ref in known)
 
+    def said(self, ref: str, key: str, command: str) -> str:
+        """What it prints there, where it ends well."""
+        done = self.enter(ref, key, command)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def look(self, ref: str, key: str, command: str = "python3 -I -") -> dict[str, Any]:
         """What a session sees, or what `command` starts from it; it has an agent with the key."""
         program, *words = as_person(self.line(ref), key)
@@ -152,6 +158,12 @@ class Colony(Yard):
         self.remove(*but)
         self.commit()
         return self.apply()
+
+    def applied(self, *documents: Mapping[str, Any], but: Sequence[Mapping[str, Any]] = ()) -> Said:
+        """As `change`, where nothing is refused and nothing fails."""
+        done = self.change(*documents, but=but)
+        assert done.code == 0, done.messages or done.blocked
+        return done
 
     def tree(self, name: str) -> str:
         """Names, modes, owners, times and content of all that the platform may write there."""

@@ -57,12 +57,6 @@ def done(colony: Colony, *words: str) -> Any:
     return found.document["result"]
 
 
-def said(colony: Colony, command: str) -> str:
-    done = colony.enter(TRAIN, "ana", command)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_people_are_in_long_before_torch_is(story: Colony) -> None:
     """BND-22: active without waiting; then the environment that the file names is there."""
     runtimes = [{"bundle": name, "version": version} for name, version in BUNDLES.items()]
@@ -84,7 +78,10 @@ def test_people_are_in_long_before_torch_is(story: Colony) -> None:
         (standing,) = done(story, "bundle", "show", name)["versions"][0]["nodes"]
         assert (standing["state"], standing["agrees"]) == ("staged", True), "BND-28"
     sum_of = "import torch; print((torch.ones(2) + 1).tolist())"
-    assert said(story, f"gpuaas-runtime run pytorch -- python -c '{sum_of}'") == "[2.0, 2.0]\n"
+    assert (
+        story.said(TRAIN, "ana", f"gpuaas-runtime run pytorch -- python -c '{sum_of}'")
+        == "[2.0, 2.0]\n"
+    )
     assert story.plan("--refresh").actions == {}
 
 
@@ -107,10 +104,10 @@ def test_jupyterlab_answers_over_ssh_with_its_token(story: Colony) -> None:
             assert answers(f"{url}/api/kernels?token={token}", b"{}") == 201, "a kernel runs"
         finally:
             forwarding.terminate()
-    assert "srw-------" in said(story, "ls -l ~/.local/share/gpuaas")
+    assert "srw-------" in story.said(TRAIN, "ana", "ls -l ~/.local/share/gpuaas")
     assert "jupyter" not in story.machines["h1"].run("ss", "-ltnp").stdout
     ended = "gpuaas-runtime notebook stop; pgrep -x jupyter-lab || echo none"
-    assert said(story, ended) == "none\n"
+    assert story.said(TRAIN, "ana", ended) == "none\n"
 
 
 def answers(url: str, given: bytes | None = None) -> int:

@@ -17,7 +17,6 @@ import yaml
 from tests.bundles import hello
 from tests.lab.colony import Colony, founded
 from tests.lab.host import Host
-from tests.operations.yard import Said
 from tests.planner import fleet as paper
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("runtimes")]
@@ -48,18 +47,6 @@ def story(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield colony
 
 
-def applied(colony: Colony, *documents: Any, but: tuple[Any, ...] = ()) -> Said:
-    done = colony.change(*documents, but=but)
-    assert done.code == 0, done.messages or done.blocked
-    return done
-
-
-def said(colony: Colony, ref: str, person: str, command: str) -> str:
-    done = colony.enter(ref, person, command)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def shown(colony: Colony, version: str) -> str:
     """How a version stands on the host, as it was seen last."""
     facts = colony.world.observations["h1"].facts
@@ -71,32 +58,32 @@ def test_two_tenants_use_two_versions_at_once(story: Colony) -> None:
     """BND-05, BND-06, BND-18: each its own by name, and nothing in anybody's dotfiles."""
     one = with_hello("train", "1.0", "vision", "ana")
     two = with_hello("notes", "2.0", "nlp", "bo")
-    applied(story, one, two)
-    assert said(story, TRAIN, "ana", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 1.0\n"
-    assert said(story, NOTES, "bo", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 2.0\n"
-    assert said(story, TRAIN, "ana", "gpuaas-runtime list") == "hello@1.0 ready, default\n"
-    assert said(story, TRAIN, "ana", PREFIX) == f"{PLACE}/1.0\n"
+    story.applied(one, two)
+    assert story.said(TRAIN, "ana", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 1.0\n"
+    assert story.said(NOTES, "bo", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 2.0\n"
+    assert story.said(TRAIN, "ana", "gpuaas-runtime list") == "hello@1.0 ready, default\n"
+    assert story.said(TRAIN, "ana", PREFIX) == f"{PLACE}/1.0\n"
     used = 'eval "$(gpuaas-runtime use hello)"; gpuaas-hello; deactivate; gpuaas-hello || echo no'
-    assert said(story, TRAIN, "ana", used) == "hello 1.0\nno\n"
+    assert story.said(TRAIN, "ana", used) == "hello 1.0\nno\n"
     other = story.enter(TRAIN, "ana", "gpuaas-runtime run hello@2.0 -- gpuaas-hello")
     assert other.returncode == 1 and "has no runtime" in other.stderr
     touched = "grep -rl gpuaas ~ /etc/profile.d /etc/bash.bashrc || echo none"
-    assert said(story, TRAIN, "ana", touched) == "none\n"
+    assert story.said(TRAIN, "ana", touched) == "none\n"
     tried = f"touch {PLACE}/1.0/x || touch {PLACE}/x || echo refused"
-    assert said(story, TRAIN, "ana", f"({tried}) 2> /dev/null") == "refused\n"
+    assert story.said(TRAIN, "ana", f"({tried}) 2> /dev/null") == "refused\n"
 
 
 def test_an_upgrade_leaves_the_neighbour_and_what_people_have_made(story: Colony) -> None:
     """BND-13 … BND-15, BND-19, F-BUN-04: no build, no other prefix, no other digest."""
     own = "python3 -m venv --without-pip ~/mine && touch ~/mine/kept ~/.bashrc && echo made"
-    assert said(story, TRAIN, "ana", own) == "made\n"
-    before = shown(story, "1.0"), shown(story, "2.0"), said(story, NOTES, "bo", PREFIX)
+    assert story.said(TRAIN, "ana", own) == "made\n"
+    before = shown(story, "1.0"), shown(story, "2.0"), story.said(NOTES, "bo", PREFIX)
     for version in ("2.0", "1.0", "2.0"):
-        done = applied(story, with_hello("train", version, "vision", "ana"))
+        done = story.applied(with_hello("train", version, "vision", "ana"))
         assert {c["action"] for c in done.plan["changes"]} == {"change"}, "nothing is built"
-        assert said(story, TRAIN, "ana", PREFIX) == f"{PLACE}/{version}\n"
-    assert (shown(story, "1.0"), shown(story, "2.0"), said(story, NOTES, "bo", PREFIX)) == before
-    assert said(story, TRAIN, "ana", "ls ~/mine/kept ~/.bashrc | wc -l") == "2\n"
+        assert story.said(TRAIN, "ana", PREFIX) == f"{PLACE}/{version}\n"
+    assert (shown(story, "1.0"), shown(story, "2.0"), story.said(NOTES, "bo", PREFIX)) == before
+    assert story.said(TRAIN, "ana", "ls ~/mine/kept ~/.bashrc | wc -l") == "2\n"
 
 
 def test_a_repair_puts_back_what_the_platform_made(story: Colony) -> None:
@@ -111,9 +98,9 @@ def test_a_repair_puts_back_what_the_platform_made(story: Colony) -> None:
     done = story.apply()
     assert done.code == 0, done.messages
     assert host.run("ls", site).stdout.count("stranger") == 0
-    assert said(story, TRAIN, "ana", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 2.0\n"
+    assert story.said(TRAIN, "ana", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 2.0\n"
     assert shown(story, "2.0").startswith("staged") and before.startswith("staged")
-    assert said(story, TRAIN, "ana", "ls ~/mine/kept ~/.bashrc | wc -l") == "2\n"
+    assert story.said(TRAIN, "ana", "ls ~/mine/kept ~/.bashrc | wc -l") == "2\n"
     assert story.plan("--refresh").actions == {}
 
 
@@ -189,8 +176,8 @@ def test_a_restart_keeps_runtimes_and_homes(story: Colony) -> None:
     """BND-19, RST-05."""
     assert story.gpuaas("restart", TRAIN, "--reason", "try", "--commit").code == 0
     assert story.apply("--auto-approve=interrupts").code == 0
-    assert said(story, TRAIN, "ana", "gpuaas-runtime current") == f"hello@2.0 {PLACE}/2.0\n"
-    assert said(story, TRAIN, "ana", "ls ~/mine/kept ~/.bashrc | wc -l") == "2\n"
+    assert story.said(TRAIN, "ana", "gpuaas-runtime current") == f"hello@2.0 {PLACE}/2.0\n"
+    assert story.said(TRAIN, "ana", "ls ~/mine/kept ~/.bashrc | wc -l") == "2\n"
 
 
 @pytest.mark.slow
@@ -205,11 +192,11 @@ def test_a_power_cut_during_a_build_changes_nothing(story: Colony) -> None:
     host.run("sh", "-c", shlex.quote("until pgrep -f ensurepip; do sleep 0.1; done"))
     host.reboot()
     current = host.run("readlink", f"{PLACE}/current").stdout
-    assert said(story, NOTES, "bo", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 2.0\n"
+    assert story.said(NOTES, "bo", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 2.0\n"
     early = story.enter(TRAIN, "ana", "gpuaas-runtime run hello -- gpuaas-hello")
     assert early.returncode == 1 and "not here yet" in early.stderr
     assert current == "2.0\n"
     done = story.apply()
     assert done.code == 0, done.messages or done.blocked
-    assert said(story, TRAIN, "ana", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 3.0\n"
+    assert story.said(TRAIN, "ana", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 3.0\n"
     assert host.run("ls", "/opt/gpuaas/staging").stdout == ""

@@ -16,7 +16,6 @@ from tests.lab.colony import Colony, as_person, founded
 from tests.lab.host import Host
 from tests.lab.test_fleet_rebuild import lose
 from tests.operations.spoiling import unguarded
-from tests.operations.yard import Said
 from tests.planner import fleet as paper
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("storage")]
@@ -64,29 +63,17 @@ def story(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield colony
 
 
-def applied(colony: Colony, *documents: Any, but: tuple[Any, ...] = ()) -> Said:
-    done = colony.change(*documents, but=but)
-    assert done.code == 0, done.messages or done.blocked
-    return done
-
-
-def said(colony: Colony, ref: str, person: str, command: str) -> str:
-    done = colony.enter(ref, person, command)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_what_is_written_lies_on_the_volume(story: Colony) -> None:
     """STO-01, STO-03, OBJ-03: mounted where the file says, in that allocation alone."""
-    applied(story, DATA, TEAM, FIRST, OTHER)
+    story.applied(DATA, TEAM, FIRST, OTHER)
     assert story.world.volumes.keys() >= {r for r in story.world.recorded if r.kind == "storage"}
     write = (
         "umask 077; mkdir /data/set/run && echo one > /data/set/run/log; echo two > /workspace/log"
     )
-    said(story, TRAIN, "ana", write)
-    assert said(story, TRAIN, "cem", "cat /data/set/run/log /workspace/log") == "one\ntwo\n"
-    assert said(story, EVAL, "ana", "ls -A /data /workspace") == "/data:\n\n/workspace:\n"
-    mounts = said(story, TRAIN, "ana", "grep -E ' (/data/set|/workspace) ' /proc/self/mountinfo")
+    story.said(TRAIN, "ana", write)
+    assert story.said(TRAIN, "cem", "cat /data/set/run/log /workspace/log") == "one\ntwo\n"
+    assert story.said(EVAL, "ana", "ls -A /data /workspace") == "/data:\n\n/workspace:\n"
+    mounts = story.said(TRAIN, "ana", "grep -E ' (/data/set|/workspace) ' /proc/self/mountinfo")
     assert len(mounts.splitlines()) == 2 and mounts.count("nosuid") == mounts.count("nodev") >= 2
 
 
@@ -110,7 +97,7 @@ def test_what_comes_and_goes_does_so_in_open_sessions(story: Colony) -> None:
     spec["storage"] = [*spec["storage"], {"name": "notes", "mountPath": "/mnt/n", "mode": "ro"}]
     with shell(story, TRAIN, "ana") as do:
         assert do("ls -A /mnt") == []
-        applied(story, NOTES, {**FIRST, "spec": spec})
+        story.applied(NOTES, {**FIRST, "spec": spec})
         (seen,) = do("grep ' /mnt/n ' /proc/self/mountinfo")
         assert {"ro", "nodev", "nosuid"} <= set(seen.split()[5].split(",")) and " xfs " in seen
         (said_,) = do("touch /mnt/n/x 2>&1")
@@ -140,7 +127,7 @@ def test_what_vanishes_is_missed_and_takes_nothing(story: Colony) -> None:
     host.run(units.format("start"))
     assert "Permission denied" in story.enter(TRAIN, "ana", "touch /workspace/x").stderr
     assert story.apply().code == 0
-    assert said(story, TRAIN, "ana", "cat /workspace/log") == "two\n"
+    assert story.said(TRAIN, "ana", "cat /workspace/log") == "two\n"
 
 
 def test_the_size_of_a_disk_is_a_limit(story: Colony) -> None:
@@ -148,7 +135,7 @@ def test_the_size_of_a_disk_is_a_limit(story: Colony) -> None:
     fill = (
         "head -c 1200M /dev/zero > /data/set/big; echo $?; rm /data/set/big; cat /data/set/run/log"
     )
-    assert said(story, TRAIN, "ana", fill).split() == ["1", "one"]
+    assert story.said(TRAIN, "ana", fill).split() == ["1", "one"]
 
 
 def test_a_second_writer_is_refused_by_the_plan(story: Colony) -> None:
@@ -166,10 +153,10 @@ def test_a_second_writer_is_refused_by_the_host(story: Colony) -> None:
     with forged(story, "team"):
         refused = story.change(with_storage("eval", "h2", ("team", "/workspace")))
         assert refused.code == 1 and "volume_fenced" in refused.problems, refused.messages
-        assert said(story, TRAIN, "ana", "cat /workspace/log") == "two\n"
+        assert story.said(TRAIN, "ana", "cat /workspace/log") == "two\n"
         mounted = story.machines["h2"].run("findmnt", "-rn", "-o", "TARGET").stdout
         assert not [point for point in mounted.split() if point.startswith("/gpuaas/")]
-    applied(story, OTHER)
+    story.applied(OTHER)
 
 
 @pytest.mark.slow
@@ -185,7 +172,7 @@ def test_a_share_that_does_not_come_up_is_given_up(story: Colony) -> None:
     host = story.machines["h2"]
     assert "Permission denied" in story.enter(EVAL, "ana", "touch /data/x").stderr
     assert "vision/nas" not in host.run("systemctl list-units --state=active").stdout
-    applied(story, OTHER)
+    story.applied(OTHER)
     assert "vision/nas" not in host.run("systemctl list-units --all").stdout
     assert not host.run("grep -rl vision/nas /etc/systemd/system || true").stdout
 
@@ -193,7 +180,7 @@ def test_a_share_that_does_not_come_up_is_given_up(story: Colony) -> None:
 def test_it_is_mounted_again_after_a_reboot(story: Colony) -> None:
     """RST-06, STO-11: by the host itself, before anybody asks."""
     story.machines["h1"].reboot()
-    assert said(story, TRAIN, "ana", "cat /data/set/run/log /workspace/log") == "one\ntwo\n"
+    assert story.said(TRAIN, "ana", "cat /data/set/run/log /workspace/log") == "one\ntwo\n"
     assert story.plan("--refresh").code == 0
 
 
@@ -213,13 +200,13 @@ def test_a_lost_state_regains_it(story: Colony) -> None:
 
 def test_it_survives_the_allocation(story: Colony) -> None:
     """STO-01, STO-07: another account of the project reads and writes the same files."""
-    applied(story, but=(FIRST,))
-    applied(story, HEIR, with_storage("eval", "h2", ("team", "/mnt/team")))
+    story.applied(but=(FIRST,))
+    story.applied(HEIR, with_storage("eval", "h2", ("team", "/mnt/team")))
     assert (
-        said(story, NEXT, "cem", "cat /datasets/run/log; echo more >> /datasets/run/log") == "one\n"
+        story.said(NEXT, "cem", "cat /datasets/run/log; echo more >> /datasets/run/log") == "one\n"
     )
-    assert said(story, EVAL, "ana", "cat /mnt/team/log") == "two\n"
-    assert said(story, NEXT, "ana", "cat /datasets/run/log") == "one\nmore\n"
+    assert story.said(EVAL, "ana", "cat /mnt/team/log") == "two\n"
+    assert story.said(NEXT, "ana", "cat /datasets/run/log") == "one\nmore\n"
 
 
 def test_deleting_takes_a_word_of_its_own(story: Colony) -> None:
@@ -227,9 +214,9 @@ def test_deleting_takes_a_word_of_its_own(story: Colony) -> None:
     (id,) = (one.id for ref, one in story.world.volumes.items() if ref.name == "data")
     attached = story.change(but=(DATA,))
     assert attached.code != 0 and "dangling_reference" in attached.problems
-    assert said(story, NEXT, "cem", "cat /datasets/run/log") == "one\nmore\n"
-    applied(story, {**DATA, "spec": {**DATA["spec"], "onDelete": "wipe"}})
-    applied(story, but=(HEIR,))
+    assert story.said(NEXT, "cem", "cat /datasets/run/log") == "one\nmore\n"
+    story.applied({**DATA, "spec": {**DATA["spec"], "onDelete": "wipe"}})
+    story.applied(but=(HEIR,))
     story.remove(DATA)
     story.commit()
     assert story.apply("--auto-approve").code == 5, "nobody has said yes to that"

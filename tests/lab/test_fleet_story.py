@@ -16,7 +16,6 @@ import yaml
 from reconciler.specs.editing import set_values
 from tests.lab.colony import Colony, founded
 from tests.lab.host import Host
-from tests.operations.yard import Said
 from tests.planner import fleet as paper
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("story")]
@@ -78,12 +77,6 @@ def story(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield colony
 
 
-def applied(colony: Colony, *documents: Any, but: tuple[Any, ...] = ()) -> Said:
-    done = colony.change(*documents, but=but)
-    assert done.code == 0, done.messages or done.blocked
-    return done
-
-
 def login(colony: Colony, ref: str) -> str:
     name: str = colony.recorded(f"allocation/{ref}").login
     return name
@@ -107,7 +100,7 @@ def place_of(colony: Colony, ref: str) -> str:
 
 def test_work_begins(story: Colony) -> None:
     """INV-08, ALC-02: a whole host and two parts of one; cron, at and linger are refused."""
-    applied(story, FIRST, *OTHERS)
+    story.applied(FIRST, *OTHERS)
     assert story.recorded(f"allocation/{BOX}").node == "h1"
     worked = story.enter(TRAIN, "ana", "bash -s", WORK)
     assert (worked.returncode, worked.stdout) == (0, ""), worked.stderr
@@ -164,8 +157,8 @@ def test_a_release_can_be_taken_back(story: Colony) -> None:
     """Rule 12, REL-01: shut off, kept, and back by a git revert."""
     policy: dict[str, Any] = yaml.safe_load(story.file(paper.policy()).read_text())
     minutes = {**policy, "spec": {**policy["spec"], "release": {"undoMinutes": 60}}}
-    applied(story, minutes)
-    applied(story, but=(FIRST,))
+    story.applied(minutes)
+    story.applied(but=(FIRST,))
     assert story.recorded(f"allocation/{TRAIN}").phase == "quarantined"
     assert story.enter(TRAIN, "ana", "true").returncode == 255
     subprocess.run(
@@ -174,7 +167,7 @@ def test_a_release_can_be_taken_back(story: Colony) -> None:
     back = story.apply("--auto-approve")
     assert (back.code, back.actions[f"allocation/{TRAIN}"]) == (0, "restore"), back.messages
     assert story.enter(TRAIN, "ana", "cat ~/secret").stdout == "secret\n"
-    applied(story, policy)
+    story.applied(policy)
 
 
 def test_a_slot_is_given_on_only_after_proof(story: Colony) -> None:

@@ -10,7 +10,7 @@ from typing import Callable
 
 from .files import put_link
 from .mounts import mounted_at
-from .paths import UNITS, Refusal, Tree
+from .paths import UNITS, Refusal, Tree, unit_name
 from .probes import ProbeError, call
 from .programs import must, tried
 
@@ -20,11 +20,6 @@ PATIENCE_SECONDS, REST_SECONDS = 12.0, 0.5
 
 GRACE_SECONDS = 3.0
 """For whoever is about to leave."""
-
-
-def unit_name(place: str) -> str:
-    """systemd names a mount unit by its place, and writes a dash in there as `\\x2d`."""
-    return place.strip("/").replace("-", "\\x2d").replace("/", "-") + ".mount"
 
 
 def unit_of(place: str) -> str:

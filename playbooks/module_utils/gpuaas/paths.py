@@ -105,9 +105,14 @@ def holder(uid: int) -> int:
     return uid // SUBIDS if uid // SUBIDS in UIDS else uid
 
 
+def unit_name(place: str) -> str:
+    """systemd names a mount unit by its place, and writes a dash in there as `\\x2d`."""
+    return place.strip("/").replace("-", "\\x2d").replace("/", "-") + ".mount"
+
+
 def mount_unit(login: str) -> str:
-    """The unit that mounts what the login sees as /dev/shm; systemd writes a dash as `\\x2d`."""
-    return "var-lib-gpuaas-instances-shm-{}.mount".format(login.replace("-", "\\x2d"))
+    """The unit that mounts what the login sees as /dev/shm."""
+    return unit_name(f"{INSTANCES}/shm/{login}")
 
 
 def owned(path: str, places: tuple[str, ...]) -> str:

@@ -1,0 +1,61 @@
+"""Steps of an allocation, and how files and units that it has on its host are told.
+
+For every drawer of the allocation: what it has is spread over several, how it is asked for is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.kinds.contract import Binding
+from reconciler.model.canonical import text_digest
+from reconciler.model.plan import Order, Step, step_id
+
+FILE_MODE = "0644"
+UNITS = "/etc/systemd/system"
+
+
+def step_of(
+    binding: Binding,
+    verb: str,
+    order: Order,
+    item: Mapping[str, Any],
+    facts: Mapping[str, str | None],
+) -> Step:
+    """One verb for it on its host, which is told whose it is besides `item`."""
+    node = binding.placement.node
+    return Step(
+        id=step_id(node, verb, binding.ref, binding.id),
+        verb=verb,
+        node=node,
+        ref=binding.ref,
+        order=order,
+        item={"id": binding.id, "login": binding.login, **item},
+        expected=facts,
+    )
+
+
+def file_items(files: Mapping[str, str]) -> list[dict[str, str]]:
+    """Path → content, as hosts are asked for it."""
+    return [
+        {"path": path, "mode": FILE_MODE, "content": content} for path, content in files.items()
+    ]
+
+
+def file_facts(files: Mapping[str, str]) -> dict[str, str | None]:
+    """Path → content, as hosts tell it."""
+    return {
+        shown(path): f"file {FILE_MODE} {text_digest(content)}" for path, content in files.items()
+    }
+
+
+def shown(path: str) -> str:
+    """As hosts tell it: a backslash, as in names of units, is doubled there."""
+    return path.replace("\\", "\\\\")
+
+
+def mount_unit(place: str) -> str:
+    """systemd names a mount unit by its place, and writes a dash in there as `\\x2d`."""
+    name = place.strip("/").replace("-", "\\x2d").replace("/", "-")
+    return f"{UNITS}/{name}.mount"
