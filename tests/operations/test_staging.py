@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from reconciler.store.lock import YIELDING, holder
 from tests.bundles import hello
 from tests.operations.yard import Yard, laid
 from tests.planner import fleet as paper
@@ -110,3 +112,26 @@ def _is_told_to_people(yard: Yard) -> None:
     (version,) = yard.gpuaas("bundle", "show", "hello@1.0").document["result"]["versions"]
     assert version["nodes"][0]["shown"] == "changed 1: activate.sh"
     assert version["nodes"][0]["agrees"] is False
+
+
+APPLY = """
+import sys
+from reconciler.cli.main import run
+sys.exit(run(["-C", sys.argv[1], "apply", "--auto-approve", "-o", "json"]))
+"""
+
+
+def test_who_takes_away_waits_for_no_build(yard: Yard) -> None:
+    """Rule 9: an apply that only waits gives way, and the build goes on by itself."""
+    yard.write(hello.document(yard.folder, "1.0"), train("1.0"))
+    yard.commit()
+    waiting = yard.python(APPLY)
+    while not ((who := holder(yard.folder / "state/lock")) and who.command.endswith(YIELDING)):
+        assert waiting.poll() is None, waiting.communicate()
+        time.sleep(0.05)
+    taken = yard.gpuaas("suspend", "user/bo", "--reason", "lost laptop")
+    assert taken.code == 0, taken.messages
+    told, _ = waiting.communicate(timeout=60)
+    assert (waiting.returncode, "staging_under_way" in told) == (0, True), told
+    assert yard.apply().code == 0
+    assert greeting(yard, "1.0") == "hello 1.0\n"
