@@ -131,7 +131,7 @@ class Tenancy:
         assert settle([self.address()], {self.node}, self.options()) == {self.node: ""}
 
     def provide(self, *tenants: Tenant) -> tuple[StepOutcome, ...]:
-        """Provide and access of each, in one wave."""
+        """Provide, environment and access of each, in one wave."""
         return self.outcomes(tuple(step for tenant in tenants for step in self.steps(tenant)))
 
     def restore(self, *tenants: Tenant) -> None:
