@@ -21,6 +21,8 @@ LONGEST_NAME = 12
 """With `vb-` before it, as long as a network device's name may be."""
 
 UP_SECONDS = 60
+LAST_WORDS = 20
+"""Lines of a console that say why a host did not start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ class Host:
         if self.is_on():
             return
         self.kill()
+        place.make_room()
         network.up()
         if not self.disk.is_dir():
             self._make_disk()
@@ -84,7 +87,7 @@ class Host:
         until = time.monotonic() + UP_SECONDS
         while not self._answers():
             if time.monotonic() > until or not self.is_on():
-                raise place.LabError(f"{self.name} did not start: see {self.folder}/console.log")
+                raise place.LabError(f"{self.name} did not start: {self._last_words()}")
             time.sleep(0.05)
         lines = [f"{self.address} {key}\n" for key in self.host_keys()]
         (self.folder / "known_hosts").write_text("".join(lines), encoding="utf-8")
@@ -119,7 +122,7 @@ class Host:
             if self._answers() and self.boot_id() not in (before, ""):
                 return self.wait()
             time.sleep(0.1)
-        raise place.LabError(f"{self.name} did not come back")
+        raise place.LabError(f"{self.name} did not come back: {self._last_words()}")
 
     def cut(self) -> None:
         network.cut(self.name)
@@ -215,6 +218,11 @@ class Host:
                 return connection.recv(4) == b"SSH-"
         except OSError:
             return False
+
+    def _last_words(self) -> str:
+        """Of its console and its supervisor: a borrowed host's disk goes before one could look."""
+        said = _read(self.folder / "console.log").splitlines()
+        return "\n".join(["it is on" if self.is_on() else "it is off", *said[-LAST_WORDS:]])
 
     def _signal(self, number: int, seconds: float) -> None:
         if not self.is_on():

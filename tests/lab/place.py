@@ -10,11 +10,15 @@ import fcntl
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 NAME = "gpuaas-lab"
 """Of the network namespace, of our end of the cable into it, and of the hosts' cgroup."""
+
+WATCHERS = Path("/proc/sys/fs/inotify/max_user_instances")
+WATCHERS_NEEDED = 4096
+"""Root's, in all hosts together: six for a host's systemd, three more for each who is logged in."""
 
 
 class LabError(Exception):
@@ -43,6 +47,16 @@ def order(*words: str | Path) -> str:
         said = (done.stderr or done.stdout).strip()
         raise LabError(f"{' '.join(map(str, words))}: {said or f'exit {done.returncode}'}")
     return done.stdout
+
+
+def make_room() -> None:
+    """Many kernels allow 128 watchers; the host that finds none left ends in the midst of its boot.
+
+    Where it may not be raised, as many hosts as fit can still be had.
+    """
+    if int(WATCHERS.read_text(encoding="ascii")) < WATCHERS_NEEDED:
+        with suppress(OSError):
+            WATCHERS.write_text(f"{WATCHERS_NEEDED}", encoding="ascii")
 
 
 @contextmanager
