@@ -37,7 +37,6 @@ _STAGED = {
     "index": "where its wheels are: an https address, a `file://` folder of the host, or"
     " nothing for the host's own default",
     "imports": "modules that must import before anybody sees it",
-    "needMiB": "room that it needs, 0 where nobody knows",
     "current": "the version that is to be the host's default, or nothing",
     "activate": "text of its activate.sh",
     "program": "the building program for a folder that stands for a host, else nothing",

@@ -40,7 +40,8 @@ class PhaseTold:
 class Operation:
     """All that one run did about one ref, or something that happened outside of any.
 
-    `progress` is when it last moved. `reason` is what somebody gave as one.
+    `progress` is when it last moved, and `sequence` the number of its last event, by which
+    operations are in an order that no clock disturbs. `reason` is what somebody gave as one.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Operation:
     run: str = ""
     commit: str = ""
     progress: str = ""
+    sequence: int = 0
     reason: str = ""
     phases: tuple[PhaseTold, ...] = ()
 

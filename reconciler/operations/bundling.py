@@ -61,7 +61,11 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleRow:
-    """One version of a bundle. `runs_on` says in words what it needs, empty for unknown."""
+    """One version of a bundle. `runs_on` says in words what it needs, empty for unknown.
+
+    It is tried by `imports`; with `asks_for_gpu` these alone do not prove it, and nothing else is
+    tried.
+    """
 
     bundle: str
     version: str
@@ -74,6 +78,7 @@ class BundleRow:
     lock_digest: str = ""
     index: str = ""
     imports: tuple[str, ...] = ()
+    asks_for_gpu: bool = False
     nodes: tuple[Standing, ...] = ()
 
     @property
@@ -188,7 +193,7 @@ def _rows(name: str, normal: Mapping[str, Any] | None, world: World) -> Iterator
             places.setdefault(version, set()).add(node)
     for version in in_order(places):
         one: Mapping[str, Any] = stated.get(version, {})
-        install = one.get("install") or {}
+        install, verify = one.get("install") or {}, one.get("verify") or {}
         yield BundleRow(
             bundle=name,
             version=version,
@@ -200,7 +205,8 @@ def _rows(name: str, normal: Mapping[str, Any] | None, world: World) -> Iterator
             lock=install.get("lock", ""),
             lock_digest=install.get("lockDigest", ""),
             index=install.get("index") or "",
-            imports=tuple((one.get("verify") or {}).get("imports", ())),
+            imports=tuple(verify.get("imports", ())),
+            asks_for_gpu=verify.get("gpu", False),
             nodes=tuple(
                 standing(place, world, installs.get(place), users)
                 for node in sorted(places[version])

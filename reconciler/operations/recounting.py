@@ -83,7 +83,7 @@ def activity(fleet: Fleet, limit: int, project: str = "") -> Activity:
         steps = history.step_words(database)
     told = [e for e in events if e.type not in UNTOLD and e.ref and _is_in(e.ref, project)]
     found = operations_of(told, steps, under_way(fleet))
-    newest = sorted(found, key=lambda one: (one.progress, one.started, one.ref), reverse=True)
+    newest = sorted(found, key=lambda one: one.sequence, reverse=True)
     return Activity(at=format_moment(fleet.now()), operations=tuple(newest[:limit]))
 
 

@@ -41,7 +41,7 @@ def operations_of(
         groups[key].append(event)
     told = [_operation(group, steps, under) for group in groups.values()]
     told += [_waiting(event) for event in waiting.values()]
-    return tuple(sorted(told, key=lambda one: one.started))
+    return tuple(sorted(told, key=lambda one: (one.started, one.sequence)))
 
 
 def _operation(events: Sequence[Event], steps: Steps, under: Under) -> Operation:
@@ -58,6 +58,7 @@ def _operation(events: Sequence[Event], steps: Steps, under: Under) -> Operation
         started=events[0].at,
         ended="" if state is Standing.RUNNING else moved,
         progress=moved,
+        sequence=events[-1].sequence,
         actor=first.actor,
         state=state,
         run=run,
@@ -79,6 +80,7 @@ def _waiting(event: Event) -> Operation:
         ref=event.ref,
         started=event.at,
         progress=event.at,
+        sequence=event.sequence,
         actor=event.actor,
         state=Standing.RUNNING,
         commit=event.commit,

@@ -232,7 +232,6 @@ def _item(one: _Look, context: Context) -> Mapping[str, Any]:
         "digest": one.installed.digest if one.installed else "",
         "index": context.desired.settings.index.get(install.index or "", ""),
         "imports": list(one.version.verify.imports),
-        "needMiB": 0,
         "activate": context.render(ACTIVATE, {"bundle": name, "version": version, "place": place}),
         "program": context.render(PROGRAM, {}) if is_folder else "",
     }

@@ -81,10 +81,23 @@ def test_one_in_full() -> None:
     assert "specs/bundles/pytorch.yaml:4 in 3f9c2e1 by olga" in shown
     assert "not as it stands there" in shown and "is theirs" in shown
     assert "(sha256:aaaaaaaaaaaa…), Python 3.11, from index mirror" in shown
+    assert "tried by   importing numpy, torch\n" in shown
     first, second = [line for line in shown.splitlines() if line.startswith("gpu")]
     assert "gpu01 (the host's default)  staged" in first and "the same" in first
     assert "vision/train" in first
     assert "changed 2: lib/x.py" in second
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (replace(ROW, asks_for_gpu=True), "importing numpy, torch; not on a GPU, as it asks to be"),
+        (replace(ROW, imports=()), "nothing"),
+    ],
+)
+def test_what_was_not_tried_is_said(row: BundleRow, says: str) -> None:
+    """BND-28: a version counts as tried by what was tried, and not by what its author wished."""
+    assert f"  {says}\n" in text(view.lines(replace(SHOWN, versions=(row,))))
 
 
 @pytest.mark.parametrize(

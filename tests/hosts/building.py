@@ -101,7 +101,6 @@ class Ground:
             "digest": "",
             "index": f"file://{self.mirror}",
             "imports": ["gpuaas_hello"],
-            "needMiB": 0,
             "current": "",
             "activate": activate,
             "program": (TEMPLATES / "node/stage.py").read_text(),

@@ -115,7 +115,6 @@ FAILING: dict[str, tuple[dict[str, Any], str]] = {
         {"index": "file:///nowhere"},
         "failed runtime_wheel_missing: /nowhere is not there on this host",
     ),
-    "room": ({"needMiB": 1 << 30}, "failed runtime_without_room: the file system of "),
 }
 
 
@@ -135,8 +134,8 @@ def refuse_to_build(ground: Ground, names: Iterable[str]) -> None:
 
 
 def test_what_cannot_be_built_says_why_and_changes_nothing(ground: Ground) -> None:
-    """BND-20, F-BUN-02: a wrong hash, no Python, no mirror, no room."""
-    refuse_to_build(ground, ("hash", "python", "mirror", "room"))
+    """BND-20, F-BUN-02: a wrong hash, no Python, no mirror."""
+    refuse_to_build(ground, ("hash", "python", "mirror"))
 
 
 @pytest.mark.slow
@@ -193,14 +192,27 @@ def fill(folder: Path, what: str) -> None:
             (folder / f"full-{number}").touch()
 
 
+def make_scarce(folder: Path, what: str) -> None:
+    """Enough to say why, too little to begin."""
+    if what == "blocks":
+        (folder / "full").write_bytes(bytes(16 << 20))
+        return
+    for number in range(200):
+        (folder / f"full-{number}").touch()
+
+
 def empty(folder: Path) -> None:
     for path in folder.glob("full*"):
         path.unlink()
 
 
 @as_root
-@pytest.mark.parametrize("what", ["blocks", "inodes"])
-def test_without_room_what_was_there_stays_and_what_was_made_goes(small: Ground, what: str) -> None:
+@pytest.mark.parametrize(
+    ("what", "lacking"), [("blocks", "MiB are free, 64 are"), ("inodes", "more files, 2000 are")]
+)
+def test_without_room_what_was_there_stays_and_what_was_made_goes(
+    small: Ground, what: str, lacking: str
+) -> None:
     """F-BUN-02: it says which file system; with room again it ends well."""
     small.seal("2.0", current="2.0")
     before = standing(small)
@@ -209,14 +221,16 @@ def test_without_room_what_was_there_stays_and_what_was_made_goes(small: Ground,
     refused = small.do("runtime.stage", item)
     assert refused.code == "runtime_without_room" and "/opt/gpuaas/runtimes" in refused.message
     empty(small.root)
+    why = f"failed runtime_without_room: the file system of {small.root}/opt/gpuaas/runtimes: "
+    make_scarce(small.root, what)
+    assert small.do("runtime.stage", item).code == ""
+    shown = small.ended()
+    assert shown.startswith(why) and shown.endswith(f"{lacking} needed")
+    empty(small.root)
     assert small.do("runtime.stage", item).code == ""
     small.reached("environment")
     fill(small.root, what)
-    place = f"{small.root}/opt/gpuaas/runtimes"
-    assert (
-        small.ended()
-        == f"failed runtime_without_room: the file system of {place}: nothing is left of it"
-    )
+    assert small.ended() == f"{why}nothing is left of it"
     assert (left(small), standing(small)) == (set(), before)
     empty(small.root)
     assert small.do("runtime.stage", item).code == ""

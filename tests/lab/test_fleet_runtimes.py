@@ -25,6 +25,15 @@ Fresh = Callable[..., AbstractContextManager[tuple[Host, ...]]]
 TRAIN, NOTES = "vision/train", "nlp/notes"
 PYTHON, PLACE, MIRROR = "3.13", "/opt/gpuaas/runtimes/hello", "/srv/mirror"
 PREFIX = "gpuaas-runtime run hello -- python -c 'import sys; print(sys.prefix)'"
+MAKE_OWN = f"""
+    python3 -m venv ~/mine && touch ~/mine/kept ~/.bashrc
+    pip() {{ ~/mine/bin/pip -q "$@" --no-index --find-links {MIRROR}; }}
+    pip install gpuaas-hello==2.0
+    pip --python /usr/bin/python3 install --user --break-system-packages gpuaas-hello==1.0
+"""
+LIST_OWN = "ls ~/mine/kept ~/.bashrc | wc -l; ~/mine/bin/gpuaas-hello; ~/.local/bin/gpuaas-hello"
+OWN = "2\nhello 2.0\nhello 1.0\n"
+"""What somebody has of an environment of their own, and of packages installed with `--user`."""
 
 
 def with_hello(name: str, version: str, project: str, owner: str, **changes: Any) -> Any:
@@ -75,15 +84,14 @@ def test_two_tenants_use_two_versions_at_once(story: Colony) -> None:
 
 def test_an_upgrade_leaves_the_neighbour_and_what_people_have_made(story: Colony) -> None:
     """BND-13 … BND-15, BND-19, F-BUN-04: no build, no other prefix, no other digest."""
-    own = "python3 -m venv --without-pip ~/mine && touch ~/mine/kept ~/.bashrc && echo made"
-    assert story.said(TRAIN, "ana", own) == "made\n"
+    story.said(TRAIN, "ana", MAKE_OWN)
     before = shown(story, "1.0"), shown(story, "2.0"), story.said(NOTES, "bo", PREFIX)
     for version in ("2.0", "1.0", "2.0"):
         done = story.applied(with_hello("train", version, "vision", "ana"))
         assert {c["action"] for c in done.plan["changes"]} == {"change"}, "nothing is built"
         assert story.said(TRAIN, "ana", PREFIX) == f"{PLACE}/{version}\n"
     assert (shown(story, "1.0"), shown(story, "2.0"), story.said(NOTES, "bo", PREFIX)) == before
-    assert story.said(TRAIN, "ana", "ls ~/mine/kept ~/.bashrc | wc -l") == "2\n"
+    assert story.said(TRAIN, "ana", LIST_OWN) == OWN
 
 
 def test_a_repair_puts_back_what_the_platform_made(story: Colony) -> None:
@@ -100,7 +108,7 @@ def test_a_repair_puts_back_what_the_platform_made(story: Colony) -> None:
     assert host.run("ls", site).stdout.count("stranger") == 0
     assert story.said(TRAIN, "ana", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 2.0\n"
     assert shown(story, "2.0").startswith("staged") and before.startswith("staged")
-    assert story.said(TRAIN, "ana", "ls ~/mine/kept ~/.bashrc | wc -l") == "2\n"
+    assert story.said(TRAIN, "ana", LIST_OWN) == OWN
     assert story.plan("--refresh").actions == {}
 
 
@@ -177,7 +185,7 @@ def test_a_restart_keeps_runtimes_and_homes(story: Colony) -> None:
     assert story.gpuaas("restart", TRAIN, "--reason", "try", "--commit").code == 0
     assert story.apply("--auto-approve=interrupts").code == 0
     assert story.said(TRAIN, "ana", "gpuaas-runtime current") == f"hello@2.0 {PLACE}/2.0\n"
-    assert story.said(TRAIN, "ana", "ls ~/mine/kept ~/.bashrc | wc -l") == "2\n"
+    assert story.said(TRAIN, "ana", LIST_OWN) == OWN
 
 
 @pytest.mark.slow

@@ -120,6 +120,8 @@ def test_activity_is_of_a_project_or_of_all(applied: Yard) -> None:
     assert {one["ref"] for one in of_nlp} == {"allocation/nlp/box", "project/nlp"}
     assert {"create", "record"} <= {one["name"] for one in everything}
     assert len(applied.gpuaas("activity", "--last", "3").document["result"]["operations"]) == 3
+    numbers = [one["sequence"] for one in everything]
+    assert numbers == sorted(numbers, reverse=True), "the newest first, within a second too"
 
 
 def rows(yard: Yard, *words: str) -> list[str]:

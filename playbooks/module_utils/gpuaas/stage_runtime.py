@@ -44,7 +44,6 @@ KEYS = {
     "digest": str,
     "index": str,
     "imports": [str],
-    "needMiB": int,
     "current": str,
     "activate": text,
     "program": text,

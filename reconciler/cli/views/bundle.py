@@ -108,10 +108,14 @@ def _version(row: BundleRow, width: int) -> Iterator[Line]:
         yield _fact(
             "made from", f"{row.lock} ({row.lock_digest[:19]}…), Python {row.python}{where}"
         )
-    if row.imports:
-        yield _fact("imports", ", ".join(row.imports))
+    yield _fact("tried by", _trial(row))
     table = [_node(one) for one in row.nodes]
     yield from tables.lines(NODE_TITLES, table, width=width, none="no node has it or wants it")
+
+
+def _trial(row: BundleRow) -> str:
+    imports = f"importing {', '.join(row.imports)}" if row.imports else "nothing"
+    return f"{imports}; not on a GPU, as it asks to be" if row.asks_for_gpu else imports
 
 
 def _node(one: Standing) -> tables.Row:
