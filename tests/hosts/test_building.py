@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,7 +45,12 @@ def left(ground: Ground, version: str = "1.0") -> set[str]:
 
 
 def without_tmp(ground: Ground, items: list[dict[str, Any]]) -> None:
-    """Begun where nothing fits into /tmp: what is mounted there nobody else sees."""
+    """Begun where nothing fits into /tmp: what is mounted there nobody else sees.
+
+    Nor is anything seen that lies below /tmp itself, where this very code may be.
+    """
+    code = ground.root.with_name("code")
+    shutil.copytree(gpuaas.__path__[0], code / "gpuaas")
     script = 'mount -t tmpfs -o size=4k,nr_inodes=2 none /tmp && touch /tmp/full && exec "$@"'
     program = "import json, sys; from gpuaas.converge import converge; "
     program += "print(json.dumps(converge(sys.argv[1], '', json.loads(sys.argv[2]))))"
@@ -56,7 +62,7 @@ def without_tmp(ground: Ground, items: list[dict[str, Any]]) -> None:
     words = ["unshare", "--mount", "sh", "-euc", script, "sh", python, "-c", program]
     done = subprocess.run(
         [*words, str(ground.root), json.dumps(work)],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(gpuaas.__path__[0]).parent)},
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(code)},
         capture_output=True,
         text=True,
         check=False,
