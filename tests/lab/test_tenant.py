@@ -405,6 +405,7 @@ def test_a_release_leaves_nothing(both: Tenancy) -> None:
         assert any(one.startswith(f"{word} ") for one in left), word
     pid = host.run(f"pgrep -U {inside}").stdout.strip()
     assert any(one.startswith(f"process {pid} ") for one in left), left
+    with_a_runtime_folder_that_systemd_lets_lie(host, ANA.uid)
     outcomes, proof = both.release(ANA)
     done(outcomes)
     assert failing(proof) == {}
@@ -420,6 +421,23 @@ def test_a_release_leaves_nothing(both: Tenancy) -> None:
     assert both.reached(BO, "127.77.78.34:22") == {"127.77.78.34:22": "answered"}
     assert both.enter(BO, "id").returncode == 0, "its neighbour has noticed nothing"
     assert done(both.release(ANA)[0]) == [(True, False)] * 2, "a second release has nothing to do"
+
+
+def with_a_runtime_folder_that_systemd_lets_lie(host: Host, uid: int) -> None:
+    """As where the helper that unmounts it was killed with the rest of its slice."""
+    unit = f"user-runtime-dir@{uid}.service"
+    place = f"/run/systemd/system/{unit}.d"
+    host.run(f"mkdir {place}; cat > {place}/helper.conf; systemctl daemon-reload", given=FAILING)
+    host.run(f"systemctl stop {unit}", check=False)
+    host.run(f"rm -r {place}; systemctl daemon-reload; mountpoint /run/user/{uid}")
+    assert host.run(f"systemctl is-failed {unit}").stdout == "failed\n"
+
+
+FAILING = """
+[Service]
+ExecStop=
+ExecStop=/bin/false
+"""
 
 
 UNIT = """

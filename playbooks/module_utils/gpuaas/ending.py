@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+
 from . import ipc
+from .mounts import mounted_at
 from .paths import Tree
 from .probes import call
 from .processes import end_all
@@ -24,4 +28,20 @@ def end_everything(tree: Tree, uid: int) -> None:
         # Its manager was killed: that is no failure for whoever watches this host.
         call("systemctl", "reset-failed", *units)
     end_all(tree, uid)
+    _take_up_runtime_folder(tree, uid)
     ipc.remove_all(tree, uid)
+
+
+def _take_up_runtime_folder(tree: Tree, uid: int) -> None:
+    """What systemd does so with runs in the slice of the user.
+
+    So it may have been ended with all the rest, and is then never tried again.
+    """
+    place = f"/run/user/{uid}"
+    if mounted_at(place) is None:
+        return
+    tree.changed = True
+    if not tree.dry:
+        call("umount", "--recursive", place)
+        with suppress(OSError):
+            os.rmdir(place)
