@@ -140,8 +140,11 @@ class Ground:
         return found
 
     def ended(self, version: str = "1.0") -> str:
-        """As it is shown when nobody is at work any more."""
-        return self.awaited(lambda shown: not shown.startswith("staging"), version)
+        """As it is shown when nobody is at work any more: who fails says so, and then ends."""
+        own = f"-IS {self.job(version)}/stage"
+        return self.awaited(
+            lambda shown: not shown.startswith("staging") and not self.builders(own), version
+        )
 
     def reached(self, phase: str, version: str = "1.0") -> None:
         """It is at this phase, or later; one that takes no time may never be seen."""

@@ -15,8 +15,10 @@ from tests.planner import fleet as paper
 IN_3_HOURS = format_moment(utc_now() + timedelta(hours=3))
 """When Dana's grant is over, and Bo's older key."""
 
-TRAIN = paper.allocation("train", "slice-2", node="gpu01", access=["ana", "bo", "cem"])
-SOLO = paper.allocation("solo", node="gpu02", protect=True)
+TRAIN = paper.allocation(
+    "train", "slice-2", node="gpu01", access=["ana", "bo", "cem"], expiresAt=paper.LASTING
+)
+SOLO = paper.allocation("solo", node="gpu02", protect=True, expiresAt=paper.LASTING)
 BOX = paper.allocation("box", "whole", "nlp", node="gpu03", owner="bo")
 ENDS = {"bo": "none", "cem": "none", "dana": IN_3_HOURS}
 GRANTS = tuple(

@@ -44,7 +44,10 @@ GUARD_SECONDS = 5.0
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?Z?")
 
-NEWCOMERS = tuple(paper.allocation(f"new{n}", project="nlp", owner="bo") for n in range(4))
+NEWCOMERS = tuple(
+    paper.allocation(f"new{n}", project="nlp", owner="bo", expiresAt=paper.LASTING)
+    for n in range(4)
+)
 """As many as there are slots: whatever counts as free, one of them would get."""
 
 
@@ -116,7 +119,10 @@ def releasing(folder: Path) -> Yard:
 def waiting(folder: Path) -> Yard:
     """One waits and is wanted no more, another one begins to; and a node is forgotten unused."""
     yard = settled(folder)
-    early, late = (paper.allocation(name, "slice-2", owner="cem") for name in ("early", "late"))
+    early, late = (
+        paper.allocation(name, "slice-2", owner="cem", expiresAt=paper.LASTING)
+        for name in ("early", "late")
+    )
     yard.write(early)
     applied(yard, 3)
     yard.write(node("gpu09", 1))
@@ -213,7 +219,9 @@ def moving(folder: Path) -> Yard:
 
 def having(*names: str) -> dict[str, Any]:
     storage = [{"name": name, "mode": "rw"} for name in names]
-    return paper.allocation("train", "slice-1", node="gpu01", storage=storage)
+    return paper.allocation(
+        "train", "slice-1", node="gpu01", storage=storage, expiresAt=paper.LASTING
+    )
 
 
 def applied(yard: Yard, code: int = 0) -> None:

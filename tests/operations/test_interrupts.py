@@ -22,7 +22,6 @@ from tests.planner import fleet as paper
 pytestmark = pytest.mark.walk
 
 APPLY = ("apply", "--auto-approve=destroys")
-END = "2100-01-01T00:00:00Z"
 LOOKS = "-IS"
 """On the command line of the observe code."""
 
@@ -33,9 +32,10 @@ def new(tmp_path_factory: pytest.TempPathFactory) -> Yard:
     yard = laid(
         tmp_path_factory.mktemp("new"),
         {"gpu01": 2, "gpu02": 2},
-        # An end of their own: a lease is counted in whole hours, which may turn in between.
-        paper.allocation("train", "slice-2", node="gpu01", access=["ana", "bo"], expiresAt=END),
-        paper.allocation("solo", node="gpu02", expiresAt=END),
+        paper.allocation(
+            "train", "slice-2", node="gpu01", access=["ana", "bo"], expiresAt=paper.LASTING
+        ),
+        paper.allocation("solo", node="gpu02", expiresAt=paper.LASTING),
     )
     settings = {"operators": ["olga"], "publish": {"dir": "published"}}
     (yard.folder / "gpuaas.yaml").write_text(yaml.safe_dump(settings))

@@ -98,6 +98,13 @@ def sku(name: str, slots: int = 1, **changes: Any) -> dict[str, Any]:
     )
 
 
+LASTING = "2100-01-01T00:00:00Z"
+"""The end of allocations in two runs that are compared: a lease that nobody has stated is counted
+
+in whole hours, which may turn between the two.
+"""
+
+
 def user(name: str, *keys: str, **changes: Any) -> dict[str, Any]:
     listed = [{"id": key, "publicKey": public_key(f"{name}-{key}")} for key in keys or ("laptop",)]
     return document("User", name, {"emails": [f"{name}@corp.example"], "keys": listed, **changes})
