@@ -93,6 +93,8 @@ def test_data_that_is_away_is_not_replaced(root: Path, data: Path) -> None:
     [
         ({}, ""),
         ({".volume.json.gpuaas-new": "{"}, ""),
+        ({"lock": ""}, ""),
+        ({"lock": "", "precious": "x"}, "volume_not_blank"),
         ({"volume.json": json.dumps({"id": VOLUME})}, ""),
         ({"volume.json": json.dumps({"id": OTHER})}, "volume_not_blank"),
         ({"volume.json": "{"}, "volume_not_blank"),
@@ -140,7 +142,7 @@ def test_it_may_come_a_moment_later(
             making.put_home(tree, volume, had()["record"], make=False)
         assert len(waits) == 2 and not folder.exists()
         monkeypatch.setattr("time.sleep", lambda _: os.rename(away, folder))
-        monkeypatch.setattr("time.monotonic", iter([0.0, 0.1]).__next__)
+        monkeypatch.setattr("time.monotonic", iter([0.0, 0.1, 0.2]).__next__)
         making.put_home(tree, volume, had()["record"], make=False)
     assert (folder / "data/log").read_text() == "one"
 
@@ -242,6 +244,20 @@ def test_who_has_it_is_asked_for_by_one_at_a_time(
     assert code == "volume_fenced" and "another host is at work" in said
 
 
+def test_its_word_is_written_by_one_at_a_time(
+    root: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of hosts that all get it at one time none takes away what another is just writing."""
+    monkeypatch.setattr(fencing, "PATIENCE_SECONDS", 0.1)
+    folder = root / f"srv/volumes/{VOLUME}"
+    (folder / ".volume.json.gpuaas-new").write_text("of another host")
+    before, record = all_of(folder), had()["record"].replace('"s"', '"t"')
+    with opened(root) as tree, fencing.alone(tree, f"{PLACE}/{VOLUME}"):
+        volume = volumes.volume_of(VOLUME, SHARED)
+        code, _ = refused(making.put_home, tree, volume, record, make=True)
+    assert code == "volume_fenced" and all_of(folder) == before
+
+
 def test_it_is_wiped_when_nobody_has_it(root: Path, data: Path) -> None:
     """STO-07, F-STO-07: the holders are named; then all of it goes, and nothing beside it."""
     attached(root, had(id=OTHER, name="other", mountPath="/mnt"), id=NEXT, login=NEXT_LOGIN)
@@ -269,15 +285,19 @@ def test_what_is_something_else_is_not_wiped(root: Path, data: Path) -> None:
     assert (root / f"srv/volumes/{VOLUME}/data/log").exists()
 
 
-@pytest.mark.parametrize("gone", ["data", RECORD])
-def test_a_wipe_that_was_killed_is_finished(root: Path, data: Path, gone: str) -> None:
-    """Whatever of it is gone by then: its folder says to the end whose it is."""
+@pytest.mark.parametrize("left", [4, 3, 2, 1])
+def test_a_wipe_that_was_killed_is_finished(root: Path, data: Path, left: int) -> None:
+    """Whatever of it is gone by then, of its data, its holders, the host's word and its own."""
     detached(root)
-    if gone == "data":
-        (root / f"srv/volumes/{VOLUME}/data/log").unlink()
-        (root / f"srv/volumes/{VOLUME}/data").rmdir()
-    else:
-        (root / gone[1:]).unlink()
+    folder = root / f"srv/volumes/{VOLUME}"
+    (folder / "data/log").unlink()
+    (folder / "data").rmdir()
+    if left < 4:
+        (folder / "holders").rmdir()
+    if left < 3:
+        (root / RECORD[1:]).unlink()
+    if left < 2:
+        (folder / "volume.json").unlink()
     wiped(root)
     assert not (root / f"srv/volumes/{VOLUME}").exists() and not (root / RECORD[1:]).exists()
 

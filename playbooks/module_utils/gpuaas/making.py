@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any, Optional
 
 from .disks import check_fits, put_disk
+from .fencing import LOCK, alone
 from .files import fact_of, put_file, put_folder, read_bytes
 from .mounting import mount
 from .mounts import mounted_at, mounts
@@ -22,6 +23,12 @@ from .paths import Refusal, Tree, parent_of
 from .probes import ProbeError
 from .silence import room_of
 from .volumes import VOLUMES, Volume
+
+BEFORE_ITS_WORD = frozenset({LOCK, ".volume.json.gpuaas-new"})
+"""What stands in the folder of a volume that nobody could write the word of yet, or that is wiped
+
+but for that.
+"""
 
 PATIENCE_SECONDS, REST_SECONDS = 12.0, 0.5
 """For a disk that comes a moment after its host."""
@@ -55,7 +62,10 @@ def put_home(tree: Tree, volume: Volume, record: str, *, make: bool) -> None:
     if fact_of(tree, volume.folder) is not None:
         refuse_strangers(tree, volume)
     put_folder(tree, volume.folder, "0700")
-    put_file(tree, volume.whose, record, "0600")
+    # Hosts that share the place may all come at one time, and write one file.
+    with alone(tree, volume.folder):
+        refuse_strangers(tree, volume)
+        put_file(tree, volume.whose, record, "0600")
 
 
 def put_volume(tree: Tree, volume: Volume, gid: int, size_gib: int, *, make: bool) -> None:
@@ -89,8 +99,7 @@ def refuse_strangers(tree: Tree, volume: Volume) -> None:
     if said is None:
         with parent_of(tree, f"{volume.folder}/", make=False) as place:
             found = set(os.listdir(place[0])) if place else set()
-        # A killed write of its word leaves this alone.
-        if found - {".volume.json.gpuaas-new"}:
+        if found - BEFORE_ITS_WORD:
             raise Refusal("volume_not_blank", f"{volume.folder} holds what nobody here has made")
     elif (known := _id_in(said)) != volume.id:
         raise Refusal("volume_not_blank", f"{volume.folder} is another volume: {known!r}"[:200])

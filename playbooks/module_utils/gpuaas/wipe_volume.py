@@ -13,7 +13,7 @@ from typing import Any
 from . import making
 from .attached import shows
 from .detach import put_away
-from .fencing import alone, holders
+from .fencing import HOLDERS, alone, holders
 from .files import fact_of, put_folder, remove_file
 from .mounts import mounted_at, mounts
 from .paths import Refusal, Tree, parent_of
@@ -36,6 +36,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
             _refuse_holders(tree, volume)
             making.refuse_strangers(tree, volume)
             _remove_data(tree, volume)
+            remove_folder(tree, f"{volume.folder}/{HOLDERS}")
             remove_file(tree, volume.record)
             remove_folder(tree, volume.folder)
     elif fact_of(tree, volume.record) is not None:
