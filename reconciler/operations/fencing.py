@@ -88,7 +88,8 @@ def fence(
 
 def _held(world: World, ref: Ref, text: str) -> tuple[Attachment, ...]:
     """All places at which one allocation has the storage, by its id, its name or its ref."""
-    having = [one for one in world.attachments if one.storage == ref]
+    volume = world.volumes.get(ref)
+    having = [one for one in world.attachments if volume and one.volume == volume.id]
     found = [one for one in having if text in _names(one)]
     who = ", ".join(_told(having)) or "nobody"
     look = f"gpuaas storage show {_short(ref)}"
@@ -108,7 +109,8 @@ def _severed(world: World, ref: Ref, held: tuple[Attachment, ...]) -> Severed:
     one = held[0]
     seen = world.observations.get(one.node)
     shown = (seen.facts.platform if seen and seen.facts else None) or {}
-    if seen is not None and attached(one.allocation_id, ref.name) in shown:
+    places = {attached(each.allocation_id, each.storage.name) for each in held}
+    if seen is not None and places & shown.keys():
         raise refuse(
             "fence_refused",
             f"{one.node} has shown at {seen.at} that {one.ref} has {ref} attached",

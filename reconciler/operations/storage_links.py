@@ -8,12 +8,13 @@ from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, Volume, VolumeState
 from reconciler.model.world import World
 from reconciler.operations.case import Case, Link
+from reconciler.planner.lying import called_now
 
 
 def facts_of(ref: Ref, world: World) -> Mapping[str, str]:
     """The lines that `show` begins with; nothing where there is nothing to tell."""
     if ref.kind == "allocation":
-        had = [f"{one.storage.name} ({one.mode}, at {one.mount_path})" for one in _had(ref, world)]
+        had = [f"{_name(one, world)} ({one.mode}, at {one.mount_path})" for one in _had(ref, world)]
         return {"storage": ", ".join(had)} if had else {}
     volume = world.volumes.get(ref)
     if volume is None:
@@ -31,16 +32,18 @@ def facts_of(ref: Ref, world: World) -> Mapping[str, str]:
 def had_by(allocation_id: str, world: World) -> tuple[str, ...]:
     """`data rw at /data/data`, for each storage of an allocation."""
     having = [one for one in world.attachments if one.allocation_id == allocation_id]
-    return tuple(f"{one.storage.name} {one.mode} at {one.mount_path}" for one in having)
+    return tuple(f"{_name(one, world)} {one.mode} at {one.mount_path}" for one in having)
 
 
 def had(case: Case) -> Iterator[Link]:
     """What an allocation has, or may have."""
+    names = called_now(case.world)
     for one in _had(case.ref, case.world) if case.ref.kind == "allocation" else ():
-        volume = case.world.volumes.get(one.storage)
+        ref = names.get(one.volume, one.storage)
+        volume = case.world.volumes.get(ref)
         size = f", {_size(volume)}" if volume else ""
-        text = f"{one.storage} {one.mode} at {one.mount_path}{size}"
-        command = f"gpuaas storage show {one.storage.project}/{one.storage.name}"
+        text = f"{ref} {one.mode} at {one.mount_path}{size}"
+        command = f"gpuaas storage show {ref.project}/{ref.name}"
         yield Link(about="has", text=text, command=command)
 
 
@@ -61,6 +64,10 @@ def attached(case: Case) -> Iterator[Link]:
     for one in _by(volume, case.world) if volume else ():
         text = f"{one.ref} {one.mode} at {one.mount_path} on {one.node}"
         yield Link(about="attached", text=text, command=f"gpuaas show {one.ref}")
+
+
+def _name(one: Attachment, world: World) -> str:
+    return called_now(world).get(one.volume, one.storage).name
 
 
 def _had(ref: Ref, world: World) -> list[Attachment]:

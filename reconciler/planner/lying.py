@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from reconciler.kinds.once import once
 from reconciler.model.ref import Ref
 from reconciler.model.volume import VolumeState
 from reconciler.model.world import World
@@ -20,6 +21,12 @@ def users_of_data(world: World) -> Mapping[Ref, Ref]:
         if volume.node:
             found.setdefault(Ref("node", "", volume.node), ref)
     return found
+
+
+@once
+def called_now(world: World) -> Mapping[str, Ref]:
+    """Volume id → what its storage is called by now."""
+    return {volume.id: ref for ref, volume in world.volumes.items()}
 
 
 def attached_storages(world: World) -> frozenset[Ref]:

@@ -6,19 +6,21 @@ from collections.abc import Iterator
 
 from reconciler.model.volume import VolumeState
 from reconciler.planner.chart import Chart, Seen
+from reconciler.planner.lying import called_now
 
 
 def left_attached(chart: Chart) -> Iterator[Seen]:
     """By an allocation that is neither recorded nor holds anything: no plan will detach it."""
-    world = chart.world
+    world, names = chart.world, called_now(chart.world)
     there = {one.id for one in world.recorded.values() if one.id}
     there |= {claim.allocation_id for claim in world.claims}
     for one in world.attachments:
         if one.allocation_id not in there:
-            short = f"{one.storage.project}/{one.storage.name}"
-            text = f"{one.storage} may still be attached to {one.ref} on {one.node}, which is gone"
-            command = f"gpuaas storage fence {short} --from {one.allocation_id} --reason TEXT"
-            yield Seen(about=str(one.storage), text=text, since=one.since, command=command)
+            ref = names.get(one.volume, one.storage)
+            text = f"{ref} may still be attached to {one.ref} on {one.node}, which is gone"
+            command = f"gpuaas storage fence {ref.project}/{ref.name} --from {one.allocation_id}"
+            command += " --reason TEXT"
+            yield Seen(about=str(ref), text=text, since=one.since, command=command)
 
 
 def wipes_unfinished(chart: Chart) -> Iterator[Seen]:

@@ -133,10 +133,12 @@ def rebuild(record: Record, rebuilt: Rebuilt) -> None:
 def fence(record: Record, held: Sequence[Attachment], reason: str) -> None:
     """By the word of whoever acts, this allocation is cut off from this volume for good."""
     one = held[0]
+    query = "SELECT storage FROM volume WHERE id = ?"
+    (storage,) = record.connection.execute(query, (one.volume,)).fetchone()
     (event,) = record.write(
         Entry(
             type=EventType.FENCED,
-            ref=one.storage,
+            ref=parse_ref(storage),
             before={"node": one.node, "mode": one.mode},
             after={"volume": one.volume, "allocation": one.allocation_id, "ref": str(one.ref)},
             reason=reason,
@@ -152,12 +154,13 @@ def fence(record: Record, held: Sequence[Attachment], reason: str) -> None:
 
 
 def rename(record: Record, former: Ref, ref: Ref) -> None:
-    """One that has ended keeps the name that it had."""
-    for column in ("ref", "storage"):
-        record.connection.execute(
-            f"UPDATE attachment SET {column} = ? WHERE {column} = ? AND ended = ''",
-            (str(ref), str(former)),
-        )
+    """One that has ended keeps the name that it had.
+
+    What a storage was called stays: by that name its host has it, until it was seen to let go.
+    """
+    record.connection.execute(
+        "UPDATE attachment SET ref = ? WHERE ref = ? AND ended = ''", (str(ref), str(former))
+    )
 
 
 def _places(outcome: StepOutcome) -> list[tuple[str, str, str]]:

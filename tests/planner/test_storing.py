@@ -225,6 +225,24 @@ def test_a_rename_keeps_the_volume_and_moves_what_is_mounted() -> None:
     assert made.volumes == ()
 
 
+def test_a_rename_that_was_torn_is_finished() -> None:
+    """F-STO-03 F-STO-08: it has its new name, and its host the old one until it lets go of it."""
+    state = settled(fleet(storage("data"), having("a", "data")))
+    documents = fleet(storage("sets", formerName="data"), having("a", "sets"))
+    made = make_plan(desired(documents), state)
+    (known,), new = state.attachments, DATA._replace(name="sets")
+    recorded = {ref: one for ref, one in state.recorded.items() if ref != DATA}
+    torn = replace(
+        state,
+        recorded={**recorded, new: replace(state.recorded[DATA], ref=new)},
+        volumes={new: state.volumes[DATA]},
+    )
+    again = make_plan(desired(documents), torn)
+    assert again.steps == made.steps and again.attachments == made.attachments
+    (detach,) = (step for step in again.steps if step.verb == "storage.detach")
+    assert detach.item["volumes"][0]["name"] == known.storage.name == "data"
+
+
 # A row for each rule.
 
 

@@ -167,15 +167,18 @@ class TestChanged:
         held.journal.finish_wave(run, WaveOutcome(steps=both))
         assert having(held) == [HELD]
 
-    def test_it_goes_by_the_names_of_now(self, held: State) -> None:
-        """A detach under the new name ends what began under the old one."""
+    def test_it_goes_by_the_name_of_its_allocation_of_now(self, held: State) -> None:
+        """A detach under the new name ends what began under the old one.
+
+        F-STO-03: on its host it stands by the name that the storage had, until it was let go of.
+        """
         a, b = ref("allocation/vision/a"), ref("allocation/vision/b")
         other = ref("storage/vision/other")
         held.journal.record(
             held.run(), renamed=[(a, renamed(held, b)), (DATA, renamed(held, other))]
         )
         (one,) = read_world(held.database).attachments
-        assert (one.ref, one.storage) == (b, other)
+        assert (one.ref, one.storage) == (b, DATA)
         detach(held, one)
         assert having(held) == []
 
