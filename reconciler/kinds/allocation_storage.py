@@ -37,6 +37,9 @@ TEMPLATES = (RECORD, SOURCE, MOUNT, VIEW)
 VOLUMES, INSTANCES = "/var/lib/gpuaas/volumes", "/var/lib/gpuaas/instances"
 WANTS = f"{UNITS}/multi-user.target.wants"
 
+_ATTACHED = re.compile(
+    r"(wrong: )?(?P<volume>[a-z2-7]{10}) (?P<mode>ro|rw)\b.*?( at (?P<path>/[^\s,]+).*)?"
+)
 _RECORD = re.compile(r"/etc/gpuaas/volumes/([^/]+)\.json")
 
 
@@ -121,24 +124,45 @@ def _by_place(world: World) -> Mapping[tuple[str, str], frozenset[str]]:
 
 
 def _cut_off(binding: Binding, context: Context) -> Iterator[Attachment]:
-    """What somebody has sworn that it has no more, as long as its host was not seen to agree."""
-    recorded = binding.recorded
-    for entry in recorded.normal["spec"].get("storage", ()) if recorded else ():
-        ref = Ref("storage", binding.ref.project, str(entry["name"]))
-        volume = context.volumes.get(ref)
-        if recorded is None or volume is None or binding.id not in volume.fenced:
-            continue
-        if recorded.facts.get(attached(binding.id, ref.name)) is not None:
+    """What somebody has sworn that it has no more, as long as its host was not seen to agree.
+
+    By what was recorded of it and by what its host shows: an attach that nobody saw the end of, and
+    that was never recorded, may have come to its end all the same.
+    """
+    severed = _severed(context.world).get(binding.id, frozenset())
+    for name, volume, mode, path in _had(binding, context) if severed else ():
+        if volume in severed:
             yield Attachment(
                 allocation_id=binding.id,
-                volume=volume.id,
+                volume=volume,
                 ref=binding.ref,
-                storage=ref,
+                storage=Ref("storage", binding.ref.project, name),
                 node=binding.placement.node,
-                mode=str(entry["mode"]),
+                mode=mode,
                 access="",
-                mount_path=str(entry["mountPath"]),
+                mount_path=path or f"/data/{name}",
             )
+
+
+@once
+def _severed(world: World) -> Mapping[str, frozenset[str]]:
+    """Ids of volumes by the allocation that somebody has cut off from them."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for volume in world.volumes.values():
+        for id in volume.fenced:
+            found[id].add(volume.id)
+    return {id: frozenset(ids) for id, ids in found.items()}
+
+
+def _had(binding: Binding, context: Context) -> Iterator[tuple[str, str, str, str]]:
+    """(storage, volume, mode, mount path) of all that it was seen with; no path where no view is."""
+    seen = context.world.observations.get(binding.placement.node)
+    shown = (seen.facts.platform if seen and seen.facts else None) or {}
+    recorded = binding.recorded.facts if binding.recorded else {}
+    prefix = attached(binding.id, "")
+    for key, fact in sorted({**recorded, **shown}.items()):
+        if key.startswith(prefix) and fact and (told := _ATTACHED.fullmatch(fact)):
+            yield key[len(prefix) :], told["volume"], told["mode"], told["path"] or ""
 
 
 def basis(binding: Binding, context: Context) -> Mapping[str, Any]:

@@ -203,6 +203,38 @@ def test_whom_somebody_has_cut_off_is_detached_where_it_is() -> None:
     assert make_plan(desired(documents), applied(made, state)).changes == ()
 
 
+@pytest.mark.parametrize(
+    ("fact", "path"),
+    [
+        ("{} rw at /data/data", "/data/data"),
+        ("wrong: {} rw is seen ro at /mnt/x", "/mnt/x"),
+        ("wrong: {} rw without nosuid is seen nowhere", "/data/data"),
+        ("wrong: /x is no volume", ""),
+        ("other77777 rw at /data/data", ""),
+    ],
+)
+def test_whom_somebody_has_cut_off_is_detached_though_nobody_saw_him_get_it(
+    fact: str, path: str
+) -> None:
+    """F-STO-04: his host was lost in the midst of it, and shows it mounted now that it is back."""
+    state = settled(fleet(storage("data"), allocation("a"), having("b", "data")))
+    id, volume = state.recorded[A].id, state.volumes[DATA].id
+    seen = state.observations["gpu01"]
+    shown = {**(seen.facts.platform or {}), f"attached {id}/data": fact.format(volume)}
+    back = replace(seen, facts=replace(seen.facts, platform=shown))
+    state = replace(
+        with_volume(state, fenced=(id,)), observations={**state.observations, "gpu01": back}
+    )
+    documents = fleet(storage("data"), having("b", "data"))
+    for one in (having("a", "data"), allocation("a")):
+        made = make_plan(desired([*documents, one]), state)
+        assert [step.verb for step in made.steps] == (["storage.detach"] if path else [])
+        assert {v["mountPath"] for step in made.steps for v in step.item["volumes"]} <= {path}
+    never_recorded = replace(state, recorded={r: o for r, o in state.recorded.items() if r != A})
+    released = make_plan(desired(documents), never_recorded)
+    assert ("storage.detach" in verbs(released)) is bool(path)
+
+
 # What ends.
 
 

@@ -136,7 +136,8 @@ def _showing(before: Mapping[str, Observation], steps: Iterable[Step]) -> Mappin
         there = {key: fact for key, fact in shown.items() if fact is not None}
         paths = {key: fact for key, fact in there.items() if key.startswith("/")}
         named = {key: fact for key, fact in there.items() if key not in paths}
-        facts = replace(one.facts, paths=paths, platform=named or one.facts.platform)
+        known = named or one.facts.platform
+        facts = replace(one.facts, paths=paths, platform=named if known else known)
         seen[step.node] = replace(one, facts=facts)
     return seen
 
