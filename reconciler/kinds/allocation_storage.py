@@ -155,7 +155,7 @@ def _severed(world: World) -> Mapping[str, frozenset[str]]:
 
 
 def _had(binding: Binding, context: Context) -> Iterator[tuple[str, str, str, str]]:
-    """(storage, volume, mode, mount path) of all that it was seen with; no path where no view is."""
+    """(storage, volume, mode, mount path) of all that it was seen with; no path without a view."""
     seen = context.world.observations.get(binding.placement.node)
     shown = (seen.facts.platform if seen and seen.facts else None) or {}
     recorded = binding.recorded.facts if binding.recorded else {}

@@ -225,6 +225,44 @@ def test_who_is_cut_off_counts_no_more_and_comes_back_no_more(root: Path, data: 
     assert refused(attached, root, had(make=False, fenced=[ID]))[0] == "volume_fenced"
 
 
+@pytest.mark.parametrize("machine", ["1" * 32, "2" * 32])
+@pytest.mark.parametrize("trace", ["", "etc/gpuaas/allocations", "gpuaas"])
+def test_who_let_go_while_the_disk_was_away_bars_nobody(
+    root: Path, data: Path, trace: str, machine: str
+) -> None:
+    """F-STO-08: what lies on its own disk a host knows who has, also if it was installed anew.
+
+    As long as anything of it is there nobody else gets it, and nothing is wiped.
+    """
+    os.rename(root / "srv/volumes", root / "srv/away")
+    detached(root)
+    os.rename(root / "srv/away", root / "srv/volumes")
+    (root / "etc/machine-id").write_text(machine)
+    if trace:
+        (root / trace).mkdir(parents=True, exist_ok=True)
+        (root / trace / (ID if trace == "gpuaas" else f"{ID}.json")).touch()
+    wanted = had(make=False)
+    code, _ = refused(attached, root, wanted, id=NEXT, login=NEXT_LOGIN)
+    assert code == ("volume_fenced" if trace else "")
+    assert [name.split(".")[0] for name in holders(root)] == [ID if trace else NEXT]
+    if not trace:
+        detached(root, id=NEXT, login=NEXT_LOGIN)
+    (root / f"srv/volumes/{VOLUME}/holders/{ID}.{'1' * 32}").write_text(
+        json.dumps(fencing.Holder(ID, LOGIN, "1" * 32, "rw", "/data", "single_writer")._asdict())
+    )
+    assert refused(wiped, root)[0] == ("storage_in_use" if trace else "")
+
+
+def test_who_has_it_elsewhere_is_asked_there(root: Path) -> None:
+    """F-STO-04: of a folder that hosts share nobody tells for another one that it was left."""
+    attached(root, had(backend=SHARED))
+    os.rename(root / "gpuaas", root / "away")
+    (root / "etc/machine-id").write_text("2" * 32)
+    wanted = had(make=False, backend=SHARED)
+    assert refused(attached, root, wanted, id=NEXT, login=NEXT_LOGIN)[0] == "volume_fenced"
+    assert refused(wiped, root, SHARED)[0] == "storage_in_use"
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"allocation": "x"}'])
 def test_who_cannot_be_read_is_somebody(root: Path, data: Path, text: str) -> None:
     """F-STO-04, F-STO-07: unknown is not nobody, neither for a writer nor for a wipe."""

@@ -15,7 +15,7 @@ import time
 from contextlib import contextmanager
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from .files import put_file, put_folder, read_bytes, remove_file
+from .files import fact_of, put_file, put_folder, read_bytes, remove_file
 from .paths import ALLOCATION_ID, Refusal, Tree, parent_of
 
 HOLDERS, LOCK = "holders", "lock"
@@ -66,7 +66,8 @@ class Fence(NamedTuple):
             raise Refusal("volume_fenced", f"{self.folder}: {mine.allocation} is cut off from it")
         with alone(tree, self.folder):
             for other in holders(tree, self.folder):
-                if other.allocation in fenced or self._is(other, mine.allocation):
+                over = other.allocation in fenced or self._has_left(tree, other)
+                if over or self._is(other, mine.allocation):
                     if other.name != mine.name:
                         remove_file(tree, self._path(other.name))
                 elif other.bars(mine):
@@ -79,6 +80,9 @@ class Fence(NamedTuple):
             put_folder(tree, f"{self.folder}/{HOLDERS}", "0700")
             put_file(tree, self._path(mine.name), told, "0600")
 
+    def living(self, tree: Tree) -> list[Holder]:
+        return [one for one in holders(tree, self.folder) if not self._has_left(tree, one)]
+
     def let_go(self, tree: Tree, allocation: str) -> None:
         with alone(tree, self.folder):
             for name in names(tree, self.folder):
@@ -87,7 +91,15 @@ class Fence(NamedTuple):
                     remove_file(tree, self._path(name))
 
     def _is(self, other: Holder, allocation: str) -> bool:
-        return other.allocation == allocation and (other.machine == self.machine or not self.shared)
+        return other.allocation == allocation and self._had_here(other)
+
+    def _had_here(self, other: Holder) -> bool:
+        return other.machine == self.machine or not self.shared
+
+    def _has_left(self, tree: Tree, other: Holder) -> bool:
+        """Whether it had it here, and is here no more: its disk was away when it let go of it."""
+        traces = (f"/etc/gpuaas/allocations/{other.allocation}.json", f"/gpuaas/{other.allocation}")
+        return self._had_here(other) and all(fact_of(tree, path) is None for path in traces)
 
     def _path(self, name: str) -> str:
         return f"{self.folder}/{HOLDERS}/{name}"

@@ -13,7 +13,7 @@ from typing import Any
 from . import making
 from .attached import shows
 from .detach import put_away
-from .fencing import HOLDERS, alone, holders
+from .fencing import HOLDERS, Fence, alone, machine_of
 from .files import fact_of, put_folder, remove_file
 from .mounts import mounted_at, mounts
 from .paths import Refusal, Tree, parent_of
@@ -56,7 +56,8 @@ def _mount_share(tree: Tree, volume: Volume) -> None:
 
 
 def _refuse_holders(tree: Tree, volume: Volume) -> None:
-    held = [f"{one.allocation} on {one.machine}" for one in holders(tree, volume.folder)]
+    fence = Fence(volume.folder, machine_of(tree), volume.shared)
+    held = [f"{one.allocation} on {one.machine}" for one in fence.living(tree)]
     if held:
         raise Refusal("storage_in_use", f"{volume.folder}: {', '.join(held)}")
     source = mounted_at(volume.source)
