@@ -38,9 +38,9 @@ FIELD_RULES: Mapping[str, str] = {
 BACKENDS = ("directory", "loop", "nfs")
 NOT_PLACES = (
     *("/etc", "/proc", "/sys", "/dev", "/run", "/usr", "/boot", "/home"),
-    *("/var/lib/gpuaas", "/gpuaas"),
+    *("/var/lib/gpuaas", "/gpuaas", "/tmp", "/var/tmp"),
 )
-"""Folders of a host's own, and of tenants: hosts refuse them once more."""
+"""Folders of a host's own, of tenants, and tidied up by hosts: these refuse them once more."""
 
 
 class Filesystem(StrEnum):

@@ -22,6 +22,7 @@ from reconciler.model.world import World
 from reconciler.planner import storage_words as words
 from reconciler.planner.diff import Difference
 from reconciler.planner.limits import is_operator
+from reconciler.planner.reach import REACH_RULES
 
 WIPE = "storage.wipe"
 
@@ -231,7 +232,10 @@ def _wiping(volume: Volume, context: Context) -> tuple[Step, ...]:
 
 
 def _wiper(volume: Volume, world: World, desired: Desired) -> str:
-    """The node of its data; else of those that answer one that has had it, if any was seen to."""
+    """The node of its data; else of those that answer one that has had it, if any was seen to.
+
+    Of the others only one that can have it: where it never was it is missed by nobody.
+    """
     if volume.node:
         return volume.node
     shown = {
@@ -240,4 +244,12 @@ def _wiper(volume: Volume, world: World, desired: Desired) -> str:
         if seen.facts is not None and not seen.problem and desired.get("node", name)
     }
     had = [name for name, paths in shown.items() if record_path(volume.id) in paths]
-    return next(iter((*had, *shown)), "")
+    return next(iter((*had, *(name for name in shown if _reaches(name, volume, desired)))), "")
+
+
+def _reaches(name: str, volume: Volume, desired: Desired) -> bool:
+    class_, node = desired.get("storage_class", volume.class_name), desired.get("node", name)
+    if class_ is None or node is None:
+        return False
+    need = class_.spec.need(volume.class_name, volume.ref.name, "")
+    return not any(rule(name, node.spec, need) for rule in REACH_RULES.values())

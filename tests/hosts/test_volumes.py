@@ -123,6 +123,11 @@ def test_a_share_that_is_not_mounted_is_no_place(
         with pytest.raises(Refusal, match="no share is mounted there") as refusal:
             making.reach(tree, volume)
         assert refusal.value.code == "volume_missing"
+        # Mounted is what it would be on, and its folder is not there.
+        monkeypatch.setattr(making, "_is_at_or_below", lambda path, point: True)
+        with pytest.raises(Refusal, match="is not there: is its share mounted") as refusal:
+            making.reach(tree, volume)
+        assert refusal.value.code == "volume_missing"
 
 
 def test_it_may_come_a_moment_later(
@@ -349,6 +354,7 @@ UNSAFE: list[tuple[dict[str, Any], str]] = [
     ({"backend": {}}, "item_invalid"),
     ({"backend": {"directory": {"path": "/etc/x", "shared": False}}}, "path_unsafe"),
     ({"backend": {"directory": {"path": "/gpuaas", "shared": False}}}, "path_unsafe"),
+    ({"backend": {"directory": {"path": "/tmp/x", "shared": False}}}, "path_unsafe"),
     ({"backend": {"directory": {"path": "/srv/../etc", "shared": False}}}, "path_unsafe"),
     ({"backend": {"directory": {"path": "/srv/a b", "shared": False}}}, "path_unsafe"),
     ({"backend": {"directory": {"path": "srv", "shared": False}}}, "path_unsafe"),

@@ -15,7 +15,7 @@ from reconciler.model.volume import VolumeState
 from reconciler.model.world import World
 from reconciler.planner.storing import RULES
 from tests.planner.fleet import allocation, desired, storage, storage_class
-from tests.planner.test_attaching import DATA, FLEET, MODES, having
+from tests.planner.test_attaching import DATA, FLEET, MODES, SHARED, having
 from tests.planner.walk import applied, line, make_plan, settled, told
 
 Documents = list[Mapping[str, Any]]
@@ -152,6 +152,21 @@ def test_data_that_all_reach_is_wiped_where_it_was_seen() -> None:
     record = f"/etc/gpuaas/volumes/{state.volumes[DATA].id}.json"
     state = replace(state, observations=_showing(state, "gpu02", record))
     assert [one.node for one in make_plan(desired(FLEET), state).steps] == ["gpu02"]
+
+
+def test_data_that_nobody_shows_is_wiped_where_it_can_be() -> None:
+    """F-STA-04: a node that never could have had it does not miss it, and would say it is gone."""
+    here = storage_class("far", MODES, **SHARED, available={"nodes": ["gpu02"]})
+    vision = next(d for d in FLEET if d["metadata"]["name"] == "vision")
+    entitled = {"skus": ["slice-1"], "storageClasses": ["far"]}
+    rest = [d for d in FLEET if d is not vision]
+    base = [*rest, {**vision, "spec": {**vision["spec"], "entitlements": entitled}}, here]
+    documents = [*base, storage("data", "far", **WIPED)]
+    before = settled([*documents, having("a", "data")])
+    state = applied(make_plan(desired(documents), before), before)
+    record = f"/etc/gpuaas/volumes/{state.volumes[DATA].id}.json"
+    state = replace(state, observations=_showing(state, "", record))
+    assert [one.node for one in make_plan(desired(base), state).steps] == ["gpu02"]
 
 
 def _showing(state: World, node: str, record: str) -> Mapping[str, Observation]:

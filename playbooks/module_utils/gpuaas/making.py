@@ -48,9 +48,13 @@ def reach(tree: Tree, volume: Volume) -> None:
     elif volume.shared and not any(_is_at_or_below(volume.place, one.point) for one in mounts()):
         raise Refusal("volume_missing", f"{volume.place}: no share is mounted there")
     try:
-        room_of(volume.place)
+        room = room_of(volume.place)
     except ProbeError as error:
         raise Refusal("volume_not_answering", str(error)) from error
+    if room is None and volume.backend == "directory" and volume.shared:
+        # What is mounted above it may be this host's own: nobody makes, or misses, in there what
+        # others have.
+        raise Refusal("volume_missing", f"{volume.place} is not there: is its share mounted?")
 
 
 def put_home(tree: Tree, volume: Volume, record: str, *, make: bool) -> None:

@@ -26,7 +26,7 @@ OPTION = re.compile(
 
 NOT_PLACES = (
     *("/etc", "/proc", "/sys", "/dev", "/run", "/usr", "/boot", "/home"),
-    *("/var/lib/gpuaas", "/gpuaas"),
+    *("/var/lib/gpuaas", "/gpuaas", "/tmp", "/var/tmp"),
 )
 
 DIRECTORY = {"path": str, "shared": bool}
