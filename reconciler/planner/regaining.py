@@ -84,7 +84,8 @@ def regain(found: Iterable[FoundVolume], ground: Ground) -> Regained:
             for _, one in sorted(volumes.items())
         ),
         attachments=tuple(_new(ground, {k: v for k, v in having.items() if k not in severed})),
-        severed=tuple(_new(ground, severed)),
+        # One by one: who is cut off at once bars nobody.
+        severed=tuple(new for k, one in sorted(severed.items()) for new in _new(ground, {k: one})),
         gids={
             one.ref.project: one.record.gid
             for one in found
@@ -133,11 +134,26 @@ def _cut_off(one: Volume, severed: Mapping[_Key, Attachment]) -> tuple[str, ...]
 
 
 def _new(ground: Ground, having: Mapping[_Key, Attachment]) -> Iterator[Attachment]:
-    """What the state does not know, and can know next to what it knows already."""
-    known = {_place(one) for one in ground.world.attachments}
+    """What the state does not know, and can know next to what it knows already.
+
+    Of data that it has as kept, or as being wiped, nobody has any by its word; and whom somebody
+    has cut off gets it back by none.
+    """
+    known = {_place(one): one for one in ground.world.attachments}
+    volumes = {one.id: one for one in ground.world.volumes.values()}
     for key, one in sorted(having.items()):
-        if key not in known and not any(map(one.bars, ground.world.attachments)):
+        volume = volumes.get(one.volume)
+        if volume is not None and not _can_be_had(volume, one):
+            continue
+        if key not in known and not any(map(one.bars, known.values())):
+            known[key] = one
             yield one
+
+
+def _can_be_had(volume: Volume, one: Attachment) -> bool:
+    there = volume.state in (VolumeState.PENDING, VolumeState.MADE)
+    here = volume.node in ("", one.node)
+    return there and here and one.allocation_id not in volume.fenced
 
 
 def _place(one: Attachment) -> _Key:

@@ -198,6 +198,42 @@ def test_who_was_cut_off_stays_so() -> None:
     assert nobody_knows.severed == ()
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, True),
+        ({"state": VolumeState.KEPT}, False),
+        ({"state": VolumeState.WIPING}, False),
+        ({"fenced": (A,)}, False),
+    ],
+)
+@pytest.mark.parametrize("severed", [True, False])
+def test_what_nobody_can_have_by_the_state_is_not_written(
+    changes: dict[str, Any], told: bool, severed: bool
+) -> None:
+    """F-STO-04 F-STA-09: else the state refuses it, and nothing else is taken in with it."""
+    values = {"state": VolumeState.MADE, "node": "gpu01", **changes}
+    volume = Volume(id=ID, ref=DATA, class_name="local", backend=LOCAL, **values)
+    there = {"gpu01": {ID: text(holders=[] if severed else [holder(A)])}}
+    shown = {f"attached {A}/data": f"{ID} rw at /data"}
+    found = regained(there, known={"volumes": {DATA: volume}}, gpu01=shown)
+    written = found.severed if severed else found.attachments
+    assert having(written) == ({A: "rw /data gpu01"} if told else {})
+
+
+def test_of_rivals_whom_nobody_can_tell_apart_one_is_written() -> None:
+    """F-STO-04: who has it cannot be read, and both show it: the next plan says what is wrong.
+
+    Whoever was cut off was so together with all others who were.
+    """
+    shown = {f"attached {A}/data": f"{ID} rw at /data"}
+    other = {f"attached {B}/data": f"{ID} rw at /data"}
+    there = {"gpu01": {ID: text(backend=SHARED, holders=None)}}
+    assert list(having(regained(there, gpu01=shown, gpu02=other).attachments)) == [A]
+    nobody = {"gpu01": {ID: text(backend=SHARED)}}
+    assert list(having(regained(nobody, gpu01=shown, gpu02=other).severed)) == [A, B]
+
+
 def test_what_the_state_knows_is_not_taken_from_anybody() -> None:
     """F-STO-04: who comes later, and may not have it beside him, is the next plan's matter."""
     known = Attachment(
