@@ -163,6 +163,17 @@ _LIST = (
         ),
     ),
     Verb(
+        name="storage.forget",
+        summary="Removes the word of a volume that another host, which reached it too, has wiped.",
+        item={
+            "volume": "its id",
+            "backend": "what it lay on",
+            "record": "path of its record",
+        },
+        evidence="its record is gone, read back",
+        refuses=("where its data is there all the same: `volume_not_blank`",),
+    ),
+    Verb(
         name="access.sync",
         summary="Makes a key file hold exactly these keys, and ends sessions opened with others.",
         item={

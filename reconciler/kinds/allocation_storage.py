@@ -28,7 +28,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, Volume, VolumeState
 from reconciler.model.world import World
 
-ATTACH, DETACH = "storage.attach", "storage.detach"
+ATTACH, DETACH, FORGET = "storage.attach", "storage.detach", "storage.forget"
 
 RECORD = "storage/volume.json.j2"
 SOURCE, MOUNT, VIEW = (f"storage/{name}.mount.j2" for name in ("source", "attachment", "view"))
@@ -257,7 +257,9 @@ def recorded_volumes(paths: Iterable[str]) -> Iterator[str]:
 
 
 def records_let_go(step: Step) -> tuple[str, ...]:
-    """Records that an allocation has no longer a part in: they stay on the host with the data."""
+    """Records that nobody is asked about any more: as long as there is data they stay with it."""
+    if step.verb == FORGET:
+        return (step.item["record"],)
     if step.verb != DETACH:
         return ()
     return tuple(record_path(one["id"]) for one in step.item["volumes"])

@@ -159,7 +159,8 @@ class World:
     gone since its time was over to when that was. `overrides` are all that there ever were, oldest
     first. `idle_mib` is the least that a card was seen to use while nobody had it, by its UUID and
     driver. `volumes` maps a Storage to what it is made of, as long as its data may exist, and
-    `attachments` are all that have not ended. `written_by` is the version that applied last.
+    `attachments` are all that have not ended; `wiped` is what is gone, by its id. `written_by` is
+    the version that applied last.
     """
 
     state_id: str
@@ -179,5 +180,6 @@ class World:
     idle_mib: Mapping[tuple[str, str], int] = field(default_factory=dict)
     volumes: Mapping[Ref, Volume] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
+    wiped: Mapping[str, Volume] = field(default_factory=dict)
     installs: tuple[Install, ...] = ()
     written_by: str = ""

@@ -25,6 +25,7 @@ from reconciler.planner.accounts import account_of
 from reconciler.planner.basis import basis_of, is_basis, is_rerendered
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import as_recorded
+from reconciler.planner.forgetting import Words
 from reconciler.planner.identity import former_login
 from reconciler.planner.placement import in_order
 from reconciler.planner.preparing import Preparation
@@ -54,7 +55,7 @@ class Desk:
     """`context` knows what will be in force; `changed` are the differences that are carried out.
 
     `preparations` are the nodes to be made ready first, `drifts` what hosts show otherwise,
-    `stagings` the bundles that hosts are to build, put right or remove.
+    `stagings` the bundles that hosts are to build, put right or remove, `words` what they forget.
     """
 
     context: Context
@@ -65,6 +66,7 @@ class Desk:
     preparations: Mapping[Ref, Preparation]
     drifts: tuple[Drift, ...] = ()
     stagings: Mapping[Ref, Staging] = field(default_factory=dict)
+    words: tuple[Words, ...] = ()
 
     @cached_property
     def groups(self) -> Mapping[Ref, Mapping[str, tuple[Claim, ...]]]:

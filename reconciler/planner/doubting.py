@@ -94,7 +94,7 @@ def _descriptors(known: Known, facts: NodeFacts) -> Check:
 
 def _volumes(world: World, facts: NodeFacts) -> Check:
     """Data of anybody unknown: a storage that was new would get a second, empty volume."""
-    ids = {volume.id for volume in world.volumes.values()}
+    ids = {volume.id for volume in world.volumes.values()} | world.wiped.keys()
     return _listed("data", facts.paths, lambda paths: sorted(set(recorded_volumes(paths)) - ids))
 
 

@@ -27,6 +27,7 @@ from reconciler.planner.basis import basis_of
 from reconciler.planner.desk import Desk, Pending, binding_of, causes_of
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import as_recorded
+from reconciler.planner.forgetting import Words
 from reconciler.planner.leasing import gives_up
 from reconciler.planner.preparing import Preparation
 from reconciler.planner.releasing import released, restored, retiring
@@ -71,6 +72,7 @@ def write_lines(differences: tuple[Difference, ...], desk: Desk) -> Iterator[Lin
     for ref, staging in desk.stagings.items():
         if ref not in told:
             yield _line_of_staging(staging, desk)
+    yield from (_stage(_change(words.difference, desk), words) for words in desk.words)
 
 
 def _line(difference: Difference, desk: Desk) -> Line:
@@ -155,8 +157,8 @@ def _line_of_preparation(preparation: Preparation, desk: Desk) -> Line:
     return replace(line, change=replace(line.change, risk=preparation.risk, cause=cause))
 
 
-def _stage(change: Change, staging: Staging) -> Line:
-    """What hosts build of a bundle, whatever else changes about it."""
+def _stage(change: Change, staging: Staging | Words) -> Line:
+    """What hosts build of a bundle, or forget of wiped data, whatever else changes about it."""
     change = _with(replace(change, facts={**change.facts, **staging.facts}), staging.steps)
     return Line(change=change, steps=staging.steps)
 

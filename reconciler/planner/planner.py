@@ -37,6 +37,7 @@ from reconciler.planner.effective import in_force
 from reconciler.planner.ending import horizon, policy_of, with_ends
 from reconciler.planner.evacuating import with_evacuations
 from reconciler.planner.figures import figures_of
+from reconciler.planner.forgetting import find_words
 from reconciler.planner.granting import refuse_grants
 from reconciler.planner.joining import Ledger
 from reconciler.planner.leasing import ends_of_waits, refuse_leases
@@ -138,6 +139,7 @@ def plan(request: PlanRequest) -> Plan:
         preparations=preparations,
         drifts=found,
         stagings=find_stagings(context, seats, changed, preparing, found),
+        words=find_words(desired, request.world, {d.ref for d in everything} | preparations.keys()),
     )
     lines = [line for line in write_lines(differences, desk) if _within(line, scope)]
     return _assemble(request, desk, ledger, lines)

@@ -54,7 +54,7 @@ def verify_volumes(
     adopt: Collection[str],
 ) -> tuple[FoundVolume, ...]:
     """Each that this state does not know, judged, next to the allocations that are taken in."""
-    known = {one.id for one in authority.world.volumes.values()}
+    known = {one.id for one in authority.world.volumes.values()} | authority.world.wiped.keys()
     allocations = list(allocations)
     rooted = rooted_nodes(allocations, authority.desired)
     judged = [_judged(one, authority) for one in found if one.id not in known]

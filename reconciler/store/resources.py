@@ -132,7 +132,11 @@ def doubt(record: Record, steps: Sequence[Step]) -> None:
     """
     record.connection.executemany(
         "UPDATE resource SET facts = '{}' WHERE ref = ? AND kind = 'node'",
-        [(str(step.ref),) for step in steps if not step.item.get("id")],
+        [
+            (str(step.ref),)
+            for step in steps
+            if not step.item.get("id") and step.verb != volumes.FORGET
+        ],
     )
     record.connection.executemany(
         "UPDATE resource SET basis = '', facts = json_patch(facts, ?)"

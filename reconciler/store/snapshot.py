@@ -28,7 +28,7 @@ from reconciler.store.revocations import read_revocations
 from reconciler.store.rows import JsonText, RecordedRows, Rows, read_json
 from reconciler.store.runs import read_program
 from reconciler.store.serial import serial, state_id
-from reconciler.store.volumes import read_volumes
+from reconciler.store.volumes import read_volumes, read_wiped
 
 _RESOURCES = (
     'SELECT kind, project, name, digest, basis, normal, file, "commit", applied_at, generation,'
@@ -71,6 +71,7 @@ def read_world(database: Database) -> World:
             idle_mib=read_idle(connection),
             volumes=read_volumes(connection),
             attachments=read_attachments(connection),
+            wiped=read_wiped(connection),
             installs=read_installs(connection),
             written_by=read_program(connection),
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from reconciler.model.canonical import canonical
 from reconciler.model.event import EventType
@@ -20,7 +20,7 @@ from reconciler.store import storage_usage
 from reconciler.store.accounts import end_gids
 from reconciler.store.record import Entry, Record
 
-ATTACH, WIPE = "storage.attach", "storage.wipe"
+ATTACH, WIPE, FORGET = "storage.attach", "storage.wipe", "storage.forget"
 EVENTS: Mapping[VolumeState, EventType] = {
     VolumeState.PENDING: EventType.VOLUME_PENDING,
     VolumeState.MADE: EventType.VOLUME_MADE,
@@ -33,20 +33,26 @@ _READ = (
     "SELECT id, storage, class, backend, node, size_gib, state, since, owner,"
     " (SELECT json_group_array(allocation_id) FROM (SELECT DISTINCT allocation_id FROM fence"
     " WHERE volume = volume.id ORDER BY allocation_id))"
-    " FROM volume WHERE state <> 'gone' ORDER BY storage"
+    " FROM volume WHERE {where} ORDER BY storage"
 )
 
 
 def read_volumes(connection: sqlite3.Connection) -> Mapping[Ref, Volume]:
     """By the storage that each is made for; those that are gone are left out."""
-    found = {}
-    for id_, text, class_, backend, node, size, state, since, owner, fenced in connection.execute(
-        _READ
-    ):
-        ref = _ref(text)
-        found[ref] = Volume(
+    return {one.ref: one for one in _volumes(connection, "state <> 'gone'")}
+
+
+def read_wiped(connection: sqlite3.Connection) -> Mapping[str, Volume]:
+    """Those that are gone, by their ids."""
+    return {one.id: one for one in _volumes(connection, "state = 'gone'")}
+
+
+def _volumes(connection: sqlite3.Connection, where: str) -> Iterator[Volume]:
+    rows = connection.execute(_READ.format(where=where))
+    for id_, text, class_, backend, node, size, state, since, owner, fenced in rows:
+        yield Volume(
             id=id_,
-            ref=ref,
+            ref=_ref(text),
             class_name=class_,
             backend=json.loads(backend),
             node=node,
@@ -56,7 +62,6 @@ def read_volumes(connection: sqlite3.Connection) -> Mapping[Ref, Volume]:
             owner=owner,
             fenced=tuple(json.loads(fenced)),
         )
-    return found
 
 
 def begin(record: Record, intents: Iterable[VolumeIntent]) -> None:

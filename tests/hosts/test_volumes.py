@@ -24,6 +24,7 @@ from tests.hosts.volumes import (
     VOLUME,
     attached,
     detached,
+    forgotten,
     had,
     host,
     opened,
@@ -343,6 +344,17 @@ def test_a_wipe_that_was_killed_is_finished(root: Path, data: Path, left: int) -
         (folder / "volume.json").unlink()
     wiped(root)
     assert not (root / f"srv/volumes/{VOLUME}").exists() and not (root / RECORD[1:]).exists()
+
+
+def test_what_was_wiped_elsewhere_is_forgotten(root: Path, data: Path) -> None:
+    """STO-07: its word alone goes, and only where there is nothing that it could be the word of."""
+    attached(root, had(id=OTHER, name="other", mountPath="/mnt"), id=NEXT, login=NEXT_LOGIN)
+    before = all_of(root)
+    assert refused(forgotten, root, SHARED)[0] == "volume_not_blank" and all_of(root) == before
+    os.rename(root / f"srv/volumes/{VOLUME}", root / "away")
+    assert forgotten(root, SHARED) is True and not (root / RECORD[1:]).exists()
+    assert forgotten(root, SHARED) is False
+    assert (root / f"srv/volumes/{OTHER}/data").exists()
 
 
 UNSAFE: list[tuple[dict[str, Any], str]] = [

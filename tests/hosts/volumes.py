@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpuaas import attach, detach, wipe_volume
+from gpuaas import attach, detach, forget_volume, wipe_volume
 from gpuaas.paths import Refusal, Tree
 
 VOLUME, OTHER = "volumeaaaa", "volumebbbb"
@@ -74,6 +74,12 @@ def detached(root: Path, id: str = ID, login: str = LOGIN, **changes: Any) -> bo
 def wiped(root: Path, backend: dict[str, Any] = DIRECTORY) -> None:
     with opened(root) as tree:
         wipe_volume.run(tree, {"volume": VOLUME, "backend": backend, "record": RECORD})
+
+
+def forgotten(root: Path, backend: dict[str, Any] = DIRECTORY) -> bool:
+    with opened(root) as tree:
+        forget_volume.run(tree, {"volume": VOLUME, "backend": backend, "record": RECORD})
+        return tree.changed
 
 
 def refused(work: Any, *arguments: Any, **named: Any) -> tuple[str, str]:

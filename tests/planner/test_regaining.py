@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from reconciler.kinds.allocation_storage import record_path
 from reconciler.model.canonical import canonical
 from reconciler.model.desired import Desired
-from reconciler.model.evidence import NodeFacts
+from reconciler.model.evidence import NodeFacts, Observation
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, Volume, VolumeState
-from reconciler.model.world import World
+from reconciler.model.world import Doubt, DoubtKind, World
 from reconciler.planner.believing import Authority
+from reconciler.planner.doubting import judge_doubts
 from reconciler.planner.regaining import Ground, Regained, regain
 from reconciler.planner.verifying import Found
 from reconciler.planner.verifying_volumes import read_volumes, verify_volumes
@@ -129,6 +131,23 @@ def test_a_word_is_believed_and_what_the_state_knows_is_not_given_up() -> None:
     assert judged({"gpu01": {ID: OURS, OTHER: text(OTHER)}}, f"gpu01/{ID}", known=known) == {
         f"gpu01/{ID}": f"this state has the same storage {DATA}"
     }
+
+
+def test_what_was_wiped_is_no_data() -> None:
+    """F-STO-03: a host that has a word of it still tells nothing new, and is in no doubt for it."""
+    of = fleet(storage("data"))
+    gone = Volume(id=ID, ref=DATA, class_name="local", backend=SHARED, state=VolumeState.GONE)
+    known = world(of, wiped={ID: gone})
+    there = {"gpu01": {ID: text(backend=SHARED), OTHER: text(OTHER, backend=SHARED)}}
+    assert judged(there, known=known) == {f"gpu01/{OTHER}": ""}
+    seen = Observation(
+        node="gpu01",
+        at=AT,
+        facts=NodeFacts(source="host", paths={record_path(ID): "file"}, descriptors={}),
+    )
+    doubt = Doubt(node="gpu01", kind=DoubtKind.UNSEEN, reason="", since=AT)
+    for state, ended in ((known, 1), (world(of), 0)):
+        assert len(judge_doubts(of, state, [doubt], {"gpu01": seen}).ended) == ended
 
 
 def regained(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from tests.store.durable import (
     recorded,
     wiping,
 )
-from tests.store.making import State, ref
+from tests.store.making import State, make_recorded, ref
 
 OTHER = ref("storage/vision/other")
 
@@ -185,6 +186,20 @@ class TestWiped:
         joining = Joining(volumes=(make_volume("second"),), attachments=(second,))
         made.journal.begin_wave(made.run(), [], (), (), joining)
         assert read_world(made.database).counters.incarnation(DATA) == 2
+
+    def test_what_it_was_is_known_and_may_be_forgotten(self, made: State) -> None:
+        """STO-07: hosts have a word of it still; one that is asked is as ready as it was."""
+        wipe(made)
+        (gone,) = read_world(made.database).wiped.values()
+        assert (gone.id, gone.ref, gone.state) == (VOLUME, DATA, VolumeState.GONE)
+        one = make_recorded("gpu01", ref=ref("node/gpu01"), facts={"/etc/x": "dir 0755"})
+        made.journal.record(made.run(), [one])
+        forget = replace(wiping(), verb="storage.forget", ref=one.ref)
+        run = made.run()
+        made.journal.begin_wave(run, [forget])
+        assert read_world(made.database).recorded[one.ref].facts == one.facts
+        made.journal.finish_wave(run, ended([forget], ok=True))
+        assert [one.id for one in read_world(made.database).wiped.values()] == [VOLUME]
 
     def test_one_that_fails_is_not_over(self, made: State) -> None:
         """Nobody knows what is left of it: it stays on the books, and each try is told."""
