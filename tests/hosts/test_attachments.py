@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from gpuaas import attachments
+from gpuaas import attachments, silence
 from gpuaas.mounts import Mount
-from gpuaas.probes import Probes
+from gpuaas.probes import ProbeError, Probes
 
 from tests.hosts.volumes import ID, LOGIN, OTHER, VOLUME
 
@@ -94,3 +95,32 @@ def test_whose_it_is_must_be_known(
     monkeypatch.setattr(Probes, "whole_host", True)
     found = attachments.read_attached(Probes(str(tmp_path)))
     assert found == {f"{ID}/data": f"wrong: {VOLUME} rw is seen nowhere"}
+
+
+def test_what_does_not_answer_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-STO-06: however many volumes lie there; others are told of, and so is the host."""
+    place = {"directory": {"path": "/srv/dead", "shared": True}}
+    alive = {"directory": {"path": "/srv/alive", "shared": False}}
+    records = tmp_path / "etc/gpuaas/volumes"
+    records.mkdir(parents=True)
+    for id, backend in (("dead222222", place), ("dead333333", place), (VOLUME, alive)):
+        (records / f"{id}.json").write_text(json.dumps({"id": id, "backend": backend}))
+    asked: list[str] = []
+
+    def room_of(path: str) -> silence.Room:
+        asked.append(path)
+        if "/dead" in path:
+            raise ProbeError("it does not answer")
+        return silence.Room(2 << 20, 1 << 20)
+
+    table = [mount(f"{tmp_path}/srv/dead", "/", device="0:50"), mount("/", "/"), ELSE]
+    monkeypatch.setattr(silence, "mounts", lambda: table)
+    monkeypatch.setattr(silence, "room_of", room_of)
+    probes = Probes(str(tmp_path))
+    assert attachments.read_volumes(probes) == {VOLUME: {"sizeMiB": 2, "usedMiB": 1}}
+    assert len(asked) == 2
+    texts = attachments.read_volume_texts(probes)
+    assert len(asked) == 4 and [id for id in texts if "dead" in id] == ["dead222222", "dead333333"]
+    assert all(json.loads(texts[id])["holders"] is None for id in texts)

@@ -17,7 +17,7 @@ from .kept import one_line, read_descriptor
 from .mounts import Mount, mounts
 from .paths import ALLOCATION_ID, INSTANCES
 from .probes import ProbeError, Probes, open_below, printable
-from .silence import room_of
+from .silence import Rooms
 from .volumes import DATA, WHOSE
 
 RECORDS, DESCRIPTORS = "etc/gpuaas/volumes", "etc/gpuaas/allocations"
@@ -39,10 +39,10 @@ def read_attached(probes: Probes) -> dict[str, str]:
 
 def read_volumes(probes: Probes) -> dict[str, dict[str, int]]:
     """Volume id → `sizeMiB` and `usedMiB` of the file system that its data is on."""
-    found = {}
+    found, rooms = {}, Rooms()
     for id, record in records(probes):
         with suppress(OSError, ProbeError):
-            if room := room_of(_data(probes, id, record)):
+            if room := rooms.of(_data(probes, id, record)):
                 total, used = (size >> 20 for size in room)
                 found[id] = {"sizeMiB": total, "usedMiB": used}
     return found
@@ -99,21 +99,21 @@ def _is_ours(folder: str) -> bool:
 
 def read_volume_texts(probes: Probes) -> dict[str, str]:
     """Volume id → its record and who has it, on one line; '' where that is nothing sound."""
-    found = {}
+    found, rooms = {}, Rooms()
     for id, record in _records(probes).items():
-        told = {"record": record, "holders": _holders(probes, id, record)}
+        told = {"record": record, "holders": _holders(probes, rooms, id, record)}
         found[id] = one_line(told, MAX_TOLD) if isinstance(record, dict) else ""
     if len(found) == MAX_VOLUMES:
         raise ProbeError(f"{MAX_VOLUMES} volumes or more")
     return found
 
 
-def _holders(probes: Probes, id: str, record: Any) -> Optional[list[Any]]:
+def _holders(probes: Probes, rooms: Rooms, id: str, record: Any) -> Optional[list[Any]]:
     """As they stand beside the data; None where nobody can read who has it."""
     path = _backend(record).get("path")
     place = path.strip("/") if isinstance(path, str) else f"{MOUNTED}/{id}"
     try:
-        return told_holders(probes.root, f"{place}/{id}") if room_of(probes.at(place)) else None
+        return told_holders(probes.root, f"{place}/{id}") if rooms.of(probes.at(place)) else None
     except (OSError, ProbeError):
         return None
 

@@ -46,6 +46,29 @@ def room_of(path: str) -> Optional[Room]:
     return Room(size * blocks, size * (blocks - free))
 
 
+class Rooms:
+    """Of many places: what does not answer is waited for once, however many lie on it."""
+
+    def __init__(self) -> None:
+        self._mounts, self._silent = mounts(), set[str]()
+
+    def of(self, path: str) -> Optional[Room]:
+        """Raises ProbeError where nobody answers, or has not answered before."""
+        device = self._device(path)
+        if device in self._silent:
+            raise ProbeError(f"{printable(path)} does not answer")
+        try:
+            return room_of(path)
+        except ProbeError:
+            self._silent.add(device)
+            raise
+
+    def _device(self, path: str) -> str:
+        """By the mount that it lies on, so that nobody has to look at it."""
+        around = [one for one in self._mounts if f"{path}/".startswith(f"{one.point.rstrip('/')}/")]
+        return max(around, key=lambda one: len(one.point)).device if around else path
+
+
 def check_shares() -> None:
     """Raises ProbeError, naming the first share of this host that does not answer."""
     for mount in mounts():
