@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -28,6 +29,9 @@ KEPT_LINES, WORDS_BYTES = 20, 4096
 MANIFEST = ".gpuaas/manifest.json"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 RENAME_EXCHANGE = 2
+OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
+OCTAL = re.compile(r"\\([0-7]{3})")
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -75,7 +79,8 @@ class Job:
     def fail(self, failure: Failure) -> None:
         """In room that is there already."""
         told = json.dumps({"code": failure.code, "message": failure.message[:300]})
-        with open(os.path.join(self.words, "failed.json"), "r+b") as file:
+        place = os.open(os.path.join(self.words, "failed.json"), os.O_WRONLY | os.O_CREAT, 0o644)
+        with open(place, "wb") as file:
             file.write(told.encode("ascii"))
 
     def begin(self, phase: str) -> None:
@@ -95,8 +100,6 @@ def build(job: Job) -> None:
     compile_all(job)
     job.begin("verify")
     verify(job)
-    with open(os.path.join(job.place, "activate.sh"), "w", encoding="utf-8") as file:
-        file.write(job.asked["activate"])
     job.say("done")
 
 
@@ -126,14 +129,18 @@ def make_environment(job: Job) -> None:
 
 
 def fetch(job: Job) -> str:
-    """A folder with the wheels: the mirror itself, or what its index gave."""
+    """A folder with the wheels, which are ours alone by then: pip looks at a hash and then at the
+
+    wheel again, and whoever fills a mirror could change it in between.
+    """
     index: str = job.asked["index"]
+    whence = ("--index-url", index) if index else ()
     if index.startswith("file://"):
         folder = index[len("file://") :]
         if not os.path.isdir(folder):
             raise Failure("runtime_wheel_missing", f"{folder} is not there on this host")
-        return folder
-    pip(job, "download", "--dest", job.at("wheels"), *(("--index-url", index) if index else ()))
+        whence = ("--no-index", "--find-links", folder)
+    pip(job, "download", "--dest", job.at("wheels"), *whence)
     return job.at("wheels")
 
 
@@ -218,6 +225,9 @@ def seal(job: Job) -> None:
         raise Failure("runtime_interrupted", "it was not built to its end") from None
     job.begin("seal")
     refuse_other_current(job)
+    # Of root's own words, which nobody could change who was in there.
+    with open(os.path.join(job.tree, "activate.sh"), "x", encoding="utf-8") as file:
+        file.write(job.asked["activate"])
     write_manifest(job, int(time.time()))
     sync(job.tree)
     put_in_place(job)
@@ -240,42 +250,55 @@ def write_manifest(job: Job, moment: int) -> None:
 
 
 def take_over(tree: str, moment: int) -> list[list[Any]]:
-    """Everything is root's, readable by all and writable by nobody else."""
+    """Everything is root's, readable by all and writable by nobody else.
+
+    By open folders from the top on, and by open files: nothing leads root anywhere else, even if
+    somebody is still in there.
+    """
     files: list[list[Any]] = []
-    for folder, folders, names in os.walk(tree, topdown=False):
+    for folder, folders, names, at in os.fwalk(tree, onerror=_raise):
+        own(at, 0o755, moment)
         for name in names + folders:
             path = os.path.join(folder, name)
-            files.append([os.path.relpath(path, tree), *taken(path, moment)])
-    taken(tree, moment)
+            files.append([os.path.relpath(path, tree), *taken(path, at, moment)])
     return sorted(files)
 
 
-def taken(path: str, moment: int) -> list[Any]:
-    """Sort, mode, size and content of one path, after it has become root's."""
-    before = os.lstat(path)
-    is_link, is_folder = stat.S_ISLNK(before.st_mode), stat.S_ISDIR(before.st_mode)
-    if not (is_link or is_folder or (stat.S_ISREG(before.st_mode) and before.st_nlink == 1)):
-        raise Failure("runtime_install_failed", f"{path} is no plain file")
-    os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
-    if is_link:
-        found: list[Any] = ["link", 0, 0, os.readlink(path)]
-    elif is_folder:
-        found = ["dir", 0o755, 0, ""]
-    else:
-        mode = 0o755 if before.st_mode & 0o100 else 0o644
-        found = ["file", mode, before.st_size, digest_of(path)]
-    if not is_link:
-        os.chmod(path, found[1])
-    os.utime(path, (moment, moment), follow_symlinks=False)
-    return found
+def _raise(error: OSError) -> None:
+    """What cannot be read cannot be told of either."""
+    raise error
 
 
-def digest_of(path: str) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
+def taken(path: str, at: int, moment: int) -> list[Any]:
+    """Sort, mode, size and content of one path, after it has become root's; folders come later."""
+    name = os.path.basename(path)
+    mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
+    if stat.S_ISDIR(mode):
+        return ["dir", 0o755, 0, ""]
+    if stat.S_ISLNK(mode):
+        os.chown(name, os.geteuid(), os.getegid(), dir_fd=at, follow_symlinks=False)
+        os.utime(name, (moment, moment), dir_fd=at, follow_symlinks=False)
+        return ["link", 0, 0, os.readlink(name, dir_fd=at)]
+    with open(os.open(name, OPEN_FILE, dir_fd=at), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise Failure("runtime_install_failed", f"{path} is no plain file")
+        mode = 0o755 if found.st_mode & 0o100 else 0o644
+        own(file.fileno(), mode, moment)
+        digest = hashlib.sha256()
         for chunk in iter(lambda: file.read(1 << 20), b""):
             digest.update(chunk)
-    return digest.hexdigest()
+        return ["file", mode, found.st_size, digest.hexdigest()]
+
+
+def own(place: int, mode: int, moment: int) -> None:
+    """Of an open file or folder. What a list lets others do is no mode, and would be inherited."""
+    for name in ACCESS_LISTS:
+        with suppress(OSError):
+            os.removexattr(place, name)
+    os.fchown(place, os.geteuid(), os.getegid())
+    os.fchmod(place, mode)
+    os.utime(place, (moment, moment))
 
 
 def put_in_place(job: Job) -> None:
@@ -283,10 +306,23 @@ def put_in_place(job: Job) -> None:
     folder = os.path.dirname(job.place)
     os.makedirs(folder, exist_ok=True)
     if os.path.lexists(job.place):
+        refuse_mounts(job.place)
         exchange(job.tree, job.place)
     else:
         os.rename(job.tree, job.place)
     sync(folder)
+
+
+def refuse_mounts(place: str) -> None:
+    """What is put aside is removed, and what is mounted in there is somebody's.
+
+    The kernel tells blanks in names as octal.
+    """
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        points = [OCTAL.sub(lambda one: chr(int(one[1], 8)), line.split(" ")[4]) for line in table]
+    for point in points:
+        if f"{point}/".startswith(f"{place}/"):
+            raise Failure("runtime_layout_broken", f"something is mounted at {point}")
 
 
 def sync(folder: str) -> None:

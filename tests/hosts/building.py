@@ -117,7 +117,6 @@ class Ground:
         (tree / "bin/gpuaas-hello").chmod(0o775)
         (tree / "bin/python").symlink_to("/usr/bin/python3")
         (tree / "lib/gpuaas_hello.py").write_text(f"VERSION = '{version}'\n")
-        (tree / "activate.sh").write_text(item["activate"])
         for name in ("build", "seal", "tmp", "wheels"):
             (job / name).mkdir()
         (job / "build/done.json").write_text("{}")

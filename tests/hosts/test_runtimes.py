@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+import struct
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +235,32 @@ def test_whoever_is_at_work_has_it_locked_whatever_else_is_gone(
         assert job.exists()
 
 
+ODD_WORDS = {
+    "nested": b"[" * 200_000,
+    "half a character": b'{"code": "\\ud800", "message": "\\udfff"}',
+    "no text": b"\xff\xfe{",
+    "a number": b'{"code": ' + b"1" * 5000 + b"}",
+    "a fifo that somebody writes to": None,
+}
+
+
+@pytest.mark.parametrize("kind", ODD_WORDS)
+def test_a_look_survives_whatever_a_builder_says(ground: Ground, kind: str) -> None:
+    """BND-20: what one wheel writes hides no other version, and no host."""
+    ground.seal("2.0")
+    place, words = begun(ground) / "build/failed.json", ODD_WORDS[kind]
+    writer = None
+    if words is None:
+        os.mkfifo(place)
+        writer = os.open(place, os.O_RDWR)
+    else:
+        place.write_bytes(words)
+    assert ground.shown().startswith("failed ") and ground.shown().isprintable()
+    assert ground.shown("2.0").startswith("staged")
+    if writer is not None:
+        os.close(writer)
+
+
 @pytest.mark.parametrize("kind", ["link", "fifo"])
 def test_words_that_lead_elsewhere_are_not_followed(ground: Ground, kind: str) -> None:
     """BND-20: the builder may put there what it likes; whoever looks is root."""
@@ -262,6 +291,50 @@ def test_nothing_odd_is_taken_over(ground: Ground, kind: str) -> None:
     assert (ground.root / "other").stat().st_mode & 0o777 == 0o600
     assert not ground.tree().exists()
     assert ground.do("runtime.stage", dry=True).code == ""
+
+
+def test_whoever_is_still_in_there_leads_root_nowhere_else(ground: Ground) -> None:
+    """BND-20: a file that becomes a link while it is taken over."""
+    secret, made, new = (ground.root / name for name in ("secret", "made", "new"))
+    secret.write_text("")
+    secret.chmod(0o600)
+    (made / "inside").mkdir(parents=True)
+    stop = threading.Event()
+
+    def change() -> None:
+        while not stop.is_set():
+            new.write_text("")
+            new.replace(made / "odd")
+            new.symlink_to(secret)
+            new.replace(made / "odd")
+
+    other = threading.Thread(target=change)
+    other.start()
+    for _ in range(1500):
+        with suppress(stage.Failure, OSError):
+            stage.take_over(str(made), 1)
+    stop.set()
+    other.join()
+    status = secret.stat()
+    assert status.st_mode & 0o777 == 0o600 and status.st_mtime != 1
+
+
+def test_what_root_adds_is_its_own(ground: Ground) -> None:
+    """BND-05, BND-20: no list of a builder's lets others write to it, no text stands for it."""
+    made = ground.job() / "trees/hello/1.0"
+    made.mkdir(parents=True)
+    anybody = struct.pack("<I" + 3 * "HHI", 2, 1, 7, 2**32 - 1, 4, 7, 2**32 - 1, 32, 7, 2**32 - 1)
+    os.setxattr(made, "system.posix_acl_default", anybody)
+    ground.seal()
+    assert ground.shown().startswith("staged")
+    assert (ground.tree() / "activate.sh").read_text() == ground.item()["activate"]
+    assert os.listxattr(ground.tree()) == []
+    made = ground.job("2.0") / "trees/hello/2.0"
+    made.mkdir(parents=True)
+    (made / "activate.sh").symlink_to(ground.root / "other")
+    with pytest.raises(FileExistsError):
+        ground.seal("2.0")
+    assert not (ground.root / "other").exists() and not ground.tree("2.0").exists()
 
 
 def test_a_folder_in_the_way_of_the_default_is_told_before_anything_is_built(
@@ -364,6 +437,38 @@ def test_a_repair_names_and_removes_what_is_not_ours(ground: Ground) -> None:
     assert (ground.shown()[:6], ground.stray()) == ("staged", set())
     assert (home / ".bashrc").read_text() == "mine"
     assert not ground.do("runtime.repair").changed
+
+
+@contextmanager
+def mounted(place: Path) -> Iterator[Path]:
+    """Somebody's data, bound into a version."""
+    data = place.parents[1] / "data"
+    data.mkdir()
+    (data / "dear").write_text("to somebody")
+    place.mkdir()
+    subprocess.run(["mount", "--bind", data, place], check=True)
+    try:
+        yield data
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.walk
+@pytest.mark.skipif(os.geteuid() != 0, reason="file systems are mounted by root")
+def test_nothing_is_removed_across_a_mount(ground: Ground) -> None:
+    """F-BUN-07: not as a stranger's, not with what is put aside, not with what nobody uses."""
+    ground.seal()
+    with mounted(ground.tree() / "data b") as data:
+        for _ in range(2):
+            refused = ground.do("runtime.repair")
+            assert (refused.code, refused.changed) == ("path_not_removed", False)
+            assert discarded(ground).code == "path_not_removed"
+            with pytest.raises(stage.Failure, match=r"mounted at .*/data b"):
+                ground.seal()
+            shutil.rmtree(ground.job())
+            assert (data / "dear").exists() and ground.shown() == "changed 2: data b"
+    (ground.tree() / "data b").rmdir()
+    assert ground.shown().startswith("staged")
 
 
 def test_a_repair_reads_what_a_look_does_not(ground: Ground) -> None:

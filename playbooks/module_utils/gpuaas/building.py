@@ -64,9 +64,12 @@ def at_work(folder: str) -> str:
 
 
 def read(folder: str, name: str) -> dict[str, Any]:
-    """Half of it, or none of it, says nothing; nor does what leads elsewhere."""
-    with suppress(OSError, ValueError):
-        with open(os.open(os.path.join(folder, name), OPEN_FILE), encoding="utf-8") as file:
-            told = json.loads(file.read(1 << 20))
+    """Half of it, or none of it, says nothing; nor does what leads elsewhere, or is no file.
+
+    Whatever a builder has put there instead, a look at its host is to survive it.
+    """
+    with suppress(OSError, ValueError, RecursionError):
+        with open(os.open(os.path.join(folder, name), OPEN_FILE), "rb") as file:
+            told = json.loads(file.read(1 << 20) or b"")
         return told if isinstance(told, dict) else {}
     return {}

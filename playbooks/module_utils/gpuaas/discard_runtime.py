@@ -12,7 +12,7 @@ from .paths import Refusal, Tree, parent_of
 from .probes import Probes, printable
 from .runtimes import STAGING, Runtime, runtime_of
 from .stage_runtime import sweep
-from .wipe import remove_folder
+from .wipe import refuse_mounts, remove_folder
 
 KEYS = {"bundle": str, "version": str}
 
@@ -28,6 +28,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
         raise Refusal("runtime_in_use", f"{runtime} is being built")
     if fact_of(tree, runtime.place) is not None:
         _refuse_users(tree, runtime, runtime.place)
+        refuse_mounts(tree, runtime.place)
         tree.changed = True
         if not tree.dry:
             _take_away(tree, runtime)

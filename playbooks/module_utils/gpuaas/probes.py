@@ -171,7 +171,12 @@ def open_below(root: str, place: str) -> Optional[int]:
 def printable(text: str) -> str:
     """Odd bytes, control characters and backslashes as escapes, so that names are plain text."""
     text = text.replace("\\", "\\\\")
-    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        # Halves of characters, as no name of a file has them but JSON may.
+        data = text.encode("utf-8", "backslashreplace")
+    text = data.decode("utf-8", "backslashreplace")
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
         for char in text

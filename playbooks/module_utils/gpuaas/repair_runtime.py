@@ -16,7 +16,7 @@ from .requirements import check
 from .runtimes import changes_of, manifest_of, runtime_of
 from .stage_runtime import KEYS as STAGE_KEYS
 from .stage_runtime import begin, put_current, refuse_strange, sweep
-from .wipe import remove_folder
+from .wipe import refuse_mounts, remove_folder
 
 KEYS = STAGE_KEYS
 MAX_TOLD = 20
@@ -27,6 +27,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     check(item)
     sweep(tree)
     refuse_strange(tree, runtime)
+    refuse_mounts(tree, runtime.place)
     place = f"{tree.path}{runtime.place}".replace("//", "/")
     manifest = manifest_of(place)
     if (
