@@ -46,6 +46,7 @@ FILES = {
     "/etc/systemd/system/gpuaas-seal@.service": "systemd",
     "/etc/systemd/system/gpuaas-settle.service": "systemd",
     "/etc/systemd/system/gpuaas-stage@.service": "systemd",
+    "/etc/systemd/system/gpuaas.slice": "systemd",
     "/etc/systemd/system/user-.slice.d/50-gpuaas.conf": "systemd",
     "/etc/sysusers.d/gpuaas.conf": "",
     "/etc/tmpfiles.d/gpuaas.conf": "",
