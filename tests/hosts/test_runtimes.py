@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import struct
@@ -488,6 +489,26 @@ def test_a_repair_believes_no_manifest_but_the_recorded_one(ground: Ground) -> N
     assert not ground.do("runtime.repair", known, dry=True).changed
     other = ground.item(digest="sha256:" + "0" * 64)
     assert ground.do("runtime.repair", other, dry=True).changed
+
+
+@pytest.mark.parametrize("words", [{}, {"build_failed": FAILED}])
+def test_what_a_repair_was_to_replace_is_not_what_it_has_made(
+    ground: Ground, words: dict[str, str]
+) -> None:
+    """F-BUN-01, BND-28: somebody else's tree stands, and the build of ours came to nothing."""
+    ground.seal()
+    theirs = ground.shown().removeprefix("staged ")
+    job = begun(ground, **words)
+    asked = {"bundle": "hello", "version": "1.0", "unwanted": theirs}
+    (job / "job.json").write_text(json.dumps(asked))
+    ground.forget_when()
+    assert ground.shown().startswith("failed runtime_")
+    assert ground.do("runtime.stage", ground.item("2.0"), dry=True).code == ""
+    assert ground.shown().startswith("failed runtime_"), "it is no rest"
+    assert ground.do("runtime.stage", dry=True).changed, "it is built anew"
+    (job / "job.json").write_text(json.dumps({**asked, "unwanted": "sha256:other"}))
+    ground.forget_when()
+    assert ground.shown() == f"staged {theirs}"
 
 
 def discarded(ground: Ground, version: str = "1.0") -> Any:

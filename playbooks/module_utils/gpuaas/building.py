@@ -49,6 +49,11 @@ def _is_fresh(path: str) -> bool:
     return False
 
 
+def unwanted(folder: str) -> str:
+    """The digest of what stands where its version is to be, and is another's; empty for none."""
+    return str(read(folder, "job.json").get("unwanted", ""))
+
+
 def at_work(folder: str) -> str:
     """In the words of whoever was at it last: root's own before the builder's."""
     for work in WORKS:

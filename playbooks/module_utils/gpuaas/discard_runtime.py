@@ -6,12 +6,11 @@ import os
 from contextlib import suppress
 from typing import Any, Iterator
 
-from .building import is_alive
 from .files import fact_of, put_folder
 from .paths import Refusal, Tree, parent_of
 from .probes import Probes, printable
 from .runtimes import STAGING, Runtime, runtime_of
-from .stage_runtime import sweep
+from .stage_runtime import is_under_way, sweep
 from .wipe import refuse_mounts, remove_folder
 
 KEYS = {"bundle": str, "version": str}
@@ -24,7 +23,7 @@ MAX_TOLD, MAX_ENVIRONMENT = 5, 1 << 20
 def run(tree: Tree, item: dict[str, Any]) -> None:
     runtime = runtime_of(item)
     sweep(tree)
-    if is_alive(f"{tree.path}{runtime.folder}"):
+    if is_under_way(tree, runtime.job):
         raise Refusal("runtime_in_use", f"{runtime} is being built")
     if fact_of(tree, runtime.place) is not None:
         _refuse_users(tree, runtime, runtime.place)

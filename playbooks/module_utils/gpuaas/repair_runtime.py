@@ -36,7 +36,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
         # Whoever is root may write a manifest as well: what is recorded elsewhere says so.
         or item["digest"] not in ("", manifest.digest)
     ):
-        begin(tree, runtime, item)
+        begin(tree, runtime, item, manifest.digest if manifest else "")
         return
     changes = list(changes_of(place, manifest, deep=True))
     _remove(tree, runtime.place, sorted(path for path, is_strange in changes if is_strange))

@@ -16,12 +16,13 @@ import stat
 from contextlib import suppress
 from typing import Any, Iterator, NamedTuple, Optional
 
-from .building import at_work, has_failed, read
+from .building import at_work, has_failed, read, unwanted
 from .paths import Refusal
 from .probes import OPEN_FILE, Probes, printable
 
 RUNTIMES, STAGING = "/opt/gpuaas/runtimes", "/opt/gpuaas/staging"
 BUNDLE = re.compile(r"[a-z](-?[a-z0-9]){0,31}")
+JOB = re.compile(r"[0-9a-f]{16}")
 VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
 MANIFEST = ".gpuaas/manifest.json"
 OUTSIDE = {".": 0o755, ".gpuaas": 0o755, MANIFEST: 0o644}
@@ -93,13 +94,17 @@ def runtime_of(item: dict[str, Any]) -> Runtime:
 def read_runtimes(probes: Probes) -> dict[str, str]:
     """`<bundle>/<version>` → `staged sha256:…`, `changed …`, `staging <phase>` or `failed …`.
 
-    While somebody is at work on it nothing else is said; why work has failed, where none stands.
+    While somebody is at work on it nothing else is said; why work has failed, where none stands
+    but what it was to take the place of.
     """
-    jobs = {str(one): told for one, told in _jobs(probes)}
-    under_way = {name for name, told in jobs.items() if told.startswith("staging")}
+    jobs = {str(one): (told, instead) for one, told, instead in _jobs(probes)}
+    under_way = {name for name, (told, _) in jobs.items() if told.startswith("staging")}
     stand = {str(one): _shown(probes, one) for one in _trees(probes) if str(one) not in under_way}
     return stand | {
-        name: told for name, told in jobs.items() if not stand.get(name, "").startswith("staged")
+        name: told
+        for name, (told, instead) in jobs.items()
+        for shown in [stand.get(name, "")]
+        if not shown.startswith("staged") or shown == f"staged {instead}"
     }
 
 
@@ -167,7 +172,8 @@ def is_rest(probes: Probes, folder: str) -> bool:
     if has_failed(folder):
         return False
     try:
-        return manifest_of(probes.at(runtime_of(read(folder, "job.json")).place[1:])) is not None
+        found = manifest_of(probes.at(runtime_of(read(folder, "job.json")).place[1:]))
+        return found is not None and found.digest != unwanted(folder)
     except (KeyError, TypeError, Refusal):
         return True
 
@@ -223,12 +229,13 @@ def _trees(probes: Probes) -> Iterator[Runtime]:
                 yield Runtime(bundle, version)
 
 
-def _jobs(probes: Probes) -> Iterator[tuple[Runtime, str]]:
+def _jobs(probes: Probes) -> Iterator[tuple[Runtime, str, str]]:
+    """Each with how it stands, and what it is to take the place of."""
     for name in names_below(probes, STAGING):
         folder = probes.at(STAGING[1:], name)
         job = read(folder, "job.json")
         with suppress(KeyError, TypeError, Refusal):
-            yield runtime_of(job), at_work(folder)
+            yield runtime_of(job), at_work(folder), unwanted(folder)
 
 
 def names_below(probes: Probes, place: str) -> list[str]:

@@ -16,15 +16,16 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from .building import is_alive
+from .building import is_alive, unwanted
 from .files import fact_of, put_file, put_folder
 from .items import text
 from .paths import Refusal, Tree, parent_of
-from .probes import SAFE_PATH, Probes
+from .probes import SAFE_PATH, Probes, found_in_path
 from .programs import must, tried
 from .requirements import check
 from .runtimes import (
     CURRENT,
+    JOB,
     RUNTIMES,
     STAGING,
     Runtime,
@@ -54,7 +55,9 @@ OF_ANYBODY = ("--user", "--map-current-user", "--keep-caps")
 """Without root, where the machine lets anybody have mounts of their own."""
 
 BUILDER = "gpuaas-stage"
-UNIT = "gpuaas-stage@{}.service"
+UNIT, SEAL_UNIT = "gpuaas-stage@{}.service", "gpuaas-seal@{}.service"
+IDLE = {"inactive", "failed"}
+"""States of units of which nothing runs."""
 
 
 def run(tree: Tree, item: dict[str, Any]) -> None:
@@ -65,17 +68,22 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     if manifest is None:
         refuse_strange(tree, runtime)
         begin(tree, runtime, item)
+    elif manifest.digest == unwanted(Probes(tree.path).at(runtime.folder[1:])):
+        begin(tree, runtime, item, manifest.digest)
     elif manifest.lock_digest != item["lockDigest"]:
         raise Refusal("runtime_changed", f"{runtime} is there, made from other requirements")
     else:
         put_current(tree, runtime, item["current"])
 
 
-def begin(tree: Tree, runtime: Runtime, item: dict[str, Any]) -> None:
-    """One job a version, whoever asks and how often; what an earlier one has left is taken away."""
+def begin(tree: Tree, runtime: Runtime, item: dict[str, Any], instead: str = "") -> None:
+    """One job a version, whoever asks and how often; what an earlier one has left is taken away.
+
+    `instead` is the digest of what stands there and is not to be taken for the version.
+    """
     _refuse_other_current(tree, runtime)
     folder = f"{tree.path}{runtime.folder}".replace("//", "/")
-    if is_alive(folder):
+    if is_under_way(tree, runtime.job):
         return
     tree.changed = True
     if tree.dry:
@@ -85,7 +93,7 @@ def begin(tree: Tree, runtime: Runtime, item: dict[str, Any]) -> None:
     if fact_of(tree, runtime.folder) is not None:
         remove_folder(tree, runtime.folder)
     try:
-        _lay_out(tree, runtime, item)
+        _lay_out(tree, runtime, {**item, "unwanted": instead})
     except OSError as error:
         remove_folder(tree, runtime.folder)
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -106,8 +114,22 @@ def sweep(tree: Tree) -> None:
     probes = Probes(tree.path)
     for name in names_below(probes, STAGING):
         folder = probes.at(STAGING[1:], name)
-        if not is_alive(folder) and is_rest(probes, folder):
+        if is_rest(probes, folder) and not is_under_way(tree, name):
             remove_folder(tree, f"{STAGING}/{name}")
+
+
+def is_under_way(tree: Tree, job: str) -> bool:
+    """Whether somebody works on a job, is about to, or has not quite ended.
+
+    A busy host may take its time to begin, and between its two works nobody has it locked.
+    """
+    if is_alive(Probes(tree.path).at(STAGING[1:], job)):
+        return True
+    if not (tree.whole_host and JOB.fullmatch(job) and found_in_path("systemctl")):
+        return False
+    units = (UNIT.format(job), SEAL_UNIT.format(job))
+    states = must("systemctl", "show", "--property=ActiveState", "--value", *units).split()
+    return not set(states) <= IDLE
 
 
 def refuse_strange(tree: Tree, runtime: Runtime) -> None:
@@ -156,7 +178,7 @@ def _lay_out(tree: Tree, runtime: Runtime, item: dict[str, Any]) -> None:
     # Tenants are kept out: whoever could open its lock could pretend to be at work on it.
     put_folder(tree, runtime.folder, "0750", (os.geteuid(), owner[1]))
     put_folder(tree, f"{runtime.folder}/trees/{runtime.bundle}", "0755")
-    asked = {key: item[key] for key in KEYS if key not in ("lock", "digest", "program")}
+    asked = {key: value for key, value in item.items() if key not in ("lock", "digest", "program")}
     asked["place"] = f"{tree.path}{runtime.place}".replace("//", "/")
     put_file(tree, f"{runtime.folder}/lock.txt", item["lock"], "0644")
     if item["program"]:
