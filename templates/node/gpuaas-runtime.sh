@@ -80,7 +80,10 @@ notebook)
     umask 077
     own=$HOME/.local/share/gpuaas
     socket=$own/jupyter.sock token=$own/jupyter.token pid=$own/jupyter.pid
-    runs() { [ -S "$socket" ] && [ -s "$pid" ] && kill -0 "$(cat "$pid")" 2>/dev/null; }
+    serves="--ServerApp.sock=$socket"
+    # A number that is somebody else's by now, as after a restart, is not it.
+    lives() { tr '\0' '\n' <"/proc/$(cat "$pid")/cmdline" | grep -qxF -e "$serves"; } 2>/dev/null
+    runs() { [ -S "$socket" ] && lives; }
     case ${2:-} in
     start)
         found=$(ready_one jupyter)
@@ -91,7 +94,7 @@ notebook)
             . "$(place "$found")/activate.sh"
             # Whoever else is on this host reaches no socket in here; the token is told to nobody.
             JUPYTER_TOKEN=$(cat "$token") nohup setsid jupyter lab --no-browser \
-                --ServerApp.sock="$socket" --ServerApp.sock_mode=0600 --ServerApp.root_dir="$HOME" \
+                "$serves" --ServerApp.sock_mode=0600 --ServerApp.root_dir="$HOME" \
                 >"$own/jupyter.log" 2>&1 </dev/null &
             echo $! >"$pid"
             left=600
@@ -106,14 +109,14 @@ notebook)
         echo "token=$(cat "$token")"
         ;;
     stop)
-        if runs; then
+        if lives; then
             kill "$(cat "$pid")"
             left=100
-            while runs && [ $left -gt 0 ]; do
+            while lives && [ $left -gt 0 ]; do
                 left=$((left - 1))
                 sleep 0.1
             done
-            ! runs || kill -9 "$(cat "$pid")"
+            ! lives || kill -9 "$(cat "$pid")"
         fi
         rm -f "$socket" "$pid" "$token"
         ;;

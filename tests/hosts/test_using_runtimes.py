@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -141,3 +142,44 @@ def test_nobody_goes_on_without_what_he_asked_for(ground: Ground, shell: str) ->
     """F-BUN-01: a build that is not there yet is not the host's own Python."""
     done = session(ground, 'eval "$(gpuaas-runtime use other)"; echo went on', shell)
     assert (done.returncode, done.stdout) == (1, "") and "not here yet" in done.stderr
+
+
+JUPYTER = """#!/usr/bin/python3
+import socket, sys, time
+place = next(word for word in sys.argv if word.startswith("--ServerApp.sock=")).partition("=")[2]
+with socket.socket(socket.AF_UNIX) as server:
+    server.bind(place)
+    time.sleep(60)
+"""
+
+
+def test_a_notebook_is_one_and_no_other_process_is_taken_for_it(ground: Ground) -> None:
+    """BND-22, rule 22: after a restart its number may be somebody else's, and its socket is old."""
+    tree = ground.root / "opt/gpuaas/runtimes/jupyter/1"
+    (tree / "bin").mkdir(parents=True)
+    (tree / "activate.sh").write_text(f"PATH={tree}/bin:$PATH\n")
+    (tree / "bin/jupyter").write_text(JUPYTER)
+    (tree / "bin/jupyter").chmod(0o755)
+    descriptor = ground.root / ENVIRONMENT[1:]
+    descriptor.write_text(f"{descriptor.read_text()}GPUAAS_RUNTIMES=jupyter@1\n")
+    home = ground.root.with_name("h")
+    own = home / ".local/share/gpuaas"
+
+    def notebook(verb: str) -> str:
+        done = session(ground, f"gpuaas-runtime notebook {verb}", more={"HOME": str(home)})
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    own.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "60"]) as other:
+        with socket.socket(socket.AF_UNIX) as old:
+            old.bind(str(own / "jupyter.sock"))
+        (own / "jupyter.pid").write_text(f"{other.pid}\n")
+        (own / "jupyter.token").write_text("old")
+        told = notebook("start")
+        assert told.startswith(f"socket={own}/jupyter.sock\ntoken=") and "old" not in told
+        assert notebook("start") == told
+        notebook("stop")
+        assert list(own.iterdir()) == [own / "jupyter.log"]
+        assert other.poll() is None
+        other.kill()
