@@ -22,6 +22,8 @@ from reconciler.planner.wanting import tag
 
 NAP = 0.5
 UNDER_WAY, CUT_SHORT = "staging_under_way", "runtime_interrupted"
+OF_BUILDS = "runtime_"
+"""How codes begin that a builder may choose, who runs the code of strangers."""
 NOT_INSTALLED, IN_USE = "runtime_install_failed", "runtime_in_use"
 
 
@@ -99,7 +101,8 @@ def judge_build(outcome: StepOutcome, seen: Observation | None) -> StepOutcome:
         return _ended(outcome, UNDER_WAY, f"it is being built: {rest}", unknown=True)
     if word == "failed":
         code, _, message = rest.partition(": ")
-        return _ended(outcome, code if code in CODES else NOT_INSTALLED, message or rest)
+        is_known = code in CODES and code.startswith(OF_BUILDS)
+        return _ended(outcome, code if is_known else NOT_INSTALLED, message or rest)
     told = f"it shows as {word} {rest}" if word else "nobody can say what has become of it"
     return _ended(outcome, CUT_SHORT, told, unknown=not word)
 

@@ -6,6 +6,7 @@ Nobody waits for it: it comes after everything else of a plan.
 from __future__ import annotations
 
 import posixpath
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -232,7 +233,9 @@ def _item(one: _Look, context: Context) -> Mapping[str, Any]:
         "digest": one.installed.digest if one.installed else "",
         "index": context.desired.settings.index.get(install.index or "", ""),
         "imports": list(one.version.verify.imports),
-        "activate": context.render(ACTIVATE, {"bundle": name, "version": version, "place": place}),
+        "activate": context.render(
+            ACTIVATE, {"bundle": name, "version": version, "place": shlex.quote(place)}
+        ),
         "program": context.render(PROGRAM, {}) if is_folder else "",
     }
 

@@ -37,6 +37,8 @@ def seen(fact: str, node: str = "n01", version: str = "1.0") -> Observation:
         ("failed whatever it says", False, False, "runtime_install_failed", True),
         ("failed runtime_interrupted: it ended", False, False, "runtime_interrupted", True),
         ("changed 1: bin/x", False, False, "runtime_interrupted", True),
+        ("failed host_key_changed: x", False, False, "runtime_install_failed", True),
+        ("failed staging_under_way: x", False, False, "runtime_install_failed", True),
         ("", False, True, "runtime_interrupted", True),
     ],
 )

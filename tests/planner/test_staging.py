@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -104,6 +105,18 @@ def test_what_is_asked_of_a_host() -> None:
     assert "/fleet/nodes/gpu01/opt/gpuaas/runtimes/torch/1.0" in item["activate"]
     assert item["program"].startswith("#!")
     assert step.expected == {}
+
+
+@pytest.mark.parametrize("folder", ["/my fleet", "/a$(id)", "/a'b", "/a\nid\n", "/a`id`;id #"])
+def test_no_name_of_a_folder_is_a_command(folder: str) -> None:
+    """BND-05: a node that is a folder is below the fleet's own, whatever that is called."""
+    of = wanting([*base_fleet(1), torch("1.0"), having("1.0")])
+    of = replace(of, settings=replace(of.settings, folder=folder))
+    (step,) = (one for one in make_plan(of, showing(of)).steps if is_slow(one))
+    place = f"{folder}/nodes/gpu01/opt/gpuaas/runtimes/torch/1.0"
+    words = shlex.split(step.item["activate"], comments=True)
+    assert {f"PATH={place}/bin:$PATH", f"VIRTUAL_ENV={place}"} <= set(words)
+    assert "id" not in words
 
 
 @pytest.mark.parametrize("of_gpu01", ["unavailable", "lost"])
