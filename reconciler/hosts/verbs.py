@@ -264,17 +264,23 @@ _LIST = (
         evidence="`runtime <bundle>/<version>`; `removed` names what was not ours",
         refuses=(
             "to touch anything outside of its folder",
-            "a folder that was never sealed, and all that a build refuses",
+            "a folder that was never sealed, one in which something is mounted, and all that a"
+            " build refuses",
         ),
     ),
     Verb(
         name="runtime.discard",
         summary="Removes a version of a bundle that nobody uses or names.",
-        item={"bundle": "its name", "version": "its version"},
+        item={
+            "bundle": "its name",
+            "version": "its version",
+            "withDefault": "whether it goes as the host's default too, as nobody offers its bundle",
+        },
         evidence="`runtime <bundle>/<version>` is gone, read back",
         refuses=(
-            "one that a descriptor names, a process uses, or that is the host's default, by name:"
-            " `runtime_in_use`",
+            "one that a descriptor names, a process uses, or that is the host's default and is not"
+            " to go as such, by name: `runtime_in_use`",
+            "one in which something is mounted: nothing of it is removed",
         ),
     ),
     Verb(

@@ -33,10 +33,13 @@ def discards(
         if facts is None or facts.platform is None:
             continue
         needed = wants.get((node, name), set()) | names.get((node, name), set())
-        needed = needed | {facts.platform.get(f"current {name}", "")}
+        default = facts.platform.get(f"current {name}", "")
+        if context.desired.get("bundle", name) is not None:
+            needed = needed | {default}
         shown = {version: facts.platform.get(tag(name, version), "") for version in versions}
         for version in _going(shown, needed, _kept(name, context)):
-            yield _step(node, Ref("bundle", "", name), version)
+            bundle = Ref("bundle", "", name)
+            yield _step(node, bundle, version, is_default=version == default)
 
 
 def _kept(name: str, context: Context) -> int:
@@ -54,13 +57,15 @@ def _going(shown: Mapping[str, str], needed: set[str], keep: int) -> list[str]:
     return in_order(shown.keys() - stays)
 
 
-def _step(node: str, bundle: Ref, version: str) -> Step:
+def _step(node: str, bundle: Ref, version: str, *, is_default: bool) -> Step:
+    """Nobody's work depends on a host's default, and of a bundle that is gone there is none."""
+    gone = {f"current {bundle.name}": None} if is_default else {}
     return Step(
         id=step_id(node, DISCARD, bundle, version),
         verb=DISCARD,
         node=node,
         ref=bundle,
         order=Order.ENRICH,
-        item={"bundle": bundle.name, "version": version},
-        expected={tag(bundle.name, version): None},
+        item={"bundle": bundle.name, "version": version, "withDefault": is_default},
+        expected={tag(bundle.name, version): None, **gone},
     )

@@ -120,8 +120,8 @@ def test_names_that_are_no_folders_of_ours_are_refused_here_too(
     item = {**ground.item(), "bundle": bundle, "version": version}
     for verb in ("runtime.stage", "runtime.repair"):
         assert ground.do(verb, item).code == "item_invalid"
-    discarded = ground.do("runtime.discard", {"bundle": bundle, "version": version})
-    assert discarded.code == "item_invalid"
+    item = {"bundle": bundle, "version": version, "withDefault": False}
+    assert ground.do("runtime.discard", item).code == "item_invalid"
     assert not (ground.root / "opt").exists()
 
 
@@ -229,8 +229,7 @@ def test_whoever_is_at_work_has_it_locked_whatever_else_is_gone(
         )
         begun_again = ground.do("runtime.stage")
         assert (begun_again.code, begun_again.changed) == ("", False)
-        discarded = ground.do("runtime.discard", {"bundle": "hello", "version": "1.0"})
-        assert discarded.code == "runtime_in_use"
+        assert discarded(ground).code == "runtime_in_use"
         (job / "job.json").write_text('{"bundle"')
         assert not ground.do("runtime.stage").changed
         assert job.exists()
@@ -511,8 +510,9 @@ def test_what_a_repair_was_to_replace_is_not_what_it_has_made(
     assert ground.shown() == f"staged {theirs}"
 
 
-def discarded(ground: Ground, version: str = "1.0") -> Any:
-    return ground.do("runtime.discard", {"bundle": "hello", "version": version})
+def discarded(ground: Ground, version: str = "1.0", *, default: bool = False) -> Any:
+    item = {"bundle": "hello", "version": version, "withDefault": default}
+    return ground.do("runtime.discard", item)
 
 
 def test_what_nobody_uses_or_names_is_gone(ground: Ground) -> None:
@@ -527,6 +527,25 @@ def test_what_nobody_uses_or_names_is_gone(ground: Ground) -> None:
 def test_the_default_stays(ground: Ground) -> None:
     ground.seal(current="1.0")
     assert "default" in discarded(ground).message
+    assert ground.current.exists()
+
+
+def test_the_default_goes_with_the_last_of_its_bundle(ground: Ground) -> None:
+    """F-BUN-04: unless somebody works in it, by whichever name; what was cut short goes on."""
+    ground.seal(current="1.0")
+    words = {"env": {"PATH": f"{ground.current}/bin"}, "executable": "/usr/bin/sleep"}
+    with subprocess.Popen(["sleep", "60"], **words) as running:
+        assert discarded(ground, default=True).code == "runtime_in_use"
+        running.kill()
+    assert ground.shown().startswith("staged") and ground.current.exists()
+    assert discarded(ground, default=True).changed
+    assert ground.facts() == {"runtime *": "listed", "current *": "listed"}
+    ground.current.symlink_to("1.0")
+    assert discarded(ground, default=True).changed
+    assert not os.path.lexists(ground.current)
+    ground.seal("2.0", current="2.0")
+    assert not discarded(ground, default=True).changed
+    assert os.readlink(ground.current) == "2.0"
 
 
 @pytest.mark.parametrize(

@@ -325,8 +325,11 @@ def test_of_a_bundle_that_git_no_longer_names_nothing_is_kept_for_later() -> Non
     of = wanting(base_fleet(1))
     shown = {"runtime torch/1.0": HERE, "runtime torch/2.0": HERE, "current torch": "2.0"}
     made = make_plan(of, showing(of, shown, installs=installed("1.0", "2.0")))
-    assert work(made) == [("discard", "1.0", "gpu01")]
-    assert facts_of(made) == {"removes": "1.0 on gpu01"}
+    assert work(made) == [("discard", "1.0", "gpu01"), ("discard", "2.0", "gpu01")]
+    one, default = made.steps
+    assert (one.item["withDefault"], default.item["withDefault"]) == (False, True)
+    assert default.expected == {"runtime torch/2.0": None, "current torch": None}
+    assert facts_of(made) == {"removes": "1.0 on gpu01; 2.0 on gpu01"}
 
 
 def test_of_a_bundle_whose_file_is_broken_nothing_goes() -> None:

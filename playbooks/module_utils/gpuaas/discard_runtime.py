@@ -6,14 +6,14 @@ import os
 from contextlib import suppress
 from typing import Any, Iterator
 
-from .files import fact_of, put_folder
+from .files import fact_of, put_folder, remove_file
 from .paths import Refusal, Tree, parent_of
 from .probes import Probes, printable
 from .runtimes import STAGING, Runtime, runtime_of
 from .stage_runtime import is_under_way, sweep
 from .wipe import refuse_mounts, remove_folder
 
-KEYS = {"bundle": str, "version": str}
+KEYS = {"bundle": str, "version": str, "withDefault": bool}
 
 DESCRIPTORS = "etc/gpuaas/runtime/allocations"
 NAMING = ("GPUAAS_RUNTIME", "GPUAAS_RUNTIMES")
@@ -25,13 +25,22 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     sweep(tree)
     if is_under_way(tree, runtime.job):
         raise Refusal("runtime_in_use", f"{runtime} is being built")
+    if _is_default(tree, runtime) and not item["withDefault"]:
+        raise Refusal("runtime_in_use", f"{runtime} is this host's default")
     if fact_of(tree, runtime.place) is not None:
         _refuse_users(tree, runtime, runtime.place)
         refuse_mounts(tree, runtime.place)
         tree.changed = True
         if not tree.dry:
             _take_away(tree, runtime)
+    # Also where an earlier one was cut short before this.
+    if _is_default(tree, runtime):
+        remove_file(tree, runtime.link)
     remove_folder(tree, runtime.folder)
+
+
+def _is_default(tree: Tree, runtime: Runtime) -> bool:
+    return fact_of(tree, runtime.link) == f"link {runtime.version}"
 
 
 def _take_away(tree: Tree, runtime: Runtime) -> None:
@@ -52,9 +61,8 @@ def _take_away(tree: Tree, runtime: Runtime) -> None:
 
 def _refuse_users(tree: Tree, runtime: Runtime, place: str) -> None:
     """`place` is where it lies just now."""
-    if fact_of(tree, runtime.link) == f"link {runtime.version}":
-        raise Refusal("runtime_in_use", f"{runtime} is this host's default")
-    places = {f"{tree.path}{one}".replace("//", "/") for one in (runtime.place, place)}
+    names = (runtime.place, place, *((runtime.link,) if _is_default(tree, runtime) else ()))
+    places = {f"{tree.path}{one}".replace("//", "/") for one in names}
     who = [*_named(Probes(tree.path), runtime), *_used(places)]
     if who:
         more = f" and {len(who) - MAX_TOLD} more" if len(who) > MAX_TOLD else ""
