@@ -9,7 +9,7 @@ from typing import Any, Iterator
 from .files import fact_of, put_folder, remove_file
 from .paths import Refusal, Tree, parent_of
 from .probes import Probes, printable
-from .runtimes import STAGING, Runtime, runtime_of
+from .runtimes import STAGING, Runtime, names_below, runtime_of
 from .stage_runtime import is_under_way, sweep
 from .wipe import refuse_mounts, remove_folder
 
@@ -72,12 +72,11 @@ def _refuse_users(tree: Tree, runtime: Runtime, place: str) -> None:
 def _named(probes: Probes, runtime: Runtime) -> Iterator[str]:
     """Allocations whose descriptor names it."""
     word = f"{runtime.bundle}@{runtime.version}"
-    with suppress(FileNotFoundError):
-        for name in sorted(os.listdir(probes.at(DESCRIPTORS))):
-            if name.endswith(".env"):
-                told = (line.partition("=") for line in probes.text(DESCRIPTORS, name).splitlines())
-                if any(key in NAMING and word in value.split(",") for key, _, value in told):
-                    yield f"allocation {printable(name[:-4])} names it"
+    for name in names_below(probes, f"/{DESCRIPTORS}"):
+        if name.endswith(".env"):
+            told = (line.partition("=") for line in probes.text(DESCRIPTORS, name).splitlines())
+            if any(key in NAMING and word in value.split(",") for key, _, value in told):
+                yield f"allocation {printable(name[:-4])} names it"
 
 
 def _used(places: set[str]) -> Iterator[str]:
