@@ -131,6 +131,10 @@ print(json.dumps({
     "job": tried(open, FOLDER + "/job.json", "a"),
     "cards": sorted(name for name in os.listdir("/dev") if "nvidia" in name),
     "runtimes": os.listdir("/opt/gpuaas/runtimes"),
+    "jobs": os.listdir("/opt/gpuaas/staging"),
+    "another job's root": tried(os.listdir, f"/proc/{open(FOLDER + '/pid').read().strip()}/root"),
+    "behind tenants": "/gpuaas.slice/" in open("/proc/self/cgroup").read()
+    and open("/proc/self/oom_score_adj").read() == "1000\\n",
     "homes": tried(os.listdir, "/home"),
     "root": tried(os.setuid, 0),
     "kill": tried(os.kill, 1, 0),
@@ -149,7 +153,10 @@ def test_who_builds_is_kept_in(story: Colony) -> None:
         f"[Unit]\nOnSuccess=\n[Service]\nExecStart=\nExecStart=/usr/bin/python3 -I {job}/probe\n"
     )
     script = f"""
-        mkdir -p {job}/build {job}/seal {job}/trees {unit}
+        mkdir -p {job}/build {job}/seal {job}/trees {unit} {job}-other
+        setpriv --reuid gpuaas-stage --regid gpuaas-stage --clear-groups \\
+            sleep 600 > /dev/null 2>&1 &
+        echo $! > {job}/pid
         chown gpuaas-stage: {job}/build {job}/trees
         cat > {job}/job.json
         printf %s {shlex.quote(program)} > {job}/probe
@@ -157,13 +164,15 @@ def test_who_builds_is_kept_in(story: Colony) -> None:
         systemctl daemon-reload
         systemctl start gpuaas-stage@probe.service || true
         journalctl -u gpuaas-stage@probe.service -o cat --no-pager | grep "^[{{T]"
-        rm -r {job} {unit}
+        kill $(cat {job}/pid)
+        rm -r {job} {job}-other {unit}
         systemctl daemon-reload
     """
     told = host.run("sh", "-euc", shlex.quote(script))
     seen = json.loads(told.stdout.splitlines()[-1])
     assert seen.pop("who") is True
     assert "done" not in seen.pop("writes").values()
+    assert (seen.pop("jobs"), seen.pop("behind tenants")) == (["probe"], True)
     assert (seen.pop("own words"), seen.pop("runtimes"), seen.pop("cards")) == ("done", [], [])
     assert "done" not in seen.values(), seen
 
