@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -590,6 +591,24 @@ def test_what_a_process_uses_stays(ground: Ground, how: str) -> None:
     if "stdin" in options:
         os.close(options["stdin"])
     assert refused.code == "runtime_in_use" and f"process {running.pid}" in refused.message
+    assert ground.shown().startswith("staged")
+    assert discarded(ground).changed
+
+
+@pytest.mark.walk
+@pytest.mark.skipif(os.geteuid() != 0, reason="file systems are mounted by root")
+def test_what_a_container_was_given_stays(ground: Ground) -> None:
+    """F-BUN-04: it has it by another name, and nothing of it open."""
+    ground.seal()
+    script = 'mount --bind "$0" /mnt && echo there && exec sleep 60'
+    words = ["unshare", "--mount", "sh", "-euc", script, str(ground.tree() / "lib")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None and running.stdout.readline() == b"there\n"
+        time.sleep(0.2)
+        refused = discarded(ground)
+        running.kill()
+    assert refused.code == "runtime_in_use"
+    assert f"process {running.pid} has it mounted at /mnt" in refused.message
     assert ground.shown().startswith("staged")
     assert discarded(ground).changed
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any, Iterator
 
 from .files import fact_of, put_folder, remove_file
+from .mounts import Mount, mounts
 from .paths import Refusal, Tree, parent_of
 from .probes import Probes, printable
 from .runtimes import STAGING, Runtime, names_below, runtime_of
@@ -63,7 +64,7 @@ def _refuse_users(tree: Tree, runtime: Runtime, place: str) -> None:
     """`place` is where it lies just now."""
     names = (runtime.place, place, *((runtime.link,) if _is_default(tree, runtime) else ()))
     places = {f"{tree.path}{one}".replace("//", "/") for one in names}
-    who = [*_named(Probes(tree.path), runtime), *_used(places)]
+    who = [*_named(Probes(tree.path), runtime), *_used(places), *_mounted(places)]
     if who:
         more = f" and {len(who) - MAX_TOLD} more" if len(who) > MAX_TOLD else ""
         raise Refusal("runtime_in_use", f"{runtime}: {', '.join(who[:MAX_TOLD])}{more}")
@@ -87,6 +88,31 @@ def _used(places: set[str]) -> Iterator[str]:
             if any(word == one or word.startswith(f"{one}/") for word in words for one in places):
                 with open(f"/proc/{pid}/comm", errors="replace") as file:
                     yield f"process {pid} {printable(file.read().strip())} uses it"
+
+
+def _mounted(places: set[str]) -> Iterator[str]:
+    """Processes that see it by another name, as in a container that was given it."""
+    here, seen = mounts(), set()
+    inside = {_in_file_system(place, here) for place in places}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            namespace = os.readlink(f"/proc/{pid}/ns/mnt")
+            if namespace not in seen:
+                there = mounts(pid)
+                seen.add(namespace)
+                for mount in there:
+                    if any(
+                        mount.device == device and f"{mount.root}/".startswith(f"{path}/")
+                        for device, path in inside
+                    ):
+                        yield f"process {pid} has it mounted at {printable(mount.point)}"
+
+
+def _in_file_system(place: str, here: list[Mount]) -> tuple[str, str]:
+    """Its device, and its path on that, which is the same for whoever has it mounted."""
+    over = [one for one in here if f"{place}/".startswith(f"{one.point.rstrip('/')}/")]
+    mount = max(reversed(over), key=lambda one: len(one.point))
+    return mount.device, mount.root.rstrip("/") + place[len(mount.point.rstrip("/")) :]
 
 
 def _links(pid: str) -> Iterator[str]:
