@@ -91,15 +91,16 @@ class Fence(NamedTuple):
                     remove_file(tree, self._path(name))
 
     def _is(self, other: Holder, allocation: str) -> bool:
-        return other.allocation == allocation and self._had_here(other)
-
-    def _had_here(self, other: Holder) -> bool:
-        return other.machine == self.machine or not self.shared
+        return other.allocation == allocation and (other.machine == self.machine or not self.shared)
 
     def _has_left(self, tree: Tree, other: Holder) -> bool:
-        """Whether it had it here, and is here no more: its disk was away when it let go of it."""
+        """Whether it had it here, and is here no more: its disk was away when it let go of it.
+
+        Of another machine nobody here knows, even where the place was said to be no shared one.
+        """
         traces = (f"/etc/gpuaas/allocations/{other.allocation}.json", f"/gpuaas/{other.allocation}")
-        return self._had_here(other) and all(fact_of(tree, path) is None for path in traces)
+        is_ours = other.machine == self.machine
+        return is_ours and all(fact_of(tree, path) is None for path in traces)
 
     def _path(self, name: str) -> str:
         return f"{self.folder}/{HOLDERS}/{name}"
