@@ -45,6 +45,9 @@ NAMED = (
 )
 """Keys that a rule of their own speaks of."""
 
+LEFTOVERS = "leftovers"
+"""The probe that looks for them."""
+
 TOLERANCE_MIB = 64
 """So much more than when it was idle a card may have in use: drivers do not count to the byte."""
 
@@ -155,7 +158,8 @@ def left(*words: str) -> Look:
         if not case.uid:
             return
         if found is None:
-            yield one(name, CheckResult.UNKNOWN, f"not looked through for uid {case.uid}")
+            why = "".join(f": {p.message}" for p in case.facts.problems if p.probe == LEFTOVERS)
+            yield one(name, CheckResult.UNKNOWN, f"not looked through for uid {case.uid}{why}")
         elif of_these := [what for word, what in sorted_out(found) if word in words]:
             yield one(name, CheckResult.FAIL, listed(of_these))
         else:

@@ -230,6 +230,33 @@ def test_a_walk_does_not_go_across_a_mount(tmp_path: Path) -> None:
     assert f"file {odd}" in found[UID]
 
 
+def test_what_is_unmounted_meanwhile_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """F-PLC-04: services come and go with mounts of theirs; what else fails is told at once."""
+    tables = [["/", "/run/a"], ["/"], ["/"], ["/"], ["/", "/run/b"]]
+    looks: list[float] = []
+
+    def look(until: float) -> str:
+        looks.append(until)
+        if len(looks) in (1, 3):
+            raise ProbeError(f"{len(looks)}")
+        return "found"
+
+    monkeypatch.setattr(leftovers, "mounts", lambda: list(map(mount, tables.pop(0))))
+    assert leftovers.steadily(look) == "found"
+    with pytest.raises(ProbeError, match="3"):
+        leftovers.steadily(look)
+    assert looks[0] == looks[1]
+    tables = [[f"/run/{number}"] for number in range(9)]
+    with pytest.raises(ProbeError, match="never"):
+        leftovers.steadily(never)
+
+
+def never(until: float) -> str:
+    raise ProbeError("never")
+
+
 @as_root
 def test_a_card_that_was_handed_on_to_a_neighbour_is_found(probes: Probes, tmp_path: Path) -> None:
     """Rule 1: its slice would not let it open the card, but nobody asks once it is open."""

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from reconciler.model.capacity import Claim, ClaimState
-from reconciler.model.evidence import Check, CheckResult, GpuFact, NodeFacts, Observation
+from reconciler.model.evidence import (
+    Check,
+    CheckResult,
+    GpuFact,
+    NodeFacts,
+    Observation,
+    ProbeProblem,
+)
 from reconciler.model.plan import Order, Step
 from reconciler.model.ref import Ref
 from reconciler.planner.proving import RULES, prove, roots_on
@@ -188,6 +195,8 @@ def test_what_failed_is_told_with_what_was_measured() -> None:
     found = checks(left("process 812 sleep of back.service", "file /opt/x"))
     assert found["processes"].value == "process 812 sleep of back.service"
     assert found["files"].value == "file /opt/x"
+    blind = seen(leftovers=None, problems=(ProbeProblem(probe="leftovers", message="/x: late"),))
+    assert checks(blind)["files"].value == f"not looked through for uid {UID}: /x: late"
     used = checks(card(memory_used_mib=500))["memory of s0"]
     assert used.value == "500 MiB in use, 9 MiB when idle"
 

@@ -9,7 +9,7 @@ import os
 import time
 from contextlib import suppress
 from functools import partial
-from typing import Iterable, Iterator, Sequence
+from typing import Callable, Iterable, Iterator, Sequence, TypeVar
 
 from .attached import OURS, TOPS
 from .attachments import data_around, folders
@@ -24,7 +24,10 @@ from .sessions import told_sessions
 from .silence import check_shares
 from .volumes import VOLUMES
 
+T = TypeVar("T")
+
 MAX_WALK_SECONDS = 60.0
+MAX_LOOKS = 3
 MAX_KEPT = 1000
 
 LOCAL_WITHOUT_DISK = frozenset(
@@ -41,7 +44,7 @@ def read_leftovers(probes: Probes, uids: Iterable[int]) -> dict[str, list[str]]:
     asked = sorted(set(uids))
     if not asked:
         return {}
-    files = probes.ask("leftovers", lambda p: files_of(p, asked))
+    files = probes.ask("leftovers", lambda p: steadily(partial(files_of, p, asked)))
     held = probes.ask("leftovers", held_cards)
     found: dict[str, list[str]] = {}
     for uid in asked:
@@ -103,11 +106,27 @@ def user_mounts() -> Iterator[tuple[int, str]]:
                 yield int(value), f"mount {printable(mount.point)}"
 
 
-def files_of(probes: Probes, uids: list[int]) -> dict[int, list[str]]:
+def steadily(look: Callable[[float], T]) -> T:
+    """What is found until a moment, which `look` is told. Raises ProbeError.
+
+    What was unmounted meanwhile, as services do when they start, is no reason to know nothing: then
+    one looks again.
+    """
+    until = time.monotonic() + MAX_WALK_SECONDS
+    for _ in range(MAX_LOOKS - 1):
+        before = {mount.point for mount in mounts()}
+        try:
+            return look(until)
+        except ProbeError:
+            if before <= {mount.point for mount in mounts()}:
+                raise
+    return look(until)
+
+
+def files_of(probes: Probes, uids: list[int], until: float) -> dict[int, list[str]]:
     """Files by uid on every local file system, each entered at its own place, never across."""
     check_queues(probes)
     found: dict[int, list[str]] = {uid: [] for uid in uids}
-    until = time.monotonic() + MAX_WALK_SECONDS
     points = not_entered(probes)
     for mount in places(probes):
         walk(mount, points, found, until)

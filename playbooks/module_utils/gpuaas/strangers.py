@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections import defaultdict
+from functools import partial
 from typing import Iterator
 
 from .finding import between
 from .holders import held_cards
 from .ipc import all_system_v
 from .leftovers import (
-    MAX_WALK_SECONDS,
     check_queues,
     not_entered,
     places,
     sockets,
+    steadily,
     topmost,
     user_mounts,
 )
@@ -37,11 +37,15 @@ SLICE = re.compile(r"user-(\d+)\.slice")
 
 def read_strangers(probes: Probes, first: int, last: int) -> dict[str, list[str]]:
     """uid → what there is of it, some of it named; and cards that are held without being given."""
-    uids, accounts = range(first, last + 1), Accounts(probes.root)
+    return steadily(partial(_strangers, probes, range(first, last + 1)))
+
+
+def _strangers(probes: Probes, uids: range, until: float) -> dict[str, list[str]]:
+    accounts = Accounts(probes.root)
     ours = {user.uid for user in accounts.tenants()}
     found: dict[str, list[str]] = defaultdict(list)
     more: dict[str, int] = defaultdict(int)
-    for uid, what in of_anybody(probes, uids, accounts):
+    for uid, what in of_anybody(probes, uids, accounts, until):
         if uid in uids or uid in ours:
             key = str(uid)
             if len(found[key]) < MAX_NAMED:
@@ -55,7 +59,9 @@ def read_strangers(probes: Probes, first: int, last: int) -> dict[str, list[str]
     return dict(found)
 
 
-def of_anybody(probes: Probes, uids: range, accounts: Accounts) -> Iterator[tuple[int, str]]:
+def of_anybody(
+    probes: Probes, uids: range, accounts: Accounts, until: float
+) -> Iterator[tuple[int, str]]:
     """Of any uid; files alone are looked for by `uids`. Raises where any of it cannot be told."""
     for user in accounts.users:
         yield user.uid, f"account {printable(user.login)}"
@@ -65,7 +71,6 @@ def of_anybody(probes: Probes, uids: range, accounts: Accounts) -> Iterator[tupl
     yield from sockets(probes)
     yield from user_mounts()
     check_queues(probes)
-    until = time.monotonic() + MAX_WALK_SECONDS
     points = not_entered(probes)
     for mount in places(probes):
         yield from topmost(mount, points, between(uids[0], uids[-1]), until)
