@@ -40,8 +40,9 @@ static: .venv/.ready-dev
 unit: .venv/.ready-dev
 	$(BIN)/pytest -n auto --dist loadfile -m "not walk and not wheel and not lab and not slow"
 
+# These wait too, for guards and for hosts that do not answer.
 walk: .venv/.ready-dev
-	$(BIN)/pytest -n 2 --dist worksteal -m "walk and not slow"
+	$(BIN)/pytest -n 3 --dist worksteal -m "walk and not slow"
 
 slow: .venv/.ready-dev
 	$(BIN)/pytest -n 2 --dist worksteal -m slow
