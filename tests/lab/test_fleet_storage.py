@@ -226,6 +226,24 @@ def test_deleting_takes_a_word_of_its_own(story: Colony) -> None:
     assert story.machines["h1"].run("ls", DISKS).stdout == before.replace(f"{id}\n", "")
 
 
+def test_what_one_host_has_wiped_the_others_forget(story: Colony) -> None:
+    """STO-07: its data is gone for all, and so is each host's word of it."""
+    (id,) = (one.id for ref, one in story.world.volumes.items() if ref.name == "team")
+    story.applied({**TEAM, "spec": {**TEAM["spec"], "onDelete": "wipe"}}, OTHER)
+    story.remove(TEAM)
+    story.commit()
+    assert story.apply("--auto-approve=destroys").code == 0
+    look = f"ls /etc/gpuaas/volumes/{id}.json || true"
+    (left,) = (name for name, host in story.machines.items() if host.run(look).stdout)
+    assert id not in story.machines["h1"].run("ls", SHARED).stdout
+    plan = story.plan("--refresh")
+    assert plan.actions == {f"node/{left}": "change"}
+    assert "storage/vision/team" in plan.change(f"node/{left}")["facts"]["forgets"]
+    assert story.apply().code == 0
+    assert not story.machines[left].run(look).stdout
+    assert story.plan("--refresh").actions == {}
+
+
 @contextmanager
 def shell(colony: Colony, ref: str, key: str) -> Iterator[Callable[[str], list[str]]]:
     """A session that stays open: what each command in it says."""
