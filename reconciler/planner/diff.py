@@ -290,14 +290,16 @@ def _renames(desired: Desired, world: World) -> tuple[Mapping[Ref, Ref], Mapping
 def _collision(
     resource: Resource, former: Ref, desired: Desired, world: World
 ) -> Mapping[Ref, Problem]:
-    """Of two recorded allocations none becomes the other: a swap of names, or a name in use.
+    """Of two recorded allocations, or storages with data, none becomes the other: a swap of names,
 
-    Read as changes, it would give each the other's people, or destroy what was to be kept.
+    or a name in use. Read as changes, it would give each the other's people, or destroy what was
+    to be kept.
     """
     ref = resource.ref
     own = desired.resources.get(former)
     leaves = own is None or Ref(ref.kind, ref.project, own.former_name) in world.recorded
-    if not world.recorded[ref].id or former in desired.frozen or not leaves:
+    has_something = world.recorded[ref].id or ref in world.volumes
+    if not has_something or former in desired.frozen or not leaves:
         return {}
     problem = _unsound(resource, former, "both are recorded")
     return {ref: problem} if own else {ref: problem, former: replace(problem, ref=str(former))}

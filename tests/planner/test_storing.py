@@ -240,6 +240,21 @@ def test_a_rename_keeps_the_volume_and_moves_what_is_mounted() -> None:
     assert made.volumes == ()
 
 
+def test_of_two_with_data_none_becomes_the_other() -> None:
+    """F-STO-03: else what was to be kept under the other's name would be wiped, or be swapped."""
+    both = [storage("data", **WIPED), storage("sets", **OPEN)]
+    state = settled(fleet(*both, having("a", "data", "sets")))
+    state = applied(make_plan(desired(fleet(*both)), state), state)
+    over = fleet(storage("sets", formerName="data", **OPEN))
+    swapped = fleet(storage("data", formerName="sets"), storage("sets", formerName="data"))
+    for documents, names in ((over, ["data"]), (swapped, ["data", "sets"])):
+        made = make_plan(desired(documents), state)
+        assert told(made) == [f"blocked storage/vision/{name} rename_unsound" for name in names]
+        assert made.steps == ()
+    again = fleet(storage("sets", formerName="data", **OPEN), storage("data", **WIPED))
+    assert make_plan(desired(again), state).changes == ()
+
+
 def test_a_rename_that_was_torn_is_finished() -> None:
     """F-STO-03 F-STO-08: it has its new name, and its host the old one until it lets go of it."""
     state = settled(fleet(storage("data"), having("a", "data")))
