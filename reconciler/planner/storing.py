@@ -144,11 +144,17 @@ def _out_of_reach(wish: Wish) -> str:
 
 
 def _name_taken(wish: Wish) -> str:
-    """Of a name there is one storage, and what is kept under it is somebody's."""
-    one = wish.difference
-    if one.action is not Action.RENAME or _state(one.ref, wish.world) is None:
+    """Of a name there is one storage, what is kept under it is somebody's, and what is being wiped
+
+    is nobody's any more.
+    """
+    one, volume = wish.difference, wish.volume
+    if one.action is not Action.RENAME:
         return ""
-    return f"data is kept under the name {one.ref.name}"
+    if volume is not None and volume.state is VolumeState.WIPING:
+        return f"the data of {one.former} is being wiped"
+    taken = _state(one.ref, wish.world) is not None
+    return f"data is kept under the name {one.ref.name}" if taken else ""
 
 
 def _adopted_otherwise(wish: Wish) -> str:

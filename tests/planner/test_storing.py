@@ -240,6 +240,19 @@ def test_a_rename_keeps_the_volume_and_moves_what_is_mounted() -> None:
     assert made.volumes == ()
 
 
+def test_what_is_being_wiped_gets_no_other_name() -> None:
+    """F-STO-03 F-STO-07: its wipe goes on under the name by which it was begun."""
+    state = used(**WIPED)
+    state = replace(state, volumes={DATA: replace(state.volumes[DATA], state=VolumeState.WIPING)})
+    made = make_plan(desired(fleet(storage("sets", formerName="data"))), state)
+    assert sorted(told(made)) == [
+        "blocked storage/vision/sets rename_unsound",
+        "release storage/vision/data",
+    ]
+    assert "being wiped" in line(made, "storage/vision/sets").problem.message
+    assert [step.verb for step in made.steps] == ["storage.wipe"]
+
+
 def test_of_two_with_data_none_becomes_the_other() -> None:
     """F-STO-03: else what was to be kept under the other's name would be wiped, or be swapped."""
     both = [storage("data", **WIPED), storage("sets", **OPEN)]
