@@ -129,7 +129,9 @@ def plan(request: PlanRequest) -> Plan:
     changed = {d.ref: d for d in differences if d.ref not in refused}
     found = drifts(desired, request.world, request.now)
     pending = with_repairs(find_pending(context, changed), found, context, changed)
-    context = _with_origins(request, context, (one.resource.file for one in pending.values()))
+    words = find_words(desired, request.world, {d.ref for d in everything} | preparations.keys())
+    files = (one.resource.file for one in pending.values())
+    context = _with_origins(request, context, (*files, *(one.difference.file for one in words)))
     desk = Desk(
         context=context,
         refused=refused,
@@ -139,7 +141,7 @@ def plan(request: PlanRequest) -> Plan:
         preparations=preparations,
         drifts=found,
         stagings=find_stagings(context, seats, changed, preparing, found),
-        words=find_words(desired, request.world, {d.ref for d in everything} | preparations.keys()),
+        words=words,
     )
     lines = [line for line in write_lines(differences, desk) if _within(line, scope)]
     return _assemble(request, desk, ledger, lines)
