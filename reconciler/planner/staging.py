@@ -126,13 +126,14 @@ def find_stagings(
     wants = wanted(context.desired, context.world, seats, leaving)
     nodes = dict(_nodes(context, preparing))
     found: dict[Ref, list[tuple[str, Step]]] = defaultdict(list)
+    # First, as it makes room.
+    for step in discards(context, wants.versions, nodes):
+        found[step.ref].append(("removes", step))
     for one in _looks(wants.versions, nodes, context, drifts):
         rule = next((rule for rule in RULES.values() if rule.holds(one)), None)
         if rule is not None and rule.verb:
             step = _step(rule.verb, one, context)
             found[step.ref].append((rule.word, step))
-    for step in discards(context, wants.versions, nodes):
-        found[step.ref].append(("removes", step))
     return {
         ref: Staging(
             bundle=ref,

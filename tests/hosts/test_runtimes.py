@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from gpuaas.building import STARTING_SECONDS
+from gpuaas.converge import converge
 
 from tests.bundles import hello
 from tests.hosts.building import Ground, stage
@@ -529,6 +530,24 @@ def test_the_default_stays(ground: Ground) -> None:
     ground.seal(current="1.0")
     assert "default" in discarded(ground).message
     assert ground.current.exists()
+
+
+def test_each_version_is_done_by_itself(ground: Ground) -> None:
+    """F-BUN-02, F-BUN-04: what somebody uses, or what is refused, keeps no other one in place."""
+    for version in hello.VERSIONS:
+        ground.seal(version, current="1.0")
+    work = [
+        ("runtime.discard", {"bundle": "hello", "version": "1.0", "withDefault": False}),
+        ("runtime.stage", ground.item(python="none")),
+        ("runtime.discard", {"bundle": "hello", "version": "2.0", "withDefault": False}),
+    ]
+    receipts = converge(
+        str(ground.root),
+        "",
+        [{"step": "s", "verb": verb, "ref": "bundle/hello", "item": item} for verb, item in work],
+    )
+    assert [one["ok"] for one in receipts] == [False, False, True]
+    assert ground.shown("2.0") == ""
 
 
 def test_the_default_goes_with_the_last_of_its_bundle(ground: Ground) -> None:

@@ -311,6 +311,14 @@ def test_what_any_descriptor_names_stays(phase: Phase, expected: list[str]) -> N
     assert gone([having("1.0")], shown, keep=1, phase=phase) == expected
 
 
+def test_what_goes_makes_room_first() -> None:
+    """F-BUN-02: on a disk that is full nothing else could."""
+    of = wanting([*base_fleet(1), torch("9.0"), having("9.0")])
+    shown = {"runtime torch/1.0": "failed runtime_without_room: x"}
+    made = make_plan(of, showing(of, shown, installs=installed("1.0", state=InstallState.FAILED)))
+    assert work(made) == [("discard", "1.0", "gpu01"), ("stage", "9.0", "gpu01")]
+
+
 def test_the_default_of_a_host_stays() -> None:
     assert gone([], {"1.0": HERE, "2.0": HERE, "3.0": HERE}, keep=1, current="1.0") == ["2.0"]
 

@@ -1,6 +1,7 @@
 """A host's ordered work, item by item: each is checked, done, and answered with a receipt.
 
-One item's failure is that item's alone, save that later items of the same ref are not tried.
+One item's failure is that item's alone, save that later items of the same ref are not tried;
+versions of a bundle are each by itself.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ Receipt = dict[str, Any]
 
 OF_THIS_BOOT = frozenset({"allocation.provide", "allocation.restart"})
 """What nobody may do on evidence of another boot; to take away needs no evidence."""
+
+
+BY_ITSELF = frozenset({"runtime.stage", "runtime.repair", "runtime.discard"})
+"""Of one version each: that somebody uses one, or that another has no room, holds up no third."""
 
 
 def converge(
@@ -135,7 +140,7 @@ def do_entry(root: int, entry: Any, ruled_out: tuple[set[str], set[str]], dry: b
         check_keys(item, verb.KEYS, "item")
         if entry["verb"] in barred:
             raise Refusal("host_rebooted", "it has started anew since it was looked at")
-        if entry["ref"] in failed:
+        if entry["ref"] in failed and entry["verb"] not in BY_ITSELF:
             raise Refusal("verb_failed", "not tried: an earlier step of the same ref failed")
         verb.run(tree, item)
         evidence = {**tree.said, **{path: fact_of(tree, path) for path in paths_of(item)}}
