@@ -463,8 +463,8 @@ def test_nothing_is_removed_across_a_mount(ground: Ground) -> None:
     with mounted(ground.tree() / "data b") as data:
         for _ in range(2):
             refused = ground.do("runtime.repair")
-            assert (refused.code, refused.changed) == ("path_not_removed", False)
-            assert discarded(ground).code == "path_not_removed"
+            assert (refused.code, refused.changed) == ("runtime_layout_broken", False)
+            assert discarded(ground).code == "runtime_layout_broken"
             with pytest.raises(stage.Failure, match=r"mounted at .*/data b"):
                 ground.seal()
             shutil.rmtree(ground.job())

@@ -11,8 +11,8 @@ from .mounts import Mount, mounts
 from .paths import Refusal, Tree, parent_of
 from .probes import Probes, printable
 from .runtimes import STAGING, Runtime, names_below, runtime_of
-from .stage_runtime import is_under_way, sweep
-from .wipe import refuse_mounts, remove_folder
+from .stage_runtime import is_under_way, refuse_mounted, sweep
+from .wipe import remove_folder
 
 KEYS = {"bundle": str, "version": str, "withDefault": bool}
 
@@ -30,7 +30,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
         raise Refusal("runtime_in_use", f"{runtime} is this host's default")
     if fact_of(tree, runtime.place) is not None:
         _refuse_users(tree, runtime, runtime.place)
-        refuse_mounts(tree, runtime.place)
+        refuse_mounted(tree, runtime)
         tree.changed = True
         if not tree.dry:
             _take_away(tree, runtime)

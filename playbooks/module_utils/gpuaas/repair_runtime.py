@@ -15,8 +15,8 @@ from .probes import printable
 from .requirements import check
 from .runtimes import changes_of, manifest_of, runtime_of
 from .stage_runtime import KEYS as STAGE_KEYS
-from .stage_runtime import begin, put_current, refuse_strange, sweep
-from .wipe import refuse_mounts, remove_folder
+from .stage_runtime import begin, put_current, refuse_mounted, refuse_strange, sweep
+from .wipe import remove_folder
 
 KEYS = STAGE_KEYS
 MAX_TOLD = 20
@@ -27,7 +27,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     check(item)
     sweep(tree)
     refuse_strange(tree, runtime)
-    refuse_mounts(tree, runtime.place)
+    refuse_mounted(tree, runtime)
     place = f"{tree.path}{runtime.place}".replace("//", "/")
     manifest = manifest_of(place)
     if (

@@ -19,6 +19,7 @@ from typing import Any
 from .building import is_alive, unwanted
 from .files import fact_of, put_file, put_folder
 from .items import text
+from .mounts import mounts
 from .paths import Refusal, Tree, parent_of
 from .probes import SAFE_PATH, Probes, found_in_path
 from .programs import must, tried
@@ -67,6 +68,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     manifest = manifest_of(f"{tree.path}{runtime.place}")
     if manifest is None:
         refuse_strange(tree, runtime)
+        refuse_mounted(tree, runtime)
         begin(tree, runtime, item)
     elif manifest.digest == unwanted(Probes(tree.path).at(runtime.folder[1:])):
         begin(tree, runtime, item, manifest.digest)
@@ -137,6 +139,15 @@ def refuse_strange(tree: Tree, runtime: Runtime) -> None:
     if fact_of(tree, runtime.place) is not None and fact_of(tree, runtime.sealed) is None:
         message = f"{runtime.place} is not of our making: move it away"
         raise Refusal("runtime_layout_broken", message)
+
+
+def refuse_mounted(tree: Tree, runtime: Runtime) -> None:
+    """What somebody has mounted in a version is no part of it, and goes with none of it."""
+    place = f"{tree.path}{runtime.place}".replace("//", "/")
+    for mount in mounts():
+        if f"{mount.point}/".startswith(f"{place}/"):
+            message = f"something is mounted at {mount.point}: unmount it"
+            raise Refusal("runtime_layout_broken", message)
 
 
 def _refuse_other_current(tree: Tree, runtime: Runtime) -> None:

@@ -46,13 +46,6 @@ def remove_folder(tree: Tree, path: str) -> None:
             raise _kept(path, f"{where}{error.strerror}") from error
 
 
-def refuse_mounts(tree: Tree, path: str) -> None:
-    """Raises Refusal where something is mounted at or below a folder, if that is there."""
-    with parent_of(tree, f"{path}/", make=False) as place:
-        if place is not None:
-            _refuse_mounts(place[0], path)
-
-
 class Top(NamedTuple):
     """The open folder that is removed, and the file system that it is on."""
 
