@@ -88,6 +88,9 @@ notebook)
     start)
         found=$(ready_one jupyter)
         mkdir -p "$own"
+        # Who asks at the same time gets the same one, when it is there.
+        exec 9>"$own/jupyter.lock"
+        flock 9
         if ! runs; then
             rm -f "$socket"
             od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"$token"
@@ -95,7 +98,7 @@ notebook)
             # Whoever else is on this host reaches no socket in here; the token is told to nobody.
             JUPYTER_TOKEN=$(cat "$token") nohup setsid jupyter lab --no-browser \
                 "$serves" --ServerApp.sock_mode=0600 --ServerApp.root_dir="$HOME" \
-                >"$own/jupyter.log" 2>&1 </dev/null &
+                >"$own/jupyter.log" 2>&1 </dev/null 9>&- &
             echo $! >"$pid"
             left=600
             until [ -S "$socket" ]; do
