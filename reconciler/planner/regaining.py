@@ -76,7 +76,9 @@ def regain(found: Iterable[FoundVolume], ground: Ground) -> Regained:
         for key, one in mounted.items()
         if one.volume in holders and one.allocation_id not in holders[one.volume]
     }
-    having = {**mounted, **held}
+    # Of hosts that share a volume each was told its name by itself: where it is mounted counts.
+    named = {k: replace(held[k], storage=mounted[k].storage) for k in held.keys() & mounted.keys()}
+    having = {**mounted, **held, **named}
     attached = {one.volume for one in having.values()}
     return Regained(
         volumes=tuple(
@@ -163,7 +165,10 @@ def _place(one: Attachment) -> _Key:
 def _held(
     found: Iterable[FoundVolume], lying: Mapping[str, Volume], ground: Ground
 ) -> tuple[dict[_Key, Attachment], Mapping[str, set[str]]]:
-    """Who has what by what stands beside the data, and of which volumes that could be read."""
+    """Who has what by what stands beside the data, and of which volumes that could be read.
+
+    A storage goes by the name that hosts were told last, as they have it mounted.
+    """
     held: dict[_Key, Attachment] = {}
     known: dict[str, set[str]] = {}
     for one in found:
@@ -180,7 +185,7 @@ def _held(
                 allocation_id=holder.allocation_id,
                 volume=one.id,
                 ref=ref,
-                storage=volume.ref,
+                storage=one.record.ref,
                 node=volume.node or node,
                 mode=holder.mode,
                 access=holder.access,
@@ -200,7 +205,8 @@ def _mounted(lying: Mapping[str, Volume], ground: Ground) -> Iterator[tuple[_Key
     for node, facts in ground.facts.items():
         for key, value in (facts.platform or {}).items():
             word, _, name = key.partition(" ")
-            id, told = name.partition("/")[0], _MOUNTED.fullmatch(value)
+            id, _, called = name.partition("/")
+            told = _MOUNTED.fullmatch(value)
             ref, place = ground.places.get(id, (None, ""))
             volume = lying.get(told[1]) if told else None
             if word != ATTACHED or told is None or ref is None or volume is None or place != node:
@@ -210,7 +216,7 @@ def _mounted(lying: Mapping[str, Volume], ground: Ground) -> Iterator[tuple[_Key
                 allocation_id=id,
                 volume=told[1],
                 ref=ref,
-                storage=volume.ref,
+                storage=volume.ref._replace(name=called),
                 node=node,
                 mode=told[2],
                 access=str(document.spec.access_mode) if document else str(ALONE),

@@ -192,9 +192,18 @@ def test_data_that_git_no_longer_names_is_kept() -> None:
 
 
 def test_a_renamed_storage_has_its_data() -> None:
-    """F-STO-03: hosts say the name that they were told."""
+    """F-STO-03: hosts say the name that they were told, and by that whoever has it has it there."""
     (volume,) = regained({"gpu01": {ID: OURS}}, storage("sets", formerName="data")).volumes
     assert (volume.ref.name, volume.state) == ("sets", VolumeState.MADE)
+    shown = {f"attached {A}/data": f"{ID} rw at /data"}
+    for holders in ([holder(A)], None):
+        told = {"gpu01": {ID: text(holders=holders)}}
+        found = regained(told, storage("sets", formerName="data"), gpu01=shown)
+        assert [(one.storage, one.volume) for one in found.attachments] == [(DATA, ID)]
+    other = text(backend=SHARED, ref="storage/vision/old", holders=[holder(A)])
+    both = {"gpu01": {ID: text(backend=SHARED)}, "gpu02": {ID: other}}
+    (one,) = regained(both, storage("sets", formerName="data"), gpu01=shown).attachments
+    assert one.storage == DATA
 
 
 def test_who_has_it_and_was_not_seen_has_it_still() -> None:
