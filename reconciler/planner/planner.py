@@ -5,7 +5,7 @@ bytes, and every refusal names its rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -30,14 +30,14 @@ from reconciler.planner.attaching import (
 )
 from reconciler.planner.capacity import read_offers
 from reconciler.planner.compatibility import refuse_runtimes
-from reconciler.planner.desk import MOVING, Desk, find_pending
+from reconciler.planner.desk import MOVING, Desk, Pending, find_pending
 from reconciler.planner.diff import Difference, compare
 from reconciler.planner.drift import drifts
 from reconciler.planner.effective import in_force
 from reconciler.planner.ending import horizon, policy_of, with_ends
 from reconciler.planner.evacuating import with_evacuations
 from reconciler.planner.figures import figures_of
-from reconciler.planner.forgetting import find_words
+from reconciler.planner.forgetting import Words, find_words
 from reconciler.planner.granting import refuse_grants
 from reconciler.planner.joining import Ledger
 from reconciler.planner.leasing import ends_of_waits, refuse_leases
@@ -93,8 +93,7 @@ def plan(request: PlanRequest) -> Plan:
     scope = Scope(request.only, request.desired, request.world)
     everything = _differences(request)
     differences = scope.limit(everything)
-    situation = Situation(request.desired, request.world, differences, request.hold_above)
-    refused = admit(situation)
+    refused = admit(Situation(request.desired, request.world, differences, request.hold_above))
     origins = _origins(request, frozenset(d.file for d in differences if d.file))
     admitted = [difference for difference in differences if difference.ref not in refused]
     refused = {
@@ -130,8 +129,7 @@ def plan(request: PlanRequest) -> Plan:
     found = drifts(desired, request.world, request.now)
     pending = with_repairs(find_pending(context, changed), found, context, changed)
     words = find_words(desired, request.world, {d.ref for d in everything} | preparations.keys())
-    files = (one.resource.file for one in pending.values())
-    context = _with_origins(request, context, (*files, *(one.difference.file for one in words)))
+    context = _with_origins(request, context, _files(pending.values(), words))
     desk = Desk(
         context=context,
         refused=refused,
@@ -232,6 +230,12 @@ def _context(request: PlanRequest, desired: Desired, origins: Mapping[str, Origi
         leases_from=request.leases_from,
         volumes=request.world.volumes,
     )
+
+
+def _files(pending: Iterable[Pending], words: Iterable[Words]) -> Iterator[str]:
+    """Of what has work, though nothing about itself is another."""
+    yield from (one.resource.file for one in pending)
+    yield from (one.difference.file for one in words)
 
 
 def _with_origins(request: PlanRequest, context: Context, files: Iterable[str]) -> Context:
