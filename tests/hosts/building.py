@@ -148,7 +148,11 @@ class Ground:
     def reached(self, phase: str, version: str = "1.0") -> None:
         """It is at this phase, or later; one that takes no time may never be seen."""
         later = [f"staging {one}" for one in PHASES[PHASES.index(phase) :]]
-        self.awaited(lambda shown: shown in later or shown.startswith("staged"), version)
+        # What has said nothing yet is told as at its first phase, before anybody works on it.
+        said = self.job(version) / "build/phase.json"
+        self.awaited(
+            lambda shown: (shown in later and said.exists()) or shown.startswith("staged"), version
+        )
 
     def awaited(self, wanted: Callable[[str], bool], version: str) -> str:
         """Looks often at the job, and at all that stands when that is at its end."""
