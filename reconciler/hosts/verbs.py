@@ -278,8 +278,8 @@ _LIST = (
         },
         evidence="`runtime <bundle>/<version>` is gone, read back",
         refuses=(
-            "one that a descriptor names, a process uses or has mounted, or that is the host's default and is not"
-            " to go as such, by name: `runtime_in_use`",
+            "one that a descriptor names, a process uses or has mounted, or that is the host's"
+            " default and is not to go as such, by name: `runtime_in_use`",
             "one in which something is mounted: nothing of it is removed",
         ),
     ),

@@ -250,10 +250,9 @@ def write_manifest(job: Job, moment: int) -> None:
 
 
 def take_over(tree: str, moment: int) -> list[list[Any]]:
-    """Everything is root's, readable by all and writable by nobody else.
+    """Everything is root's, readable by all, and nothing leads root elsewhere if somebody is still
 
-    By open folders from the top on, and by open files: nothing leads root anywhere else, even if
-    somebody is still in there.
+    in there: it goes by open folders and files alone.
     """
     files: list[list[Any]] = []
     for folder, folders, names, at in os.fwalk(tree, onerror=_raise):
@@ -314,10 +313,7 @@ def put_in_place(job: Job) -> None:
 
 
 def refuse_mounts(place: str) -> None:
-    """What is put aside is removed, and what is mounted in there is somebody's.
-
-    The kernel tells blanks in names as octal.
-    """
+    """What is mounted in there is somebody's. The kernel tells blanks in names as octal."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         points = [OCTAL.sub(lambda one: chr(int(one[1], 8)), line.split(" ")[4]) for line in table]
     for point in points:
@@ -395,12 +391,9 @@ def main() -> None:
     except Failure as failure:
         give_up(job, failure)
     except OSError as error:
-        full = error.errno in NO_ROOM
-        give_up(job, without_room(job, "nothing is left of it") if full else broken(error))
-
-
-def broken(error: OSError) -> Failure:
-    return Failure("runtime_install_failed", f"{error.filename}: {error.strerror}")
+        broken = Failure("runtime_install_failed", f"{error.filename}: {error.strerror}")
+        full = without_room(job, "nothing is left of it")
+        give_up(job, full if error.errno in NO_ROOM else broken)
 
 
 if __name__ == "__main__":
