@@ -196,6 +196,24 @@ PHASE, FAILED = '{"phase": "install"}', '{"code": "runtime_hash_wrong", "message
 
 
 @pytest.mark.parametrize(
+    ("words", "fresh", "told"),
+    [
+        ({}, ["job"], "staging space"),
+        ({"build_phase": PHASE}, ["job"], "failed runtime_interrupted: it ended during install"),
+        ({"build_phase": PHASE, "build_done": "{}"}, ["build/done"], "staging install"),
+    ],
+)
+def test_who_has_begun_and_ended_is_not_waited_for(
+    ground: Ground, words: dict[str, str], fresh: list[str], told: str
+) -> None:
+    """F-BUN-01: a host that starts anew within seconds has the job still, and nobody at it."""
+    job = begun(ground, **words)
+    for name in fresh:
+        os.utime(job / f"{name}.json")
+    assert ground.shown() == told
+
+
+@pytest.mark.parametrize(
     ("words", "told"),
     [
         ({}, "failed runtime_interrupted: it ended during space"),

@@ -198,9 +198,11 @@ def test_a_power_cut_during_a_build_changes_nothing(story: Colony) -> None:
     host = story.machines["h1"]
     hello.make(story.folder / "mirror", "3.0")
     story.write(hello.document(story.folder, "1.0", "2.0", "3.0", python=PYTHON))
-    story.write(with_hello("train", "3.0", "vision", "ana"))
+    restart = {"generation": 1, "reason": "try"}
+    story.write(with_hello("train", "3.0", "vision", "ana", restart=restart))
     story.commit()
-    assert story.apply("--no-wait").code in (0, 1)
+    begun = story.apply("--no-wait")
+    assert begun.code in (0, 1), begun.blocked or begun.messages
     host.run("sh", "-c", shlex.quote("until pgrep -f ensurepip; do sleep 0.1; done"))
     host.reboot()
     current = host.run("readlink", f"{PLACE}/current").stdout

@@ -36,7 +36,9 @@ def is_alive(folder: str) -> bool:
         return False
     if has_failed(folder):
         return False
-    return any(_is_fresh(os.path.join(folder, name)) for name in ("job.json", "build/done.json"))
+    # What has begun, and is not at its end, was cut short, as by a host that starts anew.
+    begun = os.path.lexists(os.path.join(folder, "build/phase.json"))
+    return _is_fresh(os.path.join(folder, "build/done.json" if begun else "job.json"))
 
 
 def has_failed(folder: str) -> bool:
