@@ -6,7 +6,8 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -154,7 +155,14 @@ with socket.socket(socket.AF_UNIX) as server:
 """
 
 
-def test_a_notebook_is_one_and_no_other_process_is_taken_for_it(ground: Ground) -> None:
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """With a short name: that of a socket in it has at most 108 bytes, unix(7)."""
+    with tempfile.TemporaryDirectory(prefix="h") as folder:
+        yield Path(folder)
+
+
+def test_a_notebook_is_one_and_no_other_process_is_taken_for_it(ground: Ground, home: Path) -> None:
     """BND-22, rule 22: after a restart its number may be somebody else's, and its socket is old."""
     tree = ground.root / "opt/gpuaas/runtimes/jupyter/1"
     (tree / "bin").mkdir(parents=True)
@@ -163,7 +171,6 @@ def test_a_notebook_is_one_and_no_other_process_is_taken_for_it(ground: Ground) 
     (tree / "bin/jupyter").chmod(0o755)
     descriptor = ground.root / ENVIRONMENT[1:]
     descriptor.write_text(f"{descriptor.read_text()}GPUAAS_RUNTIMES=jupyter@1\n")
-    home = ground.root.with_name("h")
     own = home / ".local/share/gpuaas"
 
     def notebook(verb: str) -> str:

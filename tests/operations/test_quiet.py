@@ -130,7 +130,7 @@ def test_another_name_alone_is_a_new_one_and_a_release(yard: Yard) -> None:
 
 
 def plain(spec: Any) -> dict[str, Any]:
-    return {key: spec[key] for key in ("sku", "owner", "access", "node")}
+    return {key: spec[key] for key in ("sku", "owner", "access", "node", "expiresAt")}
 
 
 def test_what_this_version_cannot_do_is_blocked_and_nothing_of_it_is_written(yard: Yard) -> None:
