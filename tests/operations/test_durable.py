@@ -181,12 +181,13 @@ class TestWhoHasIt:
         assert not data(yard, EVAL).exists()
         assert (data(yard, TRAIN) / "log").read_text() == "one"
 
-    def test_a_detach_that_never_ends(self, yard: Yard) -> None:
+    @pytest.mark.parametrize("tries", [2, pytest.param(20, marks=pytest.mark.slow)])
+    def test_a_detach_that_never_ends(self, yard: Yard, tries: int) -> None:
         """F-STO-08 STO-10: each try says why, nobody else gets it, and the first that can, ends."""
         yard.write(using("train", node="gpu01"), using("eval", "data"))
         yard.commit()
         with unchangeable(data(yard, TRAIN).parent):
-            for _ in range(2):
+            for _ in range(tries):
                 stuck = yard.apply()
                 assert stuck.code == 1 and "not permitted" in stuck.messages
                 assert stuck.blocked == {EVAL: "writer_conflict"}
