@@ -22,7 +22,7 @@ from tests.planner import fleet as paper
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("runtimes")]
 
 Fresh = Callable[..., AbstractContextManager[tuple[Host, ...]]]
-TRAIN, NOTES = "vision/train", "nlp/notes"
+TRAIN, NOTES, LATE = "vision/train", "nlp/notes", "vision/late"
 PYTHON, PLACE, MIRROR = "3.13", "/opt/gpuaas/runtimes/hello", "/srv/mirror"
 PREFIX = "gpuaas-runtime run hello -- python -c 'import sys; print(sys.prefix)'"
 MAKE_OWN = f"""
@@ -196,10 +196,9 @@ def test_a_restart_keeps_runtimes_and_homes(story: Colony) -> None:
 def test_a_power_cut_during_a_build_changes_nothing(story: Colony) -> None:
     """F-BUN-01, F-ANS-13: not lost, not run twice at once; the next apply ends it."""
     host = story.machines["h1"]
-    hello.make(story.folder / "mirror", "3.0")
+    story.applied(with_hello("notes", "2.0", "nlp", "bo"))
     story.write(hello.document(story.folder, "1.0", "2.0", "3.0", python=PYTHON))
-    restart = {"generation": 1, "reason": "try"}
-    story.write(with_hello("train", "3.0", "vision", "ana", restart=restart))
+    story.write(with_hello("late", "3.0", "vision", "ana"))
     story.commit()
     begun = story.apply("--no-wait")
     assert begun.code in (0, 1), begun.blocked or begun.messages
@@ -207,10 +206,10 @@ def test_a_power_cut_during_a_build_changes_nothing(story: Colony) -> None:
     host.reboot()
     current = host.run("readlink", f"{PLACE}/current").stdout
     assert story.said(NOTES, "bo", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 2.0\n"
-    early = story.enter(TRAIN, "ana", "gpuaas-runtime run hello -- gpuaas-hello")
+    early = story.enter(LATE, "ana", "gpuaas-runtime run hello -- gpuaas-hello")
     assert early.returncode == 1 and "not here yet" in early.stderr
     assert current == "2.0\n"
     done = story.apply()
     assert done.code == 0, done.messages or done.blocked
-    assert story.said(TRAIN, "ana", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 3.0\n"
+    assert story.said(LATE, "ana", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 3.0\n"
     assert host.run("ls", "/opt/gpuaas/staging").stdout == ""

@@ -165,6 +165,7 @@ def test_a_share_that_does_not_come_up_is_given_up(story: Colony) -> None:
 
     Nothing is left half mounted, and it can be let go of.
     """
+    story.applied(OTHER)
     nas = paper.storage("nas", "nas", protect=False)
     refused = story.change(nas, with_storage("eval", "h2", ("nas", "/data")))
     assert refused.code == 1 and "volume_not_mounted" in refused.problems

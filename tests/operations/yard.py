@@ -102,7 +102,8 @@ class Yard:
         """All that lies there, as the last change of `author`."""
         who = {"NAME": author, "EMAIL": f"{author}@corp.example"}
         names = {f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in who.items()}
-        for words in (("init", "-q"), ("add", "specs", "gpuaas.yaml"), ("commit", "-qm", "x")):
+        commit = ("commit", "--allow-empty", "-qm", "x")
+        for words in (("init", "-q"), ("add", "specs", "gpuaas.yaml"), commit):
             subprocess.run(
                 ["git", "-C", self.folder, *words], check=True, env={**os.environ, **names}
             )
