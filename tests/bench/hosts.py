@@ -7,7 +7,9 @@ The peers make the same folders and files with the same content, in roots beside
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reconciler import shipped
+from reconciler.hosts.carried import carried
 from reconciler.hosts.folders import short_folder
 from reconciler.operations.standin import DRIVER
 from tests import fleets
@@ -46,9 +50,8 @@ HARDWARE = fleets.Hardware(
     memory_gib=256,
 )
 PROJECTS, PEOPLE, AT_ONCE, ROUNDS, SAMPLE = 5, 5, 16, 2, 5
-SMI_FIELDS = "index,uuid,pci.bus_id,name,memory.total,memory.used,driver_version"
-SMI_FORMAT = "--format=csv,noheader,nounits"
 STANDIN = "#!/bin/sh\n# TEST STAND-IN, not a GPU\n"
+LEARNING = 'printf "%s\\n" "$*" >> "$0.asked"; exec "$0.asks" "$@"\n'
 APPLY = [GPUAAS, "apply", "--auto-approve"]
 LOOK = [GPUAAS, "plan", "--refresh", "--detailed-exitcode"]
 
@@ -150,12 +153,33 @@ def fleet(site: Site, folder: Path) -> Path:
 
 
 def answer_at_once(root: Path) -> None:
-    """Cards that cost nothing to ask: how long a driver takes is not what is measured here."""
+    """Cards that cost nothing to ask: how long a driver takes is not what is measured here.
+
+    What a look asks of them it asks once before, and that is all they know.
+    """
     program = root / "usr/bin/nvidia-smi"
-    asked = [str(program), f"--query-gpu={SMI_FIELDS}", SMI_FORMAT]
-    told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    cards = told.replace("'", "")
-    program.write_text(f"{STANDIN}case $1 in --query-gpu=*) printf %s '{cards}' ;; esac\n")
+    slow, asked = (program.with_name(f"{program.name}.{name}") for name in ("asks", "asked"))
+    program.rename(slow)
+    program.write_text(f"{STANDIN}{LEARNING}")
+    program.chmod(0o755)
+    look(root)
+    branches = []
+    for words in sorted(set(asked.read_text().splitlines())):
+        told = subprocess.run(
+            [slow, *words.split(" ")], capture_output=True, text=True, check=False
+        )
+        branches.append(f"{shlex.quote(words)}) printf %s {shlex.quote(told.stdout)}")
+        branches.append(f"exit {told.returncode} ;;")
+    program.write_text("\n".join((f'{STANDIN}case "$*" in', *branches, "esac", "exit 2", "")))
+    slow.unlink()
+    asked.unlink()
+
+
+def look(root: Path) -> str:
+    """What the code that is carried to hosts says of the one that this folder stands for."""
+    words = [sys.executable, "-IS", "-", json.dumps({"root": str(root)})]
+    code = carried(shipped.folder("playbooks") / "module_utils" / "gpuaas", "observe")
+    return subprocess.run(words, input=code, capture_output=True, check=True).stdout.decode()
 
 
 def documents(site: Site, folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -16,6 +16,7 @@ from reconciler.hosts.carried import carried
 from reconciler.model.problem import ProblemError
 from reconciler.model.resource import Resource
 from reconciler.operations.standin import lay
+from tests.bench.hosts import answer_at_once, look
 from tests.planner import fleet
 
 QUERY = "--query-gpu=index,uuid,pci.bus_id,name,memory.total,memory.used,driver_version"
@@ -118,6 +119,14 @@ def test_processes_written_into_its_table_are_told_and_stay(root: Path, node: Re
         table.write("GPU-00000000-dead-beef-0000-000000000002, 4711, python train.py\n")
     lay(root, node, shipped.templates())
     assert [card["processes"] for card in observe(root)["gpus"]] == [[], [], [4711], []]
+
+
+def test_one_that_answers_at_once_answers_alike(root: Path) -> None:
+    """What is measured on it is a look at a host as there are others."""
+    slow = look(root)
+    answer_at_once(root)
+    assert look(root) == slow
+    assert (ask(root, "-L").returncode, len(ask(root, "--reset").stdout)) == (2, 0)
 
 
 def test_laying_it_again_changes_nothing(root: Path, node: Resource) -> None:
