@@ -34,7 +34,7 @@ from reconciler.hosts.ssh import (
     SUDO,
     needs_sudo,
     ssh_command,
-    why_no_root,
+    why_not_begun,
     why_not_reached,
     write_pins,
 )
@@ -195,8 +195,7 @@ def _problem_of(ended: Ended, host: Host, options: RunOptions) -> tuple[str, str
     if host.address != "local" and ended.code == SSH_FAILED:
         return why_not_reached(host, said)
     if ended.code != 0:
-        no_root = why_no_root(host, said)
-        return ("no_root_on_host", no_root) if no_root else ("observation_failed", said)
+        return why_not_begun(host, said) or ("observation_failed", said)
     return None
 
 

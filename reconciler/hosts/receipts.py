@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reconciler.hosts.play import Answer, Played
-from reconciler.hosts.ssh import why_no_root, why_not_reached
+from reconciler.hosts.ssh import why_not_begun, why_not_reached
 from reconciler.model.codes import CODES
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem
@@ -55,8 +55,8 @@ def _refused(work: HostWork, answer: Answer, log: str) -> tuple[Receipt, ...]:
     if answer.outcome == "failed" and isinstance(code, str) and code in CODES:
         return _all(work, code, _said(answer), unknown=False)
     shell = str(answer.result.get("module_stderr", "")).strip() or _said(answer)
-    if answer.outcome == "failed" and (no_root := why_no_root(work.host, shell)):
-        return _all(work, "no_root_on_host", no_root, unknown=False)
+    if answer.outcome == "failed" and (why := why_not_begun(work.host, shell)):
+        return _all(work, *why, unknown=False)
     if answer.outcome == "failed":
         return _all(work, "ansible_failed", _said(answer), log=log)
     return _all(work, "receipt_missing", "the host answered without receipts", log=log)

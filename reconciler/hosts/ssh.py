@@ -34,11 +34,16 @@ MUX = "mux_client_"
 """Of a kept connection, before a new one is tried."""
 UNKNOWN = re.compile(r"No (\S+) host key is known for (\S+) ")
 SHOWN = re.compile(r"fingerprint for the (\S+) key sent by the remote host is\s+(SHA256:\S{43})")
-NO_SUDO = re.compile(
-    r"^sudo: |sudo: (not found|No such file)|^Sorry, user |is not in the sudoers file"
+REFUSED = re.compile(
+    r"sudo: (not found|No such file)|^Sorry, user |is not in the sudoers file"
     r"|Missing sudo password",
     re.MULTILINE,
 )
+SUDO_SAID, BY_THE_WAY = re.compile(r"^sudo: "), re.compile(r"^sudo: unable to resolve host ")
+NO_PYTHON = re.compile(rf"^(sudo: |.*: )?{REMOTE_PYTHON}: (?!can't open|error while)", re.MULTILINE)
+"""The shell and sudo name the program that they cannot start; once started, Python names itself
+
+so only where it finds no script."""
 
 
 def write_pins(hosts: Iterable[Host], folder: Path) -> Path:
@@ -126,8 +131,22 @@ def fingerprint(key: str) -> str:
     return f"{name} SHA256:{digest}"
 
 
+def why_not_begun(host: Host, said: str) -> tuple[str, str] | None:
+    """Code and message where our code did not start on a host, by what sudo and the shell say."""
+    if NO_PYTHON.search(said):
+        return "no_python_on_host", f"{REMOTE_PYTHON} does not start: {said}"
+    no_root = why_no_root(host, said)
+    return ("no_root_on_host", no_root) if no_root else None
+
+
 def why_no_root(host: Host, said: str) -> str:
-    """What sudo says where it wants a password, forbids it or is not there; empty if nothing."""
-    if not needs_sudo(host) or NO_SUDO.search(said) is None:
+    """What sudo says where it wants a password, forbids it or is not there; empty if nothing.
+
+    After a refusal nothing is run: whatever follows the words of sudo was said by somebody who was
+    root.
+    """
+    last = (said.strip().splitlines() or [""])[-1].strip()
+    refuses = SUDO_SAID.search(last) and not BY_THE_WAY.search(last) and REMOTE_PYTHON not in last
+    if not needs_sudo(host) or not (refuses or REFUSED.search(said)):
         return ""
     return f"{host.user or 'the control login'} cannot become root by sudo -n: {said}"

@@ -178,6 +178,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "host_unreachable": "A host that does not answer",
         "host_identity_changed": "Another machine at a known address",
         "no_root_on_host": "The control login cannot become root",
+        "no_python_on_host": "The program that our code runs by does not start",
         "host_timeout": "A host that did not finish in time",
         "host_answer_invalid": "An answer that no host should give",
         "observation_failed": "A probe that did not answer",

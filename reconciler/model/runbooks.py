@@ -177,6 +177,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "host_unreachable": "host-silent",
         "host_identity_changed": "host-identity",
         "no_root_on_host": "host-silent",
+        "no_python_on_host": "host-silent",
         "host_timeout": "host-silent",
         "host_answer_invalid": "host-silent",
         "observation_failed": "host-silent",

@@ -34,6 +34,7 @@ MAX_NOTES, MAX_NOTE = 40, 300
 HINTS: Mapping[str, str] = {
     "host_unreachable": "may gpuaas log in there? gpuaas node bootstrap --print",
     "no_root_on_host": "make the host ready: gpuaas node bootstrap --print",
+    "no_python_on_host": "make the host ready: gpuaas node bootstrap --print",
     "host_identity_changed": "compare the key with what the host's own console shows of it",
 }
 

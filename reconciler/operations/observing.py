@@ -28,7 +28,9 @@ from reconciler.operations.writing import writing
 from reconciler.planner.doubting import judge_doubts
 from reconciler.store.journal import Journal
 
-SILENT = frozenset({"host_unreachable", "host_identity_changed", "no_root_on_host"})
+SILENT = frozenset(
+    {"host_unreachable", "host_identity_changed", "no_root_on_host", "no_python_on_host"}
+)
 """After one of these nothing can be asked of a host, whatever it is."""
 
 LATELY = timedelta(minutes=1)

@@ -144,6 +144,7 @@ HOST_HINTS: Mapping[str, str] = MappingProxyType(
         "host_unreachable": "see that it answers to ssh, then: gpuaas apply",
         "host_identity_changed": "look at its console; a new machine is approved anew",
         "no_root_on_host": "give the control login its sudo: gpuaas node bootstrap --print",
+        "no_python_on_host": "install python3 there: gpuaas node bootstrap --print does it",
         "cgroup_v2_required": "boot it with systemd.unified_cgroup_hierarchy=1",
     }
 )

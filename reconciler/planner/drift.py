@@ -27,7 +27,7 @@ from reconciler.planner.leniency import KEYS, Leniency, class_of_ours, leniency_
 from reconciler.planner.noting import stray_keys
 from reconciler.planner.preparing import may_be_touched
 from reconciler.planner.readiness import readiness
-from reconciler.planner.showing import UNKNOWN, differing, is_unknown
+from reconciler.planner.showing import UNKNOWN, differing, is_unknown, told
 from reconciler.planner.wanting import tag, wanted
 
 LIVING = frozenset({Phase.ACTIVE, Phase.QUARANTINED})
@@ -156,7 +156,8 @@ def _told(shown: str | None, made: str | None) -> str:
         return f": {shown}"
     if shown.startswith("file ") and shown.split(" ")[:2] == made.split(" ")[:2]:
         return " has other content"
-    return f" is {shown}, not {made}"
+    is_now, was = told(shown, made)
+    return f" is {is_now}, not {was}"
 
 
 def _of_runtimes(desired: Desired, world: World, leniency: Leniency) -> Iterator[Drift]:

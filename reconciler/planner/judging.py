@@ -12,7 +12,7 @@ from reconciler.model.evidence import Observation
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem
 from reconciler.model.work import Receipt, StepOutcome
-from reconciler.planner.showing import differing, is_unknown, listed
+from reconciler.planner.showing import differing, is_unknown, listed, told
 
 
 def judge(step: Step, receipt: Receipt | None, observation: Observation | None) -> StepOutcome:
@@ -20,9 +20,9 @@ def judge(step: Step, receipt: Receipt | None, observation: Observation | None) 
     if receipt is None:
         silence = _problem(step, "receipt_missing", "the host said nothing about it")
         return StepOutcome(step=step, ok=False, changed=False, unknown=True, problem=silence)
-    told = _told(step, receipt)
-    problem = told or _seen(step, observation)
-    unseen = told is None and (observation is None or observation.facts is None)
+    said = _told(step, receipt)
+    problem = said or _seen(step, observation)
+    unseen = said is None and (observation is None or observation.facts is None)
     unknown = receipt.unknown or unseen or (problem is not None and problem.code in UNKNOWN_CODES)
     return StepOutcome(
         step=step,
@@ -64,7 +64,8 @@ def _seen(step: Step, observation: Observation | None) -> Problem | None:
     found = list(differing(observation.facts, step.expected))
     if unknown := [f"{key} is {seen}" for key, seen, _ in found if is_unknown(seen)]:
         return _problem(step, "observation_failed", listed(unknown, "; "))
-    wrong = [f"{key} is {seen or 'absent'}, not {fact or 'absent'}" for key, seen, fact in found]
+    apart = [(key, *told(seen, fact)) for key, seen, fact in found]
+    wrong = [f"{key} is {seen}, not {fact}" for key, seen, fact in apart]
     return _problem(step, "evidence_mismatch", listed(wrong, "; ")) if wrong else None
 
 

@@ -20,7 +20,7 @@ from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
 from reconciler.planner.basis import basis_of, is_basis, is_rerendered
 from reconciler.planner.leniency import Leniency, leniency_of
-from reconciler.planner.showing import differing, is_unknown
+from reconciler.planner.showing import differing, is_unknown, told
 
 NEVER = "never prepared"
 OTHERWISE = "prepared otherwise than it would be now"
@@ -68,8 +68,8 @@ def unprepared(node: Resource, world: World) -> str:
     if recorded is None or not recorded.facts:
         return NEVER
     seen = world.observations.get(node.ref.name)
-    for key, shown, _ in differing(seen.facts if seen else None, recorded.facts):
-        return f"{key} is {shown or 'absent'}"
+    for key, shown, made in differing(seen.facts if seen else None, recorded.facts):
+        return f"{key} is {told(shown, made)[0]}"
     return ""
 
 
@@ -151,7 +151,7 @@ def _reason(
         return NEVER
     if not same:
         return OTHERWISE
-    for key, shown, _ in differing(facts, recorded.facts):
+    for key, shown, made in differing(facts, recorded.facts):
         if not is_unknown(shown) and not leniency.leaves(node.ref, key, shown):
-            return f"{key} is {shown or 'absent'}"
+            return f"{key} is {told(shown, made)[0]}"
     return ""

@@ -13,7 +13,7 @@ from reconciler.model.evidence import NodeFacts
 UNKNOWN = "unknown"
 """How every answer begins that is none."""
 
-PRESENT = "present"
+PRESENT, ABSENT = "present", "absent"
 
 LISTED: Mapping[str, Callable[[NodeFacts], Mapping[str, str] | None]] = MappingProxyType(
     {
@@ -52,6 +52,33 @@ def listed(texts: Iterable[object], between: str = ", ") -> str:
     told = [str(text) for text in texts]
     some = [text if len(text) <= WIDEST else f"{text[:WIDEST]}…" for text in told[:MOST]]
     return between.join((*some, f"{len(told) - MOST} more") if len(told) > MOST else some)
+
+
+def told(seen: str | None, wanted: str | None) -> tuple[str, str]:
+    """Both in words; of two lists of settings only what differs, or nobody would find it."""
+    before, after = _settings(seen), _settings(wanted)
+    if not before or not after:
+        return seen or ABSENT, wanted or ABSENT
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    one, other = (
+        " ".join(side.get(name) or f"without {name}" for name in names) for side in (before, after)
+    )
+    return one, other
+
+
+def _settings(fact: str | None) -> Mapping[str, str]:
+    """Name → `name=value`, of a fact that is made of these alone; values may have spaces."""
+    words = (fact or "").split(" ")
+    found: dict[str, str] = {}
+    name = ""
+    for word in words:
+        start, is_one, _ = word.partition("=")
+        if is_one and start.isidentifier():
+            name = start
+        elif not name:
+            return {}
+        found[name] = f"{found[name]} {word}" if name in found else word
+    return found
 
 
 def is_unknown(fact: str | None) -> bool:

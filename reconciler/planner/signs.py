@@ -59,6 +59,7 @@ def waiting(chart: Chart) -> Iterator[Seen]:
 AFTER = {
     "host_identity_changed": "gpuaas node show {node}",
     "no_root_on_host": "gpuaas node bootstrap --print",
+    "no_python_on_host": "gpuaas node bootstrap --print",
 }
 """What to do about a host whose answer asking again would not better."""
 

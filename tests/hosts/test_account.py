@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from gpuaas import access, account, converge, denied, subids
 from gpuaas.home import put_home
-from gpuaas.passwd import Accounts
+from gpuaas.passwd import Accounts, ageing_of
 from gpuaas.paths import Places, Refusal, Tree, mount_unit
 
 from reconciler.kinds import allocation as kind
@@ -97,6 +97,11 @@ def test_an_account_is_made_with_the_numbers_given(root: Path) -> None:
         lambda root: swap(root, "shadow", ":!:", ":$y$j9T$x:", LOGIN),
         lambda root: swap(root, "group", f":990:{LOGIN}", ":990:", "gpuaas-tenants"),
         lambda root: add(root, "group", f"docker:x:991:{LOGIN}"),
+        lambda root: aged(root, last=0),
+        lambda root: aged(root, most=90),
+        lambda root: aged(root, inactive=0),
+        lambda root: aged(root, expires=1),
+        lambda root: aged(root, last=0, most=90, inactive=30, expires=99999),
     ],
 )
 def test_what_was_changed_of_it_by_hand_is_put_back(root: Path, spoil: Any) -> None:
@@ -105,6 +110,50 @@ def test_what_was_changed_of_it_by_hand_is_put_back(root: Path, spoil: Any) -> N
     assert fact(root) != MADE
     account.put_account(tree(root), wanted())
     assert fact(root) == MADE
+
+
+def aged(root: Path, last: int = 20000, most: int = 99999, **more: int) -> None:
+    """As tools for hardening, or somebody, have written it behind our back."""
+    inactive, expires = more.get("inactive", ""), more.get("expires", "")
+    file = root / "etc/shadow"
+    others = [line for line in file.read_text().splitlines() if not line.startswith(LOGIN)]
+    line = f"{LOGIN}:!:{last}:0:{most}:7:{inactive}:{expires}:"
+    file.write_text("\n".join([*others, line, ""]))
+
+
+@as_root
+@pytest.mark.parametrize(
+    "hardened",
+    ["PASS_MAX_DAYS 90", "PASS_MAX_DAYS 1\nPASS_MIN_DAYS 1\nPASS_WARN_AGE 14"],
+)
+def test_an_account_without_a_password_never_grows_old(root: Path, hardened: str) -> None:
+    """F-REAL-12: login.defs, and what useradd is told to do by itself, are for people's own."""
+    defs = root / "etc/login.defs"
+    kept = [line for line in defs.read_text().splitlines() if not line.startswith("PASS_M")]
+    defs.write_text("\n".join([*kept, hardened, ""]))
+    (root / "etc/default").mkdir()
+    (root / "etc/default/useradd").write_text("INACTIVE=30\nEXPIRE=2026-01-01\n")
+    account.put_account(tree(root), wanted())
+    assert fact(root) == MADE
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ("!:20000:0:99999:7:::", ()),
+        ("!:::::::", ()),
+        ("!:20000:0:-1:7:-1:-1:", ()),
+        ("!:20000", ()),
+        ("!:0:0:99999:7:::", ("change=demanded",)),
+        ("!:20000:0:90:7:::", ("max=90",)),
+        ("!:20000:0:0:7:0:0:", ("max=0", "inactive=0", "expires=0")),
+        ("!:20000:0:99999:7:30:20500:", ("inactive=30", "expires=20500")),
+        ("!:x:0:y:7:z::", ()),
+    ],
+)
+def test_what_will_shut_an_account_is_told(fields: str, told: tuple[str, ...]) -> None:
+    """F-REAL-12: read back as the programs that let people in read it."""
+    assert ageing_of(["a-aaaa", *fields.split(":")]) == told
 
 
 def swap(root: Path, name: str, old: str, new: str, of: str) -> None:

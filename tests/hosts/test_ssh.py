@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.hosts.ssh import fingerprint, needs_sudo, ssh_command, why_no_root, why_not_reached
+from reconciler.hosts.ssh import (
+    fingerprint,
+    needs_sudo,
+    ssh_command,
+    why_no_root,
+    why_not_begun,
+    why_not_reached,
+)
 from reconciler.model.work import Host
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICGTOlRUwaDq+FdLAFLwgIUBSEeAHTydCJP5usGjjrwN"
@@ -86,11 +93,46 @@ def test_a_silent_host_is_told_of_in_the_words_of_ssh(said: str, short: str) -> 
         ("Task failed: Missing sudo password", True),
         ("Traceback: no module named sudo", False),
         ("nvidia-smi is not there", False),
+        ("sudo: unable to resolve host gpu17: Name or service not known\nbroken", False),
+        ("sudo: unable to resolve host gpu17: Name or service not known", False),
+        ("sudo: kann Host gpu17 nicht aufl\u00f6sen\nSyntaxError: invalid syntax", False),
+        ("sudo: unable to resolve host gpu17\nsudo: a password is required\n", True),
+        ("sudo: a terminal is required\nsudo: a password is required", True),
+        ("sudo: unable to send audit message: Operation not permitted\nTraceback: x", False),
+        ("sudo: /usr/bin/python3: command not found", False),
+        ("sudo: /usr/bin/python3: Befehl nicht gefunden", False),
     ],
 )
 def test_a_refusal_of_sudo_is_known_by_its_words(said: str, is_refusal: bool) -> None:
     assert bool(why_no_root(host(), said)) is is_refusal
     assert why_no_root(host(user="root"), said) == "", "nobody asked sudo"
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("sudo: /usr/bin/python3: command not found", "no_python_on_host"),
+        (
+            "sudo: unable to resolve host a\nsudo: /usr/bin/python3: Befehl fehlt",
+            "no_python_on_host",
+        ),
+        ("bash: line 1: /usr/bin/python3: No such file or directory", "no_python_on_host"),
+        ("/bin/sh: 1: /usr/bin/python3: not found", "no_python_on_host"),
+        ("/usr/bin/python3: Permission denied", "no_python_on_host"),
+        ("sudo: unable to resolve host a\nbroken", ""),
+        ("/usr/bin/python3: can't open file 'x': [Errno 2]", ""),
+        ("sudo: a password is required", "no_root_on_host"),
+        (
+            "Sorry, user gpuaas is not allowed to execute '/usr/bin/python3 -IS' as root.",
+            "no_root_on_host",
+        ),
+    ],
+)
+def test_a_host_without_python_lacks_no_root(said: str, code: str) -> None:
+    """F-REAL-20: what sudo says beside is no refusal, and what follows it was said by root."""
+    found = why_not_begun(host(), said)
+    assert (found[0] if found else "") == code
+    assert found is None or said in found[1]
 
 
 def test_a_folder_is_worked_on_as_whoever_logs_in() -> None:

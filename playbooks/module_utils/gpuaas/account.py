@@ -15,6 +15,11 @@ GROUP = re.compile(r"p-[a-z0-9-]{1,20}-(\d{1,10})")
 """Of a project; the number is its gid, so that no other group is ever mistaken for one."""
 
 
+NEVER = ("--key", "PASS_MAX_DAYS=-1", "--inactive", "-1", "--expiredate", "")
+UNAGEING = ("--maxdays", "-1", "--inactive", "-1", "--expiredate", "-1")
+"""An account without a password grows old all the same where a host says so of all of its own."""
+
+
 class Wanted(NamedTuple):
     login: str
     uid: int
@@ -70,9 +75,12 @@ def put_account(tree: Tree, wanted: Wanted) -> None:
         no_more = ("--key", "SUB_UID_COUNT=0", "--key", "SUB_GID_COUNT=0")
         who = ("--uid", str(wanted.uid), "--gid", wanted.group, "--comment", wanted.gecos)
         what = ("--groups", TENANTS, "--home-dir", wanted.home, "--shell", SHELL)
-        change(tree, "useradd", *_below(tree), *make, *no_more, *who, *what, wanted.login)
-    elif differing := _differing(user, wanted, accounts):
+        change(tree, "useradd", *_below(tree), *make, *no_more, *who, *what, *NEVER, wanted.login)
+        return
+    if differing := _differing(user, wanted, accounts):
         change(tree, "usermod", *_below(tree), *differing, wanted.login)
+    if user.ageing:
+        _end_ageing(tree, user)
 
 
 def remove_account(tree: Tree, login: str, gid: int) -> None:
@@ -86,6 +94,13 @@ def remove_account(tree: Tree, login: str, gid: int) -> None:
     in_use = any(other.gid == gid for other in accounts.users if other.login != login)
     if group is not None and GROUP.fullmatch(group.name) and not in_use:
         change(tree, "groupdel", *_below(tree), group.name)
+
+
+def _end_ageing(tree: Tree, user: User) -> None:
+    """Whoever made it did so by what the host says of everybody's passwords; it has none."""
+    below = () if tree.whole_host else ("--root", tree.path)
+    fresh = ("--lastday", "-1") if "change=demanded" in user.ageing else ()
+    change(tree, "chage", *below, *fresh, *UNAGEING, user.login)
 
 
 def _put_group(tree: Tree, wanted: Wanted, accounts: Accounts) -> None:

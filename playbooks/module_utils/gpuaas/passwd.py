@@ -13,8 +13,15 @@ OURS = re.compile(r"gpuaas [a-z2-7]{10}")
 """What stands where other accounts have a person's name: the allocation that it was made for."""
 
 
+NO_END = 99999
+"""Days from which on nobody lives to see a password grow old."""
+
+
 class User(NamedTuple):
-    """One line of passwd. `locked`: no password opens it."""
+    """One line of passwd. `locked`: no password opens it.
+
+    `ageing` says what will shut it, or has, though nobody took anything away; empty if nothing.
+    """
 
     login: str
     uid: int
@@ -23,6 +30,7 @@ class User(NamedTuple):
     home: str
     shell: str
     locked: bool
+    ageing: tuple[str, ...] = ()
 
 
 class Group(NamedTuple):
@@ -35,7 +43,7 @@ class Accounts:
     """All of a host, read once; lines that are none are passed over, as the host does."""
 
     def __init__(self, root: str) -> None:
-        locked = {f[0]: f[1][:1] in ("!", "*") for f in _fields(root, "shadow", 2)}
+        shadow = {f[0]: f for f in _fields(root, "shadow", 2)}
         self.users = [
             User(
                 f[0],
@@ -44,7 +52,8 @@ class Accounts:
                 f[4],
                 f[5],
                 f[6],
-                f[1] == "x" and locked.get(f[0], False),
+                f[1] == "x" and shadow.get(f[0], [f[0], ""])[1][:1] in ("!", "*"),
+                ageing_of(shadow.get(f[0], [])),
             )
             for f in _fields(root, "passwd", 7)
             if f[2].isdigit() and f[3].isdigit()
@@ -78,8 +87,27 @@ class Accounts:
         return (
             f"uid={user.uid} gid={user.gid} group={group.name if group else '?'}"
             f" groups={','.join(self.groups_of(user.login))} home={user.home} shell={user.shell}"
-            f" password={'locked' if user.locked else 'open'}"
+            + " ".join((f" password={'locked' if user.locked else 'open'}", *user.ageing))
         )
+
+
+def ageing_of(shadow: list[str]) -> tuple[str, ...]:
+    """As login programs judge it; a field that is no number is one that they do not go by."""
+    changed, most, inactive, expires = (_number(shadow, at) for at in (2, 4, 6, 7))
+    words = (
+        (changed == 0, "change=demanded"),
+        (most is not None and 0 <= most < NO_END, f"max={most}"),
+        (inactive is not None and inactive >= 0, f"inactive={inactive}"),
+        (expires is not None and expires >= 0, f"expires={expires}"),
+    )
+    return tuple(word for holds, word in words if holds)
+
+
+def _number(fields: list[str], at: int) -> Optional[int]:
+    try:
+        return int(fields[at])
+    except (IndexError, ValueError):
+        return None
 
 
 def _fields(root: str, name: str, at_least: int) -> list[list[str]]:

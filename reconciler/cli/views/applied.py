@@ -13,7 +13,9 @@ from reconciler.model.work import StepOutcome
 from reconciler.operations.applying import Applied
 
 LOG_LINES = 12
-UNREACHED = frozenset({"host_unreachable", "host_identity_changed", "no_root_on_host"})
+UNREACHED = frozenset(
+    {"host_unreachable", "host_identity_changed", "no_root_on_host", "no_python_on_host"}
+)
 """Where the problem says it all: the log of such a step tells of Ansible alone."""
 
 
