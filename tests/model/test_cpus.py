@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reconciler.model.cpus import count_cpus, format_cpus, parse_cpus
@@ -26,6 +26,7 @@ def test_what_is_none(text: str) -> None:
     assert count_cpus(text) == 0
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.frozensets(st.integers(0, 500)))
 def test_one_spelling(cpus: frozenset[int]) -> None:
     text = format_cpus(cpus)
