@@ -86,7 +86,6 @@ def project(name: str, members: Iterable[str], skus: Iterable[str], gpus: int) -
             + [{"user": other, "role": "member"} for other in others],
             "quota": {"gpus": gpus, "allocations": 10000},
             "entitlements": {"skus": list(skus)},
-            "costCenter": "4711",
         },
     )
 

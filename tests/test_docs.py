@@ -13,7 +13,7 @@ from reconciler.kinds.registry import KINDS
 from reconciler.model.codes import CODES
 from reconciler.planner import feasibility
 from reconciler.planner.refusals import WORDS
-from tests.docs import render_commands, render_kinds, render_verbs
+from tests.docs import render_commands, render_features, render_kinds, render_verbs
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -46,6 +46,14 @@ def test_every_verb_is_explained() -> None:
     page = REFERENCE / "verbs.md"
     assert page.read_text(encoding="utf-8") == render_verbs.render(), (
         "docs/reference/verbs.md is not what the verbs say: python -m tests.docs.render_verbs"
+    )
+
+
+def test_every_feature_is_explained() -> None:
+    """MAT-01: what is built and what is gated stands in a table that is the program's own."""
+    page = REFERENCE / "features.md"
+    assert page.read_text(encoding="utf-8") == render_features.render(), (
+        "docs/reference/features.md is not what the list says: python -m tests.docs.render_features"
     )
 
 

@@ -55,6 +55,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "resume": "End a suspension.",
         "grant": "See who is let in where, and why.",
         "state": "Make, check, back up, restore and rebuild the state.",
+        "features": "Show what this version does, and what it refuses until that is built.",
         "version": "Show the versions of the program and its formats.",
         "completion": "Print the completion script of a shell.",
     }

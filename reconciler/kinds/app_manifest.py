@@ -8,7 +8,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
-from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.kinds.plain import NO_HOST_EFFECTS
 from reconciler.model.capacity import Shape
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
@@ -95,5 +95,9 @@ def check(resource: Resource, desired: Desired) -> tuple[Problem, ...]:
     return ()
 
 
-unsupported = everything_is_supported
+def unsupported(resource: Resource) -> str:
+    """Nothing starts one: it serves apps alone."""
+    return NAME
+
+
 needs, basis, steps, expected = NO_HOST_EFFECTS

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from reconciler.kinds.findings import finding
-from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.kinds.plain import NO_HOST_EFFECTS
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
@@ -75,5 +75,9 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
         yield finding(resource, ("spec",), "field_missing", message, "state spec.canary.percent")
 
 
-unsupported = everything_is_supported
+def unsupported(resource: Resource) -> str:
+    """Nothing starts one: it serves apps alone."""
+    return NAME
+
+
 needs, basis, steps, expected = NO_HOST_EFFECTS

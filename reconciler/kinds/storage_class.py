@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import Any
 
 from reconciler.kinds.findings import check_prices, finding, same_moment, unsafe_path
-from reconciler.kinds.once import once
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.model.capacity import Isolation, StorageNeed
 from reconciler.model.codec import decode, encode
@@ -153,11 +152,6 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     yield from _check_backend(resource)
     yield from _check_paths(resource)
     yield from check_prices(resource, [price.from_ for price in resource.spec.prices])
-    others = [name for name in _defaults(desired) if name != resource.ref.name]
-    if resource.spec.default and others:
-        message = f"{', '.join(others)} is the default as well"
-        path = ("spec", "default")
-        yield finding(resource, path, "document_rejected", message, "leave it with one class")
 
 
 unsupported = everything_is_supported
@@ -204,8 +198,3 @@ def _of_the_system(path: str) -> str:
     """Where hosts refuse to lay volumes."""
     folders = (place for place in NOT_PLACES if f"{path}/".startswith(f"{place}/"))
     return next(folders, "")
-
-
-@once
-def _defaults(desired: Desired) -> tuple[str, ...]:
-    return tuple(r.ref.name for r in desired.of("storage_class") if r.spec.default)

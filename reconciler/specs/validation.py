@@ -13,7 +13,15 @@ import jsonschema_rs
 from reconciler.model.problem import Problem, Source
 from reconciler.specs.documents import Located
 from reconciler.specs.syntax import PROBLEM_LIMIT
-from reconciler.specs.wording import Flaw, Found, Path, repeated_entry, repetitions, words_of
+from reconciler.specs.wording import (
+    Flaw,
+    Found,
+    Path,
+    gated_field,
+    repeated_entry,
+    repetitions,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -24,15 +32,17 @@ _OPAQUE = frozenset({"const", "enum", "default", "examples", "x-hints"})
 class Validator:
     """One schema, made ready once. Patterns count for the whole text, never for a part of it.
 
-    `x-key` of a list names what tells its entries apart: one field or several.
+    `x-key` of a list names what tells its entries apart: one field or several. `x-gate` of a field
+    names the feature that it belongs to, which is not built yet.
     """
 
-    __slots__ = ("_check", "_keyed", "_schema", "_strict")
+    __slots__ = ("_check", "_gated", "_keyed", "_schema", "_strict")
 
     def __init__(self, text: str) -> None:
         self._schema: dict[str, Any] = _whole_patterns(json.loads(text))
         self._check = jsonschema_rs.validator_for(self._schema)
-        self._keyed = tuple(_keyed_lists(self._schema, self._schema, ()))
+        self._keyed = tuple(_marked(self._schema, self._schema, (), "x-key"))
+        self._gated = tuple(_marked(self._schema, self._schema, (), "x-gate"))
         self._strict: Any = None
 
     def flaws(self, value: Any) -> tuple[Flaw, ...]:
@@ -41,9 +51,18 @@ class Validator:
         Empty if it is valid.
         """
         wrong = () if self._check.is_valid(value) else self._worded(value)
-        twice = (_repeated(value, (), path, fields) for path, fields in self._keyed)
+        twice = (
+            _repeated(entries, at, _several(fields))
+            for path, fields in self._keyed
+            for at, entries in _reached(value, (), path)
+        )
+        early = (
+            gated_field(at, feature)
+            for path, feature in self._gated
+            for at, _ in _reached(value, (), path)
+        )
         found: dict[tuple[Path, bool], Flaw] = {}
-        for flaw in islice(chain(wrong, *twice), PROBLEM_LIMIT + 1):
+        for flaw in islice(chain(early, wrong, *twice), PROBLEM_LIMIT + 1):
             found.setdefault((flaw.path, flaw.key), flaw)
         return tuple(found.values())
 
@@ -151,32 +170,41 @@ def _whole_patterns(schema: Any) -> Any:
     }
 
 
-def _keyed_lists(root: Any, schema: Any, path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """Paths to the lists with a key; `*` stands for each entry of a list on the way."""
+def _marked(root: Any, schema: Any, path: Path, mark: str) -> Iterator[tuple[Path, Any]]:
+    """Paths to the fields with a mark, and what it says; `*` stands for each entry of a list."""
     if "$ref" in schema:
         target = root
         for part in schema["$ref"].removeprefix("#/").split("/"):
             target = target[part]
-        yield from _keyed_lists(root, target, path)
-    if fields := schema.get("x-key"):
-        yield path, (fields,) if isinstance(fields, str) else tuple(fields)
+        yield from _marked(root, target, path, mark)
+    if mark in schema:
+        yield path, schema[mark]
     if "items" in schema:
-        yield from _keyed_lists(root, schema["items"], (*path, "*"))
+        yield from _marked(root, schema["items"], (*path, "*"), mark)
     for name, inner in schema.get("properties", {}).items():
-        yield from _keyed_lists(root, inner, (*path, name))
+        yield from _marked(root, inner, (*path, name), mark)
 
 
-def _repeated(value: Any, at: Path, path: Path, fields: tuple[str, ...]) -> Iterator[Flaw]:
+def _reached(value: Any, at: Path, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Each place of a value that a marked path leads to, with what stands there."""
     for depth, part in enumerate(path):
         if part == "*" and isinstance(value, list):
             for index, item in enumerate(value):
-                yield from _repeated(item, (*at, index), path[depth + 1 :], fields)
+                yield from _reached(item, (*at, index), path[depth + 1 :])
             return
         if not isinstance(value, dict) or part not in value:
             return
         at, value = (*at, part), value[part]
+    yield at, value
+
+
+def _several(fields: Any) -> tuple[str, ...]:
+    return (fields,) if isinstance(fields, str) else tuple(fields)
+
+
+def _repeated(entries: Any, at: Path, fields: tuple[str, ...]) -> Iterator[Flaw]:
     seen: dict[tuple[Any, ...], int] = {}
-    for index, entry in enumerate(value if isinstance(value, list) else ()):
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
         if not isinstance(entry, dict) or not all(field in entry for field in fields):
             continue
         key = tuple(str(entry[field]) for field in fields)

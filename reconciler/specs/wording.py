@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reconciler.model.features import FEATURES
 from reconciler.model.problem import PathPart, Problem
 from reconciler.specs.nearest import did_you_mean
 
@@ -61,6 +62,17 @@ def repeated_entry(path: Path, fields: Iterable[str], key: Iterable[str], first:
         hint="delete one of them, or give it a name of its own",
     )
     return Flaw(path=path, problem=problem)
+
+
+def gated_field(path: Path, name: str) -> Flaw:
+    """A field of a feature that is known and not built: nothing would keep what it says."""
+    feature = FEATURES[name]
+    problem = Problem(
+        code=feature.code,
+        message=f"`{path[-1]}` is known, and nothing of this version keeps it yet: {name}",
+        hint="take it out; " + (feature.instead or "what is built: gpuaas features"),
+    )
+    return Flaw(path=path, problem=problem, key=True)
 
 
 def repetitions(entries: Sequence[Any]) -> Iterator[int]:

@@ -37,8 +37,8 @@ def render(word: str) -> str:
         cells = (
             f"`{path.removeprefix('spec.')}`" + (" \\*" if required else ""),
             type_of(field),
-            default_of(field),
-            field.get("description", ""),
+            "" if gated(path, schema) else default_of(field),
+            field.get("description", "") + gated(path, schema),
             field.get("x-who", ""),
             kind.FIELD_RULES.get(path, ""),
         )
@@ -62,6 +62,16 @@ def fields(schema: Schema, defs: Schema, path: str) -> Iterator[tuple[str, Schem
         items = resolved(field.get("items", {}), defs)
         yield from fields(field, defs, here)
         yield from fields(items, defs, f"{here}[]")
+
+
+def gated(path: str, schema: Schema) -> str:
+    """What is said of a field that belongs to a feature which is not built, or stands in one."""
+    part: Schema = schema["properties"]["spec"]
+    for name in path.removeprefix("spec.").split("."):
+        part = part.get("items", part).get("properties", {}).get(name.removesuffix("[]"), {})
+        if feature := part.get("x-gate"):
+            return f" Refused until [{feature}](../features.md) is built."
+    return ""
 
 
 def resolved(schema: Schema, defs: Schema) -> Schema:

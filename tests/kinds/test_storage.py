@@ -102,14 +102,6 @@ def test_a_folder_is_spelled_in_one_way(path: str) -> None:
     assert fleet.only(CLASS).code == "path_unsafe"
 
 
-def test_one_class_is_the_default() -> None:
-    fleet = Fleet()
-    fleet.add("storage_class/other", like=CLASS)
-    assert fleet.only(CLASS).code == "document_rejected"
-    fleet["storage_class/other"]["default"] = False
-    assert fleet.problems(CLASS) == []
-
-
 def test_prices_are_in_order() -> None:
     fleet = Fleet()
     fleet[CLASS]["prices"] *= 2

@@ -134,7 +134,6 @@ def project(name: str, number: int) -> Document:
         name,
         name,
         displayName=taken("project.spec.displayName")[number],
-        costCenter=taken("project.spec.costCenter")[number],
         entitlements={"skus": [name], "storageClasses": ["storage-class-0"]},
     )
     made["spec"]["members"] += more[number :: len(NAMES)]

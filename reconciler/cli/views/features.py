@@ -1,0 +1,28 @@
+"""Features: what is built, and what documents may not state before it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reconciler.cli.text import BLANK, Line, dim, line, strong
+from reconciler.cli.views import tables
+from reconciler.model.codec import encode
+from reconciler.model.features import Feature, Maturity
+
+
+def row(one: Feature) -> Mapping[str, Any]:
+    encoded: dict[str, Any] = encode(one)
+    return encoded
+
+
+def lines(found: Mapping[str, Feature], *, width: int) -> Iterator[Line]:
+    rows = [(name, one.maturity.value, one.what) for name, one in found.items()]
+    yield from tables.lines("FEATURE MATURITY WHAT", rows, width=width)
+    gated = {name: one for name, one in found.items() if one.maturity is Maturity.DESIGNED}
+    yield BLANK
+    yield line(strong("REFUSED"), "  until it is built")
+    for name, one in gated.items():
+        yield line("  ", f"{name}: {', '.join(one.gates)}", dim(f" ({one.code})"), hang=4)
+        if one.instead:
+            yield line("    ", dim(one.instead), hang=4)

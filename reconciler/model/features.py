@@ -1,0 +1,123 @@
+"""Features: what this version does, and what its schemas know that nothing here keeps yet.
+
+A feature that is only designed has gates: the words of documents that state it, and that are
+refused until it is built. In a schema, `x-gate` names the feature of a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Maturity(StrEnum):
+    IMPLEMENTED = "implemented"
+    """Does what its pages say, on real hosts."""
+    DESIGNED = "designed"
+    """Known to the schemas, and refused wherever a document asks for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """`gates` are what may not be stated yet, `code` the refusal, `instead` what does it today."""
+
+    what: str
+    maturity: Maturity = Maturity.IMPLEMENTED
+    gates: tuple[str, ...] = ()
+    code: str = ""
+    instead: str = ""
+
+
+def _designed(
+    what: str, *gates: str, code: str = "not_yet_supported", instead: str = ""
+) -> Feature:
+    return Feature(what=what, maturity=Maturity.DESIGNED, gates=gates, code=code, instead=instead)
+
+
+FEATURES: Mapping[str, Feature] = MappingProxyType(
+    {
+        "plan-and-apply": Feature(what="Specs in git, a plan of them, and an apply of just that"),
+        "account-isolation": Feature(what="Tenants as accounts of their own on a real host"),
+        "directory-isolation": Feature(what="Tenants as folders of one host, for trying things"),
+        "whole-nodes": Feature(what="Allocations of a whole node (shape baremetal)"),
+        "slices": Feature(what="Allocations of approved slots of one node (shape gpu_slice)"),
+        "grants": Feature(what="Access for others, with a reason and an end"),
+        "leases": Feature(what="Ends, warnings, graces, and releases that can be taken back"),
+        "cleanup-proofs": Feature(what="Places given out again only when shown to be clean"),
+        "storage": Feature(what="Durable data of projects: directories, loops and NFS"),
+        "bundles": Feature(what="Environments of the platform, built on nodes from locks"),
+        "drift": Feature(what="What hosts show otherwise, judged by whose it is"),
+        "suspensions": Feature(what="Access taken away at once, without waiting for git"),
+        "rebuild": Feature(what="A lost state regained from what hosts show"),
+        "replica": Feature(what="A continuous copy of the state by Litestream"),
+        "apps": _designed(
+            "Applications that run on allocations",
+            "kind App",
+            "kind AppManifest",
+            "kind Artifact",
+        ),
+        "vm-isolation": _designed(
+            "Tenants in virtual machines",
+            "Node.spec.isolation vm",
+            "Node.spec.slots[].vm",
+            "Sku.spec.isolation vm",
+        ),
+        "root-access": _designed(
+            "Root for tenants", "Sku.spec.rootAccess true", "Grant.spec.privilege sudo"
+        ),
+        "rdma-for-accounts": _designed(
+            "RDMA devices within an account's slice", "Sku.spec.rdma true with isolation account"
+        ),
+        "lasting-sessions": _designed(
+            "Sessions that outlive their grant", "Grant.spec.endSessions false"
+        ),
+        "budgets": _designed(
+            "Money limits and cost centers of projects",
+            "Project.spec.budget",
+            "Project.spec.costCenter",
+            instead="spec.quota limits what a project holds at one time",
+        ),
+        "second-person": _designed(
+            "Changes that two people must want",
+            "Policy.spec.approval",
+            instead="protected branches of the forge ask for a second person",
+        ),
+        "policy-snapshots": _designed(
+            "The number of kept snapshots as a rule of the fleet",
+            "Policy.spec.state",
+            instead="keep.snapshots in gpuaas.yaml says how many snapshots are kept",
+        ),
+        "loop": _designed(
+            "A process that plans and applies by itself",
+            "gpuaas.yaml loop",
+            instead="a timer can run gpuaas apply --auto-approve=safe",
+        ),
+        "notifications": _designed(
+            "Messages to people about what happens",
+            "gpuaas.yaml notifications",
+            instead="gpuaas doctor says what needs somebody, with an exit code",
+        ),
+        "guided-launch": _designed(
+            "Questions that end in the files of an allocation",
+            "StorageClass.spec.default",
+            instead="gpuaas schema allocation says what may stand there, docs show examples",
+        ),
+        "other-surfaces": _designed(
+            "Block devices and objects as storage",
+            "StorageClass.spec.block",
+            "StorageClass.spec.object",
+            code="surface_not_supported",
+        ),
+        "child-slots": _designed(
+            "Parts of a GPU as slots",
+            "Node.spec.slots[].parent",
+            "Node.spec.slots[].mig",
+            code="field_reserved",
+        ),
+        "project-bundles": _designed(
+            "Bundles of one project", "Bundle.metadata.project", code="field_reserved"
+        ),
+    }
+)
