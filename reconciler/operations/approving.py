@@ -75,6 +75,8 @@ def approve(fleet: Fleet, wish: Wish) -> Approved:
         digest=approval_digest(spec, covers),
     )
     in_force = _in_force_with(spec, approval)
+    if wish.commit:
+        git.insist_on_rest(fleet.settings, node.file)
     entry = {"by": by, "at": approval.at, "covers": list(covers), "digest": approval.digest}
     place = add_entry(fleet.settings, node.file, node.document, PATH, entry)
     return Approved(

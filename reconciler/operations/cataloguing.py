@@ -108,6 +108,8 @@ def add_bundle(fleet: Fleet, name: str, wish: BundleWish) -> BundleAdded:
     if existing and not fresh:
         return BundleAdded(ref=str(ref), versions=(), file=existing.file, line=existing.line)
     locks = tuple(one["install"]["lock"] for one in fresh)
+    if wish.commit:
+        git.insist_on_rest(settings, existing.file if existing else settings.spec_root)
     for lock in locks:
         create_beside(settings, lock, shipped.templates()[lock])
     file, line = _extend(settings, existing, fresh, wish) if existing else _write(fleet, name, wish)

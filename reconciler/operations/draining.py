@@ -90,6 +90,8 @@ def _administer(
             f"{node.ref} is {admin.state}, which is more than draining: {admin.reason}",
             f"look at the machine, then edit spec.admin in {node.file}",
         )
+    if commit:
+        git.insist_on_rest(fleet.settings, node.file)
     place = _write(fleet, node, wanted)
     word = "Undrain" if wanted["state"] == AdminState.ACTIVE else "Drain"
     message = f"{word} {node.ref}" + (f": {wanted['reason']}" if wanted.get("reason") else "")

@@ -68,6 +68,8 @@ def extend(fleet: Fleet, named: str, wish: Extension, *, commit: bool) -> Extend
             f"gpuaas extend {resource.ref} --until {format_moment(latest)}",
         )
     values = {"expiresAt": format_moment(until)}
+    if commit:
+        git.insist_on_rest(fleet.settings, resource.file)
     place = set_values(fleet.settings, resource.file, resource.document, ("spec",), values)
     message = f"Extend {resource.ref} until {values['expiresAt']}"
     return Extended(

@@ -49,6 +49,8 @@ def ask_restart(fleet: Fleet, named: str, reason: str, *, commit: bool) -> Asked
             "commit it if that is still to be done, then: gpuaas apply",
         )
     values = {"generation": before + 1, "reason": reason}
+    if commit:
+        git.insist_on_rest(fleet.settings, resource.file)
     place = set_values(fleet.settings, resource.file, resource.document, PATH, values)
     message = f"Restart {ref}: {reason}"
     return Asked(

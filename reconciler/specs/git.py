@@ -1,4 +1,8 @@
-"""Git as a program: asked about the fleet's repository, and told to commit one file of it."""
+"""Git as a program: asked about the fleet's repository, and told to commit one file of it.
+
+Settings that the caller's environment states (`GIT_CONFIG_…`) count as in every git of his; which
+repository, work tree or index is meant is never taken from there.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from pathlib import Path
 
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.settings import Settings
+from reconciler.specs.git_folder import under_way
 
 GIT_SECONDS = 60
 COMMIT_SECONDS = 300
@@ -21,23 +26,28 @@ _QUIET = (
     *("-c", "core.quotePath=false"),
     *("-c", "log.showSignature=false"),
 )
+_SETTINGS = ("GIT_CONFIG_", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
 _IDENTITY = ("GIT_AUTHOR_", "GIT_COMMITTER_")
 
 
 def repository(settings: Settings) -> Path | None:
     """The top of the repository that the fleet's folder lies in."""
-    folder = Path(settings.folder)
+    return repository_of(Path(settings.folder))
+
+
+def repository_of(folder: Path) -> Path | None:
+    """The top of the repository, the linked work tree or the submodule that a folder lies in."""
     return next((top for top in (folder, *folder.parents) if (top / ".git").exists()), None)
 
 
-def ask(settings: Settings, *arguments: str, stdin: str = "") -> str:
-    """Ask git: no hooks, no helpers, no locks, no prompt, and none of the caller's GIT_ settings.
+def ask(settings: Settings, *arguments: str, stdin: str = "", folder: str = "") -> str:
+    """Ask git, in `folder` or the fleet's own: no hooks, no helpers, no locks, no prompt.
 
     Raises ProblemError `no_commit`: a repository that does not answer is not *no repository*.
     """
     environment = {**_environment(), "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     try:
-        return _run(settings, (*_QUIET, *arguments), environment, stdin=stdin)
+        return _run(folder or settings.folder, (*_QUIET, *arguments), environment, stdin=stdin)
     except _Unanswered as why:
         raise refuse(
             "no_commit",
@@ -48,12 +58,22 @@ def ask(settings: Settings, *arguments: str, stdin: str = "") -> str:
 
 def author_email(settings: Settings) -> str:
     """The address that a commit made now would bear; empty where git knows none."""
-    environment = _environment(keep=_IDENTITY)
-    if stated := environment.get("GIT_AUTHOR_EMAIL"):
-        return stated
+    words = ("-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
     with suppress(_Unanswered):
-        return _run(settings, ("config", "--get", "user.email"), environment).strip()
+        identity = _run(settings.folder, words, _environment(keep=_IDENTITY))
+        return identity.rpartition("<")[2].partition(">")[0]
     return ""
+
+
+def insist_on_rest(settings: Settings, name: str) -> None:
+    """Raise ProblemError `commit_failed` while git is at work on the tree of `name`: before
+    anything is written, since git makes no commit of one file then.
+    """
+    top = repository_of(Path(settings.folder, name).resolve().parent)
+    if top is not None and (found := under_way(top)):
+        raise _not_committed(
+            name, f"{found.what} is under way; nothing was written", f"{found.hint}; then again"
+        )
 
 
 def commit(settings: Settings, name: str, message: str, beside: Sequence[str] = ()) -> str:
@@ -62,15 +82,20 @@ def commit(settings: Settings, name: str, message: str, beside: Sequence[str] = 
     The new commit is the user's own: with his identity, hooks and signature. Raises ProblemError
     `commit_failed`; the file then stays as it is written.
     """
-    if repository(settings) is None:
+    top = repository(settings)
+    if top is None:
         raise _not_committed(name, "there is no repository here", "make one: git init")
     environment = _environment(keep=_IDENTITY)
+    by_hand = f"git add -- {name} && git commit -- {name}"
+    if found := under_way(top):
+        hint = f"the file is written; {found.hint}; then: {by_hand}"
+        raise _not_committed(name, f"{found.what} is under way", hint)
     try:
-        _run(settings, ("add", "--", name, *beside), environment)
+        _run(settings.folder, ("add", "--", name, *beside), environment)
         words = ("commit", "--quiet", "--message", message, "--", name, *beside)
-        _run(settings, words, environment, seconds=COMMIT_SECONDS)
+        _run(settings.folder, words, environment, seconds=COMMIT_SECONDS)
     except _Unanswered as why:
-        hint = f"the file is written; commit it yourself: git commit -- {name}"
+        hint = f"the file is written; commit it yourself: {by_hand}"
         raise _not_committed(name, str(why), hint) from why
     return ask(settings, "rev-parse", "HEAD").strip()
 
@@ -87,13 +112,13 @@ def _environment(keep: tuple[str, ...] = ()) -> dict[str, str]:
     kept = {
         key: value
         for key, value in os.environ.items()
-        if not key.startswith("GIT_") or key.startswith(keep)
+        if not key.startswith("GIT_") or key.startswith((*_SETTINGS, *keep))
     }
     return {**kept, "LC_ALL": "C"}
 
 
 def _run(
-    settings: Settings,
+    folder: str,
     arguments: Sequence[str],
     environment: Mapping[str, str],
     *,
@@ -103,7 +128,7 @@ def _run(
     try:
         done = subprocess.run(
             ["git", "--no-pager", "--literal-pathspecs", *arguments],
-            cwd=settings.folder,
+            cwd=folder,
             env=environment,
             input=stdin.encode("utf-8", "surrogateescape"),
             capture_output=True,

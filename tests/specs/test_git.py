@@ -9,6 +9,7 @@ import pytest
 
 from reconciler.model.problem import ProblemError
 from reconciler.specs import git
+from reconciler.specs.git_folder import under_way
 from tests.specs.small_fleet import Fleet
 
 NAME = "specs/people.yaml"
@@ -80,3 +81,72 @@ def test_without_a_repository_there_is_nothing_to_commit_to(fleet: Fleet) -> Non
         git.commit(fleet.settings, NAME, "x")
     assert refused.value.problems[0].code == "commit_failed"
     assert git.author_email(fleet.settings) == ""
+
+
+def test_settings_of_git_that_the_environment_states_count(
+    repository: Fleet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """F-REAL-20: people state who they are, and what is safe, by GIT_CONFIG_… as well."""
+    for word in ("user.name", "user.email"):
+        run(repository.folder, "config", "--unset", word)
+    mine = tmp_path / "mine"
+    mine.write_text("[user]\n name = Op\n email = op@example.test\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(mine))
+    assert git.author_email(repository.settings) == "op@example.test"
+    stated = {"COUNT": "1", "KEY_0": "user.email", "VALUE_0": "counted@example.test"}
+    for word, value in stated.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{word}", value)
+    assert git.author_email(repository.settings) == "counted@example.test"
+    (repository.folder / NAME).write_text("# x\n")
+    git.commit(repository.settings, NAME, "x")
+    assert run(repository.folder, "log", "-1", "--format=%ae") == "counted@example.test"
+
+
+@pytest.mark.parametrize("word", ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"])
+def test_another_repository_that_the_environment_means_does_not(
+    repository: Fleet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, word: str
+) -> None:
+    """F-REAL-20: which repository is meant, the fleet's folder says alone."""
+    head = git.ask(repository.settings, "rev-parse", "HEAD")
+    monkeypatch.setenv(word, str(tmp_path / "elsewhere"))
+    assert git.ask(repository.settings, "rev-parse", "HEAD") == head
+    assert git.ask(repository.settings, "status", "--porcelain") == ""
+
+
+def test_nobody_is_made_up_where_git_knows_no_author(repository: Fleet) -> None:
+    for word in ("user.name", "user.email"):
+        run(repository.folder, "config", "--unset", word)
+    assert git.author_email(repository.settings) == ""
+
+
+@pytest.mark.parametrize(
+    ("left", "what"),
+    [
+        ("MERGE_HEAD", "a merge"),
+        ("CHERRY_PICK_HEAD", "a cherry-pick"),
+        ("rebase-merge", "a rebase"),
+        ("index.lock", "a git command"),
+    ],
+)
+def test_no_commit_in_the_middle_of_something(repository: Fleet, left: str, what: str) -> None:
+    """F-REAL-20: git makes no commit of one file in a merge; how to end that is said."""
+    (repository.folder / ".git" / left).touch()
+    with pytest.raises(ProblemError) as refused:
+        git.insist_on_rest(repository.settings, NAME)
+    (problem,) = refused.value.problems
+    assert problem.code == "commit_failed"
+    assert f"{what} is under way" in problem.message
+    with pytest.raises(ProblemError, match="under way"):
+        git.commit(repository.settings, NAME, "x")
+
+
+def test_a_linked_work_tree_is_at_work_by_itself(repository: Fleet, tmp_path: Path) -> None:
+    """F-REAL-20: what is under way in one tree is not so in the other."""
+    linked = tmp_path / "linked"
+    run(repository.folder, "worktree", "add", "-q", str(linked))
+    assert git.repository_of(linked) == linked
+    (repository.folder / ".git/MERGE_HEAD").touch()
+    assert under_way(repository.folder)
+    assert under_way(linked) is None
+    (repository.folder / ".git/worktrees/linked/index.lock").touch()
+    assert under_way(linked)

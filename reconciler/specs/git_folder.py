@@ -1,0 +1,56 @@
+"""Git's own folder of a work tree: what git is at work on, and where a shallow history ends."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_UNDER_WAY = (
+    ("MERGE_HEAD", "a merge", "finish it: git commit; or leave it: git merge --abort"),
+    ("rebase-merge", "a rebase", "git rebase --continue, or git rebase --abort"),
+    ("rebase-apply", "a rebase", "git rebase --continue, or git rebase --abort"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick", "git cherry-pick --continue, or --abort"),
+    ("REVERT_HEAD", "a revert", "git revert --continue, or git revert --abort"),
+    ("BISECT_LOG", "a bisect", "git bisect reset"),
+    ("index.lock", "a git command", "wait for it; if none is at work: rm {lock}"),
+)
+"""What git has in its own folder while it is at work on a tree, in words, and how that ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnderWay:
+    """Work of git on the tree that is not done: files come and go until it is."""
+
+    what: str
+    hint: str
+
+
+def under_way(top: Path) -> UnderWay | None:
+    """Work of git on the tree of `top` that has begun and not ended, as its own folder shows it."""
+    folder = _git_folder(top)
+    for name, what, hint in _UNDER_WAY:
+        if (folder / name).exists():
+            return UnderWay(what=what, hint=hint.format(lock=folder / name))
+    return None
+
+
+def shallow(top: Path) -> frozenset[str]:
+    """The commits at which the history ends that a shallow clone has; none in a whole one."""
+    folder = _git_folder(top)
+    with suppress(OSError):
+        folder = folder / (folder / "commondir").read_text().strip()
+    try:
+        return frozenset((folder / "shallow").read_text().split())
+    except OSError:
+        return frozenset()
+
+
+def _git_folder(top: Path) -> Path:
+    """That of a linked work tree or a submodule lies elsewhere, where the file `.git` says."""
+    place = top / ".git"
+    try:
+        word, _, path = place.read_text("utf-8", "surrogateescape").strip().partition(": ")
+    except OSError:
+        return place
+    return top / path if word == "gitdir" else place
