@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import candidates, driver, kept, network, platform, prepare, settle
+from gpuaas import candidates, driver, kept, network, platform, prepare, settle, sshd
 from gpuaas.converge import converge
 from gpuaas.pam import block_of, with_block, without_users_own
 from gpuaas.paths import Refusal, Tree
@@ -39,7 +39,7 @@ def test_hosts_and_planner_speak_of_the_same_places() -> None:
     assert set(prepare.BLOCKS) == set(node_host.BLOCKS)
     assert set(prepare.UNITS) == set(node_host.UNITS)
     told = [word.partition("=")[0] for word in node_host.SSHD.split()]
-    assert told == sorted([*platform.SSHD_SETTINGS, "admitted"])
+    assert told == sorted([*sshd.SETTINGS, "admitted"])
     switches = {f"sysctl {name}" for name in platform.SYSCTLS}
     assert switches < {*node_host.HARDENING, node_host.NAMESPACES}
 
@@ -126,25 +126,6 @@ def test_jumps_in_our_stacks_end_where_they_end() -> None:
         first, *rest = shipped.templates()[name].splitlines()
         assert f"[success={len(rest)} default=ignore]" in first
         assert "user notingroup gpuaas-tenants" in first
-
-
-ADMITTED: list[tuple[dict[str, list[str]], bool]] = [
-    ({}, True),
-    ({"allowusers": ["root gpuaas"]}, False),
-    ({"allowusers": ["root", "*"]}, True),
-    ({"allowgroups": ["admins"]}, False),
-    ({"allowgroups": ["admins", "gpuaas-tenants"]}, True),
-    ({"denygroups": ["gpuaas-tenants"]}, False),
-    ({"denyusers": ["mallory"]}, True),
-    ({"denyusers": ["*"]}, False),
-]
-
-
-@pytest.mark.parametrize(("told", "admitted"), ADMITTED)
-def test_lists_of_who_may_log_in_are_read_as_sshd_reads_them(
-    told: dict[str, list[str]], admitted: bool
-) -> None:
-    assert platform.is_admitted(told) is admitted
 
 
 def test_doors_are_shut_by_our_lines_or_by_not_being_there(tmp_path: Path) -> None:

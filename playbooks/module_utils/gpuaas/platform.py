@@ -15,8 +15,8 @@ from .driver import read_driver
 from .network import read_walls
 from .pam import USERS_OWN, VENDOR, block_of, included
 from .probes import Probes, found_in_path, lines_of, path_fact, printable
+from .sshd import TENANTS, read_sshd
 
-TENANTS, PROBE = "gpuaas-tenants", "gpuaas-probe"
 NOBODYS_UID = 19999
 """No tenant's and nobody's: what holds in its slice is what holds where nothing was said."""
 
@@ -30,25 +30,6 @@ SYSCTLS = (
 ROOTLESS = ("crun", "newgidmap", "newuidmap", "podman")
 """What a tenant needs to run containers of its own."""
 
-SSHD_SETTINGS = (
-    "authenticationmethods",
-    "authorizedkeyscommand",
-    "authorizedkeysfile",
-    "authorizedprincipalscommand",
-    "authorizedprincipalsfile",
-    "gssapiauthentication",
-    "hostbasedauthentication",
-    "kbdinteractiveauthentication",
-    "kerberosauthentication",
-    "passwordauthentication",
-    "permittunnel",
-    "permituserenvironment",
-    "permituserrc",
-    "pubkeyauthentication",
-    "strictmodes",
-    "trustedusercakeys",
-    "usepam",
-)
 STACKS = ("sshd", "systemd-user")
 DOORS = {"at": "usr/sbin/atd", "cron": "usr/sbin/cron"}
 MAILERS = ("usr/sbin/exim4", "usr/sbin/postfix", "usr/sbin/sendmail")
@@ -214,33 +195,6 @@ def read_setuid(probes: Probes) -> dict[str, str]:
             if raised and entry.name not in DISTRIBUTIONS_OWN:
                 found.append(f"/{place}/{printable(entry.name)}")
     return {"extra": ", ".join(sorted(found)) or "none"}
-
-
-def read_sshd(probes: Probes) -> dict[str, str]:
-    """What holds for a tenant, as sshd itself works it out for an account that is one."""
-    told: dict[str, list[str]] = {}
-    for line in lines_of("sshd", "-T", "-C", f"user={PROBE},host=localhost,addr=127.0.0.1"):
-        name, _, value = line.partition(" ")
-        told.setdefault(name, []).append(value)
-    settings = {name: " ".join(told.get(name, ["no"])) for name in SSHD_SETTINGS}
-    settings["admitted"] = "yes" if is_admitted(told) else "no"
-    return {"tenants": printable(" ".join(f"{name}={settings[name]}" for name in sorted(settings)))}
-
-
-def is_admitted(told: dict[str, list[str]]) -> bool:
-    """Whether lists of who may log in at all leave a tenant in; lists of names cannot know him."""
-    names = {
-        name: {word for value in told.get(name, []) for word in value.split()} for name in LISTS
-    }
-    return (
-        (not names["allowusers"] or "*" in names["allowusers"])
-        and (not names["allowgroups"] or bool(names["allowgroups"] & {TENANTS, "*"}))
-        and not names["denygroups"] & {TENANTS, "*"}
-        and "*" not in names["denyusers"]
-    )
-
-
-LISTS = ("allowgroups", "allowusers", "denygroups", "denyusers")
 
 
 def read_sysctls(probes: Probes) -> dict[str, str]:
