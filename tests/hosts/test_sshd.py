@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import pytest
 from gpuaas import sshd
-from gpuaas.connections import Connection, Criterion, criteria, holds, in_list, sorts
+from gpuaas.connections import Connection, Criterion, criteria, holds, sorts
 from gpuaas.probes import ProbeError, Probes
 
 from reconciler import shipped
