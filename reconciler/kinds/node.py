@@ -142,7 +142,7 @@ def _check_family(resource: Resource, desired: Desired) -> Iterator[Problem]:
     family = desired.get("node_family", spec.family)
     for slot in spec.slots if family else ():
         gpu = family.spec.gpu if family else slot.gpu
-        if (slot.gpu.model, slot.gpu.memory_mib) != (gpu.model, gpu.memory_mib):
+        if family and not family.spec.gpu.fits(slot.gpu.model, slot.gpu.memory_mib):
             message = (
                 f"slot {slot.name} has {slot.gpu.model}, {slot.gpu.memory_mib} MiB; "
                 f"family {spec.family} is {gpu.model}, {gpu.memory_mib} MiB"

@@ -10,12 +10,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from reconciler.kinds.node_family import near
 from reconciler.kinds.node_proposal import MAX_SLOTS
 from reconciler.kinds.node_spec import NodeSpec, Slot
 from reconciler.model.codec import encode
 from reconciler.model.evidence import NodeFacts
 
-OF_CARD = ("uuid", "pciAddress", "model", "memoryMiB")
+OF_CARD, MEASURED = ("uuid", "pciAddress", "model"), "memoryMiB"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,12 @@ def _of_slot(
     spec: NodeSpec, slot: Slot, shown: Mapping[str, Any], facts: NodeFacts
 ) -> Iterator[Correction]:
     stated = encode(slot)
-    fields = [*OF_CARD, *(["serial"] if slot.gpu.serial and "serial" in shown["gpu"] else [])]
+    measured = () if near(shown["gpu"]["memoryMiB"], slot.gpu.memory_mib) else (MEASURED,)
+    fields = [
+        *OF_CARD,
+        *measured,
+        *(["serial"] if slot.gpu.serial and "serial" in shown["gpu"] else []),
+    ]
     yield from _differing(slot.name, "gpu", stated["gpu"], {f: shown["gpu"][f] for f in fields})
     yield from _differing(slot.name, "", stated, {"numa": shown["numa"]})
     drives = {one.nvme.id for one in spec.slots if one.nvme}

@@ -23,6 +23,16 @@ FIELD_RULES: Mapping[str, str] = {
 }
 
 
+MEMORY_TOLERANCE_PERCENT = 7
+"""Drivers differ by one or two percent, and error correction takes a sixteenth of some cards."""
+
+
+def near(measured: int | None, stated: int, tolerance_percent: int | None = None) -> bool:
+    """Whether a card's memory may be what is stated; what was not measured contradicts nothing."""
+    percent = MEMORY_TOLERANCE_PERCENT if tolerance_percent is None else tolerance_percent
+    return measured is None or abs(measured - stated) * 100 <= stated * percent
+
+
 class Vendor(StrEnum):
     NVIDIA = "nvidia"
     AMD = "amd"
@@ -30,9 +40,21 @@ class Vendor(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyGpu:
+    """`memory_mib` is what one driver measured: `memory_tolerance_percent` is how far equal cards,
+
+    and other drivers, may differ from it.
+    """
+
     vendor: Vendor
     model: str
     memory_mib: int
+    memory_tolerance_percent: int = MEMORY_TOLERANCE_PERCENT
+
+    def fits(self, model: str, memory_mib: int | None) -> bool:
+        """Whether a card of which this is told may be one of the family."""
+        return model == self.model and near(
+            memory_mib, self.memory_mib, self.memory_tolerance_percent
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,9 +119,7 @@ def _family_of(gpus: Iterable[GpuFact], families: Mapping[str, NodeFamilySpec]) 
     """The one family of most of these cards; empty if there is none or more than one."""
     common = Counter((gpu.model, gpu.memory_mib) for gpu in gpus).most_common(1)
     fitting = [
-        name
-        for name, family in families.items()
-        if common and (family.gpu.model, family.gpu.memory_mib) == common[0][0]
+        name for name, family in families.items() if common and family.gpu.fits(*common[0][0])
     ]
     return fitting[0] if len(fitting) == 1 else ""
 
@@ -141,7 +139,7 @@ def _unfit(
         return "its NUMA node is unknown"
     if gpu.memory_mib is None:
         return "its memory is unknown"
-    if family and (gpu.model, gpu.memory_mib) != (family.gpu.model, family.gpu.memory_mib):
+    if family and not family.gpu.fits(gpu.model, gpu.memory_mib):
         return f"{gpu.model}, {gpu.memory_mib} MiB is not the card of the family"
     if not share.cores or not share.memory_gib:
         return f"NUMA node {card.numa} has no {'memory' if share.cores else 'cores'} left for it"

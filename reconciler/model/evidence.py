@@ -11,7 +11,12 @@ from reconciler.model.topology import Topology
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuFact:
-    """One card as nvidia-smi and sysfs tell it; None = the host could not say."""
+    """One card as nvidia-smi and sysfs tell it; None = the host could not say.
+
+    `minor` is the number of its device node, which is no index. `holders` are the processes that
+    have it open, each in words, whoever they are of; they are told only when somebody was asked to
+    be proved gone.
+    """
 
     uuid: str
     pci_address: str
@@ -21,7 +26,9 @@ class GpuFact:
     utilization: int | None = None
     driver: str | None = None
     numa: int | None = None
+    minor: int | None = None
     processes: tuple[int, ...] | None = None
+    holders: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +55,8 @@ class NodeFacts:
     for: `strangers` maps each uid in the range of tenants to what there is of it, and `cards` to
     cards that somebody holds who was not given them.
     `card_errors` maps PCI addresses to what the driver counts and the kernel has logged of a card
-    since the boot, as `xid 79`; a card that is not in it has no errors.
+    since the boot, as `xid 79`; a card that is not in it has no errors. `fabric` says what is wrong
+    with the fabric of all cards, as `manager failed`; older probes do not tell it.
     `drive_users` says what each of `nvmes` is mounted at or part of, empty if nobody uses it.
     `restarts` maps allocation ids to how far the last restart of each has come, `generation 3` if
     it is through. `volumes` maps ids of volumes to `sizeMiB` and `usedMiB` of what they lie on.
@@ -63,6 +71,7 @@ class NodeFacts:
     memory_mib: int | None = None
     gpus: tuple[GpuFact, ...] | None = None
     card_errors: Mapping[str, tuple[str, ...]] | None = None
+    fabric: tuple[str, ...] | None = None
     nvmes: tuple[str, ...] | None = None
     drive_users: Mapping[str, str] | None = None
     nics: Mapping[str, str] | None = None

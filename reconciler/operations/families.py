@@ -27,9 +27,7 @@ def family_for(desired: Desired, name: str, facts: NodeFacts) -> Resource | None
         return None
     ((card, _),) = kinds.most_common(1)
     fitting = [
-        family.ref.name
-        for family in desired.of("node_family")
-        if (family.spec.gpu.model, family.spec.gpu.memory_mib) == card
+        family.ref.name for family in desired.of("node_family") if family.spec.gpu.fits(*card)
     ]
     what = f"cards {card[0]}, {card[1]} MiB"
     if not name and len(fitting) > 1:

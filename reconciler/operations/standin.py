@@ -58,6 +58,7 @@ def _files(node: Resource, templates: Mapping[str, str]) -> Mapping[str, _File]:
         "usr/bin/nvidia-smi": _File(text=templates["standin/nvidia-smi.sh"], mode=0o755),
         f"{MARK}/gpus.csv": _File(text=_cards(spec)),
         f"{MARK}/apps.csv": _File(text=f"{LABEL}\ngpu_uuid, pid, process_name\n", first_only=True),
+        "sys/module/nvidia/version": _File(text=f"{DRIVER}\n"),
         "etc/os-release": _File(text=templates["standin/os-release"]),
         "etc/machine-id": _File(text=_machine_id(node) + "\n"),
         "proc/sys/kernel/random/boot_id": _File(

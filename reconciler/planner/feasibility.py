@@ -42,6 +42,7 @@ NODE_RULES: Mapping[str, tuple[Callable[[Offer], str], SlotState]] = MappingProx
         "unclaimed_descriptors": (objections.unclaimed_descriptors, SlotState.NOT_READY),
         "node_in_doubt": (objections.node_in_doubt, SlotState.NOT_READY),
         "cards_of_others": (objections.cards_of_others, SlotState.NOT_READY),
+        "fabric_faulty": (objections.fabric_faulty, SlotState.NOT_READY),
         "driver_outside_family": (objections.driver_outside_family, SlotState.NOT_READY),
         "memory_exceeded": (objections.memory_exceeded, SlotState.NOT_READY),
     }

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from reconciler.kinds.node_family import near
 from reconciler.model.capacity import Need, Shape, Sharing
 from reconciler.model.evidence import NodeFacts
 from reconciler.model.moment import format_age
 from reconciler.planner.capacity import OUT_OF_USE, Held, Offer, Slot
 from reconciler.planner.compatibility import machine_of, objection
-from reconciler.planner.faults import faults_of
+from reconciler.planner.faults import fabric_faults, faults_of
 from reconciler.planner.reach import REACH_RULES
 from reconciler.planner.showing import listed
 
 MIB_PER_GIB = 1024
+FABRIC_SINCE = 3
+"""The first version of the probe that asks for the fabric."""
 
 
 def other_node(offer: Offer, need: Need) -> str:
@@ -107,6 +110,8 @@ def readiness_incomplete(offer: Offer) -> str:
         return "descriptors unknown" + _said_by("descriptors", facts)
     if facts.card_errors is None:
         return "errors of cards unknown" + _said_by("cardErrors", facts)
+    if facts.fabric is None and facts.probe_version >= FABRIC_SINCE:
+        return "fabric unknown" + _said_by("fabric", facts)
     return ""
 
 
@@ -138,6 +143,11 @@ def node_in_doubt(offer: Offer) -> str:
 def cards_of_others(offer: Offer) -> str:
     """It lies, or the specs do, or somebody has moved a card."""
     return f"shows {listed(offer.strange)}" if offer.strange else ""
+
+
+def fabric_faulty(offer: Offer) -> str:
+    """No card of such a board computes, whatever each of them says."""
+    return listed(fabric_faults(offer.facts))
 
 
 def driver_outside_family(offer: Offer) -> str:
@@ -214,7 +224,8 @@ def gpu_missing(offer: Offer, slot: Slot) -> str:
 def gpu_changed(offer: Offer, slot: Slot) -> str:
     """An approval is of a card of this sort in this place."""
     seen, stated = offer.gpus[slot.spec.gpu.uuid], slot.spec.gpu
-    if seen.model != stated.model or seen.memory_mib not in (None, stated.memory_mib):
+    tolerance = offer.family.spec.gpu.memory_tolerance_percent if offer.family else None
+    if seen.model != stated.model or not near(seen.memory_mib, stated.memory_mib, tolerance):
         return f"{seen.model} of {seen.memory_mib} MiB seen"
     if seen.pci_address != stated.pci_address:
         return f"at {seen.pci_address}, approved at {stated.pci_address}"

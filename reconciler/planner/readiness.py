@@ -17,7 +17,7 @@ from reconciler.model.evidence import Check, CheckResult, NodeFacts
 from reconciler.model.moment import format_age
 from reconciler.planner import objections
 from reconciler.planner.capacity import Offer, Slot
-from reconciler.planner.faults import REMEDY
+from reconciler.planner.faults import REMEDY, marks_of
 from reconciler.planner.objections import MIB_PER_GIB
 from reconciler.planner.showing import UNKNOWN, listed
 
@@ -68,6 +68,7 @@ def readiness(offer: Offer, family: NodeFamilySpec | None) -> Iterator[Check]:
     yield _drivers(offer, facts)
     yield _cards(offer, facts)
     yield _errors(offer, facts)
+    yield _fabric(offer, facts)
     yield from _parts(offer)
     yield _memory(offer, facts)
     yield from _walls(offer, facts)
@@ -164,7 +165,21 @@ def _errors(offer: Offer, facts: NodeFacts) -> Check:
     why = f"{'; '.join(told)} ({REMEDY})" if told else ""
     if facts.card_errors is None:
         why = "not told"
-    return _check("card errors", why, "none", known=facts.card_errors is not None)
+    fine = "; ".join(_marks(offer, facts)) or "none"
+    return _check("card errors", why, fine, known=facts.card_errors is not None)
+
+
+def _marks(offer: Offer, facts: NodeFacts) -> Iterator[str]:
+    """Cards that are in use, and that somebody should look after one day."""
+    for slot in offer.slots:
+        if marks := marks_of(facts, slot.spec.gpu.pci_address):
+            yield f"{slot.name}: {slot.spec.gpu.uuid}: {listed(marks)}; it stays in use"
+
+
+def _fabric(offer: Offer, facts: NodeFacts) -> Check:
+    if facts.fabric is None:
+        return Check(name="fabric", result=UNSEEN, value="not told")
+    return _check("fabric", objections.fabric_faulty(offer), "nothing against it")
 
 
 def _card(offer: Offer, slot: Slot) -> str:

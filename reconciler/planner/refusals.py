@@ -35,6 +35,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "unclaimed_descriptors": "with allocations unknown to the state",
         "node_in_doubt": "in doubt since the state was lost",
         "cards_of_others": "showing cards of other nodes",
+        "fabric_faulty": "with a fabric that is not sound",
         "driver_outside_family": "driver outside its family",
         "memory_exceeded": "with too much memory promised",
         "vendor_mismatch": "with GPUs that its runtimes are not for",

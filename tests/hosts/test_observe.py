@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import kept, probes
+from gpuaas import kept
 from gpuaas import observe as code
+from gpuaas import smi as smi_calls
 
 from reconciler import shipped
 from reconciler.kinds import node as node_kind
@@ -29,8 +30,18 @@ NO_DRIVER = (
 )
 
 
+QUIET_FIELDS = "Disabled, 0, [N/A], Disabled, Enabled, 30, [N/A], P0, 70.10, 345"
+
+
 def smi(root: Path, cards: str, processes: str = "", code: int = 0) -> None:
-    """An nvidia-smi that prints these texts. TEST STAND-IN, not a GPU."""
+    """An nvidia-smi that prints these texts; rows of eight fields get the other ones.
+
+    TEST STAND-IN, not a GPU.
+    """
+    lines = cards.splitlines()
+    cards = "".join(
+        f"{line}, {QUIET_FIELDS}\n" if line.count(",") == 7 else f"{line}\n" for line in lines
+    )
     script = root / "usr/bin/nvidia-smi"
     script.parent.mkdir(parents=True, exist_ok=True)
     (root / "cards").write_text(cards)
@@ -100,6 +111,7 @@ def test_a_stand_in_is_read_by_the_real_parsers_and_says_what_it_is(root: Path) 
         "memoryMiB": 81559,
         "memoryUsedMiB": 9,
         "driver": "580.105.08-standin",
+        "minor": 1,
         "numa": 1,
         "processes": [],
     }
@@ -163,22 +175,23 @@ def test_what_the_kernel_logged_is_told_also_of_a_card_that_is_gone(root: Path) 
 def test_errors_that_a_card_cannot_tell_are_unknown_for_it_alone(root: Path, said: str) -> None:
     """F-ANS-03 F-PLC-08: no number is not zero, and takes nothing from the other card."""
     assert errors_of(root, f"ecc.errors.uncorrected.volatile.total\n{said}\n0\n") == {
-        "0000:0a:00.0": ["uncorrected unknown"]
+        "0000:0a:00.0": [f"says {said[1:-1]}", "uncorrected unknown"]
     }
 
 
 def test_a_driver_that_counts_no_errors_leaves_them_unknown(root: Path) -> None:
     """F-ANS-03: who does not answer for a card has not said that it is sound."""
     smi(root, "".join(f"{row}\n" for row in ROWS))
-    facts = code.observe({"root": str(root)})
-    assert "cardErrors" not in facts
-    assert "cardErrors" in [problem["probe"] for problem in facts["problems"]]
+    errors = code.observe({"root": str(root)})["cardErrors"]
+    unknown = ["rows failed unknown", "rows pending unknown"]
+    assert errors == {"0000:0a:00.0": unknown, "0000:18:00.0": unknown}
 
 
 def test_values_that_are_not_available_are_unknown(root: Path) -> None:
     row = f"0, {UUIDS[0]}, 00000000:0A:00.0, NVIDIA H100, [N/A], [Unknown Error], [N/A], [N/A]"
     ((card,), problems) = cards_of(root, row)
-    assert not {"memoryMiB", "memoryUsedMiB", "driver", "utilization"} & set(card)
+    assert not {"memoryMiB", "memoryUsedMiB", "utilization"} & set(card)
+    assert card["driver"] == "580.105.08-standin", "as the kernel says of its module"
     assert problems == []
 
 
@@ -201,7 +214,6 @@ def test_a_dead_card_is_missing_and_named(root: Path, dead: str) -> None:
         ("No devices were found", 0, "No devices were found"),
         ("", 0, "no card"),
         ("<html>502 Bad Gateway</html>", 0, "answers what it should not"),
-        ("\n".join((ROWS[0], "0, GPU-")), 0, "answers what it should not"),
         ("\n".join((ROWS[0], ROWS[0])), 0, "one card twice"),
         (ROWS[0].replace("00000000:0A:00.0", "slot five"), 0, "no PCI address"),
         (ROWS[0], 3, "ended with 3"),
@@ -216,6 +228,16 @@ def test_a_failed_probe_is_unknown_and_names_itself(
     assert said in problems[0]
 
 
+@pytest.mark.parametrize("odd", ["0, GPU-", "<html>502</html>", "\x1b[2J", "WARNING: something"])
+@pytest.mark.parametrize("first", [True, False])
+def test_an_odd_line_costs_itself(root: Path, odd: str, first: bool) -> None:
+    """F-REAL-06: it is noted, and the cards that answer are known."""
+    lines = [odd, *ROWS] if first else [*ROWS, odd]
+    cards, problems = cards_of(root, *lines)
+    assert [card["uuid"] for card in cards] == list(UUIDS)
+    assert "answers what it should not" in problems[0]
+
+
 def test_a_missing_tool_is_unknown(root: Path) -> None:
     """F-ANS-03: the probe tool is gone."""
     (root / "usr/bin/nvidia-smi").unlink()
@@ -227,11 +249,11 @@ def test_a_missing_tool_is_unknown(root: Path) -> None:
 
 def test_a_tool_that_hangs_is_unknown(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-ANS-03: the probe runs out of time."""
-    monkeypatch.setattr(probes, "MAX_SECONDS", 0.2)
+    monkeypatch.setattr(smi_calls, "CALL_SECONDS", 0.2)
     (root / "usr/bin/nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
     facts = code.observe({"root": str(root)})
     assert "gpus" not in facts
-    assert "did not answer within" in facts["problems"][0]["message"]
+    assert "nvidia-smi did not answer within 0.2 s" in facts["problems"][0]["message"]
 
 
 @pytest.mark.parametrize(

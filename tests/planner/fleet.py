@@ -229,6 +229,7 @@ def observation(node_spec: Resource, **changes: Any) -> Observation:
             for each in node_spec.spec.slots
         ),
         "card_errors": {},
+        "fabric": (),
         "nvmes": tuple(each.nvme.id for each in node_spec.spec.slots if each.nvme),
         "nics": {each.nic.pci_address: "mlx5" for each in node_spec.spec.slots if each.nic},
         "paths": {},

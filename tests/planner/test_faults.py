@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from reconciler.model.codec import decode, encode
@@ -45,6 +47,20 @@ def offer_of(**facts: object) -> Offer:
         ("rows failed", "memory rows that could not be remapped"),
         ("rows failed unknown", "memory rows that could not be remapped: unknown"),
         ("a word of tomorrow", "a word of tomorrow"),
+        ("says GPU requires reset", "its driver says: GPU requires reset"),
+        ("lost GPU3: 0000:5F:00.0: Unknown Error", "lost: GPU3: 0000:5F:00.0: Unknown Error"),
+        ("mig Enabled", "MIG is enabled, switch it off"),
+        ("mig unknown", "MIG is unknown, switch it off"),
+        ("fabric In Progress", "its fabric is not complete: In Progress"),
+        ("fabric unhealthy", "its fabric is unhealthy"),
+        ("recovery Node Reboot", "its driver asks for: Node Reboot"),
+        ("fallen off the bus", "fell off the bus"),
+        ("xid 149", "Xid 149"),
+        ("xid 149 nonfatal", ""),
+        ("xid 154 None", ""),
+        ("xid 154 GPU Reset Required", "Xid 154, recovery: GPU Reset Required"),
+        ("xid 154", "Xid 154, recovery:"),
+        ("inforom corrupted", ""),
         *((f"xid {number}", "") for number in sorted(OF_PROGRAMS)),
     ],
 )
@@ -88,6 +104,47 @@ def test_a_fault_stays_until_a_look_shows_it_no_more() -> None:
         )
     ]
     assert rules == ["gpu_faulty", "gpu_faulty", "readiness_incomplete", ""]
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (("sxid 20034 of 0000:c1:00.0",), "fatal error of a switch, SXid 20034 of 0000:c1:00.0"),
+        (("manager failed",), "fabric manager failed"),
+        (("a word of tomorrow",), "a word of tomorrow"),
+    ],
+)
+def test_a_fabric_that_is_not_sound_takes_the_whole_host(told: tuple[str, ...], words: str) -> None:
+    """F-REAL-05: no card of such a board computes, whatever each says."""
+    offer = offer_of(fabric=told)
+    verdict = judge(offer, read_held([offer], ())["gpu01"], need("a", 1))
+    assert (verdict.rule, verdict.detail) == ("fabric_faulty", words)
+
+
+def test_a_fabric_that_is_unknown_is_not_a_sound_one() -> None:
+    """F-REAL-05: but evidence of older versions, which never asked, still counts."""
+    for version, rule in ((2, ""), (3, "readiness_incomplete")):
+        offer = offer_of(fabric=None, probe_version=version)
+        assert judge(offer, read_held([offer], ())["gpu01"], need("a", 1)).rule == rule
+
+
+@pytest.mark.parametrize(
+    ("measured", "rule"),
+    [(81920, ""), (81559, ""), (81251, ""), (76100, ""), (None, ""), (40960, "gpu_changed")],
+)
+def test_a_measured_number_is_no_identity(measured: int | None, rule: str) -> None:
+    """F-REAL-07: equal cards differ, and so do drivers; another sort of card differs more."""
+    cards = tuple(replace(card, memory_mib=measured) for card in observation(NODE).facts.gpus)
+    offer = offer_of(gpus=cards)
+    assert judge(offer, read_held([offer], ())["gpu01"], need("a", 1)).rule == rule
+
+
+def test_a_marked_card_is_told_of_and_stays_in_use() -> None:
+    """F-REAL-06: a damaged infoROM says nothing of how a card computes."""
+    offer = offer_of(card_errors={BAD: ("inforom corrupted",)})
+    assert judge(offer, read_held([offer], ())["gpu01"], need("a", 8)).rule == ""
+    (check,) = (check for check in readiness(offer, None) if check.name == "card errors")
+    assert (check.result, "infoROM corrupted" in check.value) == ("pass", True)
 
 
 def test_readiness_says_what_to_do_about_a_fault() -> None:

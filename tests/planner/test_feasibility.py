@@ -145,6 +145,7 @@ CASES: Mapping[str, tuple[Offer, Need]] = {
         ONE,
     ),
     "node_in_doubt": (replace(the_offer(node("gpu01", 2)), doubt="a process of uid 20001"), ONE),
+    "fabric_faulty": (the_offer(node("gpu01", 2), facts={"fabric": ("manager failed",)}), ONE),
     "driver_outside_family": (the_offer(node("gpu01", 2), facts=gpus(driver="580.82")), ONE),
     "cards_of_others": (the_offer_beside(node("gpu02", 2), 1), ONE),
     "memory_exceeded": (the_offer(node("gpu01", 2), facts={"memory_mib": 16 * 1024}), ONE),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Sequence
 
-from .cards import SMI_FORMAT, nvidia_smi
+from .cards import inquiry
 from .probes import ProbeError, Probes, call, printable
 
 DAEMON = "nvidia-persistenced.service"
@@ -29,9 +29,10 @@ def read_driver(probes: Probes) -> dict[str, str]:
 def modes(probes: Probes, name: str) -> list[str]:
     """One word for each card; none where the driver does not say."""
     try:
-        return [line.strip() for line in nvidia_smi(probes, f"--query-gpu={name}", SMI_FORMAT)]
-    except ProbeError:
+        rows = inquiry(probes).rows.values()
+    except (OSError, ProbeError, ValueError):
         return []
+    return [row[name] for row in rows if name in row]
 
 
 def enabled(unit: str) -> str:

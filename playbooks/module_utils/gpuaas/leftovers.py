@@ -18,7 +18,7 @@ from .holders import held_cards
 from .ipc import system_v
 from .mounts import Mount, mounts
 from .paths import INSTANCES, holder
-from .probes import ProbeError, Probes, printable, shortened
+from .probes import BUDGET, ProbeError, Probes, printable, shortened
 from .processes import running, told
 from .sessions import told_sessions
 from .silence import check_shares
@@ -112,7 +112,7 @@ def steadily(look: Callable[[float], T]) -> T:
     What was unmounted meanwhile, as services do when they start, is no reason to know nothing: then
     one looks again.
     """
-    until = time.monotonic() + MAX_WALK_SECONDS
+    until = time.monotonic() + BUDGET.left(MAX_WALK_SECONDS)
     for _ in range(MAX_LOOKS - 1):
         before = {mount.point for mount in mounts()}
         try:

@@ -14,13 +14,14 @@ from .attachments import read_attached, read_volume_texts, read_volumes
 from .card_errors import read_card_errors
 from .cards import read_gpus
 from .drives import read_drive_users
+from .fabric import read_fabric
 from .kept import read_descriptor_texts, read_descriptors, read_paths, read_sizes
 from .machine import read_boot_id, read_cpus, read_memory, read_nics, read_nvmes, read_os
-from .probes import STANDIN, Facts, Probes
+from .probes import BUDGET, STANDIN, Facts, Probes
 from .restarts import read_restarts
 from .runtimes import read_currents, read_runtimes
 
-PROBE_VERSION = 2
+PROBE_VERSION = 3
 COMMON = {"attached": read_attached, "current": read_currents, "runtime": read_runtimes}
 """Named facts of hosts and of folders alike."""
 
@@ -34,7 +35,11 @@ def nothing(probes: Probes, request: Request) -> Facts:
 
 
 def observe(request: Request, more: More = nothing) -> Facts:
-    """Everything asked of a host, as NodeFacts in JSON; facts that are unknown are left out."""
+    """Everything asked of a host, as NodeFacts in JSON; facts that are unknown are left out.
+
+    What is not told within `seconds` is unknown, and all the rest is told.
+    """
+    BUDGET.begin(request.get("seconds"))
     probes = Probes(request["root"])
     hardware, gpus = probes.hardware, probes.ask("gpus", read_gpus)
     nvmes = hardware.ask("nvmes", read_nvmes)
@@ -46,7 +51,8 @@ def observe(request: Request, more: More = nothing) -> Facts:
         "cpus": hardware.ask("cpus", read_cpus),
         "memoryMiB": hardware.ask("memory", read_memory),
         "gpus": gpus,
-        "cardErrors": card_errors(probes, gpus),
+        "cardErrors": None if gpus is None else probes.ask("cardErrors", read_card_errors),
+        "fabric": None if gpus is None else probes.ask("fabric", read_fabric),
         "nvmes": nvmes,
         "driveUsers": None if nvmes is None else hardware.ask("nvmes", read_drive_users),
         "nics": hardware.ask("nics", read_nics),
@@ -62,14 +68,6 @@ def observe(request: Request, more: More = nothing) -> Facts:
         "probeVersion": PROBE_VERSION,
     }
     return {key: value for key, value in facts.items() if value is not None}
-
-
-def card_errors(probes: Probes, gpus: Optional[list[Facts]]) -> Optional[dict[str, list[str]]]:
-    """Of a host whose cards are unknown, so are their errors."""
-    if gpus is None:
-        return None
-    cards = [str(card["pciAddress"]) for card in gpus]
-    return probes.ask("cardErrors", lambda p: read_card_errors(p, cards))
 
 
 def told_in_full(probes: Probes) -> Facts:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import stat
 import subprocess
+import time
 from typing import Any, Callable, Mapping, Optional, TypeVar
 
 MAX_FILE = 8 * 1024 * 1024
@@ -29,12 +30,29 @@ class ProbeError(Exception):
     """A probe that did not answer, in words."""
 
 
+class Budget:
+    """The seconds of a whole look, and of parts of it; without a look there is no end."""
+
+    def __init__(self) -> None:
+        self.until: Optional[float] = None
+
+    def begin(self, seconds: Optional[float]) -> None:
+        self.until = None if seconds is None else time.monotonic() + seconds
+
+    def left(self, most: float) -> float:
+        return most if self.until is None else min(most, self.until - time.monotonic())
+
+
+BUDGET = Budget()
+
+
 class Probes:
     """Runs probes below one root and keeps what went wrong with them."""
 
     def __init__(self, root: str, problems: Optional[list[dict[str, str]]] = None) -> None:
         self.root = root
         self.problems = [] if problems is None else problems
+        self.answers: dict[str, Any] = {}
 
     @property
     def whole_host(self) -> bool:
@@ -67,6 +85,19 @@ class Probes:
             self.note(probe, str(error))
         return None
 
+    def once(self, name: str, read: Callable[[Probes], T]) -> T:
+        """What `read` answers, asked once in a look; a failure stays one."""
+        if name not in self.answers:
+            try:
+                self.answers[name] = read(self)
+            except (OSError, ProbeError, ValueError) as error:
+                self.answers[name] = error
+        found = self.answers[name]
+        if isinstance(found, Exception):
+            raise found
+        answer: T = found
+        return answer
+
     def words(self, readers: Mapping[str, Callable[[Probes], dict[str, str]]]) -> dict[str, str]:
         """Named facts `<word> <name>`, from a reader of name → fact for each word.
 
@@ -81,12 +112,17 @@ class Probes:
         return facts
 
 
-def call(program: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+def call(
+    program: str, *arguments: str, given: str = "", seconds: Optional[float] = None
+) -> subprocess.CompletedProcess[str]:
     """A tool of the host, however it ends; raises ProbeError if it is not there or does not end."""
     found = found_in_path(program)
     name = os.path.basename(program)
     if found is None:
         raise ProbeError(f"{name} is not there")
+    allowed = BUDGET.left(MAX_SECONDS if seconds is None else seconds)
+    if allowed <= 0:
+        raise ProbeError(f"{name} was not asked: the time of this look was up")
     try:
         return subprocess.run(
             [found, *arguments],
@@ -94,12 +130,12 @@ def call(program: str, *arguments: str, given: str = "") -> subprocess.Completed
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=MAX_SECONDS,
+            timeout=allowed,
             env={"PATH": SAFE_PATH, "LC_ALL": "C"},
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise ProbeError(f"{name} did not answer within {MAX_SECONDS:g} s") from None
+        raise ProbeError(f"{name} did not answer within {allowed:.3g} s") from None
 
 
 def found_in_path(program: str) -> Optional[str]:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import xml.etree.ElementTree as ET
-from functools import partial
-from typing import Optional
+from typing import Mapping, Optional
 
-from .cards import alone_of, is_cut_short, nvidia_smi, pci_address
+from .card_errors import is_error
+from .cards import inquiry
 from .machine import NODES, PCI_DEVICES, cards_on_bus, numa_nodes, read_nics, read_numa
 from .probes import Facts, ProbeError, Probes, printable
 
-LONG = ("-q", "-x")
 CPUS = "sys/devices/system/cpu"
 ON_BUS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 HOST_KEY = re.compile(r"ssh_host_[a-z0-9]+_key\.pub")
@@ -109,45 +107,25 @@ def read_cards(probes: Probes) -> list[Facts]:
 
 def read_details(probes: Probes) -> dict[str, Facts]:
     """By PCI address, what only the long answer of nvidia-smi tells."""
-    lines = nvidia_smi(probes, *LONG)
-    if not is_cut_short(lines):
-        return details_in(lines)
-    # A lost card may cut the answer short; each of the others still answers alone.
-    found: dict[str, Facts] = {}
-    for address in cards_on_bus(probes.hardware):
-        found.update(probes.ask("cards", partial(details_alone, address)) or {})
-    return found
+    return {address: details_of(card.told) for address, card in inquiry(probes).log.items()}
 
 
-def details_alone(address: str, probes: Probes) -> dict[str, Facts]:
-    lines = alone_of(address, LONG, probes)
-    return {} if is_cut_short(lines) else details_in(lines)
-
-
-def details_in(lines: list[str]) -> dict[str, Facts]:
-    try:
-        log = ET.fromstring("\n".join(lines))
-    except ET.ParseError as error:
-        raise ProbeError(f"nvidia-smi -q -x answers what it should not: {error}") from None
-    return {pci_address(gpu.get("id", "")): details_of(gpu) for gpu in log.iter("gpu")}
-
-
-def details_of(gpu: ET.Element) -> Facts:
-    minor = said(gpu, "minor_number")
+def details_of(told: Mapping[str, str]) -> Facts:
+    minor = said(told, "minor_number")
     return known(
         {
-            "uuid": said(gpu, "uuid"),
-            "serial": said(gpu, "serial"),
-            "mig": said(gpu, "mig_mode/current_mig"),
+            "uuid": said(told, "uuid"),
+            "serial": said(told, "serial"),
+            "mig": said(told, "mig_mode/current_mig"),
             "minor": int(minor) if minor and minor.isdigit() else None,
         }
     )
 
 
-def said(gpu: ET.Element, path: str) -> Optional[str]:
+def said(told: Mapping[str, str], place: str) -> Optional[str]:
     """The driver's word, `N/A` with it; `[Unknown Error]` and its like are none."""
-    text = gpu.findtext(path, "").strip()
-    return printable(text) if text and not text.startswith("[") else None
+    text = told.get(place, "")
+    return printable(text) if text and not text.startswith("[") and not is_error(text) else None
 
 
 # What lies beside the cards.
