@@ -34,7 +34,7 @@ class Slot:
     """One slot of a node's spec, with what placement asks of it worked out once.
 
     `doubles` are the other slots, of whatever node, that name the same GPU; `elsewhere` are the
-    other nodes that show it.
+    other nodes that show it. `unnamed` is why specs do not offer it any more.
     """
 
     name: str
@@ -43,15 +43,17 @@ class Slot:
     approved: bool
     doubles: frozenset[str] = NOWHERE
     elsewhere: frozenset[str] = NOWHERE
+    unnamed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """A node as specs, suspensions and evidence show it; who holds its slots is in `Held`.
 
-    `blocked` is why the node itself is no node yet, `unprepared` why tenants would not be kept
-    apart on it. `doubt` is what is not known of it since the state was lost. `evidence_age` is None
-    without an answer. To `spread` is to take the emptiest node before one that is in use.
+    `blocked` is why the node itself is no node yet, `unnamed` why specs do not offer it any more,
+    `unprepared` why tenants would not be kept apart on it. `doubt` is what is not known of it since
+    the state was lost. `evidence_age` is None without an answer. To `spread` is to take the
+    emptiest node before one that is in use.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Offer:
     slots: tuple[Slot, ...]
     approved: bool
     blocked: str = ""
+    unnamed: str = ""
     unprepared: str = ""
     family: Resource | None = None
     drivers: frozenset[str] | None = None

@@ -28,6 +28,7 @@ REQUEST_RULES: Mapping[str, Callable[[Offer, Need], str]] = MappingProxyType(
 NODE_RULES: Mapping[str, tuple[Callable[[Offer], str], SlotState]] = MappingProxyType(
     {
         "node_not_enrolled": (objections.node_not_enrolled, SlotState.UNAVAILABLE),
+        "node_not_named": (objections.node_not_named, SlotState.UNAVAILABLE),
         "not_approved": (objections.not_approved, SlotState.NOT_APPROVED),
         "node_unavailable": (objections.node_unavailable, SlotState.UNAVAILABLE),
         "node_draining": (objections.node_draining, SlotState.DRAINING),
@@ -66,6 +67,7 @@ HELD_RULES: Mapping[str, Callable[[Offer, Held, Need], str]] = MappingProxyType(
 
 SLOT_RULES: Mapping[str, tuple[Callable[[Offer, Slot], str], SlotState]] = MappingProxyType(
     {
+        "slot_not_named": (objections.slot_not_named, SlotState.UNAVAILABLE),
         "slot_disabled": (objections.slot_disabled, SlotState.DISABLED),
         "slot_not_approved": (objections.slot_not_approved, SlotState.NOT_APPROVED),
         "gpu_ambiguous": (objections.gpu_ambiguous, SlotState.NOT_READY),

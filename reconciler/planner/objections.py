@@ -62,6 +62,10 @@ def node_not_enrolled(offer: Offer) -> str:
     return offer.blocked
 
 
+def node_not_named(offer: Offer) -> str:
+    return offer.unnamed
+
+
 def not_approved(offer: Offer) -> str:
     return "" if offer.approved else "no approval in force covers the host"
 
@@ -196,6 +200,10 @@ def node_has_slices(offer: Offer, held: Held, need: Need) -> str:
         return ""
     names = [slot.name for at, slot in enumerate(offer.slots) if held.mask >> at & 1]
     return f"{', '.join(names) or 'slots'} held"
+
+
+def slot_not_named(offer: Offer, slot: Slot) -> str:
+    return slot.unnamed
 
 
 def slot_disabled(offer: Offer, slot: Slot) -> str:

@@ -106,13 +106,13 @@ def plan(request: PlanRequest) -> Plan:
     context = _context(request, effective, origins)
     preparations = find_preparations(context, lambda ref: scope.reaches(ref, ()))
     refused = {**refused, **hold(preparations, request.hold_above)}
-    named = {d.former: d.ref for d in differences if d.former and d.ref not in refused}
-    ledger = Ledger(effective, request.world, named)
+    ledger = Ledger(effective, request.world, _renamed(differences, refused))
     refused = {**refused, **refuse_runtimes(differences, effective, request.world, refused)}
     refused = {**refused, **refuse_joins(differences, refused, ledger)}
     seats = seat_all(
         Seating(
             desired=effective,
+            specs=request.desired,
             world=request.world,
             now=request.now,
             refused=refused,
@@ -180,6 +180,12 @@ def explain(
     offers = read_offers(desired, world, now, blocked, preparing)
     need = Ledger(desired, world, {}).located(need)
     return Placer(offers, (*claims, *map(claim_of, intents))).explain(need)
+
+
+def _renamed(
+    differences: Iterable[Difference], refused: Mapping[Ref, Problem]
+) -> Mapping[Ref, Ref]:
+    return {d.former: d.ref for d in differences if d.former and d.ref not in refused}
 
 
 def _unseated(seats: Mapping[Ref, Seat | Unseated]) -> Mapping[Ref, Problem]:

@@ -25,6 +25,7 @@ from reconciler.planner.compatibility import not_for_lack_of_room, problem_of, u
 from reconciler.planner.diff import Difference
 from reconciler.planner.feasibility import REQUEST_RULES
 from reconciler.planner.identity import allocation_id, login_for
+from reconciler.planner.inventory import as_named
 from reconciler.planner.joining import Ledger
 from reconciler.planner.limits import Limits, Request, absence
 from reconciler.planner.outlook import ends_in, outlooks
@@ -56,12 +57,14 @@ class Unseated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seating:
-    """`desired` is what will be in force; `refused` are differences that stay undone.
+    """`desired` is what will be in force, `specs` what git says.
 
-    `ledger` knows who joins which storage, `preparing` are nodes that this plan makes ready first.
+    `refused` are differences that stay undone. `ledger` knows who joins which storage, `preparing`
+    are nodes that this plan makes ready first.
     """
 
     desired: Desired
+    specs: Desired
     world: World
     now: datetime
     refused: Mapping[Ref, Problem]
@@ -288,7 +291,10 @@ def _offers(seating: Seating) -> tuple[Offer, ...]:
     }
     blocked = {ref: seating.refused[ref].message for ref in refused}
     with_refused = replace(desired, resources={**desired.resources, **refused})
-    return read_offers(with_refused, seating.world, seating.now, blocked, seating.preparing)
+    offers = read_offers(with_refused, seating.world, seating.now, blocked, seating.preparing)
+    return tuple(
+        as_named(offer, desired.get("node", offer.name), seating.specs) for offer in offers
+    )
 
 
 def _largest(offers: Sequence[Offer]) -> Mapping[str, int]:

@@ -91,6 +91,11 @@ def storing(**changes: Any) -> Need:
     return need("a", storage=(StorageNeed(**values),))
 
 
+def without_slots(offer: Offer) -> Offer:
+    """As if specs had taken all of its slots out, and that were not applied."""
+    return replace(offer, slots=tuple(replace(s, unnamed="no spec names it") for s in offer.slots))
+
+
 ONE = need("a")
 IDENTITY = {"machineId": "a" * 32, "hostKeys": ["ssh-ed25519 AAAA"]}
 TWIN = {**slot("gpu01", 1), "gpu": slot("gpu01", 0)["gpu"]}
@@ -104,6 +109,7 @@ CASES: Mapping[str, tuple[Offer, Need]] = {
     "storage_backend_unfit": (the_offer(node("gpu01", 2)), storing(isolation=("account",))),
     "storage_on_other_node": (the_offer(node("gpu01", 2)), storing(node="gpu02")),
     "node_not_enrolled": (the_offer(node("gpu01", 2), "isolation vm"), ONE),
+    "node_not_named": (replace(the_offer(node("gpu01", 2)), unnamed="no spec names it"), ONE),
     "not_approved": (the_offer(node("gpu01", 2, covers=["s0", "s1"])), ONE),
     "node_unavailable": (the_offer(node("gpu01", 2, **admin(AdminState.UNAVAILABLE))), ONE),
     "node_draining": (the_offer(node("gpu01", 2, **admin(AdminState.DRAINING))), ONE),
@@ -149,6 +155,7 @@ CASES: Mapping[str, tuple[Offer, Need]] = {
     "driver_outside_family": (the_offer(node("gpu01", 2), facts=gpus(driver="580.82")), ONE),
     "cards_of_others": (the_offer_beside(node("gpu02", 2), 1), ONE),
     "memory_exceeded": (the_offer(node("gpu01", 2), facts={"memory_mib": 16 * 1024}), ONE),
+    "slot_not_named": (without_slots(the_offer(node("gpu01", 1))), ONE),
     "slot_disabled": (
         the_offer(node("gpu01", [slot("gpu01", 0, disabled={"reason": "Xid 79"})])),
         ONE,
