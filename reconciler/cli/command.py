@@ -53,10 +53,12 @@ class Command(click.Command):
     """A click command whose function takes a Session first and returns a Reply.
 
     `bare` holds options that may stand without a value, and what they mean then; their value
-    always needs a sign (`--option=value`), so that they never swallow an argument.
+    always needs a sign (`--option=value`), so that they never swallow an argument. One that
+    `writes` has done what it says by the time it answers.
     """
 
     bare: Mapping[str, str] = MappingProxyType({})
+    writes = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         stated = [f"{arg}={self.bare[arg]}" if arg in self.bare else arg for arg in args]
@@ -74,8 +76,17 @@ class Command(click.Command):
 
     def _answer(self, ctx: click.Context, session: Session) -> int:
         reply: Reply = ctx.invoke(self.callback, session, **ctx.params)  # type: ignore[arg-type]
+        try:
+            self._show(ctx, session, reply)
+        except KeyboardInterrupt:
+            if not self.writes:
+                raise
+            # It is done and on record; that nobody reads of it any more changes nothing.
+        return int(reply.code)
+
+    def _show(self, ctx: click.Context, session: Session, reply: Reply) -> None:
         if reply.silent:
-            return int(reply.code)
+            return
         if session.wants_document:
             shown = document(
                 ctx.obj.command, reply.code, problems=reply.problems, result=reply.result
@@ -85,7 +96,6 @@ class Command(click.Command):
             session.screen.raw(reply.raw)
         else:
             session.screen.show(reply.lines)
-        return int(reply.code)
 
 
 def open_session(options: Options) -> Session:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 import click
 
+from reconciler.model.ref import Ref
 from reconciler.operations.wiring import Fleet, recall_fleet
 
 from_option = click.option(
@@ -29,6 +31,11 @@ def open_fleet(folder: Path | None) -> Fleet:
     """What reads YAML is loaded only where gpuaas.yaml is not as it was the last time."""
     known = recall_fleet(folder)
     if known is not None:
-        return known
+        return replace(known, wanted=_wanted)
     opened: Fleet = import_module("reconciler.operations.opening").open_fleet(folder)
     return opened
+
+
+def _wanted(fleet: Fleet) -> frozenset[Ref]:
+    found: frozenset[Ref] = import_module("reconciler.operations.reading").wanted_refs(fleet)
+    return found

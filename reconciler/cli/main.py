@@ -6,7 +6,7 @@ Only the command that is called is loaded, so that start-up stays near that of c
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
@@ -139,10 +139,16 @@ def cli(ctx: click.Context) -> None:
 cli.params.extend(global_options())
 
 
-def main() -> NoReturn:
-    end_by_signals()
-    code = run(sys.argv[1:])
-    be_ended()
+def main(is_ended: Callable[[], bool] = lambda: False) -> NoReturn:
+    """`is_ended` says whether somebody has ended this command while it was being loaded."""
+    try:
+        end_by_signals()
+        if is_ended():
+            raise KeyboardInterrupt
+        code = run(sys.argv[1:])
+        be_ended()
+    except KeyboardInterrupt as error:
+        code = _refuse(error, sys.argv[1:], Options())
     sys.exit(code)
 
 
@@ -153,9 +159,13 @@ def run(arguments: Sequence[str]) -> int:
         _check_bytes(arguments)
         code: int = cli.main(list(arguments), "gpuaas", standalone_mode=False, obj=options)
         return code
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the boundary
-        refused: int = import_module("reconciler.cli.boundary").refuse(error, arguments, options)
-        return refused
+    except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - the boundary
+        return _refuse(error, arguments, options)
+
+
+def _refuse(error: BaseException, arguments: Sequence[str], options: Options) -> int:
+    refused: int = import_module("reconciler.cli.boundary").refuse(error, arguments, options)
+    return refused
 
 
 def _check_bytes(arguments: Sequence[str]) -> None:

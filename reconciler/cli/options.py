@@ -26,6 +26,7 @@ def global_options(*, hidden: bool = False) -> list[click.Parameter]:
         click.Option(
             ["-C", "--fleet"],
             metavar="DIR",
+            is_eager=True,
             expose_value=False,
             callback=_set_folder,
             hidden=hidden,

@@ -20,11 +20,31 @@ def check_ref(ctx: click.Context, param: click.Parameter, value: T) -> T:
     texts: tuple[str, ...] = (value,) if isinstance(value, str) else value or ()
     for text in texts:
         if parse_ref(text) is None:
-            raise click.BadParameter(
+            raise NoRef(
                 f"{text!r} is no ref: write kind/project/name, kind/name, or project/name for an"
-                f" allocation; kinds are {', '.join(KIND_WORDS.values())}"
+                f" allocation; kinds are {', '.join(KIND_WORDS.values())}",
+                _meant(ctx, text),
             )
     return value
+
+
+class NoRef(click.BadParameter):
+    """`meant` asks for what it probably stands for; it is empty where nobody can say."""
+
+    def __init__(self, message: str, meant: str) -> None:
+        super().__init__(message)
+        self.meant = meant
+
+
+def _meant(ctx: click.Context, text: str) -> str:
+    """By what there is; what cannot be read is no reason to fail twice."""
+    folder = getattr(ctx.obj, "folder", "")
+    try:
+        fleet = open_fleet(Path(folder) if folder else None)
+        meant: str = import_module("reconciler.operations.references").meant(fleet, text)
+    except (ProblemError, OSError):
+        return ""
+    return meant
 
 
 def complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -98,7 +98,7 @@ class Screen:
             stream.write(text)
             stream.flush()
         except OSError as error:
-            _silence(stream)
+            silence(stream)
             if stream is self._err:
                 return
             # A terminal that was closed answers by an error of the device.
@@ -129,8 +129,10 @@ class _Notes(io.TextIOBase):
         return getattr(self._stream, "encoding", "") or "utf-8"
 
 
-def _silence(stream: TextIO) -> None:
+def silence(stream: TextIO | None) -> None:
     """Let what is still buffered go nowhere, so that Python's own end stays quiet."""
+    if stream is None:
+        return
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -87,6 +87,11 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
     return spaces + text if right else text + spaces
 
 
+def column(text: str, width: int) -> str:
+    """As `pad`, for text that more text follows: never without a blank between the two."""
+    return pad(text, max(width, cells(escape(text)) + 1))
+
+
 def render(content: Line, *, width: int = 0, color: bool = False) -> str:
     """One line of output, broken at spaces if it is wider than `width` (0 = never)."""
     if not (width or color):

@@ -11,6 +11,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "spec_root_missing": "The spec root is not there or cannot be listed",
         "spec_root_empty": "The spec root holds no documents, but the state does",
         "file_unreadable": "A spec file cannot be read",
+        "file_ignored": "A file below the spec root has a name that is not read",
         "file_not_regular": "Something named like a spec file is no regular file",
         "file_outside_tree": "A link leads out of the spec tree",
         "file_link_loop": "A link leads back to a folder above it",

@@ -11,6 +11,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "spec_root_missing": "spec-files",
         "spec_root_empty": "spec-files",
         "file_unreadable": "spec-files",
+        "file_ignored": "spec-files",
         "file_not_regular": "spec-files",
         "file_outside_tree": "spec-files",
         "file_link_loop": "spec-files",

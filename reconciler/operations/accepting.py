@@ -8,12 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from reconciler.model.desired import Desired
 from reconciler.model.drift import Acceptance, Becomes, Drift
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
+from reconciler.model.world import World
 from reconciler.operations.inspecting import ref_of
 from reconciler.operations.reading import read_desired
+from reconciler.operations.references import unknown
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import writing
 from reconciler.planner.drift import drifts
@@ -41,7 +44,9 @@ def accept_drift(fleet: Fleet, word: Word) -> Acceptance:
         raise refuse("usage", "--until is over already", "name a time to come")
     desired = read_desired(fleet)
     with writing(fleet, "drift accept") as journal:
-        found = drifts(desired, journal.world(), fleet.now())
+        world = journal.world()
+        _insist_on_ref(ref, desired, world)
+        found = drifts(desired, world, fleet.now())
         one = next((one for one in found if (one.ref, one.key) == (ref, word.key)), None)
         _insist_on_drift(one, ref, word.key)
         given = Acceptance(
@@ -62,9 +67,11 @@ def retract_drift(fleet: Fleet, ref_text: str, key: str, reason: str) -> Accepta
     ref = ref_of(ref_text)
     insist_on(reason)
     with writing(fleet, "drift retract") as journal:
-        given = journal.world().accepted_drift
+        world = journal.world()
+        given = world.accepted_drift
         known = next((one for one in given if (one.ref, one.key) == (ref, key)), None)
         if known is None:
+            _insist_on_ref(ref, read_desired(fleet), world)
             raise refuse(
                 "not_found",
                 f"nobody has accepted {key} of {ref} by hand",
@@ -72,6 +79,13 @@ def retract_drift(fleet: Fleet, ref_text: str, key: str, reason: str) -> Accepta
             )
         journal.retract_drift(known, reason)
     return known
+
+
+def _insist_on_ref(ref: Ref, desired: Desired, world: World) -> None:
+    """What nobody knows shows no drift either, which would be no answer."""
+    known = (*desired.resources, *desired.frozen, *world.recorded)
+    if ref not in known and not any(claim.ref == ref for claim in world.claims):
+        raise unknown(ref, "neither in the specs nor in the state", known)
 
 
 def insist_on(reason: str) -> None:

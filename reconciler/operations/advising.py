@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from reconciler import shipped
@@ -17,6 +17,7 @@ from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import make_plan
 from reconciler.operations.wiring import Fleet
 from reconciler.planner.refusals import WORDS
+from reconciler.specs.nearest import nearest
 from reconciler.store import history
 
 CAPACITY = "capacity"
@@ -66,7 +67,8 @@ def advise(word: str, open_fleet: Callable[[], Fleet]) -> Runbook:
     """
     page = runbook_of(word) or (CAPACITY if word in WORDS else "")
     if not page:
-        hint = "list all: gpuaas runbook"
+        known = (*RUNBOOKS, *RUNBOOKS.values(), *WORDS)
+        hint = f"{_question(word, known)}list all: gpuaas runbook"
         raise refuse("not_found", f"{word!r} is no problem code, symptom or runbook", hint)
     codes = _codes(word, page)
     facts: tuple[Fact, ...] = ()
@@ -86,6 +88,11 @@ def advise(word: str, open_fleet: Callable[[], Fleet]) -> Runbook:
         lately=lately,
         unknown=unknown,
     )
+
+
+def _question(word: str, known: Iterable[str]) -> str:
+    close = nearest(word, known)
+    return f"did you mean `{close}`? " if close else ""
 
 
 def pages() -> tuple[PageTold, ...]:

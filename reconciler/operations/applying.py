@@ -121,14 +121,15 @@ def apply(
             run = walk.run(saved=options.plan_file is not None)
             after = journal.world()
             unpublished = publish(fleet, after)
+            logins = tuple(_logins(fleet, walk.settled.values(), after))
     return Applied(
         plan=fresh,
         run=run,
         outcomes=tuple(walk.outcomes.values()),
         problems=(*walk.problems, *unpublished),
         done=tuple(walk.settled.values()),
-        interrupted=interrupts.asked,
-        logins=tuple(_logins(fleet, walk.settled.values(), after)),
+        interrupted=walk.interrupted,
+        logins=logins,
     )
 
 

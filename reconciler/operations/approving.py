@@ -98,7 +98,8 @@ def node_of(desired: Desired, name: str) -> Resource:
     if ref in desired.frozen:
         own = tuple(one for one in desired.problems if one.is_error and one.ref == str(ref))
         raise ProblemError(own or tuple(one for one in desired.problems if one.is_error))
-    names = [one.ref.name for one in desired.of("node")]
+    there = (*desired.resources, *desired.frozen)
+    names = {one.name for one in there if one.kind == "node"}
     hint = did_you_mean(name, names) or "see what there is: gpuaas node list"
     raise refuse("not_found", f"no node is called {name}", hint)
 

@@ -18,6 +18,7 @@ from reconciler.operations.planning import signer
 from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet
 from reconciler.planner.believing import Sighting, signed_states
+from reconciler.specs.nearest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +138,7 @@ def _nodes_to_ask(desired: Desired, options: RebuildOptions) -> tuple[str, ...]:
         raise refuse(
             "not_found",
             f"{', '.join(strangers)}: no spec describes such a node",
-            "those that there are: gpuaas node list",
+            did_you_mean(strangers[0], names) or "those that there are: gpuaas node list",
         )
     if not names:
         raise refuse(

@@ -10,12 +10,19 @@ from reconciler.model.world import World
 from reconciler.operations.taking_stock import Stock
 from reconciler.planner.chart import Chart, RunNow
 from reconciler.store.history import Run
-from reconciler.store.lock import holder
+from reconciler.store.lock import holder, is_stopped
 from reconciler.store.progress import read_progress
 
 
 def chart_of(state: Path, world: World, stock: Stock, last: Run | None, now: datetime) -> Chart:
-    return Chart(world=world, offers=stock.offers, now=now, run=_run_now(state, last))
+    who = holder(state / "lock")
+    return Chart(
+        world=world,
+        offers=stock.offers,
+        now=now,
+        run=_run_now(state, last),
+        stopped=who if who is not None and is_stopped(who.pid) else None,
+    )
 
 
 def _run_now(state: Path, last: Run | None) -> RunNow | None:

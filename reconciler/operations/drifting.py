@@ -12,6 +12,7 @@ from reconciler.model.world import World
 from reconciler.operations.inspecting import ref_of
 from reconciler.operations.observing import observe_nodes
 from reconciler.operations.reading import read_desired
+from reconciler.operations.references import insist_on_ref
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner.drift import drifts
 from reconciler.planner.figures import silence_of
@@ -39,6 +40,8 @@ def find_drift(fleet: Fleet, ref_text: str = "", *, ask: bool = False) -> Drifti
         desired = read_desired(fleet)
         with fleet.reading() as database:
             world = read_world(database)
+            if ref is not None:
+                insist_on_ref(fleet, database, world, ref)
         if ask:
             world = _asked(fleet, desired, world)
         found = drifts(desired, world, fleet.now())

@@ -16,9 +16,12 @@ from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.model.world import Recorded, World
+from reconciler.operations.references import unknown
 
 CONFIG, PINS, STATUS_JSON, STATUS_MD = "ssh_config", "known_hosts", "status.json", "status.md"
 """What is published of a project."""
+
+IF_WANTED = "see what there is: gpuaas status; if it stands in a file: gpuaas apply"
 
 
 def endpoints(settings: Settings, world: World, project: str = "") -> tuple[Endpoint, ...]:
@@ -37,8 +40,7 @@ def endpoint_of(settings: Settings, world: World, ref: Ref) -> Endpoint:
     """Raises ProblemError `not_found`, or `no_endpoint` for what cannot be reached now."""
     one = world.recorded.get(ref)
     if one is None and not any(claim.ref == ref for claim in world.claims):
-        hint = "see what there is: gpuaas status; if it stands in a file: gpuaas apply"
-        raise refuse("not_found", f"{ref} is not in the state", hint)
+        raise unknown(ref, "not in the state", world.recorded, IF_WANTED)
     if one is None or not one.id or one.phase is not Phase.ACTIVE:
         raise refuse(
             "no_endpoint",

@@ -15,6 +15,7 @@ from reconciler.model.evidence import Check, CheckResult, Observation
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.world import Recorded
 from reconciler.operations.inspecting import ref_of
+from reconciler.operations.references import unknown_ref
 from reconciler.operations.surveying import InForce, NodeShown, survey
 from reconciler.operations.taking_stock import age_of
 from reconciler.operations.wiring import Fleet, without_collector
@@ -72,7 +73,7 @@ def evidence(fleet: Fleet, ref_text: str) -> Evidence:
     node = _survey(fleet, name) if name else None
     seen = world.observations.get(name)
     if not (recorded or audit or node or seen):
-        raise refuse("not_found", f"nothing was ever seen of {ref}", "see: gpuaas status")
+        raise unknown_ref(fleet, world, ref, "nothing of which anything was ever seen")
     return Evidence(
         ref=str(ref),
         node=name,

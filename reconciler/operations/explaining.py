@@ -8,7 +8,7 @@ from dataclasses import replace
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Candidate, Placement
 from reconciler.model.codec import encode
-from reconciler.model.problem import Problem, ProblemError, refuse
+from reconciler.model.problem import Problem, refuse
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.operations.allocation_rows import health_of
@@ -16,6 +16,7 @@ from reconciler.operations.inspecting import ref_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
 from reconciler.operations.reading import read_desired
+from reconciler.operations.references import unknown, unknown_ref
 from reconciler.operations.runtime_links import facts_of as runtime_facts
 from reconciler.operations.storage_links import facts_of as storage_facts
 from reconciler.operations.views import Explained, Shown
@@ -43,7 +44,8 @@ def explain(fleet: Fleet, ref_text: str) -> Explained:
         desired = read_desired(fleet)
         resource = desired.resources.get(ref)
         if resource is None:
-            raise _not_found(ref, "the specs")
+            known = (*desired.resources, *desired.frozen)
+            raise unknown(ref, "not in the specs", known)
         if ref.kind not in WITH_CAPACITY:
             raise refuse("usage", f"{ref} asks for no place", "name an allocation")
         plan = plan_from(fleet, desired, world, PlanOptions())
@@ -71,7 +73,7 @@ def show(fleet: Fleet, ref_text: str) -> Shown:
         proofs = history.proofs(database, str(ref))
     resource = read_desired(fleet).resources.get(ref)
     if resource is None and recorded is None and not found:
-        raise _not_found(ref, "specs or state")
+        raise unknown_ref(fleet, world, ref, "neither in the specs nor in the state")
     file = resource.file if resource else recorded.file if recorded else ""
     origin = origins(fleet.settings, {file}).get(file) if file else None
     return Shown(
@@ -108,10 +110,6 @@ def _without_this_hint(problem: Problem) -> Problem:
     """Nobody needs to be sent to where he is."""
     here = problem.hint == f"gpuaas explain {problem.ref}"
     return replace(problem, hint="") if here else problem
-
-
-def _not_found(ref: Ref, where: str) -> ProblemError:
-    return refuse("not_found", f"{ref} is not in {where}", "see what there is: gpuaas status")
 
 
 def _placement(recorded: Recorded) -> Placement | None:

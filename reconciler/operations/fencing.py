@@ -19,6 +19,7 @@ from reconciler.operations.accepting import insist_on
 from reconciler.operations.approving import operator
 from reconciler.operations.publishing import publish
 from reconciler.operations.reading import read_desired
+from reconciler.operations.references import unknown
 from reconciler.operations.storing import Holder, holders, storage_of
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.operations.writing import writing
@@ -63,6 +64,9 @@ def fence(
     by = operator(fleet, read_desired(fleet), "cuts an allocation off from a storage")
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
+    if ref not in world.volumes:
+        known = (*world.volumes, *(one for one in world.recorded if one.kind == "storage"))
+        raise unknown(ref, "no storage that anybody has", known)
     held = _held(world, ref, allocation_text)
     severed = _severed(world, ref, held)
     if not ask(severed):

@@ -14,6 +14,7 @@ from reconciler.model.world import Recorded
 from reconciler.operations.accepting import insist_on
 from reconciler.operations.inspecting import ref_of
 from reconciler.operations.reading import read_desired
+from reconciler.operations.references import unknown
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import writing
 
@@ -24,9 +25,11 @@ def forget(fleet: Fleet, ref_text: str, reason: str) -> Recorded:
     insist_on(reason)
     desired = read_desired(fleet)
     with writing(fleet, "forget") as journal:
-        one = journal.world().recorded.get(ref)
+        world = journal.world()
+        one = world.recorded.get(ref)
         if one is None or not one.id or one.forgotten:
-            raise refuse("not_found", f"{ref} is no allocation that is recorded", "gpuaas status")
+            there = (ref for ref, one in world.recorded.items() if one.id and not one.forgotten)
+            raise unknown(ref, "no allocation that is recorded", there)
         _insist_on_free(ref, one, desired)
         journal.let_go(one, reason)
     return one

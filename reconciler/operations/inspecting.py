@@ -18,6 +18,7 @@ from reconciler.model.volume import Volume
 from reconciler.model.world import World
 from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.charting import chart_of
+from reconciler.operations.references import insist_on_name, insist_on_ref
 from reconciler.operations.syncing import Standing, needs_of, synced
 from reconciler.operations.taking_stock import (
     Stock,
@@ -55,6 +56,7 @@ def status(
     now = fleet.now()
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
+        insist_on_name(fleet, database, world, "project", project)
         stock = take_stock(fleet.settings, world, now)
         last = next(iter(history.runs(database, 1)), None)
     chart = chart_of(fleet.state, world, stock, last, now)
@@ -123,10 +125,15 @@ def capacity(fleet: Fleet) -> tuple[SkuRow, ...]:
 
 
 def events(fleet: Fleet, ref_text: str = "", after: int = 0) -> Iterator[Event]:
-    """Events after the sequence number `after`, oldest first; of one resource, or all."""
-    ref = str(ref_of(ref_text)) if ref_text else ""
+    """Events after the sequence number `after`, oldest first; of one resource, or all.
+
+    Raises ProblemError `not_found` for one that nobody has ever heard of.
+    """
+    ref = ref_of(ref_text) if ref_text else None
     with fleet.reading() as database:
-        yield from history.events(database, ref, after)
+        if ref is not None and not history.was(database, str(ref)):
+            insist_on_ref(fleet, database, read_world(database), ref)
+        yield from history.events(database, str(ref or ""), after)
 
 
 def _stock(fleet: Fleet) -> Stock:

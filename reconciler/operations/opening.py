@@ -6,6 +6,7 @@ from pathlib import Path
 
 from reconciler import shipped
 from reconciler.model.event import Actor
+from reconciler.operations.reading import wanted_refs
 from reconciler.operations.wiring import Fleet, os_login, remember_settings
 from reconciler.specs.library import find_folder, read_settings
 from reconciler.specs.settings import parse_settings
@@ -19,6 +20,6 @@ def open_fleet(folder: Path | None = None) -> Fleet:
     root = find_folder(folder or Path.cwd())
     content = read_settings(root)
     settings = parse_settings(root, content, shipped.schemas()["settings"])
-    fleet = Fleet(settings=settings, actor=Actor(name=os_login()))
+    fleet = Fleet(settings=settings, actor=Actor(name=os_login()), wanted=wanted_refs)
     remember_settings(fleet, content)
     return fleet

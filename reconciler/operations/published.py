@@ -16,11 +16,13 @@ from reconciler import shipped
 from reconciler.model.codec import decode
 from reconciler.model.endpoint import Endpoint, unsound
 from reconciler.model.problem import ProblemError, refuse
-from reconciler.model.ref import Ref, is_name
+from reconciler.model.ref import Ref, is_name, parse_ref
 from reconciler.operations.endpoints import CONFIG, PINS, STATUS_JSON, way_in
 from reconciler.operations.fetching import fetch, is_web, unreadable
+from reconciler.operations.references import unknown
 from reconciler.operations.taking_stock import age_of
 from reconciler.operations.views import AllocationRow, Published, Shown, Status
+from reconciler.specs.nearest import did_you_mean
 from reconciler.specs.validation import Validator
 
 
@@ -34,7 +36,10 @@ def read_published(source: str, project: str = "") -> tuple[Published, ...]:
         raise unreadable(source, f"{project!r} is no name of a project", "see: gpuaas status")
     found = tuple(_from_web(source, project) if is_web(source) else _from_folder(source, project))
     if project and [one.project for one in found] != [project]:
-        raise unreadable(source, f"it tells nothing of project {project}")
+        there = [one.project for one in found]
+        raise unreadable(
+            source, f"it tells nothing of project {project}", did_you_mean(project, there)
+        )
     return found
 
 
@@ -60,7 +65,7 @@ def published_endpoint(source: str, ref: Ref) -> Endpoint:
             return one
     row = next((row for row in told.allocations if row.ref == str(ref)), None)
     if row is None:
-        raise _not_published(source, ref)
+        raise _not_published(source, ref, told)
     raise refuse("no_endpoint", f"{ref} is {row.phase}", f"gpuaas status --from {source}")
 
 
@@ -76,7 +81,7 @@ def published_show(source: str, ref: Ref) -> Shown:
     (told,) = read_published(source, ref.project)
     row = next((row for row in _rows(told, source) if row.ref == str(ref)), None)
     if row is None:
-        raise _not_published(source, ref)
+        raise _not_published(source, ref, told)
     facts = {
         "where": "/".join(filter(None, (row.node, ",".join(row.slots)))),
         "owner": row.owner,
@@ -120,14 +125,22 @@ def _from_folder(source: str, project: str) -> Iterator[Published]:
     if (folder / STATUS_JSON).is_file():
         yield _parse(folder / STATUS_JSON)
         return
-    try:
-        names = [project] if project else sorted(path.name for path in folder.iterdir())
-    except OSError as error:
-        raise unreadable(source, error.strerror or str(error)) from error
+    names = [project] if project else _names_in(folder)
+    if project and not (folder / project).is_dir():
+        near = did_you_mean(project, _names_in(folder))
+        raise unreadable(source, f"it tells nothing of project {project}", near)
     for name in names:
         file = folder / name / STATUS_JSON
         if project or (is_name(name) and file.is_file()):
             yield _of(name, file)
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Of whatever lies there."""
+    try:
+        return sorted(path.name for path in folder.iterdir())
+    except OSError as error:
+        raise unreadable(str(folder), error.strerror or str(error)) from error
 
 
 def _from_web(source: str, project: str) -> Iterator[Published]:
@@ -170,5 +183,7 @@ def _parse(place: str | Path) -> Published:
     return told
 
 
-def _not_published(source: str, ref: Ref) -> ProblemError:
-    return refuse("not_found", f"{ref} is not published there", f"gpuaas status --from {source}")
+def _not_published(source: str, ref: Ref, told: Published) -> ProblemError:
+    known = (parse_ref(row.ref) for row in told.allocations)
+    names = [one for one in known if one is not None]
+    return unknown(ref, "not published there", names, f"gpuaas status --from {source}")

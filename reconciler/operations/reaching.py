@@ -21,6 +21,7 @@ from reconciler.model.ref import Ref
 from reconciler.operations.endpoints import endpoint_of, endpoints
 from reconciler.operations.inspecting import ref_of
 from reconciler.operations.published import published_endpoint, published_pins, read_published
+from reconciler.operations.references import insist_on_name
 from reconciler.operations.wiring import Fleet
 from reconciler.store.snapshot import read_world
 
@@ -70,7 +71,9 @@ def config_text(whence: Fleet | str, project: str = "") -> str:
         blocks = [(one.endpoints, published_pins(whence, one.project)) for one in told]
     else:
         with whence.reading() as database:
-            blocks = [(endpoints(whence.settings, read_world(database), project), "")]
+            world = read_world(database)
+            insist_on_name(whence, database, world, "project", project)
+        blocks = [(endpoints(whence.settings, world, project), "")]
     texts = [ssh_config([one for one in found if not one.folder], pins) for found, pins in blocks]
     return "\n".join(filter(None, texts)) or "# no allocation has a login of its own\n"
 

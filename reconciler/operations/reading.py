@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from reconciler import shipped
 from reconciler.model.desired import Desired
+from reconciler.model.ref import Ref
 from reconciler.operations.wiring import Fleet
 from reconciler.specs.desired import load_desired
+
+
+def wanted_refs(fleet: Fleet) -> frozenset[Ref]:
+    """What the specs name, those included that have errors."""
+    desired = read_desired(fleet)
+    return frozenset((*desired.resources, *desired.frozen))
 
 
 def read_desired(fleet: Fleet) -> Desired:

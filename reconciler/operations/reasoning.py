@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check
-from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
@@ -22,6 +21,7 @@ from reconciler.operations.links import links_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
 from reconciler.operations.reading import read_desired
+from reconciler.operations.references import unknown_ref
 from reconciler.operations.reviewing import review_access
 from reconciler.operations.surveying import in_force
 from reconciler.operations.wiring import Fleet, without_collector
@@ -49,8 +49,7 @@ def why(fleet: Fleet, ref_text: str) -> Why:
         case = _case(fleet, ref, world, desired)
     known = case.resource or case.recorded or events or ref in desired.frozen
     if not known:
-        hint = "see what there is: gpuaas status"
-        raise refuse("not_found", f"{ref} is neither in the specs nor in the state", hint)
+        raise unknown_ref(fleet, world, ref, "neither in the specs nor in the state")
     return Why(ref=str(ref), links=tuple(links_of(replace(case, events=events))))
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from reconciler.model.event import Event, EventType
 from reconciler.model.moment import format_moment, parse_moment
-from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.timeline import Operation, Standing, Under
 from reconciler.model.world import Recorded
 from reconciler.operations.inspecting import ref_of
+from reconciler.operations.references import insist_on_name, unknown_ref
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner.narrating import operations_of
 from reconciler.store import history
@@ -58,15 +58,12 @@ def timeline(fleet: Fleet, ref_text: str) -> Timeline:
     """Everything that was done about a resource, oldest first. Raises ProblemError `not_found`."""
     ref = ref_of(ref_text)
     with without_collector(), fleet.reading() as database:
-        recorded = read_world(database).recorded.get(ref)
+        world = read_world(database)
+        recorded = world.recorded.get(ref)
         events = tuple(_events(database, str(ref)))
         steps = history.step_words(database, str(ref))
     if recorded is None and not events:
-        raise refuse(
-            "not_found",
-            f"nothing was ever done about {ref}",
-            "see what there is: gpuaas status, and what is wanted: gpuaas plan",
-        )
+        raise unknown_ref(fleet, world, ref, "nothing that anything was ever done about")
     return Timeline(
         ref=str(ref),
         at=format_moment(fleet.now()),
@@ -79,6 +76,8 @@ def timeline(fleet: Fleet, ref_text: str) -> Timeline:
 def activity(fleet: Fleet, limit: int, project: str = "") -> Activity:
     """What was done last, by whom and why; with `project`, only about what is in it."""
     with without_collector(), fleet.reading() as database:
+        if project:
+            insist_on_name(fleet, database, read_world(database), "project", project)
         events = history.newest_events(database, EVENTS_AT_MOST)
         steps = history.step_words(database)
     told = [e for e in events if e.type not in UNTOLD and e.ref and _is_in(e.ref, project)]

@@ -72,7 +72,8 @@ def allocation_of(desired: Desired, named: str) -> Resource:
     if ref in desired.frozen:
         own = tuple(one for one in desired.problems if one.is_error and one.ref == str(ref))
         raise ProblemError(own or tuple(one for one in desired.problems if one.is_error))
-    known = [str(one.ref) for one in desired.of("allocation")]
+    there = (*desired.resources, *desired.frozen)
+    known = {str(one) for one in there if one.kind == "allocation"}
     hint = did_you_mean(named, known) or "see what there is: gpuaas status"
     raise refuse("not_found", f"no file describes an allocation {ref or named}", hint)
 

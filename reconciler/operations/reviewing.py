@@ -13,6 +13,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.model.world import Revocation, World
 from reconciler.operations.inspecting import ref_of
+from reconciler.operations.references import insist_on_name, insist_on_ref
 from reconciler.operations.views import AccessReview, AccessRow
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner.effective import recorded_of
@@ -30,6 +31,9 @@ def review_access(fleet: Fleet, user: str = "", allocation: str = "") -> AccessR
     with without_collector():
         with fleet.reading() as database:
             world = read_world(database)
+            insist_on_name(fleet, database, world, "user", user)
+            if ref is not None:
+                insist_on_ref(fleet, database, world, ref)
         rows = tuple(
             row
             for row in _rows(fleet.settings, world, fleet.now())

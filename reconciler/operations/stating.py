@@ -14,12 +14,12 @@ from reconciler.model.capacity import Claim, ClaimState
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, CheckResult
 from reconciler.model.moment import format_age
-from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.inspecting import ref_of
 from reconciler.operations.reading import read_desired
+from reconciler.operations.references import unknown
 from reconciler.operations.taking_stock import node_rows, slot_rows, take_stock
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner.capacity import Offer, read_offers
@@ -65,7 +65,8 @@ def states(fleet: Fleet, ref_text: str) -> States:
 def states_of(ref: Ref, desired: Desired, world: World, now: datetime) -> States:
     resource, recorded = desired.resources.get(ref), world.recorded.get(ref)
     if resource is None and recorded is None and not _claims(world, ref):
-        raise refuse("not_found", f"{ref} is nowhere", "see what there is: gpuaas status")
+        known = (*desired.resources, *desired.frozen, *world.recorded)
+        raise unknown(ref, "neither in the specs nor in the state", known)
     node = ref.name if ref.kind == "node" else recorded.node if recorded else ""
     seen = world.observations.get(node)
     rows = {"node": _of_node, "allocation": _of_allocation}.get(ref.kind, _of_other)

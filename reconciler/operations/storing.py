@@ -17,9 +17,9 @@ from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.volume import Attachment, Volume, VolumeState
 from reconciler.model.world import Recorded, World
 from reconciler.operations.reading import read_desired
+from reconciler.operations.references import insist_on_name, unknown_ref
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.specs.library import origins
-from reconciler.specs.nearest import did_you_mean
 from reconciler.store import history
 from reconciler.store.database import Database
 from reconciler.store.snapshot import read_world
@@ -88,13 +88,16 @@ class StorageShown:
 def storages(fleet: Fleet, project: str = "") -> tuple[StorageRow, ...]:
     """All that are recorded or whose data is kept, by ref; with `project`, only its own."""
     with without_collector(), fleet.reading() as database:
-        return tuple(_rows(database, read_world(database), project))
+        world = read_world(database)
+        insist_on_name(fleet, database, world, "project", project)
+        return tuple(_rows(database, world, project))
 
 
 def orphans(fleet: Fleet, project: str = "") -> tuple[StorageRow, ...]:
     """Data that no document names: what is kept, and what hosts have that no state knows of."""
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
+        insist_on_name(fleet, database, world, "project", project)
         rows = _rows(database, world, project)
         kept = [row for row in rows if row.state == VolumeState.KEPT]
         strangers = () if project else _strangers(world, history.volume_ids(database))
@@ -113,9 +116,7 @@ def show_storage(fleet: Fleet, text: str) -> StorageShown:
         past = [row for row in history.attachments(database, str(ref)) if row["ended"]]
         usage = history.storage_usage(database, str(ref))
     if resource is None and str(ref) not in rows and not past:
-        known = [one.removeprefix("storage/") for one in rows]
-        hint = did_you_mean(f"{ref.project}/{ref.name}", known) or "gpuaas storage list"
-        raise refuse("not_found", f"{ref} is neither in the specs nor in the state", hint)
+        raise unknown_ref(fleet, world, ref, "neither in the specs nor in the state")
     file = resource.file if resource else recorded.file if recorded else ""
     return StorageShown(
         row=rows.get(str(ref)) or StorageRow(ref=str(ref), state=UNUSED),

@@ -87,8 +87,10 @@ def resume(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interrup
         world = journal.world()
         one = next((s for s in world.suspensions if s.scope == word.scope), None)
         if one is None:
-            known = ", ".join(s.scope for s in world.suspensions) or "nothing is"
-            raise refuse("not_found", f"{word.scope} is not suspended", f"suspended now: {known}")
+            known = [s.scope for s in world.suspensions]
+            near = did_you_mean(word.scope, known)
+            hint = f"{near} suspended now: {', '.join(known) or 'nothing is'}".strip()
+            raise refuse("not_found", f"{word.scope} is not suspended", hint)
         with interrupts:
             journal.resume(one, word.reason)
             return _carry_out(fleet, journal, one, on_progress, interrupts)
@@ -141,7 +143,7 @@ def _carry_out(
         run=run,
         done=tuple(sorted(str(ref) for ref in walk.settled)),
         problems=(*walk.problems, *unpublished),
-        interrupted=interrupts.asked,
+        interrupted=walk.interrupted,
     )
 
 

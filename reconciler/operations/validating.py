@@ -13,6 +13,7 @@ from reconciler.model.ref import KIND_WORDS
 from reconciler.operations.opening import open_fleet
 from reconciler.operations.wiring import without_collector
 from reconciler.specs.desired import load_desired
+from reconciler.specs.nearest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,6 @@ def schema(kind: str) -> str:
     text = shipped.schemas().get(word)
     if text is None:
         raise refuse(
-            "kind_unknown", f"no kind is called {kind!r}", "known: " + ", ".join(KIND_WORDS)
+            "kind_unknown", f"no kind is called {kind!r}", did_you_mean(kind, KIND_WORDS, limit=20)
         )
     return text

@@ -104,9 +104,13 @@ class Walk:
         known = seen.facts.boot_id if seen.facts else ""
         return replace(host, boot_id=self.boots.get(node, known))
 
-    def _state(self) -> RunState:
+    @property
+    def interrupted(self) -> bool:
         """A wish to stop that came when all was done has interrupted nothing."""
-        if self.interrupts.asked and any(c.ref not in self.settled for c in self.plan.active):
+        return self.interrupts.asked and any(c.ref not in self.settled for c in self.plan.active)
+
+    def _state(self) -> RunState:
+        if self.interrupted:
             return RunState.INTERRUPTED
         failed = any(problem.is_error for problem in self.problems)
         return RunState.FAILED if failed else RunState.DONE

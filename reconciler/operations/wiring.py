@@ -21,6 +21,7 @@ from reconciler.model.canonical import text_digest
 from reconciler.model.codec import decode, encode
 from reconciler.model.event import Actor
 from reconciler.model.lock import NO_PATIENCE, Patience
+from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.specs.library import find_folder, has_own_root, read_settings
 from reconciler.store.cache import SqliteCache
@@ -42,13 +43,15 @@ def utc_now() -> datetime:
 class Fleet:
     """Everything an operation needs to open a door. Opening it reads gpuaas.yaml and no more.
 
-    `patience` is for others who write just now.
+    `patience` is for others who write just now. `wanted` tells what the specs name, for those who
+    load no specs themselves: it is asked only where the state does not know a name.
     """
 
     settings: Settings
     actor: Actor
     now: Clock = field(default=utc_now)
     patience: Patience = NO_PATIENCE
+    wanted: Callable[[Fleet], frozenset[Ref]] = field(default=lambda fleet: frozenset())
 
     @property
     def folder(self) -> Path:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconciler.model.lifecycle import RunState
+from reconciler.model.lock import Holder
 from reconciler.model.moment import format_age, parse_moment
 from reconciler.model.world import World
 from reconciler.planner.capacity import Offer
@@ -24,12 +25,16 @@ class RunNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """All that a diagnosis is made from."""
+    """All that a diagnosis is made from.
+
+    `stopped` is who holds the lock and stands still, as by Ctrl-Z.
+    """
 
     world: World
     offers: tuple[Offer, ...]
     now: datetime
     run: RunNow | None = None
+    stopped: Holder | None = None
 
     def age(self, at: str) -> timedelta | None:
         moment = parse_moment(at)

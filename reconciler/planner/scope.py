@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem, ProblemError
@@ -24,7 +25,8 @@ class Scope:
             if ref is not None and (known or ref in claimed):
                 self._refs.add(ref)
             else:
-                unmatched.append(_unmatched(text))
+                there = (*desired.resources, *world.recorded, *desired.frozen, *claimed)
+                unmatched.append(_unmatched(text, ref, there))
         if unmatched:
             raise ProblemError(tuple(unmatched))
 
@@ -39,9 +41,11 @@ class Scope:
         return not self._refs or ref in self._refs or any(one in self._refs for one in causes)
 
 
-def _unmatched(text: str) -> Problem:
-    return Problem(
-        code="only_unmatched",
-        message=f"{text} names nothing in specs or state",
-        hint="a ref is kind/project/name or kind/name, as in allocation/vision/train-a",
-    )
+def _unmatched(text: str, ref: Ref | None, there: Iterable[Ref]) -> Problem:
+    hint = "a ref is kind/project/name or kind/name, as in allocation/vision/train-a"
+    if ref is not None:
+        alike = {str(one) for one in there if one.kind == ref.kind}
+        close = get_close_matches(str(ref), sorted(alike), n=1, cutoff=0.8)
+        hint = f"did you mean `{close[0]}`?" if close else "see what there is: gpuaas status"
+    message = f"{text} names nothing in specs or state"
+    return Problem(code="only_unmatched", message=message, hint=hint)

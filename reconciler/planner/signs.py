@@ -90,8 +90,12 @@ def doubts(chart: Chart) -> Iterator[Seen]:
 
 
 def stalled(chart: Chart) -> Iterator[Seen]:
-    run = chart.run
-    if run is not None and run.living and run.state is RunState.RUNNING:
+    run, who = chart.run, chart.stopped
+    if who is not None:
+        text = f"pid {who.pid} of {who.actor} ({who.command}) holds the lock and is stopped"
+        command = f"kill -CONT {who.pid}"
+        yield Seen(about="lock", text=text, since=who.since, command=command)
+    elif run is not None and run.living and run.state is RunState.RUNNING:
         still = chart.age(run.moved)
         if still is not None and still > STALLED:
             text = f"{run.id} has not moved for {chart.for_(run.moved)}"

@@ -118,6 +118,9 @@ def _listing_of(settings: Settings, paths: Sequence[Path]) -> Listing:
     root = Path(settings.folder, settings.spec_root).resolve()
     outside = [path for path in paths if not path.resolve().is_relative_to(root)]
     listing = list_paths(settings, outside)
+    for path in (one for one in paths if one not in outside and not one.exists()):
+        name = file_name(settings, path)
+        listing.refuse(name, "file_unreadable", "there is no such file or folder", "name another")
     if len(outside) < len(paths):
         fleet = list_specs(settings)
         listing = replace(

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from reconciler.model.desired import Origin, Revision
 from reconciler.model.document import DocumentCache, FileStamp
-from reconciler.model.problem import Problem, ProblemError, Source, refuse
+from reconciler.model.problem import Problem, ProblemError, Severity, Source, refuse
 from reconciler.model.settings import Settings
 from reconciler.specs import git, history
-from reconciler.specs.leftovers import is_leftover
+from reconciler.specs.leftovers import is_leftover, is_misnamed
 
 SETTINGS_FILE = "gpuaas.yaml"
 ENDINGS = (".yaml", ".yml")
@@ -57,6 +57,18 @@ class Listing:
         self.broken.add(name)
         source = Source(file=name, line=1, column=1)
         self.problems.append(Problem(code=code, message=message, hint=hint, source=source))
+
+    def pass_over(self, name: str) -> None:
+        """A file that is not read and looks as if it should be."""
+        self.ignored.add(name)
+        problem = Problem(
+            code="file_ignored",
+            message="it is not read: its name ends neither in .yaml nor in .yml",
+            hint="rename it, or move it out of the spec root",
+            source=Source(file=name, line=1, column=1),
+            severity=Severity.WARNING,
+        )
+        self.problems.append(problem)
 
 
 def find_folder(start: Path) -> Path:
@@ -170,7 +182,9 @@ class _Walk:
             self.leftover(entry, name)
 
     def leftover(self, entry: os.DirEntry[str], name: str) -> None:
-        if is_leftover(entry.name):
+        if is_misnamed(entry.name):
+            self.listing.pass_over(name)
+        elif is_leftover(entry.name):
             self.listing.ignored.add(name)
 
     def file(self, path: str, name: str, found: os.stat_result) -> None:
@@ -319,6 +333,7 @@ def _known(settings: Settings, cache: DocumentCache) -> str:
         if stamp != file.stamp:
             return ""
         lines.append(f"{file.name} {content}")
+    lines += sorted(f"{name} is ignored" for name in listing.ignored)
     return "" if listing.broken else sha256("\n".join(lines).encode()).hexdigest()
 
 

@@ -71,6 +71,22 @@ def last_events(database: Database, ref: str, limit: int) -> tuple[Event, ...]:
     return tuple(found)
 
 
+def was(database: Database, ref: str) -> bool:
+    """Whether there is any event of a ref."""
+    return bool(last_events(database, ref, 1))
+
+
+def was_in(database: Database, project: str) -> bool:
+    """Whether there is any event of something in a project."""
+    with database.snapshot() as connection:
+        query = "SELECT 1 FROM event WHERE ref GLOB ? LIMIT 1"
+        if connection.execute(query, (f"*/{project}/*",)).fetchone():
+            return True
+        archived = tuple(archive.archives(connection, database.path))
+    rows = (row for one in archived for row, _ in archive.read(one))
+    return any(f"/{project}/" in (row[REF] or "") for row in rows)
+
+
 def _archived(one: archive.Archive, ref: str) -> Iterator[Event]:
     for row, digest in archive.read(one):
         if not ref or row[REF] == ref:

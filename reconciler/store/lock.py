@@ -95,10 +95,17 @@ class StateLock:
             gives_way = who is not None and who.command.endswith(YIELDING)
             if waited >= max(self._patience.seconds, YIELD_SECONDS if gives_way else 0.0):
                 raise _locked(who, self._path, self._patience.seconds)
-            if (words := str(who or NAMELESS)) != told:
+            if (words := _told(who)) != told:
                 self._patience.tell(words)
                 told = words
             time.sleep(PAUSE)
+
+
+def _told(who: Holder | None) -> str:
+    """Of whom is waited for; one that is stopped is waited for in vain."""
+    if who is None or not is_stopped(who.pid):
+        return str(who or NAMELESS)
+    return f"{who}, which is stopped; to let it go on: kill -CONT {who.pid}"
 
 
 def give_way(path: Path) -> None:
@@ -259,8 +266,25 @@ def _start_of(pid: int) -> int:
     return int(text.rpartition(")")[2].split()[19])
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process of this machine stands still, by Ctrl-Z or a signal of its like."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[:1] in (["T"], ["t"])
+
+
 def _locked(who: Holder | None, path: Path, waited: float = 0.0) -> ProblemError:
     last = _read(path)
+    if who and is_stopped(who.pid):
+        problem = Problem(
+            code="state_locked",
+            message=f"{who} holds it and is stopped, as by Ctrl-Z: it goes on with nothing",
+            hint=f"let it go on: kill -CONT {who.pid}, or fg in its terminal; or end it",
+            holder=who,
+        )
+        return ProblemError((problem,))
     known = str(who) if who else f"{NAMELESS}; the last that did is {last}" if last else NAMELESS
     after = f"after {waited:g} s of waiting " if waited else ""
     problem = Problem(

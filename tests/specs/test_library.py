@@ -158,7 +158,6 @@ def test_leftovers_are_ignored_with_a_note(fleet: Fleet) -> None:
         "x.yaml.BAK",
         "x.yaml.orig",
         "#x.yaml#",
-        "x.YAML",
         ".hidden.yaml",
     ]
     for name in names:

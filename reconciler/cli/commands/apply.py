@@ -86,6 +86,7 @@ def apply(
     )
 
 
+apply.writes = True
 apply.bare = {"--auto-approve": Risk.SAFE.value}
 
 

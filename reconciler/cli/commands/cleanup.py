@@ -68,3 +68,6 @@ def override(session: Session, place: str, reason: str, yes: bool, lock_timeout:
         result=found,
         lines=cleaned.vouched(found),
     )
+
+
+retry.writes = override.writes = True

@@ -36,3 +36,6 @@ def resume(session: Session, scope: str, reason: str, lock_timeout: float) -> Re
         result=found,
         lines=suspended_view.lines(found, over=True),
     )
+
+
+resume.writes = True

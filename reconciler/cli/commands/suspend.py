@@ -61,3 +61,6 @@ def suspend(
     return Reply(
         code=code, problems=found.problems, result=found, lines=suspended_view.lines(found)
     )
+
+
+suspend.writes = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, pad, strong
+from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, strong
 from reconciler.cli.views import plan_json
 from reconciler.cli.views import problems as problems_view
 from reconciler.model.codec import encode
@@ -33,15 +33,17 @@ def lines(found: Applied) -> Iterator[Line]:
     yield line(Span(*_verdict(found)), f"   run {found.run}", hang=2)
     if any(not outcome.ok for outcome in found.outcomes):
         again = "gpuaas plan --refresh"
-        yield line(dim(pad("next", 8)), strong(again), "   asks the hosts, then says what is left")
+        yield line(
+            dim(column("next", 8)), strong(again), "   asks the hosts, then says what is left"
+        )
     for change in found.done:
         if change.undo_minutes:
             back = f"git revert brings {change.ref} back for {change.undo_minutes} min"
-            yield line(dim(pad("undo", 8)), back)
+            yield line(dim(column("undo", 8)), back)
     for login in found.logins:
-        yield line(dim(pad("log in", 8)), strong(login.place), f"   {login.ref}")
+        yield line(dim(column("log in", 8)), strong(login.place), f"   {login.ref}")
         if login.plain:
-            yield line(dim(pad("", 8)), dim(f"or, where ssh asks about the host: {login.plain}"))
+            yield line(dim(column("", 8)), dim(f"or, where ssh asks about the host: {login.plain}"))
 
 
 def view(found: Applied) -> dict[str, Any]:

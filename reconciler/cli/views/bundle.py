@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 
-from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, pad, strong
+from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, strong
 from reconciler.cli.views import tables
 from reconciler.model.install import InstallState
 from reconciler.operations.bundling import GONE, BundleRow, BundleShown, Standing
@@ -158,4 +158,4 @@ def _toned(state: str) -> Span:
 
 
 def _fact(label: str, text: str) -> Line:
-    return line(dim(pad(label, LABEL)), text, hang=LABEL)
+    return line(dim(column(label, LABEL)), text, hang=LABEL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, pad, strong
+from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, strong
 from reconciler.cli.views import cleaned
 from reconciler.model.tenancy import Tenancy, Tried
 from reconciler.operations.cleaning import Chain
@@ -46,4 +46,4 @@ def _proof(tried: Tried) -> Iterator[Line]:
 
 
 def _fact(label: str, *words: str | Span) -> Line:
-    return line(" " * INDENT, dim(pad(label, LABEL)), *words, hang=INDENT + LABEL)
+    return line(" " * INDENT, dim(column(label, LABEL)), *words, hang=INDENT + LABEL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from reconciler.cli.text import Line, Span, Style, count, dim, line, pad, strong
+from reconciler.cli.text import Line, Span, Style, column, count, dim, line, pad, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.model.evidence import Check, CheckResult
 from reconciler.operations.cleaning import Retried, Unproved, Vouched
@@ -59,5 +59,5 @@ def checks(shown: Iterable[Check]) -> Iterator[Line]:
     listed = tuple(shown)
     width = max((len(check.name) for check in listed), default=0)
     for check in listed:
-        result = Span(pad(check.result.value, 8), STYLES[check.result])
+        result = Span(column(check.result.value, 8), STYLES[check.result])
         yield line("  ", result, pad(check.name, width), f"  {check.value}", hang=12 + width)

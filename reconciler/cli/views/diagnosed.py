@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, pad
+from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line
 from reconciler.model.symptom import WANTS_SOMEBODY, Diagnosis, Sort
 
 LABEL = 9
@@ -20,7 +20,7 @@ def lines(found: Sequence[Diagnosis]) -> Iterator[Line]:
         alike = [one for one in found if one.sort is sort]
         if alike:
             yield line(
-                Span(pad(sort.upper(), LABEL), STYLES.get(sort, Style.PLAIN)), f"{len(alike)}"
+                Span(column(sort.upper(), LABEL), STYLES.get(sort, Style.PLAIN)), f"{len(alike)}"
             )
         for code, same in groupby(alike, key=lambda one: one.code):
             yield from _code(code, list(same))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 
-from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, pad, strong
+from reconciler.cli.text import BLANK, Line, Span, Style, column, dim, line, strong
 
 LABEL = 9
 
@@ -17,7 +17,7 @@ def lines(done: str, what: str, rows: Mapping[str, str], message: str) -> Iterat
     """
     yield line(Span(f"{done} ", Style.GOOD), what, hang=2)
     for label, text in rows.items():
-        yield line(dim(pad(label, LABEL)), text, hang=LABEL)
+        yield line(dim(column(label, LABEL)), text, hang=LABEL)
     yield BLANK
     if commit := rows.get("commit"):
         yield line(f"Committed as {commit[:7]}. Nothing has happened yet; to apply it:")

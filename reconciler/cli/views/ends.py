@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from reconciler.cli.text import BLANK, Line, Span, Style, cells, dim, escape, line, pad, strong
+from reconciler.cli.text import (
+    BLANK,
+    Line,
+    Span,
+    Style,
+    cells,
+    column,
+    dim,
+    escape,
+    line,
+    pad,
+    strong,
+)
 from reconciler.model.moment import format_age, parse_moment
 from reconciler.model.plan import End, EndState
 
@@ -16,7 +28,7 @@ def lines(ends: Sequence[End], now: str) -> Iterator[Line]:
     """Nothing where nothing ends soon."""
     if not ends:
         return
-    yield line(Span(pad(f"… ENDS ({len(ends)})", 34), Style.WARN), "by themselves", hang=2)
+    yield line(Span(column(f"… ENDS ({len(ends)})", 34), Style.WARN), "by themselves", hang=2)
     wide = min(max(cells(escape(str(one.ref))) for one in ends), LONGEST_REF)
     for one in ends[:MOST]:
         yield line("  ", strong(pad(str(one.ref), wide)), f"  {told(one, now)}", hang=6)

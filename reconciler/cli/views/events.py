@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from reconciler.cli.text import Line, dim, line, pad, strong
+from reconciler.cli.text import Line, column, dim, line, pad, strong
 from reconciler.model.event import Event
 
 
@@ -27,9 +27,9 @@ def one(event: Event) -> Line:
         json.dumps(event.reason, ensure_ascii=False) if event.reason else "",
     )
     return line(
-        dim(pad(f"#{event.sequence}", 7)),
+        dim(column(f"#{event.sequence}", 7)),
         f"{event.at}  {pad(event.actor, 10)}  ",
-        strong(pad(event.type.value, 16)),
+        strong(column(event.type.value, 16)),
         "".join(f"  {part}" for part in known if part),
         hang=9,
     )

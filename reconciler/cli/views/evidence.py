@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from reconciler.cli.text import BLANK, Line, Span, Style, conceal, dim, line, pad, strong
+from reconciler.cli.text import BLANK, Line, Span, Style, column, conceal, dim, line, pad, strong
 from reconciler.cli.views import events as events_view
 from reconciler.cli.views import shown as shown_view
 from reconciler.model.evidence import Check, CheckResult
@@ -24,7 +24,7 @@ def lines(found: Evidence) -> Iterator[Line]:
     yield from _answer(found)
     for one in found.approvals:
         by = f"by {one.by} on {one.at}" if one.by else "by nobody"
-        yield line(dim(pad("approved", LABEL)), f"{', '.join(one.covers)} {by}", hang=LABEL)
+        yield line(dim(column("approved", LABEL)), f"{', '.join(one.covers)} {by}", hang=LABEL)
     yield from _checks("READINESS", found.readiness)
     yield from _checks("HARDENING", found.hardening)
     yield from _facts(found.facts)
@@ -49,7 +49,7 @@ def _answer(found: Evidence) -> Iterator[Line]:
     }
     for label, text in words.items():
         if text:
-            yield line(dim(pad(label, LABEL)), text, hang=LABEL)
+            yield line(dim(column(label, LABEL)), text, hang=LABEL)
 
 
 def _checks(title: str, checks: Iterable[Check]) -> Iterator[Line]:
@@ -73,4 +73,4 @@ def _facts(facts: Iterable[FactShown]) -> Iterator[Line]:
 
 
 def _result(result: CheckResult) -> Span:
-    return Span(pad(result.value, 8), STYLES[result])
+    return Span(column(result.value, 8), STYLES[result])

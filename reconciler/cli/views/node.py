@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from math import nan
 
-from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, pad, strong
+from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, pad, strong
 from reconciler.cli.views import tables
 from reconciler.cli.views.fleet import FINE
 from reconciler.model.capacity import Sharing
@@ -40,7 +40,7 @@ def lines(found: NodeShown, *, width: int = 0) -> Iterator[Line]:
     yield _fact("reached", _reached(found))
     yield from _identity(found)
     yield _fact("admin", " · ".join(filter(None, (found.admin.state, found.admin.reason))))
-    yield line(dim(pad("evidence", LABEL)), *_evidence(found), hang=LABEL)
+    yield line(dim(column("evidence", LABEL)), *_evidence(found), hang=LABEL)
     yield from _approvals(found)
     yield from _checks("READINESS", found.readiness, RESULTS)
     yield from _checks("HARDENING", found.hardening, ENFORCED)
@@ -65,7 +65,7 @@ def _number(name: str) -> float:
 
 
 def _fact(label: str, text: str) -> Line:
-    return line(dim(pad(label, LABEL)), text, hang=LABEL)
+    return line(dim(column(label, LABEL)), text, hang=LABEL)
 
 
 def _sold_as(found: NodeShown) -> str:

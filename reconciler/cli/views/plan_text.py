@@ -10,6 +10,7 @@ from reconciler.cli.text import (
     Span,
     Style,
     cells,
+    column,
     count,
     dim,
     escape,
@@ -78,7 +79,7 @@ def foot(plan: Plan, *, advise: bool = True) -> Iterator[Line]:
 
 def _section(section: Section, plan: Plan, expand: bool) -> Iterator[Line]:
     title = f"{section.word.symbol} {section.word.title} ({len(section.changes)})"
-    yield line(Span(pad(title, 34), section.style), Span(section.note, section.style), hang=2)
+    yield line(Span(column(title, 34), section.style), Span(section.note, section.style), hang=2)
     single, groups = (section.changes, []) if expand else apart(section.changes)
     wide = max((cells(escape(str(change.ref))) for change in single), default=0)
     for change in single:
@@ -95,7 +96,7 @@ def _change(change: Change, wide: int) -> Iterator[Line]:
 
 def _details(told: Iterable[tuple[str, str]]) -> Iterator[Line]:
     for label, text in told:
-        yield line("      ", dim(pad(label, LABEL)), text, hang=6 + LABEL)
+        yield line("      ", dim(column(label, LABEL)), text, hang=6 + LABEL)
 
 
 def _notes(plan: Plan) -> Iterator[Line]:
@@ -103,11 +104,15 @@ def _notes(plan: Plan) -> Iterator[Line]:
     if not plan.notes:
         return
     yield line(
-        Span(pad(f"≠ DRIFT ({len(plan.notes)})", 34), Style.GOOD), "reported, no more", hang=2
+        Span(column(f"≠ DRIFT ({len(plan.notes)})", 34), Style.GOOD), "reported, no more", hang=2
     )
     wide = min(max(cells(escape(str(note.ref))) for note in plan.notes), LONGEST_REF)
     for note in plan.notes[:MOST_NOTES]:
-        words = strong(pad(str(note.ref), wide)), f"  {pad(note.topic, WIDEST_CLASS)}", note.text
+        words = (
+            strong(pad(str(note.ref), wide)),
+            f"  {column(note.topic, WIDEST_CLASS)}",
+            note.text,
+        )
         by = (dim(f" · {note.accepted}"),) if note.accepted else ()
         yield line("  ", *words, *by, hang=6)
     if len(plan.notes) > MOST_NOTES:
@@ -120,7 +125,7 @@ def _unknown(plan: Plan) -> Iterator[Line]:
     silent = plan.figures.silent
     if not silent:
         return
-    title = Span(pad(f"? UNKNOWN ({len(silent)})", 34), Style.WARN)
+    title = Span(column(f"? UNKNOWN ({len(silent)})", 34), Style.WARN)
     yield line(title, "nothing is assumed about them; ask: gpuaas plan --refresh", hang=2)
     named = list(silent.items())[:MOST_SILENT]
     wide = max(cells(escape(name)) for name, _ in named)

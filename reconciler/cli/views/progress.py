@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reconciler.cli.screen import Screen
-from reconciler.cli.text import escape, line, pad
+from reconciler.cli.text import column, escape, line, pad
 from reconciler.model.work import HostProgress
 
 STYLES = {"done": "green", "failed": "bold red"}
@@ -53,7 +53,7 @@ class Progress:
         if not self._screen.is_live:
             if progress != before:
                 text = f"{pad(progress.phase, 9)} {progress.detail}".rstrip()
-                self._screen.tell([line(pad(progress.node, 16), text)])
+                self._screen.tell([line(column(progress.node, 16), text)])
         elif self._live is None:
             self._live = self._start()
 

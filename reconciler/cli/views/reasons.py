@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.cli.text import Line, dim, line, pad, strong
+from reconciler.cli.text import Line, column, dim, line, strong
 from reconciler.operations.case import Place
 from reconciler.operations.reasoning import Why
 
@@ -18,9 +18,9 @@ def lines(found: Why) -> Iterator[Line]:
         label = link.about if link.about != before else ""
         before = link.about
         command = dim(f"   {link.command}") if link.command else ""
-        yield line(dim(pad(label, LABEL)), link.text, command, hang=LABEL)
+        yield line(dim(column(label, LABEL)), link.text, command, hang=LABEL)
         if link.place.file:
-            yield line(pad("", LABEL), dim(where(link.place)), hang=LABEL)
+            yield line(column("", LABEL), dim(where(link.place)), hang=LABEL)
 
 
 def where(place: Place) -> str:

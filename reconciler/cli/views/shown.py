@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.cli.text import BLANK, Line, conceal, dim, line, pad, strong
+from reconciler.cli.text import BLANK, Line, column, conceal, dim, line, strong
 from reconciler.cli.views import events as events_view
 from reconciler.model.event import EventType
 from reconciler.operations.views import Shown
@@ -44,7 +44,7 @@ def _off_the_books(found: Shown) -> str:
 
 
 def _fact(label: str, text: str) -> Line:
-    return line(dim(pad(label, LABEL)), text, hang=LABEL)
+    return line(dim(column(label, LABEL)), text, hang=LABEL)
 
 
 def _state(title: str, state: Mapping[str, Any] | None, none: str) -> Iterator[Line]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
-from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, pad, strong
+from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, strong
 from reconciler.cli.views import suspended, tables
 from reconciler.model.moment import format_age, parse_moment
 from reconciler.operations.syncing import IN_SYNC
@@ -79,7 +79,7 @@ def toned(word: str) -> Span:
 
 def _labelled(label: str, *parts: str) -> Line:
     text = "   ".join(part for part in parts if part)
-    return line(dim(pad(label, LABEL)), text, hang=LABEL)
+    return line(dim(column(label, LABEL)), text, hang=LABEL)
 
 
 def _counted(numbers: Mapping[str, int]) -> str:
@@ -137,8 +137,8 @@ def _needs(found: Status) -> Iterator[Line]:
 
 def _need(label: str, word: str, need: NeedsYou) -> Line:
     return line(
-        dim(pad(label, LABEL)),
-        Span(pad(word, NEED), Style.WARN),
+        dim(column(label, LABEL)),
+        Span(column(word, NEED), Style.WARN),
         need.text,
         dim(f"   {need.command}") if need.command else "",
         hang=LABEL + NEED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, pad, strong
+from reconciler.cli.text import BLANK, Line, Span, Style, column, dim, line, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
 from reconciler.model.volume import VolumeState
@@ -168,4 +168,4 @@ def _short(ref: str) -> str:
 
 
 def _fact(label: str, text: str) -> Line:
-    return line(dim(pad(label, LABEL)), text, hang=LABEL)
+    return line(dim(column(label, LABEL)), text, hang=LABEL)

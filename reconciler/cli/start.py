@@ -1,0 +1,24 @@
+"""The start of `gpuaas`: whoever ends it while it is being loaded is answered as at any other time.
+
+It loads nothing but what that takes. A signal that comes meanwhile is kept until the program can
+say that it was ended.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from importlib import import_module
+from types import FrameType
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    kept: list[int] = []
+
+    def keep(number: int, frame: FrameType | None) -> None:
+        kept.append(number)
+
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, keep)
+    sys.exit(import_module("reconciler.cli.main").main(lambda: bool(kept)))

@@ -1,0 +1,130 @@
+"""References: names that somebody gave, held against all that there is and was.
+
+A name that names nothing is refused, with the nearest one: an answer about nothing would read like
+an all-clear. What once was has a history, and is no error where that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.ref import Ref, is_name
+from reconciler.model.world import World
+from reconciler.operations.wiring import Fleet
+from reconciler.specs.nearest import did_you_mean, nearest
+from reconciler.store import history
+from reconciler.store.database import Database
+from reconciler.store.snapshot import read_world
+
+MOST = 3
+"""So many of the same name are offered; more are no help."""
+
+SEE = "see what there is: gpuaas status"
+
+
+def insist_on_ref(fleet: Fleet, database: Database, world: World, ref: Ref) -> None:
+    """Something that is recorded, claimed or wanted, or once was. Raises `not_found`."""
+    wanted = _unless_known(fleet, database, world, ref)
+    if ref not in wanted:
+        raise unknown(ref, "neither in the specs nor in the state", (*_recorded(world), *wanted))
+
+
+def insist_on_name(fleet: Fleet, database: Database, world: World, kind: str, name: str) -> None:
+    """As for a ref, of something that is told by its name alone; no name is all of them."""
+    ref = Ref(kind, "", name)
+    wanted = _unless_known(fleet, database, world, ref) if name else frozenset((ref,))
+    if ref not in wanted:
+        names = {one.name for one in (*_recorded(world), *wanted) if one.kind == kind}
+        raise refuse("not_found", f"no {kind} is called {name}", did_you_mean(name, names) or SEE)
+
+
+def unknown_ref(fleet: Fleet, world: World, ref: Ref, where: str) -> ProblemError:
+    """The refusal of a ref that is not `where` it was looked for, with the nearest that is."""
+    return unknown(ref, where, (*_recorded(world), *_wanted(fleet)))
+
+
+def unknown(ref: Ref, where: str, known: Iterable[Ref], see: str = SEE) -> ProblemError:
+    """As `unknown_ref`, of those that are `known`; `see` is said where none of them is near."""
+    known = frozenset(known)
+    hint = "what is wanted of it: gpuaas plan" if ref in known else _meaning(ref, known) or see
+    return refuse("not_found", f"{ref} is {where}", hint)
+
+
+def meant(fleet: Fleet, text: str) -> str:
+    """What somebody probably meant by what is no ref, as a question; '' if nobody can say."""
+    try:
+        with fleet.reading() as database:
+            known = {*_recorded(read_world(database)), *_wanted(fleet)}
+    except ProblemError:
+        known = set(_wanted(fleet))
+    *_, name = text.rsplit("/", 1)
+    names = {ref.name for ref in known}
+    close = name if name in names else nearest(name, names)
+    return _question(ref for ref in sorted(known) if close and ref.name == close)
+
+
+def written(ref: Ref) -> str:
+    """As people write it: an allocation by its project and name."""
+    return f"{ref.project}/{ref.name}" if ref.kind == "allocation" else str(ref)
+
+
+def _unless_known(fleet: Fleet, database: Database, world: World, ref: Ref) -> frozenset[Ref]:
+    """The ref alone if the state knows it or once did, else all that the specs want."""
+    inside = ref.kind == "project" and is_name(ref.name)
+    if _is_recorded(world, ref) or history.was(database, str(ref)):
+        return frozenset((ref,))
+    if inside and history.was_in(database, ref.name):
+        return frozenset((ref,))
+    return _wanted(fleet)
+
+
+def _is_recorded(world: World, ref: Ref) -> bool:
+    """A project is also known by what is in it."""
+    known = _recorded(world)
+    inside = ref.kind == "project" and any(one.project == ref.name for one in known)
+    return ref in known or inside
+
+
+def _recorded(world: World) -> frozenset[Ref]:
+    """What the state has, by document, place, data or answer."""
+    claimed = (one.ref for one in world.claims)
+    seen = (Ref("node", "", name) for name in world.observations)
+    return frozenset(
+        (*world.recorded, *claimed, *world.volumes, *world.waiting, *world.lapsed, *seen)
+    )
+
+
+def _wanted(fleet: Fleet) -> frozenset[Ref]:
+    """What the specs name; nothing where they cannot be read at all."""
+    try:
+        return fleet.wanted(fleet)
+    except ProblemError:
+        return frozenset()
+
+
+def _meaning(ref: Ref, known: Iterable[Ref]) -> str:
+    """The same name in another project, else the nearest of the kind."""
+    alike = sorted(one for one in known if one.kind == ref.kind)
+    same = [one for one in alike if one.name == ref.name]
+    if same:
+        return _question(same)
+    by_text = {str(one): one for one in alike}
+    close = nearest(str(ref), by_text)
+    return _question((by_text[close],) if close and _is_near(ref, by_text[close]) else ())
+
+
+def _is_near(ref: Ref, other: Ref) -> bool:
+    """The kind and the project alone make long refs alike."""
+    return bool(nearest(ref.name, (other.name,)))
+
+
+def _question(refs: Iterable[Ref]) -> str:
+    told = list(_told(refs))
+    if not told or len(told) > MOST:
+        return ""
+    return f"did you mean {' or '.join(told)}?"
+
+
+def _told(refs: Iterable[Ref]) -> Iterator[str]:
+    return (f"`{written(ref)}`" for ref in refs)
