@@ -33,6 +33,8 @@ STOPS: Mapping[str, str] = {
     "look.after": "hosts have told what they show",
     "observe.before": "what hosts told outside of a wave is written, not committed",
     "observe.after": "what hosts told outside of a wave is written",
+    "retry.before": "somebody's word has cleared what a node failed at, not committed",
+    "retry.after": "somebody's word has cleared what a node failed at",
     "override.before": "somebody's word has freed what was not proved, not committed",
     "override.after": "somebody's word has freed what was not proved",
     "fence.before": "somebody's word has cut an allocation off a volume, not committed",

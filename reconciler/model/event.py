@@ -47,6 +47,8 @@ class EventType(StrEnum):
     WAITING = "waiting"
     REFUSED = "refused"
     OBSERVED = "observed"
+    NODE_FAILED = "node_failed"
+    NODE_CLEARED = "node_cleared"
     DRIFT_ACCEPTED = "drift_accepted"
     DRIFT_RETRACTED = "drift_retracted"
     LOCK_TAKEN_OVER = "lock_taken_over"

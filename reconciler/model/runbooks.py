@@ -261,6 +261,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "allocation_in_doubt": "stuck-allocation",
         "evidence_stale": "evidence",
         "never_observed": "evidence",
+        "node_failing": "host-work",
         "lease_over": "leases",
         "lease_ending": "leases",
         "quarantine_open": "release",

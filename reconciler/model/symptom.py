@@ -28,6 +28,7 @@ SYMPTOMS: Mapping[str, str] = MappingProxyType(
     {
         "revocation_pending": "Access was taken away, and a host has not shown that it ended",
         "stray_key": "A key that people put into a home themselves; it opens nothing",
+        "node_failing": "A host failed at what it was asked for, and is asked last",
         "run_stalled": "An apply is under way and has not moved for long",
         "run_unended": "An apply ended without a word: it was killed, or its machine went down",
         "run_failed": "The last apply left something undone",

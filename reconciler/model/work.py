@@ -9,6 +9,7 @@ from typing import Any
 from reconciler.model.evidence import Observation, Proof
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +81,13 @@ class StepOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveOutcome:
-    """`ticks` says by node when its host came to which phase."""
+    """`ticks` says by node when its host came to which phase.
+
+    `untouched` are allocations that a host refused and shows nothing of: their claims are let go.
+    """
 
     steps: tuple[StepOutcome, ...]
     observations: tuple[Observation, ...] = ()
     proofs: tuple[Proof, ...] = ()
+    untouched: Mapping[str, Ref] = field(default_factory=dict)
     ticks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

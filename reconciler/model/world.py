@@ -10,6 +10,7 @@ from typing import Any
 from reconciler.model.capacity import Claim, Shape
 from reconciler.model.drift import Acceptance
 from reconciler.model.evidence import Observation
+from reconciler.model.failure import Failure
 from reconciler.model.install import Install
 from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref
@@ -159,8 +160,8 @@ class World:
     gone since its time was over to when that was. `overrides` are all that there ever were, oldest
     first. `idle_mib` is the least that a card was seen to use while nobody had it, by its UUID and
     driver. `volumes` maps a Storage to what it is made of, as long as its data may exist, and
-    `attachments` are all that have not ended; `wiped` is what is gone, by its id. `written_by` is
-    the version that applied last.
+    `attachments` are all that have not ended; `wiped` is what is gone, by its id. `failures` are
+    what counts against nodes, by their names. `written_by` is the version that applied last.
     """
 
     state_id: str
@@ -182,4 +183,5 @@ class World:
     attachments: tuple[Attachment, ...] = ()
     wiped: Mapping[str, Volume] = field(default_factory=dict)
     installs: tuple[Install, ...] = ()
+    failures: Mapping[str, Failure] = field(default_factory=dict)
     written_by: str = ""

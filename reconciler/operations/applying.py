@@ -24,6 +24,7 @@ from reconciler.operations.publishing import publish
 from reconciler.operations.reading import read_desired
 from reconciler.operations.recording import recorded_as
 from reconciler.operations.saving import read_plan
+from reconciler.operations.tries import try_elsewhere
 from reconciler.operations.walking import Walk
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.operations.writing import writing
@@ -84,6 +85,10 @@ class Applied:
         done = {change.ref for change in self.done}
         return tuple(change for change in self.plan.active if change.ref not in done)
 
+    def is_wrong(self, outcome: StepOutcome) -> bool:
+        """Whether a step failed, and what it was for does not stand by now in another place."""
+        return not outcome.ok and all(change.ref != outcome.step.ref for change in self.done)
+
 
 def apply(
     fleet: Fleet, options: ApplyOptions, ask: Ask, on_progress: Progress, interrupts: Interrupts
@@ -119,16 +124,17 @@ def apply(
             )
             journal.refuse(fresh)
             run = walk.run(saved=options.plan_file is not None)
+            tries = try_elsewhere(walk, _options_of(fresh))
             after = journal.world()
             unpublished = publish(fleet, after)
-            logins = tuple(_logins(fleet, walk.settled.values(), after))
+            logins = tuple(_logins(fleet, tries.settled, after))
     return Applied(
         plan=fresh,
         run=run,
-        outcomes=tuple(walk.outcomes.values()),
-        problems=(*walk.problems, *unpublished),
-        done=tuple(walk.settled.values()),
-        interrupted=walk.interrupted,
+        outcomes=tries.outcomes,
+        problems=(*tries.problems, *unpublished),
+        done=tries.settled,
+        interrupted=tries.interrupted,
         logins=logins,
     )
 

@@ -60,7 +60,8 @@ class NodeShown:
     """`age` is the seconds since the host last answered; None = never. `source` is host or standin.
 
     `identity` is None for isolation directory; `fingerprints` are those of its host keys.
-    `readiness` decides about placement; `hardening` is told, and what fails there is not enforced.
+    `failed` is what counts against it for now. `readiness` decides about placement; `hardening` is
+    told, and what fails there is not enforced.
     """
 
     name: str
@@ -82,6 +83,7 @@ class NodeShown:
     hardening: tuple[Check, ...] = ()
     source: str = ""
     age: int | None = None
+    failed: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -117,6 +119,7 @@ def survey(fleet: Fleet, name: str) -> NodeShown:
         hardening=_hardening(offer, desired),
         source=offer.facts.source if offer.facts else "",
         age=_age(fleet, seen),
+        failed=offer.failed,
         labels=node.labels,
     )
 

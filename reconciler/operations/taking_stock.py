@@ -170,7 +170,7 @@ def _node_row(stock: Stock, offer: Offer) -> NodeRow:
         reason=admin.reason or offer.suspended,
         age=age_of(seen.at, stock.now) if seen and seen.facts else None,
         source=seen.facts.source if seen and seen.facts else "",
-        problem=f"{seen.problem}: {seen.message}" if seen and seen.problem else "",
+        problem=f"{seen.problem}: {seen.message}" if seen and seen.problem else offer.failed,
     )
 
 

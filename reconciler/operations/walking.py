@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from reconciler.kinds.allocation_restart import reboots
 from reconciler.model.capacity import Claim, Isolation
@@ -27,6 +28,7 @@ from reconciler.operations.recording import recorded_as
 from reconciler.operations.telling import tell
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.working import Crew, Worked, has_harmed, not_tried
+from reconciler.planner.absence import let_go
 from reconciler.planner.attaching import joining_by
 from reconciler.planner.ordering import PREPARE
 from reconciler.planner.proving import inventory_of, prove, roots_on
@@ -35,6 +37,8 @@ from reconciler.planner.staging import is_slow
 from reconciler.stops import around
 from reconciler.store.journal import Journal
 from reconciler.store.progress import Progress
+
+COMING = frozenset({Action.CREATE, Action.REPLACE})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -191,11 +195,14 @@ class Walk:
         for step in steps:
             by_node[step.node].append(step)
         with around("prove"):
-            proofs = self._proofs(by_node, worked.seen, format_moment(self.fleet.now()))
+            at = format_moment(self.fleet.now())
+            proofs = self._proofs(by_node, worked.seen, at)
+            untouched, absent = self._untouched(worked, at)
         return WaveOutcome(
             steps=worked.judged,
             observations=tuple(worked.seen.values()),
-            proofs=proofs,
+            proofs=(*proofs, *absent),
+            untouched=untouched,
             ticks=self.progress.ticks,
         )
 
@@ -241,6 +248,31 @@ class Walk:
             inventory = self._inventory(node, answer, world)
             proofs += prove(claims[node], steps, answer, at, inventory)
         return tuple(proofs)
+
+    def _untouched(self, worked: Worked, at: str) -> tuple[dict[str, Ref], tuple[Proof, ...]]:
+        """Allocations that a host refused as it was, and the proofs that it has nothing of them."""
+        coming = {c.allocation_id: c.ref for c in self.plan.active if c.action in COMING}
+        refused = {
+            str(o.step.item["id"])
+            for o in worked.judged
+            if not o.ok and o.step.order is not Order.RETIRE and o.step.item.get("id") in coming
+        }
+        proofs: list[Proof] = []
+        claims = self.journal.world().claims if refused else ()
+        told = (*self.outcomes.values(), *worked.judged)
+        for id in sorted(refused):
+            outcomes = [o for o in told if o.step.item.get("id") == id]
+            steps = [s for s in self.plan.steps if s.item.get("id") == id]
+            seen = worked.seen.get(outcomes[0].step.node)
+            proofs += let_go(
+                [c for c in claims if c.allocation_id == id], (steps, outcomes), seen, at
+            )
+        return {p.allocation_id: coming[p.allocation_id] for p in proofs}, tuple(proofs)
+
+    def again(self, plan: Plan, world: World) -> Walk:
+        """The same for another plan, in the same apply."""
+        fresh: dict[str, Any] = {"outcomes": {}, "settled": {}, "problems": [], "steps": {}}
+        return replace(self, plan=plan, world=world, failed=set(), **fresh)
 
     def _inventory(self, node: str, seen: Observation | None, world: World) -> Inventory:
         """What slots consist of: under a claim they stay as they are recorded."""

@@ -52,7 +52,8 @@ class Offer:
 
     `blocked` is why the node itself is no node yet, `unnamed` why specs do not offer it any more,
     `unprepared` why tenants would not be kept apart on it. `doubt` is what is not known of it since
-    the state was lost. `evidence_age` is None without an answer. To `spread` is to take the
+    the state was lost. `evidence_age` is None without an answer. `weight` is how much counts
+    against it for what it `failed` at: the lightest are asked first. To `spread` is to take the
     emptiest node before one that is in use.
     """
 
@@ -75,6 +76,8 @@ class Offer:
     unclaimed: tuple[str, ...] = ()
     strange: tuple[str, ...] = ()
     doubt: str = ""
+    failed: str = ""
+    weight: int = 0
     spread: bool = False
 
     @property
@@ -171,6 +174,8 @@ def read_offers(
                 unclaimed=_unclaimed(facts, world.state_id, node.ref.name, claimed),
                 strange=sightings.strange.get(node.ref.name, ()),
                 doubt=doubts.get(node.ref.name, ""),
+                weight=(weight := _weight(node.ref.name, world, facts, now)),
+                failed=world.failures[node.ref.name].told(now) if weight else "",
             )
         )
     return tuple(offers)
@@ -237,6 +242,11 @@ def _slots(
             doubles=doubles.get(slot.gpu.uuid, NOWHERE) - {f"{node.ref.name}/{slot.name}"},
             elsewhere=sightings.others(slot.gpu.uuid, node.ref.name),
         )
+
+
+def _weight(node: str, world: World, facts: NodeFacts | None, now: datetime) -> int:
+    failure = world.failures.get(node)
+    return failure.weight(facts, now) if failure else 0
 
 
 def _age(seen: Observation | None, now: datetime) -> timedelta | None:

@@ -35,6 +35,7 @@ RULES: tuple[Rule, ...] = (
     _rule("sku_unavailable", Sort.STUCK, "blocked", signs.waiting),
     _rule("host_unreachable", Sort.STUCK, "unknown", signs.silent_hosts),
     _rule("node_in_doubt", Sort.STUCK, "unknown", signs.doubts),
+    _rule("node_failing", Sort.STUCK, "failed", signs.failing),
     _rule("run_stalled", Sort.STUCK, "stalled", signs.stalled),
     _rule("run_unended", Sort.STUCK, "unknown", signs.unended),
     _rule("run_failed", Sort.STUCK, "failed", signs.failed),

@@ -1,6 +1,7 @@
 """WHERE: a node and slots for each request, by the rules of feasibility and the free-mask index.
 
-The winner has the lowest score; ties fall to the node's name. Slots that this plan frees are
+The winner is of those that least counts against, and has the lowest score; ties fall to the
+node's name. Slots that this plan frees are
 never counted: what is held when a plan begins stays held in it.
 """
 
@@ -34,6 +35,7 @@ class Placer:
         self._layouts = [_layout(offer) for offer in self.offers]
         self._names = [tuple(slot.name for slot in offer.slots) for offer in self.offers]
         self.spread = any(offer.spread for offer in self.offers)
+        self._weights = [offer.weight for offer in self.offers]
         self._sharing = [str(offer.spec.sharing) for offer in self.offers]
         self._suspended = frozenset(p for offer in self.offers for p in offer.suspended_projects)
         self._sorts: dict[tuple[object, ...], _Sort] = {}
@@ -43,7 +45,9 @@ class Placer:
         """The best place, taken at once; None if there is none (`refusals` says why)."""
         sort = self._sort(need)
         groups = (EVERYBODY, tenant_group(need.tenant), project_group(need.project))
-        found = sort.pool.find(need.slots, groups)
+        found = None
+        for weight in sorted(sort.pools):
+            found = found or sort.pools[weight].find(need.slots, groups)
         if found is None:
             return None
         node = found.node
@@ -80,8 +84,9 @@ class Placer:
             choice = kind.choose(verdict.usable, need.slots)
             score = kind.profile(verdict.usable).scores[need.slots]
             slots = tuple(names[at] for at in choice.positions)
-            fitting.append(Candidate(node=offer.name, slots=slots, score=score or ()))
-        return (*sorted(fitting, key=lambda one: (one.score, one.node)), *refused)
+            one = Candidate(node=offer.name, slots=slots, score=score or (), detail=offer.failed)
+            fitting.append((offer.weight, one.score, offer.name, one))
+        return (*(one for *_, one in sorted(fitting, key=lambda row: row[:3])), *refused)
 
     def refusals(self, need: Need) -> Unavailable:
         """Why nothing fits: nodes counted by the first rule that refused them, and the nearest."""
@@ -121,7 +126,7 @@ class Placer:
         one = need if need.slots == WHOLE else replace(need, slots=1)
         masks = enumerate(usable_slots(offer, one) for offer in self.offers)
         usable = {number: mask for number, mask in masks if mask}
-        sort = _Sort(Pool(), usable, need.slots == WHOLE)
+        sort = _Sort({}, usable, need.slots == WHOLE)
         for number in sort.usable:
             self._put(sort, number)
         return sort
@@ -129,17 +134,21 @@ class Placer:
     def _put(self, sort: _Sort, number: int) -> None:
         held = self._held[number]
         free = sort.usable[number] & ~held.mask
+        pool = sort.pools.setdefault(self._weights[number], Pool())
         if free and not (sort.whole and held.mask):
             group = held.group(self._sharing[number])
-            sort.pool.put(number, self._layouts[number].profile(free), group)
+            pool.put(number, self._layouts[number].profile(free), group)
         else:
-            sort.pool.drop(number)
+            pool.drop(number)
 
 
 class _Sort(NamedTuple):
-    """Requests that ask the same of a node, whatever their number of slots."""
+    """Requests that ask the same of a node, whatever their number of slots.
 
-    pool: Pool
+    Nodes lie in pools by what counts against them.
+    """
+
+    pools: dict[int, Pool]
     usable: dict[int, int]
     whole: bool
 

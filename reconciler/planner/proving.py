@@ -77,7 +77,7 @@ def prove(
                 facts=facts,
             )
             checks = tuple(check for rule in RULES for check in rule.check(case, rule.name))
-        proofs.append(_proof(claim, checks, facts, at))
+        proofs.append(proof_of(claim, checks, facts, at))
     return tuple(proofs)
 
 
@@ -241,7 +241,7 @@ def _unseen(node: str, observation: Observation | None) -> Check:
     return one(f"host {node}", CheckResult.UNKNOWN, said or "not seen")
 
 
-def _proof(claim: Claim, checks: tuple[Check, ...], facts: NodeFacts | None, at: str) -> Proof:
+def proof_of(claim: Claim, checks: tuple[Check, ...], facts: NodeFacts | None, at: str) -> Proof:
     about = [claim.id, at, [[check.name, check.result, check.value] for check in checks]]
     return Proof(
         id=digest(about).removeprefix("sha256:")[:16],

@@ -96,7 +96,7 @@ def places(*prefixes: str, method: str = "absent") -> Look:
         if not keys:
             yield one(name, CheckResult.UNKNOWN, "nobody was asked to take it away")
         else:
-            yield _gone(name, keys, case.facts, method)
+            yield gone(name, keys, case.facts, method)
 
     return check
 
@@ -107,10 +107,10 @@ def of_an_account(check: Look) -> Look:
 
 def the_rest(case: Case, name: str) -> Iterator[Check]:
     if keys := [key for key in case.gone if not key.startswith(NAMED)]:
-        yield _gone(name, keys, case.facts, "absent")
+        yield gone(name, keys, case.facts, "absent")
 
 
-def _gone(name: str, keys: Sequence[str], facts: NodeFacts, method: str) -> Check:
+def gone(name: str, keys: Sequence[str], facts: NodeFacts, method: str) -> Check:
     """One line over all of them: what is still there, else what nobody saw, else how it went."""
     left, unseen = [], []
     for key in keys:
@@ -134,7 +134,7 @@ def attachments(case: Case, name: str) -> Iterator[Check]:
     own = f"attached {case.claim.allocation_id}/"
     keys = {key for key in (*case.gone, *(case.facts.platform or ())) if key.startswith(own)}
     if keys:
-        yield _gone(name, sorted(keys), case.facts, "detached; its data stays")
+        yield gone(name, sorted(keys), case.facts, "detached; its data stays")
 
 
 def descriptor(case: Case, name: str) -> Iterator[Check]:

@@ -36,7 +36,11 @@ def shown(facts: NodeFacts | None, key: str) -> str | None:
     if facts is None:
         return f"{UNKNOWN}: the host was not seen"
     if key.startswith("/"):
-        return f"{UNKNOWN}: not listed" if facts.paths is None else facts.paths.get(key)
+        if facts.paths is None:
+            return f"{UNKNOWN}: not listed"
+        found = facts.paths.get(key)
+        why = barred(facts, key) if found is None else ""
+        return f"{UNKNOWN}: {why}" if why else found
     word, _, name = key.partition(" ")
     if word in LISTED:
         listing = LISTED[word](facts)
@@ -45,6 +49,16 @@ def shown(facts: NodeFacts | None, key: str) -> str | None:
     if key in named or f"{key.partition(' ')[0]} *" in named:
         return named.get(key)
     return f"{UNKNOWN}: not told"
+
+
+def barred(facts: NodeFacts, key: str) -> str:
+    """What stands in the way to a path and is no folder, which nobody looks behind; or nothing."""
+    way, paths = key, facts.paths or {}
+    while way := way.rpartition("/")[0]:
+        fact = paths.get(way, "dir ")
+        if not fact.startswith("dir "):
+            return f"{way} is {fact}"
+    return ""
 
 
 def listed(texts: Iterable[object], between: str = ", ") -> str:

@@ -89,6 +89,18 @@ def doubts(chart: Chart) -> Iterator[Seen]:
         )
 
 
+def failing(chart: Chart) -> Iterator[Seen]:
+    for offer in chart.offers:
+        if offer.failed:
+            since = chart.world.failures[offer.name].since
+            yield Seen(
+                about=f"node/{offer.name}",
+                text=f"node/{offer.name} {offer.failed}; it is asked last",
+                since=since,
+                command=f"gpuaas node show {offer.name}",
+            )
+
+
 def stalled(chart: Chart) -> Iterator[Seen]:
     run, who = chart.run, chart.stopped
     if who is not None:

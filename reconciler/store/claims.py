@@ -102,6 +102,12 @@ def release_claims(
     return {allocation for *_, allocation in given_up}
 
 
+def let_go(record: Record, untouched: Mapping[str, Ref]) -> None:
+    """Allocations, by id, of which their host shows nothing: a proof of that is what ends them."""
+    named = {ref: {id for id, of in untouched.items() if of == ref} for ref in untouched.values()}
+    release_claims(record, sorted(named), named)
+
+
 def prove(record: Record, proofs: Sequence[Proof]) -> None:
     """Keep proofs. A passed one frees the claim it is about, any other one blocks it.
 

@@ -31,6 +31,7 @@ from reconciler.store import (
     cleanups,
     doubts,
     ends,
+    failures,
     installs,
     rebuilding,
     resources,
@@ -144,6 +145,8 @@ class Journal:
             runs.end_steps(record, outcome.steps, outcome.ticks)
             installs.settle(record, outcome.steps)
             self._observe(record, outcome.observations)
+            failures.count(record, outcome.steps, outcome.observations)
+            claim_rows.let_go(record, outcome.untouched)
             claim_rows.prove(record, outcome.proofs)
             volumes.settle(record, outcome.steps)
             attachments.settle(record, outcome.steps)
@@ -241,6 +244,11 @@ class Journal:
         with self._recording("let_go") as record:
             acceptances.let_go(record, one, reason)
 
+    def retry(self, node: str, reason: str) -> None:
+        """What a node failed at counts against it no more, on the word of whoever acts."""
+        with self._recording("retry") as record:
+            failures.clear(record, node, reason)
+
     def override(self, claims: Sequence[Claim], reason: str) -> None:
         """Free what could not be proved, on the word of whoever acts."""
         with self._recording("override") as record:
@@ -289,6 +297,7 @@ class Journal:
         installs.see(record, observations)
 
     def _keep(self, record: Record, recorded: Sequence[Recorded]) -> None:
+        failures.clear_changed(record, recorded)
         resources.keep(record, recorded)
         resources.begin_use(record, recorded, self._changes)
         ends.count_lost(record, recorded)

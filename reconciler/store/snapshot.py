@@ -23,6 +23,7 @@ from reconciler.store.attachments import read_attachments
 from reconciler.store.cleanups import read_idle, read_overrides
 from reconciler.store.database import Database
 from reconciler.store.doubts import floors, highest, read_doubts
+from reconciler.store.failures import read_failures
 from reconciler.store.installs import read_installs
 from reconciler.store.revocations import read_revocations
 from reconciler.store.rows import JsonText, RecordedRows, Rows, read_json
@@ -73,6 +74,7 @@ def read_world(database: Database) -> World:
             attachments=read_attachments(connection),
             wiped=read_wiped(connection),
             installs=read_installs(connection),
+            failures=read_failures(connection),
             written_by=read_program(connection),
         )
 

@@ -59,7 +59,12 @@ def read_paths(probes: Probes) -> dict[str, str]:
     """Everything below /etc/gpuaas, and what is the platform's in folders that others share."""
     facts: dict[str, str] = {}
     for place, depth, ours in PLACES:
-        folder = open_below(probes.root, place)
+        try:
+            folder = open_below(probes.root, place)
+        except ProbeError:
+            # What lies behind is unknown; everything else is told.
+            facts.update(in_the_way(probes, place))
+            continue
         if folder is not None:
             try:
                 names = [n for n in os.listdir(folder) if ours is None or ours.fullmatch(n)]
@@ -67,6 +72,24 @@ def read_paths(probes: Probes) -> dict[str, str]:
             finally:
                 os.close(folder)
     return facts
+
+
+def in_the_way(probes: Probes, place: str) -> dict[str, str]:
+    """What is no folder on the way to a place; raises ProbeError where that cannot be told."""
+    above, _, name = place.rpartition("/")
+    try:
+        folder = open_below(probes.root, above) if above else os.open(probes.root, OPEN_FOLDER)
+    except ProbeError:
+        return in_the_way(probes, above)
+    if folder is None:
+        return {}
+    try:
+        fact = path_fact(folder, name)
+    finally:
+        os.close(folder)
+    if fact.startswith("dir "):
+        raise ProbeError(f"/{place} cannot be entered")
+    return {f"/{place}": fact}
 
 
 def list_names(

@@ -24,6 +24,13 @@ KEYS = {
 
 
 def run(tree: Tree, item: dict[str, Any]) -> None:
+    """What is to be refused is refused before anything is touched."""
+    if not tree.dry:
+        _make(Tree(tree.root, True), item)
+    _make(tree, item)
+
+
+def _make(tree: Tree, item: dict[str, Any]) -> None:
     wanted = account.wanted_of(item) if item["account"] else None
     places = Places(item["id"], item["login"], wanted.uid if wanted else 0)
     if wanted:

@@ -207,6 +207,21 @@ def undrain(session: Session, name: str, commit: bool) -> Reply:
     return Reply(result=found, lines=administered.lines(found))
 
 
+@command("retry", "text", "json", parent=node)
+@click.argument("name", metavar="NODE", shell_complete=complete_node)
+def retry(session: Session, name: str) -> Reply:
+    """Let a node that failed be asked like any other again.
+
+    What a host fails at counts against it, and others are asked before it. That ends by itself
+    with time, with a success, and when its document or what it shows is changed; say so after you
+    have mended what nobody can see. No host is asked by this.
+    """
+    found = import_module("reconciler.operations.node_retry").retry(
+        open_fleet(session.folder), name.removeprefix("node/")
+    )
+    return Reply(result=found, lines=administered.cleared(found))
+
+
 def _update(session: Session, fleet: Fleet, name: str, given: Given) -> Reply:
     """Everything else is known from the spec of the node."""
     more = given["host_keys"] or given["accept_shown"] or given["write"] or given["port"] != 22

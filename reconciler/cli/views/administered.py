@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from reconciler.cli.text import Line, line
 from reconciler.cli.views import edited
 from reconciler.operations.draining import Administered
+from reconciler.operations.node_retry import Cleared
 
 
 def lines(found: Administered) -> Iterator[Line]:
@@ -20,3 +21,11 @@ def lines(found: Administered) -> Iterator[Line]:
     word = "drain" if found.reason else "undrain"
     message = f"{word.capitalize()} {found.ref}" + (f": {found.reason}" if found.reason else "")
     yield from edited.lines(word, f"{found.ref} is to be {found.state}", known, message)
+
+
+def cleared(found: Cleared) -> Iterator[Line]:
+    if found.failed:
+        yield line(f"node/{found.node} {found.failed}")
+        yield line("That counts against it no more: the next apply asks it like any other.")
+    else:
+        yield line(f"nothing counts against node/{found.node}")

@@ -31,7 +31,7 @@ def lines(found: Applied) -> Iterator[Line]:
     yield from problems_view.lines(found.problems)
     yield from (BLANK,) if found.problems else ()
     yield line(Span(*_verdict(found)), f"   run {found.run}", hang=2)
-    if any(not outcome.ok for outcome in found.outcomes):
+    if any(map(found.is_wrong, found.outcomes)):
         again = "gpuaas plan --refresh"
         yield line(
             dim(column("next", 8)), strong(again), "   asks the hosts, then says what is left"
@@ -83,11 +83,11 @@ def _failure(outcome: StepOutcome) -> Iterator[Line]:
 
 
 def _verdict(found: Applied) -> tuple[str, Style]:
-    wrong = sum(not outcome.ok for outcome in found.outcomes)
+    wrong = sum(map(found.is_wrong, found.outcomes))
     done = f"{count(len(found.done), 'change')}, {count(len(found.outcomes), 'step')} on hosts"
     if found.interrupted:
         left = count(len(found.left), "change") if found.left else "nothing"
         return f"interrupted: {done}; {left} left to do", Style.WARN
-    if wrong or found.problems:
+    if wrong or any(problem.is_error for problem in found.problems):
         return f"incomplete: {done}, {wrong} of them failed", Style.BAD
     return f"applied: {done}", Style.GOOD

@@ -41,6 +41,9 @@ def lines(found: NodeShown, *, width: int = 0) -> Iterator[Line]:
     yield from _identity(found)
     yield _fact("admin", " · ".join(filter(None, (found.admin.state, found.admin.reason))))
     yield line(dim(column("evidence", LABEL)), *_evidence(found), hang=LABEL)
+    if found.failed:
+        told = f"   asked after the others; mended? gpuaas node retry {found.name}"
+        yield line(dim(column("failures", LABEL)), Span(found.failed, Style.WARN), told, hang=LABEL)
     yield from _approvals(found)
     yield from _checks("READINESS", found.readiness, RESULTS)
     yield from _checks("HARDENING", found.hardening, ENFORCED)
