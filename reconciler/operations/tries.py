@@ -51,10 +51,14 @@ class Tries:
 def try_elsewhere(first: Walk, options: PlanOptions) -> Tries:
     """Nothing but the same change, for the same refs, in another place: it was agreed to."""
     walks, tried = [first], defaultdict[Ref, set[str]](set)
+    excused: set[tuple[Ref, str]] = set()
     while len(walks) <= MOST and (homeless := _homeless(walks[-1])):
         for ref, change in homeless.items():
-            if change.placement and not _is_of_a_number(walks[-1], ref):
-                tried[ref].add(change.placement.node)
+            place = change.placement.node if change.placement else ""
+            if _is_of_a_number(walks[-1], ref) and (ref, place) not in excused:
+                excused.add((ref, place))
+            else:
+                tried[ref].add(place)
         plan, world = _plan_again(first, options, homeless, tried)
         if plan is None:
             break

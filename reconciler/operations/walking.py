@@ -361,6 +361,10 @@ def _leaving(plan: Plan, steps: Iterable[Step]) -> set[Ref]:
     return {s.ref for s in steps if s.order is Order.RETIRE and s.ref in ending}
 
 
+LEFT = "see that it is nobody else's, remove it there, then: gpuaas cleanup retry, or gpuaas apply"
+UNSEEN = "see why nobody could look, then: gpuaas cleanup retry, or gpuaas apply"
+
+
 def _blocked(change: Change, unproved: Sequence[Proof]) -> Problem:
     """Why slots stay blocked: the checks that did not pass, with what was measured."""
     failing: list[Check] = [
@@ -374,6 +378,6 @@ def _blocked(change: Change, unproved: Sequence[Proof]) -> Problem:
     return Problem(
         code="cleanup_blocked",
         message=f"{where} stays blocked: {told or 'nothing could be measured'}",
-        hint="remove what is left on the host, then: gpuaas cleanup retry, or gpuaas apply",
+        hint=LEFT if any(c.result is CheckResult.FAIL for c in failing) else UNSEEN,
         ref=str(change.ref),
     )

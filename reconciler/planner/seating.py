@@ -18,7 +18,7 @@ from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
-from reconciler.planner.accounts import Accounts
+from reconciler.planner.accounts import Accounts, Taken
 from reconciler.planner.attaching import refusal
 from reconciler.planner.capacity import Offer, read_offers
 from reconciler.planner.compatibility import not_for_lack_of_room, problem_of, unfit
@@ -116,7 +116,9 @@ class _Usher:
         self.groups = groups_of(self.world.claims)
         self.logins = set(self.world.counters.logins)
         self.logins.update(one.login for one in self.world.recorded.values() if one.login)
-        self.accounts = Accounts(seating.desired, self.world.counters)
+        self.accounts = Accounts(
+            seating.desired, self.world.counters, Taken(self.world.observations)
+        )
 
     def seat(self, coming: Mapping[Ref, Difference]) -> Mapping[Ref, Seat | Unseated]:
         seats: dict[Ref, Seat | Unseated] = {}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import pwd
-import re
 from typing import Any, NamedTuple
 
-from .passwd import SHELL, TENANTS, Accounts, User
+from .passwd import GROUP, SHELL, TENANTS, Accounts, User
 from .paths import Refusal, Tree
 from .programs import change
 
 KEYS = {"uid": int, "gid": int, "group": str, "gecos": str, "shmBytes": int, "subids": int}
-GROUP = re.compile(r"p-[a-z0-9-]{1,20}-(\d{1,10})")
-"""Of a project; the number is its gid, so that no other group is ever mistaken for one."""
 
 
 NEVER = ("--key", "PASS_MAX_DAYS=-1", "--inactive", "-1", "--expiredate", "")

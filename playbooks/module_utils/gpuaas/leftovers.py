@@ -6,10 +6,11 @@ Everything is looked through, or the uid is left out of the answer: half a look 
 from __future__ import annotations
 
 import os
+import pwd
 import time
 from contextlib import suppress
 from functools import partial
-from typing import Callable, Iterable, Iterator, Sequence, TypeVar
+from typing import Callable, Iterable, Iterator, Optional, Sequence, TypeVar
 
 from .attached import OURS, TOPS
 from .attachments import data_around, folders
@@ -17,6 +18,8 @@ from .finding import any_of, owned_below
 from .holders import held_cards
 from .ipc import system_v
 from .mounts import Mount, mounts
+from .passwd import OURS as OURS_BY_NAME
+from .passwd import Accounts, User
 from .paths import INSTANCES, holder
 from .probes import BUDGET, ProbeError, Probes, printable, shortened
 from .processes import running, told
@@ -44,6 +47,8 @@ def read_leftovers(probes: Probes, uids: Iterable[int]) -> dict[str, list[str]]:
     asked = sorted(set(uids))
     if not asked:
         return {}
+    others = probes.ask("leftovers", lambda p: {u.uid: u.login for u in foreign(p)})
+    asked = [uid for uid in asked if not is_of_another(probes, uid, others)]
     files = probes.ask("leftovers", lambda p: steadily(partial(files_of, p, asked)))
     held = probes.ask("leftovers", held_cards)
     found: dict[str, list[str]] = {}
@@ -52,6 +57,31 @@ def read_leftovers(probes: Probes, uids: Iterable[int]) -> dict[str, list[str]]:
         if live is not None and files is not None and held is not None:
             found[str(uid)] = by_sort([*live, *map("open {}".format, held), *sorted(files[uid])])
     return found
+
+
+def foreign(probes: Probes) -> Iterator[User]:
+    """Accounts that are none of ours."""
+    accounts = Accounts(probes.root)
+    ours = {user.uid for user in accounts.tenants()}
+    return (user for user in accounts.users if user.uid not in ours)
+
+
+def is_of_another(probes: Probes, uid: int, others: Optional[dict[int, str]]) -> bool:
+    """Whether whose files are whose cannot be told here: what is his own is nobody's leftover."""
+    name = "" if others is None else others.get(uid) or account_elsewhere(uid)
+    if name:
+        said = f"uid {uid} is that of {name} here, whose own nobody names as left behind"
+        probes.problems.append({"probe": "leftovers", "message": printable(said)})
+    return bool(name) or others is None
+
+
+def account_elsewhere(uid: int) -> str:
+    """Who has it by the host's other sources of accounts; ours stand in its own file."""
+    try:
+        user = pwd.getpwuid(uid)
+    except KeyError:
+        return ""
+    return "" if OURS_BY_NAME.fullmatch(user.pw_gecos) else user.pw_name
 
 
 def by_sort(found: list[str]) -> list[str]:

@@ -12,6 +12,9 @@ TENANTS, SHELL = "gpuaas-tenants", "/bin/bash"
 OURS = re.compile(r"gpuaas [a-z2-7]{10}")
 """What stands where other accounts have a person's name: the allocation that it was made for."""
 
+GROUP = re.compile(r"p-[a-z0-9-]{1,20}-(\d{1,10})")
+"""Of a project; the number is its gid, so that no other group is ever mistaken for one."""
+
 
 NO_END = 99999
 """Days from which on nobody lives to see a password grow old."""

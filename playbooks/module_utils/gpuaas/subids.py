@@ -6,10 +6,11 @@ Which are a tenant's follows from its uid (`paths.inside`), so none is ever some
 from __future__ import annotations
 
 import os
-from typing import Iterator, NamedTuple
+from typing import Iterable, Iterator, NamedTuple
 
 from .files import put_bytes, read_bytes
-from .paths import SUBIDS, Refusal, Tree, inside
+from .passwd import User
+from .paths import SUBIDS, UIDS, Refusal, Tree, inside
 
 LISTS = {"uid": "subuid", "gid": "subgid"}
 
@@ -70,6 +71,21 @@ def given(root: str) -> dict[str, str]:
         login: " ".join(f"{word}={','.join(told.get(word, ['none']))}" for word in LISTS)
         for login, told in found.items()
     }
+
+
+def holders_of_ranges(root: str, tenants: Iterable[User]) -> Iterator[int]:
+    """Numbers of tenants whose insides somebody else was given, wholly or in part."""
+    ours = {user.login for user in tenants}
+    for name in LISTS.values():
+        try:
+            with open(os.path.join(root, "etc", name), "rb") as file:
+                ranges = list(_ranges(file.read()))
+        except FileNotFoundError:
+            continue
+        for one in ranges:
+            first, last = one.first // SUBIDS, (one.first + max(one.size, 1) - 1) // SUBIDS
+            if one.login not in ours:
+                yield from range(max(first, UIDS[0]), min(last, UIDS[-1]) + 1)
 
 
 def _ranges(data: bytes) -> Iterator[Range]:

@@ -13,6 +13,7 @@ from typing import Iterator, Optional
 
 from . import denied
 from .network import read_loopback
+from .numbers import read_taken
 from .passwd import Accounts, User
 from .paths import LOGIN
 from .probes import (
@@ -61,6 +62,7 @@ def read_tenants(probes: Probes) -> dict[str, str]:
             "loopback": read_loopback,
             "subids": read_subids,
             "linger": read_lingering,
+            "taken": read_taken,
         }
     )
 

@@ -1,0 +1,84 @@
+"""Numbers of others on a host: told as ranges, whatever shows them; ours are none of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from playbooks.module_utils.gpuaas import leftovers, numbers
+from playbooks.module_utils.gpuaas.probes import Probes
+
+OURS = "gpuaas abcdefghij"
+
+
+def host(root: Path, *users: str, groups: tuple[str, ...] = (), subuid: str = "") -> Probes:
+    etc = root / "etc"
+    etc.mkdir()
+    (etc / "passwd").write_text("".join(f"{one}\n" for one in users))
+    (etc / "group").write_text("".join(f"{one}\n" for one in groups))
+    (etc / "shadow").write_text("")
+    (etc / "subuid").write_text(subuid)
+    return Probes(str(root))
+
+
+def user(login: str, uid: int, gid: int | None = None, gecos: str = "") -> str:
+    return f"{login}:x:{uid}:{uid if gid is None else gid}:{gecos}:/home/{login}:/bin/bash"
+
+
+def test_accounts_and_groups_of_others_are_told(tmp_path: Path) -> None:
+    """F-REAL-10: `useradd alice` took the next number; hers, and that of her group."""
+    probes = host(
+        tmp_path,
+        user("root", 0),
+        user("alice", 20002),
+        user("bob", 20003, 20002),
+        user("one-aaaa", 20001, 20000, OURS),
+        groups=("p-vision-20000:x:20000:", "alice:x:20002:", "hers:x:20009:alice"),
+    )
+    assert numbers.read_taken(probes) == {"uid": "20002-20003", "gid": "20002,20009"}
+
+
+def test_a_host_of_ours_alone_has_taken_nothing(tmp_path: Path) -> None:
+    """A word that is listed and says nothing is not unknown."""
+    probes = host(
+        tmp_path,
+        user("one-aaaa", 20001, 20000, OURS),
+        groups=("p-vision-20000:x:20000:",),
+        subuid="one-aaaa:1310785536:65536\n",
+    )
+    assert numbers.read_taken(probes) == {}
+
+
+def test_what_is_owned_without_an_account_is_told(tmp_path: Path) -> None:
+    """F-REAL-10: who was deleted with his home left there is not read by whoever comes next."""
+    probes = host(tmp_path, user("root", 0))
+    (tmp_path / "home/alice").mkdir(parents=True)
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    os.chown(tmp_path / "home/alice", 20002, 20002)
+    assert numbers.read_taken(probes) == {"uid": "20002"}
+
+
+def test_numbers_for_containers_take_the_uid_that_they_belong_to(tmp_path: Path) -> None:
+    """F-REAL-10: part of the inside of a tenant is enough."""
+    first = 20002 * 65536 + 100
+    probes = host(tmp_path, user("root", 0), subuid=f"carol:{first}:65536\ndan:100000:65536\n")
+    assert numbers.read_taken(probes) == {"uid": "20002-20003"}
+
+
+def test_very_many_are_told_as_more_than_they_are(tmp_path: Path) -> None:
+    """Never as fewer."""
+    told = numbers.told(range(1001, 20001, 2))
+    assert len(told.split(",")) == numbers.MOST
+    assert told.endswith("-19999")
+
+
+def test_what_is_somebody_elses_own_is_not_called_left_behind(tmp_path: Path) -> None:
+    """F-REAL-10: nobody can tell whose files of one number are whose, so nobody says so."""
+    probes = host(tmp_path, user("alice", 20002), user("one-aaaa", 20001, 20000, OURS))
+    assert leftovers.is_of_another(probes, 20002, {20002: "alice"})
+    assert not leftovers.is_of_another(probes, 20001, {20002: "alice"})
+    assert "alice" in probes.problems[0]["message"]
+    assert leftovers.read_leftovers(probes, [20002]) == {}
