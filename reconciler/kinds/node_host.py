@@ -65,6 +65,8 @@ FILES: Mapping[str, tuple[str, str]] = {
 """Path → template and mode."""
 
 BLOCKS: Mapping[str, tuple[str, str]] = {
+    # The last word on a setting counts there: nobody else is given numbers of tenants.
+    "/etc/login.defs": ("node/login.defs.j2", "end"),
     # Whoever must not pass is stopped before anything else of the stack can let them in.
     "/etc/pam.d/atd": ("node/pam-jobs", "start"),
     "/etc/pam.d/cron": ("node/pam-jobs", "start"),
@@ -143,7 +145,7 @@ def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
         return ()
     values = _values(context.desired)
     files = {path: (context.render(name, values), mode) for path, (name, mode) in FILES.items()}
-    blocks = {path: (context.render(name, {}), place) for path, (name, place) in BLOCKS.items()}
+    blocks = {path: (context.render(name, values), place) for path, (name, place) in BLOCKS.items()}
     opened = context.render(OPEN_SLICE, {})
     node = binding.placement.node
     return (
@@ -176,6 +178,7 @@ def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
                     if place == "end"
                 },
                 **IN_FORCE,
+                "numbers others": f"up to {values['last_of_others']}",
                 "network walls": f"in force {text_digest(files[RULES][0])}",
             },
         ),
@@ -228,10 +231,24 @@ def _values(desired: Desired) -> Mapping[str, Any]:
     ]
     return {
         "user_namespaces": user_namespaces(allows_containers(desired)),
+        "last_of_others": _last_of_others(desired),
         "tenants": list(numbers(desired.settings.posix.first_uid, LAST_UID)),
         "closed4": _collapsed(one for one in closed if isinstance(one, IPv4Network)),
         "closed6": _collapsed(one for one in closed if isinstance(one, IPv6Network)),
     }
+
+
+def _last_of_others(desired: Desired) -> int:
+    """The highest number that the tools of a host give to anybody else.
+
+    Where tenants begin so low that nobody else had any, the distribution's own limit stays.
+    """
+    posix = desired.settings.posix
+    last = min(posix.first_uid, posix.first_gid) - 1
+    return last if last >= LEAST_FOR_OTHERS else DISTRIBUTIONS_LIMIT
+
+
+LEAST_FOR_OTHERS, DISTRIBUTIONS_LIMIT = 1999, 60000
 
 
 def _collapsed(networks: Iterable[AnyNetwork]) -> list[str]:

@@ -20,7 +20,9 @@ HALF_LIFE_MINUTES = 60
 
 MOST = 64
 
-OF_THE_HOST = frozenset({"cgroup", "devices", "door", "environment", "folder", "network", "sshd"})
+OF_THE_HOST = frozenset(
+    {"cgroup", "devices", "door", "environment", "folder", "network", "numbers", "sshd"}
+)
 """First words of facts that no tenant's coming or going changes."""
 
 

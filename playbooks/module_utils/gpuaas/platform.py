@@ -9,6 +9,7 @@ from __future__ import annotations
 import grp
 import hashlib
 import os
+import re
 import stat
 
 from .driver import read_driver
@@ -31,6 +32,7 @@ ROOTLESS = ("crun", "newgidmap", "newuidmap", "podman")
 """What a tenant needs to run containers of its own."""
 
 STACKS = ("sshd", "systemd-user")
+BLOCKS = ("login.defs", *(f"pam.d/{stack}" for stack in STACKS))
 DOORS = {"at": "usr/sbin/atd", "cron": "usr/sbin/cron"}
 MAILERS = ("usr/sbin/exim4", "usr/sbin/postfix", "usr/sbin/sendmail")
 
@@ -65,6 +67,7 @@ def read_platform(probes: Probes) -> dict[str, str]:
             "group": read_group,
             "mail": read_mail,
             "network": read_walls,
+            "numbers": read_limits,
             "setuid": read_setuid,
             "sshd": read_sshd,
             "sysctl": read_sysctls,
@@ -73,14 +76,14 @@ def read_platform(probes: Probes) -> dict[str, str]:
 
 
 def read_blocks(probes: Probes) -> dict[str, str]:
-    """Digest of our lines in each PAM stack that has some."""
-    blocks = {f"/etc/pam.d/{stack}": block_in(probes, stack) for stack in STACKS}
+    """Digest of our lines in each file of the distribution that has some."""
+    blocks = {f"/etc/{file}": block_in(probes, file) for file in BLOCKS}
     return {path: digest(block) for path, block in blocks.items() if block}
 
 
-def block_in(probes: Probes, stack: str) -> str:
+def block_in(probes: Probes, file: str) -> str:
     try:
-        return block_of(probes.text("etc/pam.d", stack))
+        return block_of(probes.text("etc", file))
     except FileNotFoundError:
         return ""
 
@@ -152,7 +155,7 @@ def read_doors(probes: Probes) -> dict[str, str]:
         door
         for door, program in DOORS.items()
         if os.path.lexists(probes.at(program))
-        and f"notingroup {TENANTS}" not in block_in(probes, os.path.basename(program))
+        and f"notingroup {TENANTS}" not in block_in(probes, f"pam.d/{os.path.basename(program)}")
     ]
     return {door: "open" if door in open_ones else "shut" for door in DOORS}
 
@@ -170,6 +173,21 @@ def read_group(probes: Probes) -> dict[str, str]:
         return {TENANTS: "present"} if grp.getgrnam(TENANTS) else {}
     except KeyError:
         return {}
+
+
+LIMIT = re.compile(r"^\s*(UID_MAX|GID_MAX)\s+(\d+)", re.MULTILINE)
+UNLIMITED = "60000"
+"""What the tools go by where nobody has said anything."""
+
+
+def read_limits(probes: Probes) -> dict[str, str]:
+    """Up to which numbers `useradd` and `groupadd` give: the last word on each counts."""
+    try:
+        said = dict(LIMIT.findall(probes.text("etc/login.defs")))
+    except FileNotFoundError:
+        said = {}
+    limits = [int(said.get(name, UNLIMITED)) for name in ("UID_MAX", "GID_MAX")]
+    return {"others": f"up to {max(limits)}"}
 
 
 def read_mail(probes: Probes) -> dict[str, str]:

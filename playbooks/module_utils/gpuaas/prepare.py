@@ -61,7 +61,7 @@ FILES = {
 SESSIONS = ("/etc/pam.d/sshd", "/etc/pam.d/systemd-user")
 """Stacks that tenants pass; those of jobs stop them at their first line."""
 
-BLOCKS = ("/etc/pam.d/atd", "/etc/pam.d/cron", *SESSIONS)
+BLOCKS = ("/etc/login.defs", "/etc/pam.d/atd", "/etc/pam.d/cron", *SESSIONS)
 UNITS = ("gpuaas-devices.service", "gpuaas-network.service", "gpuaas-settle.service")
 INSTANCES = "/var/lib/gpuaas/instances"
 FOLDERS = (
