@@ -345,3 +345,83 @@ def test_a_machine_without_numa_nodes_has_one(root: Path) -> None:
 def test_lists_of_cpus_are_read_as_linux_writes_them() -> None:
     assert topology.cpu_numbers("0-2,8,112-113\n") == [0, 1, 2, 8, 112, 113]
     assert topology.cpu_numbers("\n") == []
+
+
+HEAD = ROUTES.splitlines()[0]
+
+
+def route(port: str, network: str = "00000000", mask: str = "00000000") -> str:
+    return f"{port}\t{network}\t0100000A\t0003\t0\t0\t0\t{mask}\t0\t0\t0"
+
+
+def made_of(hardware: Path, port: str, **files: str) -> None:
+    """An interface of the kernel's, with files of these names."""
+    folder = hardware / "sys/class/net" / port
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = folder / name.replace("__", "/")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+
+def free_ports(root: Path) -> set[str]:
+    """Network cards that may be proposed for a slot."""
+    adapters = observe.Probes(str(root)).ask("adapters", topology.read_adapters)
+    assert adapters is not None
+    return {nic["name"] for nic in adapters if not nic["holds"]}
+
+
+@pytest.mark.parametrize(
+    ("port", "carried_by"),
+    [
+        ("ibs3.8001", {}),
+        ("ens7f1np1.200", {}),
+        ("vlan200", {"lower_ens7f1np1": ""}),
+        ("bond0", {"bonding__slaves": "ens7f0np0 ens7f1np1\n"}),
+        ("br0", {"brif__ens7f1np1": ""}),
+        ("child", {"parent": "ens7f1np1\n"}),
+        ("macvlan0", {"iflink": "7\n", "ifindex": "8\n"}),
+    ],
+)
+def test_the_port_of_the_way_out_is_not_proposed_whatever_lies_between(
+    root: Path, port: str, carried_by: dict[str, str]
+) -> None:
+    """F-REAL-08: a VLAN, a bond, a bridge or a child is not what leaves the host."""
+    hardware = Path(observe.Probes(str(root)).hardware.root)
+    (root / "proc/net/route").write_text(f"{HEAD}\n{route('lo', '0000640A')}\n")
+    before = free_ports(root)
+    made_of(hardware, "ens7f1np1", ifindex="7\n", iflink="7\n")
+    made_of(hardware, port, **carried_by)
+    (root / "proc/net/route").write_text(f"{HEAD}\n{route(port)}\n")
+    gone = before - free_ports(root)
+    under = {"ibs3.8001": "mlx5_3"}.get(port, "ens7f1np1")
+    assert under in gone, (before, gone)
+
+
+@pytest.mark.parametrize(
+    "routes",
+    [
+        [route("ens7f0np0"), route("ens7f1np1")],
+        [
+            route("ens7f0np0"),
+            route("ens7f1np1", mask="00000080"),
+            route("ens7f1np1", "00000080", "00000080"),
+        ],
+    ],
+)
+def test_every_way_out_counts(root: Path, routes: list[str]) -> None:
+    """F-REAL-08: one that stands by is the way of tomorrow."""
+    (root / "proc/net/route").write_text("\n".join([HEAD, *routes, ""]))
+    assert not free_ports(root) & {"ens7f0np0", "ens7f1np1"}
+
+
+def test_a_way_out_of_ipv6_alone_is_one(root: Path) -> None:
+    """F-REAL-08: hosts without a default route of IPv4 have one of IPv6."""
+    (root / "proc/net/route").write_text(f"{HEAD}\n")
+    before, none = free_ports(root), "0" * 32
+    refusal = f"{none} 00 {none} 00 {none} ffffffff 00000001 00000000 00200200       lo\n"
+    (root / "proc/net/ipv6_route").write_text(refusal)
+    assert free_ports(root) == before
+    row = f"{none} 00 {none} 00 fe80{'0' * 27}1 00000400 00000001 00000000 00000003 ens7f1np1\n"
+    (root / "proc/net/ipv6_route").write_text(refusal + row)
+    assert before - free_ports(root) == {"ens7f1np1"}

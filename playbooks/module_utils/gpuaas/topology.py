@@ -14,6 +14,7 @@ from .card_errors import is_error
 from .cards import inquiry
 from .machine import NODES, PCI_DEVICES, cards_on_bus, numa_nodes, read_nics, read_numa
 from .probes import Facts, ProbeError, Probes, printable
+from .uplinks import ways_out
 
 CPUS = "sys/devices/system/cpu"
 ON_BUS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -206,7 +207,7 @@ def file_system_on(hardware: Probes, folder: str) -> str:
 def read_adapters(probes: Probes) -> list[Facts]:
     """Network cards; `holds` says what the host itself does with one."""
     hardware = probes.hardware
-    uplinks = default_routes(probes)
+    uplinks = ways_out(probes)
     adapters = []
     for address, name in read_nics(hardware).items():
         device = hardware.at(PCI_DEVICES, address)
@@ -219,9 +220,3 @@ def read_adapters(probes: Probes) -> list[Facts]:
             held = "the host's way out"
         adapters.append({**place_of(hardware, address), "name": name, "rdma": rdma, "holds": held})
     return adapters
-
-
-def default_routes(probes: Probes) -> set[str]:
-    """Interfaces that carry a default route of IPv4."""
-    rows = [line.split() for line in probes.text("proc/net/route").splitlines()[1:]]
-    return {row[0] for row in rows if len(row) > 7 and row[1] == row[7] == "00000000"}
