@@ -18,6 +18,7 @@ from reconciler.model.problem import Problem, ProblemError, Severity, refuse
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.settings import Settings
+from reconciler.operations.overlaps import shared_devices
 from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet
 from reconciler.planner.capacity import read_offers
@@ -68,6 +69,8 @@ def approve(fleet: Fleet, wish: Wish) -> Approved:
     by = operator(fleet, desired)
     spec: NodeSpec = node.spec
     covers = _covers(spec, wish)
+    if twice := tuple(shared_devices(fleet, desired, node.ref)):
+        raise ProblemError(twice)
     approval = Approval(
         by=by,
         at=format_moment(fleet.now()),

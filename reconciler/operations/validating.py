@@ -1,4 +1,4 @@
-"""`validate` and `schema`: what the files say, without any state or host."""
+"""`validate` and `schema`: what the files say, and what the last look at hosts makes of that."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from reconciler import shipped
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.ref import KIND_WORDS
 from reconciler.operations.opening import open_fleet
+from reconciler.operations.overlaps import shared_devices
 from reconciler.operations.wiring import without_collector
 from reconciler.specs.desired import load_desired
 from reconciler.specs.nearest import did_you_mean
@@ -35,7 +36,7 @@ def validate(folder: Path | None, paths: Sequence[Path]) -> Validated:
     words = {word: kind for kind, word in KIND_WORDS.items()}
     resources = desired.resources
     return Validated(
-        problems=desired.problems,
+        problems=(*desired.problems, *shared_devices(fleet, desired)),
         documents=len(resources),
         files=len({resource.file for resource in resources.values()} | desired.broken),
         kinds=dict(sorted(Counter(words[ref.kind] for ref in resources).items())),

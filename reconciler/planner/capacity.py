@@ -21,6 +21,7 @@ from reconciler.model.moment import parse_moment
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
+from reconciler.planner.devices import shared
 from reconciler.planner.preparing import unprepared
 from reconciler.planner.sightings import NOWHERE, Sightings, read_sightings
 from reconciler.planner.suspending import in_force
@@ -34,7 +35,8 @@ class Slot:
     """One slot of a node's spec, with what placement asks of it worked out once.
 
     `doubles` are the other slots, of whatever node, that name the same GPU; `elsewhere` are the
-    other nodes that show it. `unnamed` is why specs do not offer it any more.
+    other nodes that show it. `unnamed` is why specs do not offer it any more, `shared`
+    what device it has that another slot of its node calls by another name.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Slot:
     doubles: frozenset[str] = NOWHERE
     elsewhere: frozenset[str] = NOWHERE
     unnamed: str = ""
+    shared: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +160,7 @@ def read_offers(
             Offer(
                 name=node.ref.name,
                 spec=node.spec,
-                slots=tuple(_slots(node, approved, doubles, sightings)),
+                slots=tuple(_slots(node, facts, doubles, sightings)),
                 approved=HOST in approved,
                 blocked=blocked.get(node.ref, ""),
                 unprepared="" if node.ref in preparing else unprepared(node, world),
@@ -229,10 +232,11 @@ def _sightings(
 
 def _slots(
     node: Resource,
-    approved: frozenset[str],
+    facts: NodeFacts | None,
     doubles: Mapping[str, frozenset[str]],
     sightings: Sightings,
 ) -> Iterator[Slot]:
+    approved, twice = approved_names(node.spec), shared(node.spec, facts)
     for slot in node.spec.slots:
         yield Slot(
             name=slot.name,
@@ -241,6 +245,7 @@ def _slots(
             approved=slot.name in approved,
             doubles=doubles.get(slot.gpu.uuid, NOWHERE) - {f"{node.ref.name}/{slot.name}"},
             elsewhere=sightings.others(slot.gpu.uuid, node.ref.name),
+            shared=twice.get(slot.name, ""),
         )
 
 

@@ -70,6 +70,7 @@ SLOT_RULES: Mapping[str, tuple[Callable[[Offer, Slot], str], SlotState]] = Mappi
         "slot_not_named": (objections.slot_not_named, SlotState.UNAVAILABLE),
         "slot_disabled": (objections.slot_disabled, SlotState.DISABLED),
         "slot_not_approved": (objections.slot_not_approved, SlotState.NOT_APPROVED),
+        "device_shared": (objections.device_shared, SlotState.NOT_READY),
         "gpu_ambiguous": (objections.gpu_ambiguous, SlotState.NOT_READY),
         "gpu_faulty": (objections.gpu_faulty, SlotState.NOT_READY),
         "gpu_missing": (objections.gpu_missing, SlotState.NOT_READY),

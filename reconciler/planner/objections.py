@@ -217,6 +217,10 @@ def slot_not_approved(offer: Offer, slot: Slot) -> str:
     return "" if slot.approved else "no approval in force"
 
 
+def device_shared(offer: Offer, slot: Slot) -> str:
+    return slot.shared
+
+
 def gpu_faulty(offer: Offer, slot: Slot) -> str:
     """Named before it is missed: a card that fell off the bus is known by what the kernel says."""
     seen = offer.gpus.get(slot.spec.gpu.uuid)

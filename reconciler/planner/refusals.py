@@ -52,6 +52,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "slot_not_named": "slots not offered by specs any more",
         "slot_disabled": "slots disabled",
         "slot_not_approved": "slots not approved",
+        "device_shared": "device in two slots",
         "gpu_ambiguous": "GPU in two slots",
         "gpu_faulty": "GPU with faults",
         "gpu_missing": "GPU not seen",

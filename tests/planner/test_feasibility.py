@@ -161,6 +161,17 @@ CASES: Mapping[str, tuple[Offer, Need]] = {
         ONE,
     ),
     "slot_not_approved": (the_offer(node("gpu01", 2, covers=["host"])), ONE),
+    "device_shared": (
+        the_offer(
+            node("gpu01", [slot("gpu01", n, nvme={**NVME, "id": f"nvme-{n}"}) for n in (0, 1)]),
+            facts={
+                "nvmes": ("nvme-0", "nvme-1"),
+                "platform": dict.fromkeys(("device nvme-0", "device nvme-1"), "drive nvme0n1")
+                | {"device *": "listed"},
+            },
+        ),
+        ONE,
+    ),
     "gpu_ambiguous": (the_offer(node("gpu01", [slot("gpu01", 0), TWIN])), need("a")),
     "gpu_faulty": (
         the_offer(node("gpu01", 1), facts={"card_errors": {"0000:10:00.0": ("xid 79",)}}),

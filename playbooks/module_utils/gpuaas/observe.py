@@ -13,6 +13,7 @@ from typing import Any, Callable, Mapping, Optional
 from .attachments import read_attached, read_volume_texts, read_volumes
 from .card_errors import read_card_errors
 from .cards import read_gpus
+from .devices import read_devices
 from .drives import read_drive_users
 from .fabric import read_fabric
 from .kept import read_descriptor_texts, read_descriptors, read_paths, read_sizes
@@ -22,7 +23,12 @@ from .restarts import read_restarts
 from .runtimes import read_currents, read_runtimes
 
 PROBE_VERSION = 3
-COMMON = {"attached": read_attached, "current": read_currents, "runtime": read_runtimes}
+COMMON = {
+    "attached": read_attached,
+    "current": read_currents,
+    "device": read_devices,
+    "runtime": read_runtimes,
+}
 """Named facts of hosts and of folders alike."""
 
 
