@@ -131,7 +131,8 @@ def test_the_vocabulary_stands_in_the_glossary() -> None:
     assert list(glossary) == sorted(glossary), "the glossary is in alphabetical order"
 
 
-def test_every_decision_has_a_number_of_its_own() -> None:
+def test_decisions_are_numbered_once_each() -> None:
+    """Numbers are given out before decisions are written, which may come in any order."""
     numbers = [page.name[:4] for page in (DOCS / "decisions").glob("*.md")]
-    assert all(number.isdecimal() for number in numbers)
+    assert all(number.isdigit() for number in numbers)
     assert len(set(numbers)) == len(numbers)

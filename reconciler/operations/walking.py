@@ -28,10 +28,10 @@ from reconciler.operations.recording import recorded_as
 from reconciler.operations.telling import tell
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.working import Crew, Worked, has_harmed, not_tried
-from reconciler.planner.absence import let_go
 from reconciler.planner.attaching import joining_by
 from reconciler.planner.ordering import PREPARE
 from reconciler.planner.proving import inventory_of, prove, roots_on
+from reconciler.planner.refusal_proof import let_go
 from reconciler.planner.residue import Inventory
 from reconciler.planner.staging import is_slow
 from reconciler.stops import around

@@ -17,9 +17,9 @@ from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.work import StepOutcome
 from reconciler.model.world import World
-from reconciler.planner.absence import let_go
 from reconciler.planner.capacity import read_offers
 from reconciler.planner.placement import Placer
+from reconciler.planner.refusal_proof import let_go
 from tests.planner.fleet import NOW, allocation, base_fleet, claim, desired, need, world
 from tests.planner.walk import line, make_plan
 
