@@ -14,7 +14,7 @@ from reconciler.kinds.bundle import RESERVED, Install
 from reconciler.kinds.bundle import parse as parse_bundle
 from reconciler.operations.cataloguing import shipped_names
 from reconciler.planner.versions import natural
-from reconciler.specs.locks import COMMENT, REQUIREMENT
+from reconciler.specs.requirements_file import read_requirements
 
 TEXTS = shipped.templates()
 NAMES = shipped_names()
@@ -52,7 +52,5 @@ def test_requirements_are_those_that_are_agreed(name: str) -> None:
     for install in installs(name).values():
         text = TEXTS[install.lock]
         assert f"sha256:{hashlib.sha256(text.encode()).hexdigest()}" == install.lock_digest
-        lines = [line for line in text.splitlines() if not COMMENT.match(line)]
-        assert all(map(REQUIREMENT.fullmatch, lines))
-        releases = [line.split("==")[0] for line in lines]
+        releases = [one.name for one in read_requirements(text).releases]
         assert releases == sorted(set(releases))

@@ -31,8 +31,8 @@ _STAGED = {
     "bundle": "its name",
     "version": "its version",
     "python": "of which Python, as `3.11`",
-    "lock": "its requirements, each with hashes",
-    "lockDigest": "their digest, by which a version is known",
+    "lock": "its requirements, a release with hashes a line, as read from its lock",
+    "lockDigest": "the digest of that lock, by which a version is known",
     "digest": "that of its tree as it is recorded, which a repair brings back; or nothing",
     "index": "where its wheels are: an https address, a `file://` folder of the host, or"
     " nothing for the host's own default",

@@ -7,16 +7,17 @@ pip is told to look at those of any machine; and what lies in the folder afterwa
 from __future__ import annotations
 
 import hashlib
-import re
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from reconciler.hosts.pip_settings import options
 from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.requirements import Requirements
 
-HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 MACHINES = ("x86_64", "aarch64")
 GLIBCS = range(5, 60)
 """Minor versions of the C library that a wheel may ask for."""
@@ -24,11 +25,14 @@ GLIBCS = range(5, 60)
 ONLY_AGREED = ("--no-deps", "--only-binary=:all:", "--require-hashes", "--ignore-requires-python")
 
 
-def fetch_wheels(lock: str, python: str, folder: Path, indexes: Sequence[str]) -> tuple[str, ...]:
+def fetch_wheels(
+    lock: Requirements, python: str, folder: Path, indexes: Sequence[str]
+) -> tuple[str, ...]:
     """The names of the wheels of a lock, which are in `folder` when this returns.
 
     What lies there already is not fetched again. `indexes` are addresses, or folders as `file://`;
-    without any, pip asks those of this machine. Raises ProblemError `mirror_failed`.
+    without any, pip asks those that its settings on this machine name. Raises ProblemError
+    `mirror_failed`.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -40,29 +44,42 @@ def fetch_wheels(lock: str, python: str, folder: Path, indexes: Sequence[str]) -
         raise _failed(why, "name a folder that you may write to") from error
     if missing := _missing(lock, wheels):
         raise _failed(f"pip has fetched no wheel for {', '.join(missing)}", "ask another index")
-    return tuple(sorted(wheels[digest] for digest in HASH.findall(lock) if digest in wheels))
+    agreed = {digest for one in lock.releases for digest in one.hashes}
+    return tuple(sorted(name for digest, name in wheels.items() if digest in agreed))
 
 
-def _pip(lock: str, python: str, folder: Path, indexes: Sequence[str]) -> None:
-    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
-        file.write(lock)
+def _pip(lock: Requirements, python: str, folder: Path, indexes: Sequence[str]) -> None:
+    """Nobody's settings decide what it does: it is told whatever it relies on."""
+    told = _run(("config", "list"), os.environ)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="ascii") as file:
+        file.write(lock.text)
         file.flush()
-        words = [
-            *(sys.executable, "-m", "pip", "download", "--no-input", "--quiet", *ONLY_AGREED),
+        words = (
+            *("download", "--isolated", "--no-input", "--quiet", *ONLY_AGREED),
             *("--implementation", "cp", "--python-version", python),
             *(f"--platform={platform}" for platform in _platforms()),
+            *options(told, with_places=not indexes),
             *_sources(indexes),
             *("--dest", str(folder), "--requirement", file.name),
-        ]
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
         )
+        _run(words, {**kept, "PIP_CONFIG_FILE": os.devnull})
+
+
+def _run(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What pip says, of a Python that takes nothing from the folder it is called in."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-m", "pip", *words],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    said = done.stdout.decode("utf-8", "replace")
     if done.returncode != 0:
-        raise _of_pip(done.stdout.decode("utf-8", "replace"))
+        raise _of_pip(said)
+    return said
 
 
 def _platforms() -> Iterator[str]:
@@ -94,13 +111,12 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _missing(lock: str, wheels: Mapping[str, str]) -> list[str]:
+def _missing(lock: Requirements, wheels: Mapping[str, str]) -> list[str]:
     """Releases without any of their wheels; one that is for some machines only may have none."""
-    lines = lock.replace("\\\n", " ").splitlines()
     return [
-        line.split(" ")[0]
-        for line in lines
-        if (hashes := HASH.findall(line)) and ";" not in line and not wheels.keys() & set(hashes)
+        f"{one.name}=={one.version}"
+        for one in lock.releases
+        if not one.marker and not wheels.keys() & set(one.hashes)
     ]
 
 

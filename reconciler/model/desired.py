@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.requirements import Requirements
 from reconciler.model.resource import Resource
 from reconciler.model.settings import Settings
 
@@ -36,7 +37,7 @@ class Desired:
 
     `broken` the files that could not be read: resources last recorded from them stay as they are.
     `suspended` are scopes, `user/bo` or `project/vision`, that an operator has shut out for now.
-    `locks` are the requirements that bundles are made from, as agreed, by the digest of each.
+    `locks` are the requirements that bundles are made from, by the digest that was agreed.
     """
 
     settings: Settings
@@ -48,7 +49,7 @@ class Desired:
     ignored: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
     suspended: frozenset[str] = frozenset()
-    locks: Mapping[str, str] = field(default_factory=dict)
+    locks: Mapping[str, Requirements] = field(default_factory=dict)
 
     def is_broken(self, file: str) -> bool:
         """Whether `file`, or a folder it lies in, could not be read: its content is unknown."""

@@ -12,11 +12,13 @@ from reconciler.kinds.bundle import Install, Version, parse
 from reconciler.model.desired import Desired
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
+from reconciler.model.requirements import Requirements
 from reconciler.model.settings import Settings
 from reconciler.operations.cataloguing import shipped_names, shipped_spec
 from reconciler.operations.reading import read_desired
 from reconciler.operations.wiring import Fleet
 from reconciler.specs.nearest import did_you_mean
+from reconciler.specs.requirements_file import read_requirements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +70,10 @@ def mirror(fleet: Fleet, text: str, wish: MirrorWish) -> Mirrored:
     return Mirrored(folder=str(folder), versions=tuple(done))
 
 
-def _locked(desired: Desired, name: str, wanted: str) -> list[tuple[Version, Install, str]]:
-    """With the text of their requirements, which is as it was agreed."""
+def _locked(
+    desired: Desired, name: str, wanted: str
+) -> list[tuple[Version, Install, Requirements]]:
+    """With their requirements, which are as they were agreed."""
     ref = Ref("bundle", "", name)
     if ref in desired.frozen:
         raise refuse("not_found", f"the document of {ref} has errors", "gpuaas validate")
@@ -82,7 +86,7 @@ def _locked(desired: Desired, name: str, wanted: str) -> list[tuple[Version, Ins
     return found
 
 
-def _all_locked(desired: Desired, name: str) -> Iterator[tuple[Version, Install, str]]:
+def _all_locked(desired: Desired, name: str) -> Iterator[tuple[Version, Install, Requirements]]:
     resource, spec = desired.get("bundle", name), shipped_spec(name)
     if resource is not None:
         for one in resource.spec.versions:
@@ -91,7 +95,7 @@ def _all_locked(desired: Desired, name: str) -> Iterator[tuple[Version, Install,
     elif spec is not None:
         for one in parse(spec, name).versions:
             if one.install:
-                yield one, one.install, shipped.templates()[one.install.lock]
+                yield one, one.install, read_requirements(shipped.templates()[one.install.lock])
 
 
 def _address(settings: Settings, index: str) -> str:

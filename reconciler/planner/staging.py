@@ -22,6 +22,7 @@ from reconciler.model.evidence import NodeFacts
 from reconciler.model.install import Install, InstallState
 from reconciler.model.plan import Action, Order, Step, step_id
 from reconciler.model.ref import Ref
+from reconciler.model.requirements import Requirements
 from reconciler.model.resource import Resource
 from reconciler.planner.diff import Difference
 from reconciler.planner.discarding import DISCARD, discards
@@ -54,14 +55,14 @@ class Staging:
 class _Look:
     """One version that one node is to have: what the node shows of it, and what is recorded.
 
-    `lock` is the text of its requirements, None where nobody can read them; `becomes` what is done
+    `lock` are its requirements, None where nobody can read them; `becomes` what is done
     about it where it shows otherwise than it was made.
     """
 
     node: str
     bundle: Resource
     version: Version
-    lock: str | None
+    lock: Requirements | None
     fact: str = ""
     link: str = ""
     is_default: bool = False
@@ -219,7 +220,7 @@ def _step(verb: str, one: _Look, context: Context) -> Step:
 
 def _item(one: _Look, context: Context) -> Mapping[str, Any]:
     install, name, version = one.version.install, one.bundle.ref.name, one.version.version
-    assert install is not None
+    assert install is not None and one.lock is not None
     node = context.desired.get("node", one.node)
     # A host was given the program when it was prepared; a folder has none.
     is_folder = node is not None and node.spec.isolation is Isolation.DIRECTORY
@@ -229,7 +230,7 @@ def _item(one: _Look, context: Context) -> Mapping[str, Any]:
         "bundle": name,
         "version": version,
         "python": install.python,
-        "lock": one.lock,
+        "lock": one.lock.text,
         "lockDigest": install.lock_digest,
         "digest": one.installed.digest if one.installed else "",
         "index": context.desired.settings.index.get(install.index or "", ""),

@@ -1,13 +1,14 @@
 """Locks: the requirements of bundles, whose text is taken only if it is the one that was agreed.
 
-A version of a bundle states the digest of its file: whoever changes the file alone has changed
-nothing, and is told so before any host is asked. Whatever is not a release with its hashes is
-refused: the installer takes options from such a file, and from some of them commands (rule 16).
+A version of a bundle states the digest of its text, whatever line ends a checkout has given it:
+whoever changes the file alone has changed nothing, and is told so before any host is asked.
+Whatever is not a release with its hashes is refused: the installer takes options from such a file,
+and from some of them commands (rule 16).
 """
 
 from __future__ import annotations
 
-import re
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -15,22 +16,22 @@ from reconciler.kinds.bundle import Install, Version
 from reconciler.kinds.findings import Path, finding
 from reconciler.model.canonical import text_digest
 from reconciler.model.problem import Problem, ProblemError
+from reconciler.model.requirements import Requirements
 from reconciler.model.resource import Resource
 from reconciler.model.settings import Settings
 from reconciler.specs.library import read_spec
 from reconciler.specs.linking import Linked
-
-COMMENT = re.compile(r"(^|\s)#.*")
-REQUIREMENT = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9.!+_-]+"
-    r"( ?;[A-Za-z0-9 ._\"'<>=!()-]+)?( --hash=sha256:[0-9a-f]{64})+"
+from reconciler.specs.requirements_file import (
+    RequirementsError,
+    odd_line_ends,
+    plain_text,
+    read_requirements,
 )
-"""As hosts judge it again."""
 
 
-def with_locks(settings: Settings, linked: Linked) -> tuple[Linked, Mapping[str, str]]:
-    """Digest → text of every file that is as agreed; bundles with another one are frozen."""
-    locks: dict[str, str] = {}
+def with_locks(settings: Settings, linked: Linked) -> tuple[Linked, Mapping[str, Requirements]]:
+    """Digest → content of every file that is as agreed; bundles with another one are frozen."""
+    locks: dict[str, Requirements] = {}
     problems: list[Problem] = []
     frozen = set(linked.frozen)
     for ref, resource in linked.resources.items():
@@ -45,7 +46,9 @@ def with_locks(settings: Settings, linked: Linked) -> tuple[Linked, Mapping[str,
     return replace(linked, resources=sound, frozen=frozenset(frozen), problems=told), locks
 
 
-def _read(settings: Settings, bundle: Resource, locks: dict[str, str]) -> Iterator[Problem]:
+def _read(
+    settings: Settings, bundle: Resource, locks: dict[str, Requirements]
+) -> Iterator[Problem]:
     versions: tuple[Version, ...] = bundle.spec.versions
     for one in versions:
         if one.install is not None:
@@ -54,29 +57,33 @@ def _read(settings: Settings, bundle: Resource, locks: dict[str, str]) -> Iterat
 
 
 def _of_version(
-    settings: Settings, bundle: Resource, install: Install, path: Path, locks: dict[str, str]
+    settings: Settings,
+    bundle: Resource,
+    install: Install,
+    path: Path,
+    locks: dict[str, Requirements],
 ) -> Iterator[Problem]:
     try:
-        text = read_spec(settings, install.lock).decode("utf-8")
+        raw = read_spec(settings, install.lock)
+        text = plain_text(raw)
     except (ProblemError, UnicodeDecodeError) as error:
         why = error.problems[0].message if isinstance(error, ProblemError) else "no UTF-8"
         message, hint = f"{install.lock}: {why}", "put the file there, beside the specs"
         yield finding(bundle, path, "bundle_lock_missing", message, hint)
         return
-    if text_digest(text) != install.lock_digest:
+    # An agreed digest may be of the bytes as well, from before line ends counted for nothing.
+    if install.lock_digest not in (text_digest(text), _digest(raw)):
         message = f"{install.lock} has digest {text_digest(text)}, not the one that is stated"
         hint = "a recorded version never changes: make a new one of what is new"
         yield finding(bundle, path, "bundle_lock_mismatch", message, hint)
-    elif strange := next((line for line in _lines(text) if not REQUIREMENT.fullmatch(line)), ""):
-        message = f"{install.lock}: no release with its hashes: {strange[:100]!r}"
-        hint = "name==version --hash=sha256:…, and nothing else; gpuaas takes no options from it"
+        return
+    try:
+        locks[install.lock_digest] = read_requirements(text)
+    except RequirementsError as error:
+        message = f"{install.lock}: {error}"
+        hint = odd_line_ends(text) or "name==version --hash=sha256:…, comments and nothing else"
         yield finding(bundle, path, "bundle_lock_unsound", message, hint)
-    else:
-        locks[install.lock_digest] = text
 
 
-def _lines(text: str) -> Iterator[str]:
-    """As the installer joins them; without comments and with single blanks."""
-    for line in text.replace("\\\n", " ").split("\n"):
-        if words := " ".join(COMMENT.sub("", line).split()):
-            yield words
+def _digest(raw: bytes) -> str:
+    return f"sha256:{hashlib.sha256(raw).hexdigest()}"

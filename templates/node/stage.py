@@ -8,6 +8,7 @@ nothing of that runs any more, `stage seal FOLDER` is root's: it takes the tree 
 what is in it, and puts it in its place by one rename. Nobody has ever seen a part of it.
 """
 
+import ast
 import ctypes
 import errno
 import fcntl
@@ -31,6 +32,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 RENAME_EXCHANGE = 2
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
+PIP_PLACES = ("index-url", "extra-index-url", "find-links")
+PIP_WAYS = ("proxy", "cert", "client-cert", "trusted-host", "timeout", "retries")
+PIP_LISTS = ("extra-index-url", "find-links", "trusted-host")
 OCTAL = re.compile(r"\\([0-7]{3})")
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -134,23 +138,46 @@ def fetch(job: Job) -> str:
     wheel again, and whoever fills a mirror could change it in between.
     """
     index: str = job.asked["index"]
-    whence = ("--index-url", index) if index else ()
     if index.startswith("file://"):
         folder = index[len("file://") :]
         if not os.path.isdir(folder):
             raise Failure("runtime_wheel_missing", f"{folder} is not there on this host")
-        whence = ("--no-index", "--find-links", folder)
+        whence: tuple[str, ...] = ("--no-index", "--find-links", folder)
+    else:
+        whence = (*settings_of_host(job, not index), *(("--index-url", index) if index else ()))
     pip(job, "download", "--dest", job.at("wheels"), *whence)
     return job.at("wheels")
 
 
 def pip(job: Job, verb: str, *words: str) -> None:
+    """By nobody's settings: it is told whatever it relies on."""
     python = os.path.join(job.place, "bin/python")
     ours = ("--no-input", "--no-cache-dir", "--no-deps", "--only-binary=:all:", "--require-hashes")
     lock = ("--requirement", job.at("lock.txt"))
-    # A host's own index stands in its pip.conf, which has no say where another one is given.
-    settings = os.devnull if "--no-index" in words or "--index-url" in words else ""
-    run(job, [python, "-I", "-m", "pip", verb, *ours, *words, *lock], settings)
+    run(job, [python, "-I", "-m", "pip", verb, "--isolated", *ours, *words, *lock])
+
+
+def settings_of_host(job: Job, with_places: bool) -> list[str]:
+    """How pip gets out of this host, and where it looks unless that is said, from the host's own
+
+    settings as pip tells them. What else stands there, as what to build from source, is left out.
+    """
+    python = os.path.join(job.place, "bin/python")
+    found: dict[str, str] = {}
+    listed = run(job, [python, "-I", "-m", "pip", "config", "list"], "").splitlines()
+    for section in ("global", "download"):
+        for line in listed:
+            name, is_setting, value = line.partition("=")
+            if is_setting and name.startswith(f"{section}."):
+                with suppress(ValueError, SyntaxError):
+                    found[name[len(section) + 1 :]] = str(ast.literal_eval(value))
+    found.setdefault("timeout", found.pop("default-timeout", ""))
+    words = []
+    for name in (*PIP_WAYS, *(PIP_PLACES if with_places else ())):
+        values = found.get(name, "").split() if name in PIP_LISTS else [found.get(name, "")]
+        words += [f"--{name}={one}" for one in values if one]
+    no_index = with_places and found.get("no-index", "").lower() in ("1", "true", "yes", "on")
+    return [*words, *(("--no-index",) if no_index else ())]
 
 
 def compile_all(job: Job) -> None:
@@ -175,8 +202,8 @@ def verify(job: Job) -> None:
             raise Failure("runtime_verify_failed", f"import {name}: {failure.message}") from failure
 
 
-def run(job: Job, words: list[str], pip_settings: str = os.devnull) -> None:
-    """Raises Failure in the words of the program, sorted by what they mean."""
+def run(job: Job, words: list[str], pip_settings: str = os.devnull) -> str:
+    """What it says. Raises Failure in the words of the program, sorted by what they mean."""
     environment = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": job.at("tmp"),
@@ -195,8 +222,10 @@ def run(job: Job, words: list[str], pip_settings: str = os.devnull) -> None:
         stderr=subprocess.STDOUT,
         check=False,
     )
+    said = done.stdout.decode("utf-8", "replace")
     if done.returncode != 0:
-        raise failure_of(job, done.returncode, done.stdout.decode("utf-8", "replace"))
+        raise failure_of(job, done.returncode, said)
+    return said
 
 
 def failure_of(job: Job, status: int, said: str) -> Failure:

@@ -141,6 +141,13 @@ def test_names_that_are_no_folders_of_ours_are_refused_here_too(
         GOOD + "./a-1.whl\n",
         GOOD.replace("a==1", "a==${HOME}"),
         GOOD + "\x0b--pre\n",
+        GOOD + "# why \\\n--pre\n",
+        GOOD + "# why\u2028--pre\n",
+        GOOD.replace("\n", "\r\n"),
+        GOOD.replace(" ", "  "),
+        GOOD.rstrip("\n"),
+        GOOD.replace("a==1", "a==1+x.zip"),
+        GOOD.replace("a==1", 'a==1 ; os_name == "x -y"'),
     ],
 )
 def test_a_lock_names_wheels_by_hash_and_is_no_options(ground: Ground, lock: str) -> None:
@@ -149,14 +156,13 @@ def test_a_lock_names_wheels_by_hash_and_is_no_options(ground: Ground, lock: str
     assert ground.do("runtime.stage", item).code == "item_invalid"
 
 
-def test_locks_as_tools_write_them_are_taken(ground: Ground) -> None:
+def test_locks_as_we_write_them_are_taken(ground: Ground) -> None:
     lock = (
-        "# made by a tool\n\n"
-        f"torch==2.13.0+cpu ; python_version < '3.12' and sys_platform == \"linux\" \\\n"
-        f"    --hash=sha256:{64 * 'a'} \\\n    --hash=sha256:{64 * 'b'}\n    # via x\n"
-        f"jupyter-lsp[all]==1!2.0.post1 --hash=sha256:{64 * 'c'}  # why\n"
+        f'torch==2.13.0+cpu ; python_version not in "3.0, 3.1" and sys_platform == "linux"'
+        f" --hash=sha256:{64 * 'a'} --hash=sha256:{64 * 'b'}\n"
+        f"jupyter-lsp[all]==1!2.0.post1 --hash=sha256:{64 * 'c'}\n"
     )
-    item = {**ground.item(lock=lock), "lockDigest": hello.digest(lock)}
+    item = {**ground.item(lock=lock), "lockDigest": hello.digest("as somebody agreed to it")}
     assert ground.do("runtime.stage", item, dry=True).code == ""
 
 

@@ -9,12 +9,14 @@ from typing import Any
 from reconciler.model.desired import Desired
 from reconciler.model.install import Install, InstallState
 from reconciler.model.ref import Ref
+from reconciler.model.requirements import Requirement, Requirements
 from reconciler.model.world import World
 from tests.planner.fleet import allocation, desired, document, observation, world
 
 A, TORCH = Ref("allocation", "vision", "a"), Ref("bundle", "", "torch")
 MADE, OTHER = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 HERE = "staged " + MADE
+LOCK = Requirements(releases=(Requirement(name="a", version="1", hashes=("0" * 64,)),))
 Document = dict[str, Any]
 
 
@@ -46,7 +48,7 @@ def having(*versions: str, name: str = "a", **changes: Any) -> Document:
 def wanting(documents: Iterable[Mapping[str, Any]]) -> Desired:
     """Every requirements file can be read."""
     of = desired(documents)
-    found = {one.install.lock_digest: "x" for b in of.of("bundle") for one in b.spec.versions}
+    found = {one.install.lock_digest: LOCK for b in of.of("bundle") for one in b.spec.versions}
     return replace(of, locks=found)
 
 

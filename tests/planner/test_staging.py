@@ -17,6 +17,7 @@ from reconciler.planner.drift import drifts
 from reconciler.planner.staging import RULES, is_slow
 from tests.planner.bundles import (
     HERE,
+    LOCK,
     OTHER,
     TORCH,
     A,
@@ -101,7 +102,7 @@ def test_what_is_asked_of_a_host() -> None:
     (step,) = (one for one in make_plan(of, showing(of)).steps if is_slow(one))
     item = step.item
     assert (item["bundle"], item["version"], item["python"]) == ("torch", "1.0", "3.11")
-    assert (item["lock"], item["current"], item["index"]) == ("x", "1.0", "")
+    assert (item["lock"], item["current"], item["index"]) == (LOCK.text, "1.0", "")
     assert "/fleet/nodes/gpu01/opt/gpuaas/runtimes/torch/1.0" in item["activate"]
     assert item["program"].startswith("#!")
     assert step.expected == {}

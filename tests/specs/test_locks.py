@@ -10,7 +10,7 @@ import yaml
 from playbooks.module_utils.gpuaas import requirements
 from reconciler.model.canonical import text_digest
 from reconciler.model.ref import Ref
-from reconciler.specs.locks import REQUIREMENT
+from reconciler.specs.requirements_file import REQUIREMENT, read_requirements
 from tests.bundles import hello
 from tests.specs.small_fleet import Fleet
 
@@ -49,7 +49,32 @@ def test_releases_with_their_hashes_are_taken(fleet: Fleet, text: str) -> None:
     assert fleet.problems() == []
     found = fleet.load()
     (version,) = found.resources[HELLO].spec.versions
-    assert found.locks == {version.install.lock_digest: text}
+    assert found.locks == {version.install.lock_digest: read_requirements(text)}
+
+
+@pytest.mark.parametrize("agreed", ["text", "bytes"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_line_ends_of_a_checkout_count_for_nothing(
+    fleet: Fleet, end: str, mark: str, agreed: str
+) -> None:
+    """F-REAL-16: git writes others on some machines, and calls the file unchanged."""
+    text = f"a==1 \\\n    {HASH}\n# why\nb==2 {HASH}\n"
+    there = mark + text.replace("\n", end)
+    lay(fleet, there, agreed=text if agreed == "text" else there)
+    assert fleet.problems() == []
+    (taken,) = fleet.load().locks.values()
+    assert taken.text == f"a==1 {HASH}\nb==2 {HASH}\n"
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\r", "\f", "\v", "\x1c"])
+def test_what_looks_like_a_comment_is_told_apart(fleet: Fleet, odd: str) -> None:
+    """F-REAL-16: pip begins a new line there, and would take the rest for an option."""
+    lay(fleet, f"# agreed in review{odd}--no-binary :all:\na==1 {HASH}\n")
+    problem = fleet.one()
+    assert problem.code == "bundle_lock_unsound"
+    assert "line 1" in problem.message and "'--no-binary :all:'" in problem.message
+    assert f"U+{ord(odd):04X}" in problem.hint
 
 
 @pytest.mark.parametrize(
@@ -62,6 +87,7 @@ def test_releases_with_their_hashes_are_taken(fleet: Fleet, text: str) -> None:
         f"a @ https://x/a.whl {HASH}",
         f"./a.whl {HASH}",
         f"--index-url https://x\na==1 {HASH}",
+        f"# agreed in review \\\n--no-binary :all:\na==1 {HASH}",
         f"--no-binary :all:\na==1 {HASH}",
         f"a==1 {HASH}\n-r other.txt",
         f"a==1 --config-settings=x=y {HASH}",
@@ -83,6 +109,7 @@ def test_anything_else_is_refused_at_the_door(fleet: Fleet, line: str) -> None:
     ("text", "agreed", "code"),
     [
         (None, "", "bundle_lock_missing"),
+        ("a==1".encode("utf-16"), "", "bundle_lock_missing"),
         (b"\xff\xfe", "", "bundle_lock_missing"),
         (hello.lock("1.0"), hello.lock("2.0"), "bundle_lock_mismatch"),
     ],
