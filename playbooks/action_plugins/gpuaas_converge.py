@@ -59,6 +59,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 def answer_of(done: Mapping[str, Any]) -> Mapping[str, Any]:
     """The last line of what was printed, unread; nothing else of it is handed on."""
     line = done["stdout"].strip().rpartition("\n")[2]
+    # A login may have printed something before it, and not ended its line.
+    line = line[max(0, line.find('{"')) :]
     if done["rc"] != 0 or not line:
         return {
             "failed": True,

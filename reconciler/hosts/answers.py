@@ -24,6 +24,10 @@ MAX_VALUES = 50_000
 """More than any host has to say, and less than a control machine would feel."""
 
 MAX_DEVICES, MAX_CORES, MAX_DROPPED = 256, 4096, 20
+MAX_NOISE = 200
+NOISE = "login"
+"""The probe to which it is put down what a login says by itself."""
+
 CORE = re.compile(r"[0-9]{1,4}(,[0-9]{1,4}){0,15}")
 """A whole core, as its threads."""
 
@@ -35,8 +39,12 @@ class AnswerError(ValueError):
 
 
 def read_answer(text: bytes) -> NodeFacts:
-    """Raises AnswerError for anything but facts of the right types."""
-    value = read_json(text)
+    """Raises AnswerError for anything but facts of the right types.
+
+    What a login has said before them, as by a `.bashrc`, is noted and counts for nothing.
+    """
+    before, answer = split_noise(text)
+    value = read_json(answer)
     fitting = _Fitting()
     facts = decode(NodeFacts, fitting.fit(NodeFacts, value, "facts"))
     if facts.source not in ("host", "standin"):
@@ -46,7 +54,26 @@ def read_answer(text: bytes) -> NodeFacts:
         ProbeProblem(probe="answer", message=f"unknown key dropped: {key}")
         for key in fitting.dropped[:MAX_DROPPED]
     )
-    return replace(facts, problems=facts.problems + dropped)
+    return replace(facts, problems=(*facts.problems, *dropped, *_noise(before)))
+
+
+def split_noise(text: bytes) -> tuple[bytes, bytes]:
+    """What was printed before the answer, which is one line and the last; and that."""
+    before, _, line = text.rstrip().rpartition(b"\n")
+    if line.startswith(b"{"):
+        return before, line
+    glued, brace, rest = line.partition(b'{"')
+    return b"\n".join(filter(None, (before, glued))), brace + rest if brace else line
+
+
+def _noise(before: bytes) -> tuple[ProbeProblem, ...]:
+    text = "".join(
+        char if char.isprintable() else " " for char in before.decode("utf-8", "replace")
+    )
+    words = " ".join(text.split())[:MAX_NOISE]
+    if not words:
+        return ()
+    return (ProbeProblem(probe=NOISE, message=f"said before the answer, and skipped: {words}"),)
 
 
 def read_json(text: bytes) -> Any:

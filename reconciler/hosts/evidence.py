@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from reconciler.hosts.answers import AnswerError, read_answer
+from reconciler.hosts.answers import NOISE, AnswerError, read_answer
 from reconciler.hosts.carried import carried
 from reconciler.hosts.executor import RunOptions
 from reconciler.hosts.folders import short_folder, workplace
@@ -47,7 +47,9 @@ from reconciler.stops import around, reach
 
 AT_ONCE = 16
 MAX_ANSWER = 4 * 1024 * 1024
-MAX_ERRORS = 4096
+MAX_ERRORS = 64 * 1024
+"""Banners of this host and of those on the way come before what ssh says of a key."""
+
 LOGIN_SECONDS, LET_GO_SECONDS = 45, 5
 """Within the first our code has begun on a host, and said so, or its login hangs.
 
@@ -156,9 +158,13 @@ def _observe(
 
 
 def _lasting(facts: NodeFacts) -> NodeFacts:
-    """What runs and how busy cards are is new at every look, and no look is another for that."""
+    """What runs, how busy cards are and what a login says is new at every look, and no look is
+
+    another for that.
+    """
+    problems = tuple(one for one in facts.problems if one.probe != NOISE)
     gpus = facts.gpus and tuple(replace(gpu, utilization=None) for gpu in facts.gpus)
-    return replace(facts, running=None, gpus=gpus)
+    return replace(facts, running=None, gpus=gpus, problems=problems)
 
 
 def _program(

@@ -11,11 +11,14 @@ import re
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from reconciler.model.endpoint import Endpoint, unsound
 from reconciler.model.problem import ProblemError, refuse
+
+PROGRAM = {"RemoteCommand": "none", "RequestTTY": "no", "PermitLocalCommand": "no"}
+"""Of a connection that no person types into, whatever they have set for those that they do."""
 
 UNQUOTABLE = re.compile(r'[\x00-\x1f\x7f"\\]|\$\{')
 """What no quoting keeps whole in a path of an ssh_config."""
@@ -37,8 +40,16 @@ def known_hosts(endpoints: Iterable[Endpoint]) -> str:
 
 def login_command(endpoint: Endpoint, words: Sequence[str] = ()) -> tuple[str, ...]:
     """A whole command line of ssh; `words` are for the host's shell, as ssh itself takes them."""
-    one = _plain(endpoint)
-    told = {**_strict(one), **_own_pins(one)}
+    return _command(_plain(endpoint), {"RemoteCommand": "none"} if words else {}, words)
+
+
+def program_command(endpoint: Endpoint, words: Sequence[str]) -> tuple[str, ...]:
+    """The same for a program over there whose answer is read: nothing else runs or is shown."""
+    return _command(_plain(endpoint), PROGRAM, words)
+
+
+def _command(one: Endpoint, more: Mapping[str, str], words: Sequence[str]) -> tuple[str, ...]:
+    told = {**_strict(one), **_own_pins(one), **more}
     options = [part for key, value in told.items() for part in ("-o", f"{key}={value}")]
     jump = ("-J", one.jump) if one.jump else ()
     place = ("-p", str(one.port), "-l", one.login, "--", one.address)
@@ -47,7 +58,9 @@ def login_command(endpoint: Endpoint, words: Sequence[str] = ()) -> tuple[str, .
 
 def forward_command(endpoint: Endpoint, port: int, socket: str) -> tuple[str, ...]:
     """A line of ssh that only forwards: `port` of our own loopback to a Unix socket over there."""
-    program, *rest = login_command(endpoint)
+    # A kept connection of theirs would forward in its own time, and outlive this line.
+    own = {**PROGRAM, "ControlMaster": "no", "ControlPath": "none"}
+    program, *rest = _command(_plain(endpoint), own, ())
     there = ("-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{port}:{socket}")
     return (program, *there, *rest)
 
@@ -106,7 +119,13 @@ def _block(one: Endpoint, known_hosts: str) -> str:
 
 
 def _strict(one: Endpoint) -> dict[str, str]:
-    return {"HostKeyAlias": one.node, "StrictHostKeyChecking": "yes", "UpdateHostKeys": "no"}
+    return {
+        "HostKeyAlias": one.node,
+        "StrictHostKeyChecking": "yes",
+        "UpdateHostKeys": "no",
+        "VerifyHostKeyDNS": "no",
+        "NoHostAuthenticationForLocalhost": "no",
+    }
 
 
 def _own_pins(one: Endpoint) -> dict[str, str]:

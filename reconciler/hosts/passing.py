@@ -22,6 +22,13 @@ from reconciler.hosts.ssh import PERSIST_SECONDS
 
 PREFIX = "call-"
 MARK = "GPUAAS_CALL"
+LEFT_OUT = (
+    *("DISPLAY", "WAYLAND_DISPLAY", "SSH_ASKPASS", "LANG", "LANGUAGE"),
+    *("LC_CTYPE", "LC_MESSAGES", "LC_COLLATE", "LC_NUMERIC", "LC_TIME", "LC_MONETARY"),
+)
+STATED = ("LC_ALL=C.UTF-8", "SSH_ASKPASS_REQUIRE=never")
+"""Of the environment of programs that speak to hosts."""
+
 SOCKETS = "/proc/net/unix"
 ENDING_SECONDS, REST_SECONDS = 5.0, 0.01
 """Who is ended by force may still have to come back from a disk."""
@@ -71,8 +78,11 @@ def clear_sockets() -> None:
 
 
 def marked(command: Sequence[str], folder: Path) -> tuple[str, ...]:
-    """The command, for who works for the call of this folder."""
-    return ("env", f"{MARK}={folder}", *command)
+    """The command, for who works for the call of this folder.
+
+    It asks nobody by a window, and has no language to hand on to a host.
+    """
+    return ("env", *(f"--unset={name}" for name in LEFT_OUT), *STATED, f"{MARK}={folder}", *command)
 
 
 def end_workers(folder: Path) -> None:

@@ -148,6 +148,7 @@ def environment(playbooks: Path, place: Path) -> dict[str, str]:
         MARK: str(place),
         "PATH": f"{beside}:{os.environ.get('PATH', os.defpath)}",
         "LC_ALL": "C.UTF-8",
+        "SSH_ASKPASS_REQUIRE": "never",
         "ANSIBLE_CONFIG": str(playbooks / "ansible.cfg"),
         "ANSIBLE_ACTION_PLUGINS": str(playbooks / "action_plugins"),
         "ANSIBLE_HOME": str(place / "home"),

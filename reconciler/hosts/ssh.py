@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import subprocess
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from reconciler.hosts.folders import write_private
@@ -22,8 +24,46 @@ A kept connection to a host that was cut off would else be waited on until work 
 is long enough for a login that hangs in PAM: the host is slow, not away.
 """
 
-NOTHING_LENT = {"ForwardAgent": "no", "ForwardX11": "no", "ClearAllForwardings": "yes"}
+NOTHING_LENT = {
+    "ForwardAgent": "no",
+    "ForwardX11": "no",
+    "GSSAPIDelegateCredentials": "no",
+    "ClearAllForwardings": "yes",
+    "Tunnel": "no",
+}
 """Whatever a user's ssh_config says: root of a host could use it while we are connected."""
+
+PINS_ALONE = {
+    "StrictHostKeyChecking": "yes",
+    "GlobalKnownHostsFile": "/dev/null",
+    "UpdateHostKeys": "no",
+    "VerifyHostKeyDNS": "no",
+    "NoHostAuthenticationForLocalhost": "no",
+    "CheckHostIP": "no",
+}
+"""Every other way in which ssh comes to believe a host key is shut."""
+
+NO_TERMINAL = {
+    "BatchMode": "yes",
+    "PreferredAuthentications": "gssapi-with-mic,hostbased,publickey",
+    "AddKeysToAgent": "no",
+    "RequestTTY": "no",
+    "RemoteCommand": "none",
+    "PermitLocalCommand": "no",
+    "SetEnv": "LC_ALL=C.UTF-8",
+}
+"""A program speaks to a program: nobody is asked, and nothing else runs or is shown."""
+
+PLAIN_WORDS = {"LogLevel": "INFO", "FingerprintHash": "sha256", "VisualHostKey": "no"}
+"""What ssh says is read for alarms, so no user's setting may hide it or say it otherwise."""
+
+ALONE = {"ControlMaster": "no", "ControlPersist": "no", "ControlPath": "none"}
+
+SINCE = {
+    (8, 5): {"KnownHostsCommand": "none", "LogVerbose": "none"},
+    (8, 7): {"SessionType": "default", "StdinNull": "no", "ForkAfterAuthentication": "no"},
+}
+"""Options of later versions, by the first that has them; an earlier one refuses to know them."""
 
 REMOTE_PYTHON, SUDO = "/usr/bin/python3", "/usr/bin/sudo"
 
@@ -32,6 +72,8 @@ BEFORE_SSH = "Make sure this host can be reached over ssh:"
 """How Ansible leads over to what ssh said."""
 MUX = "mux_client_"
 """Of a kept connection, before a new one is tried."""
+LATEST = (99, 0)
+VERSION = re.compile(r"OpenSSH_\D*(\d+)\.(\d+)")
 UNKNOWN = re.compile(r"No (\S+) host key is known for (\S+) ")
 SHOWN = re.compile(r"fingerprint for the (\S+) key sent by the remote host is\s+(SHA256:\S{43})")
 REFUSED = re.compile(
@@ -66,19 +108,42 @@ def ssh_options(host: Host, pins: Path, sockets: Path | None) -> tuple[str, ...]
         "ControlPath": f"{sockets}/{known}-%C",
     }
     values = {
-        "BatchMode": "yes",
-        "StrictHostKeyChecking": "yes",
+        **NO_TERMINAL,
+        **PLAIN_WORDS,
+        **PINS_ALONE,
+        **options_since(ssh_version()),
         "UserKnownHostsFile": f'"{pins}"',
-        "GlobalKnownHostsFile": "/dev/null",
-        "UpdateHostKeys": "no",
         "HostKeyAlias": host.node,
+        # An agent's other keys would use up what sshd lets somebody try.
+        **({"IdentitiesOnly": "yes", "PubkeyAuthentication": "yes"} if host.identity_file else {}),
         "ConnectTimeout": str(CONNECT_SECONDS),
+        "ConnectionAttempts": "1",
         "ServerAliveInterval": str(ALIVE_SECONDS),
         "ServerAliveCountMax": str(ALIVE_COUNT),
         **NOTHING_LENT,
-        **(shared if sockets else {"ControlMaster": "no", "ControlPath": "none"}),
+        **(shared if sockets else ALONE),
     }
     return tuple(part for key, value in values.items() for part in ("-o", f"{key}={value}"))
+
+
+def options_since(version: tuple[int, int]) -> dict[str, str]:
+    return {
+        key: value
+        for first, options in SINCE.items()
+        if version >= first
+        for key, value in options.items()
+    }
+
+
+@cache
+def ssh_version() -> tuple[int, int]:
+    """Of this machine's ssh; of one that does not say, every option is stated."""
+    try:
+        done = subprocess.run(("ssh", "-V"), capture_output=True, check=False)
+    except OSError:
+        return LATEST
+    found = VERSION.search(done.stderr.decode("ascii", "replace"))
+    return (int(found[1]), int(found[2])) if found else LATEST
 
 
 def ssh_command(host: Host, pins: Path, sockets: Path | None) -> tuple[str, ...]:

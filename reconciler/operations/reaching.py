@@ -13,6 +13,7 @@ from reconciler.hosts.openssh import (
     become,
     forward_command,
     login_command,
+    program_command,
     ssh_config,
 )
 from reconciler.model.endpoint import Endpoint
@@ -37,7 +38,8 @@ def ssh(whence: Fleet | str, ref_text: str, words: Sequence[str] = ()) -> NoRetu
 
 
 NOTEBOOK = ("gpuaas-runtime", "notebook", "start")
-_STARTED = re.compile(r"socket=(/home/[a-z0-9-]+/[a-z./]+)\ntoken=([0-9a-f]{48})\n")
+_STARTED = re.compile(r"socket=(/home/[a-z0-9-]+/[a-z./]+)\ntoken=([0-9a-f]{48})\n\Z")
+"""A `.bashrc` may have printed something before."""
 
 
 def notebook(whence: Fleet | str, ref_text: str) -> tuple[str, tuple[str, ...]]:
@@ -46,8 +48,8 @@ def notebook(whence: Fleet | str, ref_text: str) -> tuple[str, tuple[str, ...]]:
     of ssh that makes it so for as long as it runs. Raises ProblemError.
     """
     endpoint = _reached(whence, ref_text)
-    told = answer_of(login_command(endpoint, NOTEBOOK))
-    started = _STARTED.fullmatch(told)
+    told = answer_of(program_command(endpoint, NOTEBOOK))
+    started = _STARTED.search(told)
     if started is None:
         raise refuse(
             "ssh_failed",

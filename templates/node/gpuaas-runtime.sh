@@ -2,6 +2,8 @@
 # Managed by gpuaas; what is changed here is put back.
 # Runtimes of this allocation, by what its descriptor names and never by what a host has as default.
 set -eu
+PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}
+export PATH
 root=/opt/gpuaas/runtimes
 usage() {
     cat <<END

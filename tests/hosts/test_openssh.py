@@ -106,7 +106,7 @@ def test_a_file_names_each_endpoint_once_and_by_the_node_that_is_pinned() -> Non
         PLAIN, ref=PLAIN.ref._replace(name="eval"), host="eval.vision", login="eval-2"
     )
     text = ssh_config([PLAIN, neighbour], "/srv/vision/known_hosts")
-    assert text.splitlines()[:9] == [
+    assert text.splitlines()[:11] == [
         "Host train-a.vision.gpu train-a.vision",
         "    HostName gpu01.corp.example",
         "    Port 2222",
@@ -114,6 +114,8 @@ def test_a_file_names_each_endpoint_once_and_by_the_node_that_is_pinned() -> Non
         "    HostKeyAlias gpu01",
         "    StrictHostKeyChecking yes",
         "    UpdateHostKeys no",
+        "    VerifyHostKeyDNS no",
+        "    NoHostAuthenticationForLocalhost no",
         '    UserKnownHostsFile "/srv/vision/known_hosts"',
         "    GlobalKnownHostsFile /dev/null",
     ]
