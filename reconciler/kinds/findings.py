@@ -6,7 +6,7 @@ are parsed, and only the document knows where each element stood.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -40,6 +40,15 @@ def unreal_times(resource: Resource, times: Iterable[tuple[Path, str | None]]) -
         if text and text != "none" and parse_moment(text) is None:
             message = f"{text} is on no calendar"
             yield finding(resource, path, "value_pattern", message, "check the day and the month")
+
+
+def unsound_texts(
+    resource: Resource, texts: Iterable[tuple[Path, str | None]], why_none: Callable[[str], str]
+) -> Iterator[Problem]:
+    """Texts whose characters are right and whose meaning is none, such as 300.1.1.1."""
+    for path, text in texts:
+        if text and (why := why_none(text)):
+            yield finding(resource, path, "value_pattern", why, "check how it is spelled")
 
 
 def check_prices(resource: Resource, starts: Sequence[str]) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reconciler.kinds.approval import HOST, approval_digest, approved_names, is_current
-from reconciler.kinds.findings import finding, unreal_times, unsafe_path, warning
+from reconciler.kinds.findings import finding, unreal_times, unsafe_path, unsound_texts, warning
 from reconciler.kinds.node_host import basis, expected, steps
 from reconciler.kinds.node_spec import AdminState, NodeSpec, read_node
 from reconciler.kinds.overlaps import at_slot, check_overlaps
@@ -14,6 +14,7 @@ from reconciler.kinds.plain import needs
 from reconciler.kinds.wiping import check_wiping
 from reconciler.model.capacity import Isolation
 from reconciler.model.desired import Desired
+from reconciler.model.formats import why_no_card, why_no_host
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Reference, Resource
@@ -75,6 +76,7 @@ def refs(resource: Resource) -> Iterator[Reference]:
 def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     yield from _check_isolation(resource)
     yield from _check_root(resource)
+    yield from _check_texts(resource)
     yield from _check_admin(resource)
     yield from _check_family(resource, desired)
     yield from check_overlaps(resource, desired)
@@ -123,6 +125,16 @@ def _check_root(resource: Resource) -> Iterator[Problem]:
     if why:
         hint = "give an absolute path; a relative one counts from gpuaas.yaml, with address local"
         yield finding(resource, path, "path_unsafe", why, hint)
+
+
+def _check_texts(resource: Resource) -> Iterator[Problem]:
+    spec: NodeSpec = resource.spec
+    hosts = [(("spec", "address"), spec.address)]
+    if spec.public_address != spec.address:
+        hosts.append((("spec", "publicAddress"), spec.public_address))
+    yield from unsound_texts(resource, hosts, why_no_host)
+    cards = [(("spec", "slots", one.name, "gpu", "uuid"), one.gpu.uuid) for one in spec.slots]
+    yield from unsound_texts(resource, cards, why_no_card)
 
 
 def _check_admin(resource: Resource) -> Iterator[Problem]:

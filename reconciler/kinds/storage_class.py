@@ -9,11 +9,12 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Any
 
-from reconciler.kinds.findings import check_prices, finding, same_moment, unsafe_path
+from reconciler.kinds.findings import check_prices, finding, same_moment, unsafe_path, unsound_texts
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.model.capacity import Isolation, StorageNeed
 from reconciler.model.codec import decode, encode
 from reconciler.model.desired import Desired
+from reconciler.model.formats import why_no_host
 from reconciler.model.moment import parse_moment
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
@@ -151,6 +152,9 @@ def refs(resource: Resource) -> Iterator[Reference]:
 def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     yield from _check_backend(resource)
     yield from _check_paths(resource)
+    nfs = resource.spec.nfs
+    server = (("spec", "nfs", "server"), nfs.server if nfs else None)
+    yield from unsound_texts(resource, [server], why_no_host)
     yield from check_prices(resource, [price.from_ for price in resource.spec.prices])
 
 

@@ -49,6 +49,7 @@ def short_host(ref: Ref) -> str:
 
 _ADDRESS = r"[0-9A-Za-z:]([0-9A-Za-z.:-]*[0-9A-Za-z:])?"
 _LOGIN = r"[a-z_][a-z0-9_-]*"
+_HOP = rf"({_LOGIN}@)?(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?)(:[0-9]{{1,5}})?"
 
 PLAIN: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
@@ -59,7 +60,7 @@ PLAIN: Mapping[str, re.Pattern[str]] = MappingProxyType(
         "host_keys": re.compile(
             r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [0-9A-Za-z+/]+={0,2}"
         ),
-        "jump": re.compile(rf"({_LOGIN}@)?[0-9A-Za-z]([0-9A-Za-z.:-]*[0-9A-Za-z])?"),
+        "jump": re.compile(rf"{_HOP}(,{_HOP})*"),
     }
 )
 """What each text of an endpoint may look like: the forms of the schemas, without exception."""

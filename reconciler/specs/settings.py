@@ -7,6 +7,7 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from reconciler.model.codec import decode
+from reconciler.model.formats import why_no_index, why_no_jump, why_no_name
 from reconciler.model.problem import Problem, ProblemError, Source, in_order
 from reconciler.model.settings import Settings
 from reconciler.specs.documents import read_documents
@@ -54,6 +55,17 @@ def _unsound(settings: Settings) -> Iterator[tuple[tuple[str | int, ...], str]]:
             ip_network(network, strict=False)
         except ValueError:
             yield ("network", "closed", at), f"{network} is no address and no network"
+    if jump := settings.publish.proxy_jump:
+        yield from _told(("publish", "proxyJump"), why_no_jump(jump))
+    if suffix := settings.publish.ssh_host_suffix:
+        yield from _told(("publish", "sshHostSuffix"), why_no_name(suffix))
+    for name, index in settings.index.items():
+        yield from _told(("index", name), why_no_index(index))
+
+
+def _told(path: tuple[str | int, ...], why: str) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if why:
+        yield path, why
 
 
 def _settings_problem(message: str) -> Problem:

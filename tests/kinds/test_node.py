@@ -50,6 +50,23 @@ def test_a_good_node_has_no_problem() -> None:
     assert codes(Fleet()) == codes(Fleet(), "node/gpu02") == codes(directory()) == []
 
 
+@pytest.mark.parametrize("field", ["address", "publicAddress"])
+@pytest.mark.parametrize("text", ["300.1.1.1", "a..b", "::::", "10.0.0.1:22", "gpu-.example"])
+def test_an_address_that_is_none_is_told(field: str, text: str) -> None:
+    """F-REAL-19."""
+    fleet = Fleet()
+    fleet["node/gpu01"][field] = text
+    (problem,) = [one for one in fleet.problems("node/gpu01") if one.is_error]
+    assert problem.code == "value_pattern" and text in problem.message
+
+
+def test_a_uuid_with_a_slip_is_told() -> None:
+    """F-REAL-19: a card by it would never show."""
+    fleet = Fleet()
+    fleet["node/gpu01"]["slots"][0]["gpu"]["uuid"] = "GPU-40b7b21a-8c48-4f0f-a2b8-51184c60985"
+    assert "value_pattern" in errors(fleet)
+
+
 def test_defaults_follow_the_isolation() -> None:
     spec = typed(Fleet(), "node/gpu02")
     assert (spec.sharing, spec.shapes, spec.public_address) == (

@@ -50,7 +50,9 @@ def _mount_share(tree: Tree, volume: Volume) -> None:
     if mounted_at(volume.source) is None:
         put_folder(tree, VOLUMES, "0700")
         put_folder(tree, volume.source, "0755")
-        what = f"{volume.about['server']}:{volume.about['export']}"
+        server = volume.about["server"]
+        # As mount takes it, and as the unit of the share has it.
+        what = f"{f'[{server}]' if ':' in server else server}:{volume.about['export']}"
         options = ",".join(("nodev", "nosuid", *volume.about["options"]))
         must("mount", "-t", "nfs", "-o", options, what, volume.source)
 

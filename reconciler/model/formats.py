@@ -1,0 +1,94 @@
+"""Formats of texts that mean something: host names, addresses, jump hosts, indexes, cards.
+
+Each function says why a text is none; empty if it is one. A schema has said by then which
+characters may stand in it.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv6Address
+
+LABEL = re.compile(r"[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?")
+LOGIN = re.compile(r"[a-z_][a-z0-9_-]*")
+PORT = re.compile(r"[1-9][0-9]{0,4}")
+HOP = re.compile(r"((?P<login>[^@]*)@)?(\[(?P<inner>[^]]*)\]|(?P<host>[^]\[:]*))(:(?P<port>.*))?")
+INDEX = re.compile(
+    r"https?://([^/?#@]*@)?(\[(?P<inner>[^]]+)\]|(?P<host>[^]\[:/?#@]+))(:(?P<port>[^/?#]*))?([/?#].*)?"
+)
+CARD = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def why_no_host(text: str) -> str:
+    """A name or an address by which a host is reached."""
+    try:
+        if ":" in text:
+            address: IPv4Address | IPv6Address = IPv6Address(text)
+        elif text.rpartition(".")[2].isdigit():
+            address = IPv4Address(text)
+        else:
+            return why_no_name(text)
+    except ValueError:
+        version = "6" if ":" in text else "4"
+        return f"{text} is no IPv{version} address"
+    if "%" in text:
+        return f"{text} names a network card of one machine: give an address that any can reach"
+    if address.is_unspecified or address.is_multicast:
+        return f"{text} is no address of one host"
+    return ""
+
+
+def why_no_name(text: str) -> str:
+    """A host name, as the domain name system takes it."""
+    labels = text.split(".")
+    if strange := next((one for one in labels if not LABEL.fullmatch(one)), None):
+        return f"{text} is no host name: {strange} may not stand between dots"
+    if "" in labels:
+        return f"{text} is no host name: nothing stands between two dots, or at its end"
+    return ""
+
+
+def why_no_jump(text: str) -> str:
+    """What ssh takes after -J: `user@host:port`, several with commas; IPv6 in brackets."""
+    for hop in text.split(","):
+        if why := _why_no_hop(hop):
+            return why
+    return ""
+
+
+def _why_no_hop(hop: str) -> str:
+    found = HOP.fullmatch(hop)
+    if found is None:
+        hint = ": ssh wants IPv6 addresses in brackets, user@[::1]:22" if hop.count(":") > 1 else ""
+        return f"{hop!r} is no jump host{hint}"
+    login, port = found["login"], found["port"]
+    if login is not None and not LOGIN.fullmatch(login):
+        return f"{hop!r} is no jump host: {login!r} is no login"
+    if port is not None and not _is_port(port):
+        return f"{hop!r} is no jump host: {port!r} is no port"
+    if found["inner"] is not None:
+        return why_no_host(found["inner"]) if ":" in found["inner"] else f"{hop!r} is no jump host"
+    if hop == "none":
+        return "none is no jump host to ssh but the lack of one: leave the field out"
+    return why_no_host(found["host"])
+
+
+def why_no_index(text: str) -> str:
+    """Where wheels are: `https://host[:port]/…`, or a folder as `file:///…`."""
+    if text.startswith("file:"):
+        return "" if text.startswith("file:///") else f"{text} is no folder: write file:///path"
+    found = INDEX.fullmatch(text)
+    if found is None or (found["port"] is not None and not _is_port(found["port"])):
+        return f"{text} is no address of an index"
+    return why_no_host(found["inner"] or found["host"])
+
+
+def why_no_card(text: str) -> str:
+    """What is spelled like the UUID of a card must be one; shorter names are those of stand-ins."""
+    if text.count("-") >= 4 and not CARD.fullmatch(text):
+        return f"{text} is no UUID of a card, which is GPU-, then 8, 4, 4, 4 and 12 hex digits"
+    return ""
+
+
+def _is_port(text: str) -> bool:
+    return PORT.fullmatch(text) is not None and int(text) < 65536
