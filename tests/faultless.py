@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from reconciler.hosts.evidence import Question
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
 from reconciler.model.desired import Desired
@@ -22,7 +24,7 @@ from reconciler.model.evidence import GpuFact, NodeFacts, Observation
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Step
 from reconciler.model.work import Host, HostProgress, HostWork, Receipt
-from reconciler.operations import observing
+from reconciler.operations import canvassing, observing  # noqa: F401 (patched by name)
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.opening import open_fleet
 from reconciler.operations.options import PlanOptions
@@ -43,6 +45,13 @@ class FaultlessHosts:
         self.specs: Mapping[str, Any] = {node.ref.name: node.spec for node in desired.of("node")}
         self.paths: dict[str, dict[str, str]] = {name: {} for name in self.specs}
         self.descriptors: dict[str, dict[str, str]] = {name: {} for name in self.specs}
+        self.volumes: dict[str, dict[str, str]] = {name: {} for name in self.specs}
+
+    def spoil(self, below: str, fact: str) -> None:
+        """Somebody has changed the first path `below` on each of them."""
+        for paths in self.paths.values():
+            if found := next((path for path in sorted(paths) if path.startswith(below)), ""):
+                paths[found] = fact
 
     def run_wave(
         self,
@@ -63,16 +72,24 @@ class FaultlessHosts:
                     else:
                         self.paths[node][path] = fact
                 self._note_descriptors(node, step.item)
+                self._note_volumes(node, step.item)
                 self._note_runtimes(node, step)
                 yield Receipt(step=step.id, node=node, verb=step.verb, ok=True, changed=True)
 
     def _note_descriptors(self, node: str, item: Mapping[str, Any]) -> None:
         for file in item.get("files", ()):
-            if file["path"].endswith(".json"):
+            if Path(file["path"]).parent.name == "allocations" and file["path"].endswith(".json"):
                 told = json.loads(file["content"])
-                self.descriptors[node][told["id"]] = told["stateId"]
+                self.descriptors[node][told["id"]] = file["content"]
         for path in item.get("absent", ()):
             self.descriptors[node].pop(Path(path).stem, None)
+
+    def _note_volumes(self, node: str, item: Mapping[str, Any]) -> None:
+        """Records of what is attached; nobody else has it."""
+        for volume in item.get("volumes", ()):
+            if "record" in volume:
+                told = {"record": json.loads(volume["record"]), "holders": []}
+                self.volumes[node][volume["id"]] = json.dumps(told)
 
     def _note_runtimes(self, node: str, step: Step) -> None:
         """Built at once, of whatever their requirements are."""
@@ -82,6 +99,12 @@ class FaultlessHosts:
             if step.item["current"]:
                 self.paths[node][f"current {bundle}"] = step.item["current"]
 
+    def settle(
+        self, hosts: Sequence[Host], keep: Collection[str], options: object
+    ) -> Mapping[str, str]:
+        """What was prepared is kept, and a new connection works."""
+        return {host.node: "" for host in hosts}
+
     def observe(
         self, hosts: Iterable[Host], options: object, *, at: datetime, **question: object
     ) -> tuple[Observation, ...]:
@@ -89,9 +112,17 @@ class FaultlessHosts:
         return tuple(self.observation(host.node, at) for host in hosts)
 
     def ask(
-        self, asked: Iterable[tuple[Host, object]], options: object, *, at: datetime
+        self, asked: Iterable[tuple[Host, Question]], options: object, *, at: datetime
     ) -> tuple[Observation, ...]:
-        return tuple(self.observation(host.node, at) for host, _ in asked)
+        return tuple(self._answer(host.node, question, at) for host, question in asked)
+
+    def _answer(self, node: str, question: Question, at: datetime) -> Observation:
+        """With the texts that a rebuild is made from, where they are asked for."""
+        told = self.observation(node, at)
+        if not question.descriptors or told.facts is None:
+            return told
+        texts = {"descriptor_texts": self.descriptors[node], "volume_texts": self.volumes[node]}
+        return replace(told, facts=replace(told.facts, **texts))
 
     def observation(self, node: str, at: datetime) -> Observation:
         spec = self.specs[node]
@@ -120,7 +151,10 @@ class FaultlessHosts:
             nvmes=tuple(slot.nvme.id for slot in spec.slots if slot.nvme),
             nics={slot.nic.pci_address: slot.nic.name for slot in spec.slots if slot.nic},
             paths=_paths(self.paths[node]),
-            descriptors=dict(sorted(self.descriptors[node].items())),
+            descriptors={
+                id: json.loads(text)["stateId"]
+                for id, text in sorted(self.descriptors[node].items())
+            },
             sessions={},
             sizes={},
         )
@@ -137,12 +171,22 @@ def _named(shown: Mapping[str, str]) -> Mapping[str, str]:
     return {key: fact for key, fact in sorted(shown.items()) if not key.startswith("/")}
 
 
+PATCHED = (
+    "working.run_wave",
+    "working.observe",
+    "working.settle",
+    "observing.ask",
+    "canvassing.ask",
+)
+"""Every door through which operations reach hosts."""
+
+
 @contextmanager
 def in_place_of_real_hosts(hosts: FaultlessHosts) -> Iterator[None]:
     """Within it, operations reach these hosts and no others."""
     rooms = "reconciler.operations."
     with ExitStack() as stack:
-        for where in ("working.run_wave", "working.observe", "observing.ask"):
+        for where in PATCHED:
             stack.enter_context(patch(rooms + where, getattr(hosts, where.split(".")[1])))
         yield
 

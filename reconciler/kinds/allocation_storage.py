@@ -115,6 +115,11 @@ def _by_allocation(world: World) -> Mapping[str, tuple[Attachment, ...]]:
 
 
 @once
+def _by_id(volumes: Mapping[Ref, Volume]) -> Mapping[str, Volume]:
+    return {volume.id: volume for volume in volumes.values()}
+
+
+@once
 def _by_place(world: World) -> Mapping[tuple[str, str], frozenset[str]]:
     """Ids of allocations by the volume that they have and the node that they have it on."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -216,12 +221,12 @@ def detaching(binding: Binding, context: Context) -> tuple[Step, ...]:
     found = leftover(binding, context)
     if not found:
         return ()
-    backends = {volume.id: volume.backend for volume in context.volumes.values()}
     facts: dict[str, str | None] = {}
     volumes = []
     for one in found:
         last = _is_last(one, context)
-        backend = backends.get(one.volume, {})
+        volume = _by_id(context.volumes).get(one.volume)
+        backend = volume.backend if volume else {}
         absent = _unit_paths(one, binding, backend, last) if binding.uid else ()
         volumes.append(
             {

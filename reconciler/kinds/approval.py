@@ -59,6 +59,15 @@ def approved_nodes(desired: Desired) -> dict[Ref, tuple[Resource, frozenset[str]
     }
 
 
+@once
+def approved_by_family(desired: Desired) -> dict[str, list[tuple[Resource, frozenset[str]]]]:
+    """The same by the family of each node."""
+    found: dict[str, list[tuple[Resource, frozenset[str]]]] = {}
+    for node, names in approved_nodes(desired).values():
+        found.setdefault(node.spec.family, []).append((node, names))
+    return found
+
+
 def _host_identity(spec: NodeSpec) -> dict[str, Any]:
     return {
         "identity": encode(spec.identity),

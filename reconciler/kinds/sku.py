@@ -9,7 +9,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Any
 
-from reconciler.kinds.approval import HOST, approved_nodes
+from reconciler.kinds.approval import HOST, approved_by_family
 from reconciler.kinds.findings import check_prices, finding, same_moment, warning
 from reconciler.kinds.node_spec import NodeSpec, Slot
 from reconciler.kinds.plain import NO_HOST_EFFECTS
@@ -125,7 +125,12 @@ def price_in_force(spec: SkuSpec, now: datetime) -> GpuPrice | None:
 
 def has_capacity(spec: SkuSpec, desired: Desired) -> bool:
     """Whether some node could serve it if nobody else were there."""
-    return any(_serves(spec, node.spec, names) for node, names in approved_nodes(desired).values())
+    nodes = approved_by_family(desired)
+    return any(
+        _serves(spec, node.spec, names)
+        for family in set(spec.families)
+        for node, names in nodes.get(family, ())
+    )
 
 
 def _serves(spec: SkuSpec, node: NodeSpec, approved: frozenset[str]) -> bool:

@@ -50,6 +50,9 @@ class Desired:
     problems: tuple[Problem, ...] = ()
     suspended: frozenset[str] = frozenset()
     locks: Mapping[str, Requirements] = field(default_factory=dict)
+    _kinds: dict[str, tuple[Resource, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def is_broken(self, file: str) -> bool:
         """Whether `file`, or a folder it lies in, could not be read: its content is unknown."""
@@ -60,7 +63,15 @@ class Desired:
         return self.resources.get(Ref(kind, project, name))
 
     def of(self, kind: str) -> Iterator[Resource]:
-        """Resources of one kind, in the order of their refs."""
-        return iter(
-            sorted((r for r in self.resources.values() if r.ref.kind == kind), key=lambda r: r.ref)
-        )
+        """Resources of one kind, in the order of their refs; all kinds are sorted out once."""
+        if not self._kinds:
+            found: dict[str, list[Resource]] = {}
+            for resource in self.resources.values():
+                found.setdefault(resource.ref.kind, []).append(resource)
+            for name, listed in found.items():
+                self._kinds[name] = tuple(sorted(listed, key=_ref))
+        return iter(self._kinds.get(kind, ()))
+
+
+def _ref(resource: Resource) -> Ref:
+    return resource.ref

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -185,3 +185,34 @@ class World:
     installs: tuple[Install, ...] = ()
     failures: Mapping[str, Failure] = field(default_factory=dict)
     written_by: str = ""
+    _indexes: dict[str, dict[str, list[Any]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def claims_on(self, node: str) -> Sequence[Claim]:
+        """Live claims on a node or its slots."""
+        return self._index("node", self.claims, "node").get(node, ())
+
+    def attachments_of(self, volume: str) -> Sequence[Attachment]:
+        """Who has a volume, or may have it."""
+        return self._index("volume", self.attachments, "volume").get(volume, ())
+
+    def attachments_by(self, allocation_id: str) -> Sequence[Attachment]:
+        """What an allocation has, or may have."""
+        return self._index("holder", self.attachments, "allocation_id").get(allocation_id, ())
+
+    def volume_of(self, id: str) -> Volume | None:
+        """A volume by its id, as long as its data may exist."""
+        found = self._index("id", self.volumes.values(), "id").get(id)
+        return found[0] if found else None
+
+    def _index(
+        self, name: str, listed: Iterable[Any], field_name: str
+    ) -> Mapping[str, Sequence[Any]]:
+        """Sorted out once, so that a look per resource stays linear."""
+        found = self._indexes.get(name)
+        if found is None:
+            found = self._indexes[name] = {}
+            for one in listed:
+                found.setdefault(getattr(one, field_name), []).append(one)
+        return found

@@ -105,7 +105,8 @@ def bundles(fleet: Fleet) -> tuple[BundleRow, ...]:
         world = read_world(database)
     recorded = {ref.name: one.normal for ref, one in world.recorded.items() if ref.kind == "bundle"}
     names = recorded.keys() | {one.bundle for one in world.installs}
-    return tuple(row for name in sorted(names) for row in _rows(name, recorded.get(name), world))
+    held = _Holdings(world)
+    return tuple(row for name in sorted(names) for row in _rows(name, recorded.get(name), held))
 
 
 def show_bundle(fleet: Fleet, text: str) -> BundleShown:
@@ -117,7 +118,7 @@ def show_bundle(fleet: Fleet, text: str) -> BundleShown:
         world = read_world(database)
     recorded = world.recorded.get(ref)
     known = resource or recorded
-    rows = _rows(name, known.normal if known else None, world)
+    rows = _rows(name, known.normal if known else None, _Holdings(world))
     found = [row for row in rows if version in ("", row.version)]
     if not found:
         names = {one.name for one in world.recorded if one.kind == "bundle"} - {name}
@@ -183,14 +184,23 @@ def _agrees(install: Install | None, shown: str | None) -> bool | None:
     return word == install.state or (install.state is InstallState.FAILED and not word)
 
 
-def _rows(name: str, normal: Mapping[str, Any] | None, world: World) -> Iterator[BundleRow]:
+class _Holdings:
+    """Where versions stand or are named, sorted out once for all bundles."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.installs, self.users = installs_of(world), users_of(world)
+        self.places: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        for node, bundle, version in (*self.installs, *self.users):
+            self.places[bundle].add((version, node))
+
+
+def _rows(name: str, normal: Mapping[str, Any] | None, held: _Holdings) -> Iterator[BundleRow]:
     spec: Mapping[str, Any] = normal["spec"] if normal else {}
     stated = {one["version"]: one for one in spec.get("versions", ())}
-    installs, users = installs_of(world), users_of(world)
     places: dict[str, set[str]] = {version: set() for version in stated}
-    for node, bundle, version in (*installs, *users):
-        if bundle == name:
-            places.setdefault(version, set()).add(node)
+    for version, node in held.places.get(name, ()):
+        places.setdefault(version, set()).add(node)
     for version in in_order(places):
         one: Mapping[str, Any] = stated.get(version, {})
         install, verify = one.get("install") or {}, one.get("verify") or {}
@@ -208,7 +218,7 @@ def _rows(name: str, normal: Mapping[str, Any] | None, world: World) -> Iterator
             imports=tuple(verify.get("imports", ())),
             asks_for_gpu=verify.get("gpu", False),
             nodes=tuple(
-                standing(place, world, installs.get(place), users)
+                standing(place, held.world, held.installs.get(place), held.users)
                 for node in sorted(places[version])
                 for place in [(node, name, version)]
             ),

@@ -80,7 +80,7 @@ def fence(
         journal.fence(held, reason)
         after = journal.world()
         problems = publish(fleet, after)
-    left = [one for one in after.attachments if one.volume == severed.volume]
+    left = after.attachments_of(severed.volume)
     return Fenced(
         severed=severed,
         actor=by,
@@ -93,7 +93,7 @@ def fence(
 def _held(world: World, ref: Ref, text: str) -> tuple[Attachment, ...]:
     """All places at which one allocation has the storage, by its id, its name or its ref."""
     volume = world.volumes.get(ref)
-    having = [one for one in world.attachments if volume and one.volume == volume.id]
+    having = world.attachments_of(volume.id) if volume else ()
     found = [one for one in having if text in _names(one)]
     who = ", ".join(_told(having)) or "nobody"
     look = f"gpuaas storage show {_short(ref)}"

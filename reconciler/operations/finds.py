@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.model.problem import Problem
 from reconciler.model.rebuilt import Judged
 from reconciler.model.ref import Ref
+from reconciler.model.volume import Volume
+from reconciler.model.world import Doubt
 from reconciler.planner.rebuilding import Verdict
 from reconciler.planner.regaining import Regained
 from reconciler.planner.verifying import Found
@@ -83,14 +86,23 @@ def found_rows(
 
 def volume_rows(judged: Sequence[FoundVolume], regained: Regained) -> tuple[VolumeRow, ...]:
     """By ref and node: what several hosts reach is told by each of them."""
-    rows = [_volume_row(one, regained) for one in judged]
+    volumes = {one.id: one for one in regained.volumes}
+    having: dict[str, set[str]] = defaultdict(set)
+    for one in regained.attachments:
+        having[one.volume].add(one.allocation_id)
+    rows = [
+        _volume_row(one, volumes.get(one.id) if one.taken else None, having.get(one.id, set()))
+        for one in judged
+    ]
     return tuple(sorted(rows, key=lambda row: (not row.ref, row.ref, row.node, row.id)))
 
 
 def node_rows(
     names: Sequence[str], answered: Mapping[str, object], doubts: Judged
 ) -> tuple[NodeRow, ...]:
-    told = {name: [one for one in doubts.kept if one.node == name] for name in names}
+    told: dict[str, list[Doubt]] = defaultdict(list)
+    for doubt in doubts.kept:
+        told[doubt.node].append(doubt)
     return tuple(
         NodeRow(
             node=name,
@@ -124,16 +136,14 @@ def _found_row(
     )
 
 
-def _volume_row(one: FoundVolume, regained: Regained) -> VolumeRow:
-    volume = next((v for v in regained.volumes if v.id == one.id and one.taken), None)
-    having = {a.allocation_id for a in regained.attachments if a.volume == one.id and volume}
+def _volume_row(one: FoundVolume, volume: Volume | None, having: Collection[str]) -> VolumeRow:
     return VolumeRow(
         node=one.node,
         id=one.id,
         ref=str(one.ref) if one.ref else "",
         state=volume.state.value if volume else "",
         size_gib=volume.size_gib if volume else 0,
-        attached=tuple(sorted(having)),
+        attached=tuple(sorted(having)) if volume else (),
         why=f"adopted though {one.why}" if one.adopted and one.why else one.why,
     )
 

@@ -88,7 +88,7 @@ def _of_node(ref: Ref, desired: Desired, world: World, now: datetime) -> Iterato
         what="node",
         desired=_wanted_of(offer) if offer else "not in the specs",
         observed=_evidence(offer, desired) if offer else UNSEEN,
-        execution=_doing(world, ref, [claim for claim in world.claims if claim.node == ref.name]),
+        execution=_doing(world, ref, list(world.claims_on(ref.name))),
         projected=shown.posture if shown else "never applied",
         stale=stale,
     )
@@ -96,7 +96,7 @@ def _of_node(ref: Ref, desired: Desired, world: World, now: datetime) -> Iterato
     for slot in offer.slots if offer else ():
         there = slot.spec.gpu.uuid in offer.gpus if offer else False
         told = offer is not None and offer.facts is not None and offer.facts.gpus is not None
-        held = [c for c in world.claims if c.node == ref.name and c.slot in (slot.name, None)]
+        held = [c for c in world.claims_on(ref.name) if c.slot in (slot.name, None)]
         row = rows.get(slot.name)
         yield StateRow(
             what=slot.name,

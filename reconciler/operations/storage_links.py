@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, Volume, VolumeState
@@ -31,7 +31,7 @@ def facts_of(ref: Ref, world: World) -> Mapping[str, str]:
 
 def had_by(allocation_id: str, world: World) -> tuple[str, ...]:
     """`data rw at /data/data`, for each storage of an allocation."""
-    having = [one for one in world.attachments if one.allocation_id == allocation_id]
+    having = world.attachments_by(allocation_id)
     return tuple(f"{_name(one, world)} {one.mode} at {one.mount_path}" for one in having)
 
 
@@ -74,8 +74,8 @@ def _had(ref: Ref, world: World) -> list[Attachment]:
     return [one for one in world.attachments if one.ref == ref]
 
 
-def _by(volume: Volume, world: World) -> list[Attachment]:
-    return [one for one in world.attachments if one.volume == volume.id]
+def _by(volume: Volume, world: World) -> Sequence[Attachment]:
+    return world.attachments_of(volume.id)
 
 
 def _size(volume: Volume) -> str:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from reconciler.kinds.allocation_storage import record_path
+from reconciler.kinds.once import once
 from reconciler.model.desired import Origin
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
@@ -181,7 +182,7 @@ def _row(ref: Ref, volume: Volume | None, recorded: Recorded | None, world: Worl
             size_gib=int(spec.get("sizeGiB", 0)),
             since=recorded.applied_at if recorded else "",
         )
-    having = [one for one in world.attachments if one.volume == volume.id]
+    having = world.attachments_of(volume.id)
     return StorageRow(
         ref=str(ref),
         state=volume.state,
@@ -200,12 +201,19 @@ def _row(ref: Ref, volume: Volume | None, recorded: Recorded | None, world: Worl
 
 def _used(volume: str, world: World) -> int | None:
     """By the newest answer of a host that tells of it."""
-    told = [
-        (seen.at, seen.facts.volumes[volume])
-        for seen in world.observations.values()
-        if seen.facts is not None and volume in (seen.facts.volumes or {}) and seen.facts.volumes
-    ]
-    return max(told, key=lambda pair: pair[0])[1].get("usedMiB") if told else None
+    told = _sizes(world).get(volume)
+    return told[1].get("usedMiB") if told else None
+
+
+@once
+def _sizes(world: World) -> Mapping[str, tuple[str, Mapping[str, int]]]:
+    """What hosts tell of each volume, by the newest answer, with its time."""
+    found: dict[str, tuple[str, Mapping[str, int]]] = {}
+    for seen in world.observations.values():
+        for volume, told in ((seen.facts.volumes if seen.facts else None) or {}).items():
+            if volume not in found or found[volume][0] < seen.at:
+                found[volume] = (seen.at, told)
+    return found
 
 
 def _priced(row: StorageRow, price: str, currency: str) -> StorageRow:

@@ -171,7 +171,7 @@ def in_force(spec: NodeSpec) -> Iterator[InForce]:
 
 
 def _slots(offer: Offer, world: World) -> Iterator[SlotShown]:
-    claims = {claim.slot: claim for claim in world.claims if claim.node == offer.name}
+    claims = {claim.slot: claim for claim in world.claims_on(offer.name)}
     for slot in offer.slots:
         claim: Claim | None = claims.get(slot.name) or claims.get(None)
         if claim is not None:

@@ -5,8 +5,8 @@ Neither specs nor hosts are asked, so that a look costs little and needs no repo
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -127,7 +127,8 @@ def slot_rows(stock: Stock) -> tuple[SlotRow, ...]:
 
 def sku_rows(stock: Stock) -> tuple[SkuRow, ...]:
     """How often each SKU fits now, and would fit once what is being cleaned is clean."""
-    return tuple(_sku_row(stock, sku) for sku in stock.skus)
+    room = _Room(stock)
+    return tuple(_sku_row(stock, sku, room) for sku in stock.skus)
 
 
 def age_of(at: str, now: datetime) -> int | None:
@@ -222,37 +223,52 @@ def _since(stock: Stock, offer: Offer, state: SlotState) -> str:
     return stock.applied.get(offer.name, "")
 
 
-def _sku_row(stock: Stock, sku: Resource) -> SkuRow:
+class _Room:
+    """Who is on which node now, after what is cleaned is clean, and after what ends soon."""
+
+    def __init__(self, stock: Stock) -> None:
+        clean = [claim for claim in stock.claims if claim.state is ClaimState.HELD]
+        staying = [claim for claim in clean if claim.allocation_id not in stock.ending]
+        self.now = read_held(stock.offers, stock.claims)
+        same = len(clean) == len(stock.claims)
+        self.after_cleanup = self.now if same else read_held(stock.offers, clean)
+        self.after_expiries = read_held(stock.offers, staying) if stock.ending else None
+        self.offers: dict[str, list[Offer]] = defaultdict(list)
+        for offer in stock.offers:
+            self.offers[offer.spec.family].append(offer)
+        self.widest = max((len(offer.slots) for offer in stock.offers), default=0)
+        self.by = max(stock.ending.values(), default="")
+
+    def fitting(self, sku: Resource, held: Mapping[str, Held]) -> int:
+        """How many fit, each node counted for somebody who may share it with who is there."""
+        slots, count = sku.spec.slots or 0, 0
+        for family in set(sku.spec.families):
+            for offer in self.offers.get(family, ()):
+                here = held[offer.name]
+                verdict = judge(offer, here, _need(sku, slots, here))
+                if not verdict.rule:
+                    count += verdict.usable.bit_count() // slots if slots else 1
+        return count
+
+
+def _sku_row(stock: Stock, sku: Resource, room: _Room) -> SkuRow:
     price = sku_kind.price_in_force(sku.spec, stock.now)
-    clean = [claim for claim in stock.claims if claim.state is ClaimState.HELD]
-    free = _fitting(stock, sku, stock.claims)
-    after_cleanup = free if len(clean) == len(stock.claims) else _fitting(stock, sku, clean)
-    staying = [claim for claim in clean if claim.allocation_id not in stock.ending]
+    free = room.fitting(sku, room.now)
+    same = room.after_cleanup is room.now
+    after_cleanup = free if same else room.fitting(sku, room.after_cleanup)
+    later = room.after_expiries
     return SkuRow(
         sku=sku.ref.name,
         shape=sku.spec.shape,
-        gpus=sku.spec.slots or max((len(offer.slots) for offer in stock.offers), default=0),
+        gpus=sku.spec.slots or room.widest,
         free=free,
         after_cleanup=after_cleanup,
-        after_expiries=_fitting(stock, sku, staying) if stock.ending else after_cleanup,
-        by=max(stock.ending.values(), default=""),
+        after_expiries=after_cleanup if later is None else room.fitting(sku, later),
+        by=room.by,
         held=stock.sold.get(sku.ref.name, 0),
         price_per_gpu_hour=price.per_gpu_hour if price else "",
         currency=price.currency if price else "",
     )
-
-
-def _fitting(stock: Stock, sku: Resource, claims: Iterable[Claim]) -> int:
-    """How many fit, each node counted for somebody who may share it with who is there."""
-    held = read_held(stock.offers, claims)
-    slots = sku.spec.slots or 0
-    count = 0
-    for offer in stock.offers:
-        here = held[offer.name]
-        verdict = judge(offer, here, _need(sku, slots, here))
-        if not verdict.rule:
-            count += verdict.usable.bit_count() // slots if slots else 1
-    return count
 
 
 def _need(sku: Resource, slots: int, held: Held) -> Need:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reconciler.kinds.allocation_restart import reboots
-from reconciler.model.capacity import Claim, Isolation
+from reconciler.model.capacity import Isolation
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, CheckResult, Observation, Proof
 from reconciler.model.lifecycle import RunState
@@ -239,14 +239,11 @@ class Walk:
         self, by_node: Mapping[str, list[Step]], seen: Mapping[str, Observation], at: str
     ) -> tuple[Proof, ...]:
         world = self.journal.world()
-        claims: dict[str, list[Claim]] = defaultdict(list)
-        for claim in world.claims:
-            claims[claim.node].append(claim)
         proofs: list[Proof] = []
         for node, steps in sorted(by_node.items()):
             answer = seen.get(node)
             inventory = self._inventory(node, answer, world)
-            proofs += prove(claims[node], steps, answer, at, inventory)
+            proofs += prove(world.claims_on(node), steps, answer, at, inventory)
         return tuple(proofs)
 
     def _untouched(self, worked: Worked, at: str) -> tuple[dict[str, Ref], tuple[Proof, ...]]:

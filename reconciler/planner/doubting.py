@@ -13,6 +13,7 @@ from typing import Any
 
 from reconciler.kinds.allocation_places import Known, strange_facts, strange_paths, unlisted
 from reconciler.kinds.allocation_storage import recorded_volumes
+from reconciler.kinds.once import once
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Isolation
 from reconciler.model.desired import Desired
@@ -70,7 +71,7 @@ def _checks(
 
 def known_on(node: str, world: World) -> Known:
     """By the claims on it: an allocation has them from before its host hears of it to its proof."""
-    ids = frozenset(claim.allocation_id for claim in world.claims if claim.node == node)
+    ids = frozenset(claim.allocation_id for claim in world.claims_on(node))
     counters = world.counters
     return Known(
         ids=ids,
@@ -94,8 +95,13 @@ def _descriptors(known: Known, facts: NodeFacts) -> Check:
 
 def _volumes(world: World, facts: NodeFacts) -> Check:
     """Data of anybody unknown: a storage that was new would get a second, empty volume."""
-    ids = {volume.id for volume in world.volumes.values()} | world.wiped.keys()
+    ids = _known_volumes(world)
     return _listed("data", facts.paths, lambda paths: sorted(set(recorded_volumes(paths)) - ids))
+
+
+@once
+def _known_volumes(world: World) -> frozenset[str]:
+    return frozenset(volume.id for volume in world.volumes.values()) | world.wiped.keys()
 
 
 def _tenants(known: Known, facts: NodeFacts) -> Check:
@@ -125,7 +131,7 @@ def _cards(node: Resource, world: World, facts: NodeFacts) -> Iterator[Check]:
     if facts.gpus is None:
         yield Check(name="cards", result=CheckResult.UNKNOWN, value=NOT_TOLD)
         return
-    held = {claim.slot for claim in world.claims if claim.node == node.ref.name}
+    held = {claim.slot for claim in world.claims_on(node.ref.name)}
     gpus = {gpu.uuid: gpu for gpu in facts.gpus}
     for slot in node.spec.slots:
         gpu = gpus.get(slot.gpu.uuid)

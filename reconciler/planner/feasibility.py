@@ -65,6 +65,11 @@ HELD_RULES: Mapping[str, Callable[[Offer, Held, Need], str]] = MappingProxyType(
 )
 """A node by who is on it already."""
 
+FOR_ALL = MappingProxyType(
+    {name: rule for name, rule in HELD_RULES.items() if not name.startswith("host_shared_")}
+)
+"""Those that say the same to everybody."""
+
 SLOT_RULES: Mapping[str, tuple[Callable[[Offer, Slot], str], SlotState]] = MappingProxyType(
     {
         "slot_not_named": (objections.slot_not_named, SlotState.UNAVAILABLE),
@@ -106,12 +111,15 @@ class Verdict:
     detail: str = ""
 
 
-def judge(offer: Offer, held: Held, need: Need) -> Verdict:
-    """One node against one request, by every rule in order."""
+def judge(offer: Offer, held: Held, need: Need, *, sharing: bool = True) -> Verdict:
+    """One node against one request, by every rule in order; without `sharing`, as if everybody
+
+    on it were of the same project.
+    """
     refusal = _judge_node(offer, need)
     if refusal is not None:
         return refusal
-    for name, objection in HELD_RULES.items():
+    for name, objection in (HELD_RULES if sharing else FOR_ALL).items():
         if detail := objection(offer, held, need):
             return Verdict(rule=name, detail=detail)
     verdict = _judge_slots(offer, need)
@@ -122,6 +130,18 @@ def judge(offer: Offer, held: Held, need: Need) -> Verdict:
         detail = f"{free.bit_count()} of {_wanted(offer, need)} free"
         return Verdict(usable=free, rule=TOO_FEW_FREE_SLOTS, detail=detail)
     return Verdict(usable=free)
+
+
+def refused_to_all(offer: Offer, need: Need) -> str:
+    """The rule that refuses a node to all who ask this, whatever is free on it; '' if none does."""
+    refusal = _judge_node(offer, need)
+    return refusal.rule if refusal else ""
+
+
+def refused_elsewhere(offer: Offer, need: Need) -> str:
+    """The rule on what a node is that refuses the request; '' if none does."""
+    told = (name for name, rule in REQUEST_RULES.items() if rule(offer, need))
+    return next(told, "")
 
 
 def usable_slots(offer: Offer, need: Need) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconciler.kinds.access import OPEN_ENDED, in_force
+from reconciler.kinds.once import once
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan import Action
@@ -22,6 +23,7 @@ from reconciler.planner.limits import is_operator
 MAY_GRANT = frozenset({"owner", "maintainer"})
 GIVEN = frozenset({Action.CREATE, Action.CHANGE})
 DEFAULT_MAX_DAYS = 30
+NOBODY: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +86,23 @@ def _role_cannot_grant(giving: Giving) -> Problem | None:
 
 def _authors(desired: Desired, origin: Origin) -> frozenset[str]:
     """The Users who go by the name of who wrote it last."""
-    return frozenset(
-        user.ref.name
-        for user in desired.of("user")
-        if (
-            origin.email in user.spec.emails
-            if origin.commit
-            else origin.author in user.spec.os_logins
-        )
+    emails, logins = _people(desired)
+    return emails.get(origin.email, NOBODY) if origin.commit else logins.get(origin.author, NOBODY)
+
+
+@once
+def _people(desired: Desired) -> tuple[Mapping[str, frozenset[str]], Mapping[str, frozenset[str]]]:
+    """Users by each of their addresses, and by each of their logins of this machine."""
+    emails: dict[str, set[str]] = {}
+    logins: dict[str, set[str]] = {}
+    for user in desired.of("user"):
+        for email in user.spec.emails:
+            emails.setdefault(email, set()).add(user.ref.name)
+        for login in user.spec.os_logins:
+            logins.setdefault(login, set()).add(user.ref.name)
+    return (
+        {email: frozenset(names) for email, names in emails.items()},
+        {login: frozenset(names) for login, names in logins.items()},
     )
 
 

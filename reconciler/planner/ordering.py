@@ -5,7 +5,7 @@ across hosts a wave waits for the longest chain of what it needs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 
 from reconciler.model.plan import Order, Step, Wave
@@ -30,8 +30,14 @@ def after_preparing(steps: Collection[Step]) -> Mapping[str, frozenset[str]]:
     return waits
 
 
-def in_waves(steps: Iterable[Step], after: Mapping[str, frozenset[str]]) -> tuple[Wave, ...]:
-    """`after` maps the id of a step to those whose end it waits for, on whatever host.
+def in_waves(
+    steps: Iterable[Step],
+    after: Mapping[str, frozenset[str]],
+    last: Callable[[Step], bool] = lambda step: False,
+) -> tuple[Wave, ...]:
+    """`after` maps the id of a step to those whose end it waits for, on whatever host; those that
+
+    come `last` wait for all others besides, and nobody waits for them.
 
     Within a wave each host works through its own steps in order, so only what crosses hosts, or
     goes against that order, costs a wave. A circle in `after` is a defect and raises
@@ -43,8 +49,15 @@ def in_waves(steps: Iterable[Step], after: Mapping[str, frozenset[str]]) -> tupl
         return 1 + max((number(needed) for needed in after.get(step, ())), default=0)
 
     waves: dict[int, list[Step]] = {}
+    late: list[Step] = []
     for step in steps:
-        waves.setdefault(number(step.id), []).append(step)
+        if last(step):
+            late.append(step)
+        else:
+            waves.setdefault(number(step.id), []).append(step)
+    behind = max(waves, default=0)
+    for step in late:
+        waves.setdefault(max(number(step.id), behind + 1), []).append(step)
     # The sort is stable: steps of one ref and order stay as their kind has put them.
     return tuple(
         Wave(number=at, steps=tuple(sorted(waves[at], key=_place))) for at in sorted(waves)

@@ -38,7 +38,7 @@ def outlooks(
     if not needs or (len(held) == len(claims) and not ends):
         return found
     taken = [claim_of(intent) for intent in intents]
-    left = list(needs)
+    left, told = list(needs), _told(ends)
     for moment in ("", *sorted({end for end in ends.values() if end})[:FARTHEST]):
         if not left:
             break
@@ -47,7 +47,7 @@ def outlooks(
         for need in left:
             placement = placer.place(need)
             if placement is not None:
-                found[need.ref] = _told(moment, ends)
+                found[need.ref] = told[moment]
                 taken += _claims(placement, need)
         left = [need for need in left if found[need.ref] == UNKNOWN]
     return found
@@ -57,10 +57,12 @@ FOREVER = "~"
 """Behind every moment."""
 
 
-def _told(moment: str, ends: Mapping[Ref, str]) -> str:
-    if not moment:
-        return LATER
-    return f"when {min(ref for ref, end in ends.items() if end == moment)} ends ({moment})"
+def _told(ends: Mapping[Ref, str]) -> Mapping[str, str]:
+    """What is said of room at each moment: by the first of those that end then."""
+    first: dict[str, Ref] = {}
+    for ref, end in ends.items():
+        first[end] = min(ref, first.get(end, ref))
+    return {end: f"when {ref} ends ({end})" for end, ref in first.items()} | {"": LATER}
 
 
 def _claims(placement: Placement, need: Need) -> Iterator[Claim]:

@@ -7,8 +7,7 @@ never counted: what is held when a plan begins stays held in it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,8 +20,9 @@ from reconciler.planner.capacity import (
     read_held,
     tenant_group,
 )
-from reconciler.planner.feasibility import TOO_FEW_FREE_SLOTS, judge, usable_slots
+from reconciler.planner.feasibility import judge, usable_slots
 from reconciler.planner.index import WHOLE, Layout, Pool, layout
+from reconciler.planner.tally import Kinds, Tally
 
 
 class Placer:
@@ -38,8 +38,11 @@ class Placer:
         self._weights = [offer.weight for offer in self.offers]
         self._sharing = [str(offer.spec.sharing) for offer in self.offers]
         self._suspended = frozenset(p for offer in self.offers for p in offer.suspended_projects)
+        self._kinds = Kinds(self.offers)
         self._sorts: dict[tuple[object, ...], _Sort] = {}
         self._asked: dict[tuple[object, ...], _Sort] = {}
+        self._sorts_of: dict[int, list[_Sort]] = {}
+        self._tallies: dict[tuple[object, ...], Tally] = {}
 
     def place(self, need: Need) -> Placement | None:
         """The best place, taken at once; None if there is none (`refusals` says why)."""
@@ -55,9 +58,9 @@ class Placer:
         choice = self._layouts[node].choose(sort.usable[node] & ~held.mask, need.slots)
         whole_by = str(need.ref) if need.slots == WHOLE else ""
         held.add(choice.mask, need.tenant, need.project, whole_by=whole_by)
-        for other in self._sorts.values():
-            if node in other.usable:
-                self._put(other, node)
+        self._tallies.clear()
+        for other in self._sorts_of[node]:
+            self._put(other, node)
         names = self._names[node]
         return Placement(
             node=self.offers[node].name,
@@ -90,14 +93,29 @@ class Placer:
 
     def refusals(self, need: Need) -> Unavailable:
         """Why nothing fits: nodes counted by the first rule that refused them, and the nearest."""
-        candidates = self.explain(need)
-        counts = Counter(candidate.rule for candidate in candidates if candidate.rule)
-        near = [one for one in candidates if one.rule == TOO_FEW_FREE_SLOTS and one.slots]
-        nearest = min(near, key=lambda one: (-len(one.slots), one.node), default=None)
-        return Unavailable(
-            refusals=dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
-            nearest=f"{nearest.node} has {nearest.detail}" if nearest else "",
-        )
+        asked = (*_same(need), need.slots)
+        found = self._tallies.get(asked)
+        if found is None:
+            found = self._tallies[asked] = self._tally(need)
+        return found.told(need)
+
+    def _tally(self, need: Need) -> Tally:
+        """Of everybody who asks the same: only whose neighbour one would be is still open."""
+        near = self._candidates(need)
+        tally = Tally()
+        tally.count_others(self._kinds, near, need)
+        for number in near:
+            tally.count(self.offers[number], self._held[number], need)
+        return tally
+
+    def _candidates(self, need: Need) -> Sequence[int]:
+        """Numbers of the nodes that its pin, its data and its families leave."""
+        if need.pin:
+            return self._kinds.named({need.pin})
+        if data := {one.node for one in need.storage if one.node}:
+            found = self._kinds.named(data) if len(data) == 1 else ()
+            return [at for at in found if self.offers[at].spec.family in need.families]
+        return self._kinds.of(need.families)
 
     def _sort(self, need: Need) -> _Sort:
         """By its SKU, as that is quick to look up, and SKUs that ask the same share one."""
@@ -105,29 +123,21 @@ class Placer:
         asked = (need.sku, need.pin, suspended, need.storage, need.runtimes)
         found = self._asked.get(asked)
         if found is None:
-            same = (
-                need.shape,
-                need.families,
-                need.isolation,
-                need.min_cpus_per_slot,
-                need.min_memory_gib_per_slot,
-                need.rdma,
-                need.pin,
-                suspended,
-                need.storage,
-                need.runtimes,
-            )
-            found = self._sorts.get(same) or self._sorts.setdefault(same, self._build(need))
+            same = (*_same(need), suspended)
+            found = self._sorts.get(same)
+            if found is None:
+                found = self._sorts[same] = self._build(need)
             self._asked[asked] = found
         return found
 
     def _build(self, need: Need) -> _Sort:
         # Of slices the size is left out: what one slot may serve, any number of them may.
         one = need if need.slots == WHOLE else replace(need, slots=1)
-        masks = enumerate(usable_slots(offer, one) for offer in self.offers)
+        masks = ((at, usable_slots(self.offers[at], one)) for at in self._candidates(need))
         usable = {number: mask for number, mask in masks if mask}
         sort = _Sort({}, usable, need.slots == WHOLE)
         for number in sort.usable:
+            self._sorts_of.setdefault(number, []).append(sort)
             self._put(sort, number)
         return sort
 
@@ -151,6 +161,27 @@ class _Sort(NamedTuple):
     pools: dict[int, Pool]
     usable: dict[int, int]
     whole: bool
+
+
+def _same(need: Need) -> tuple[object, ...]:
+    """All that decides which slots may serve it, but for its size and whose it is.
+
+    Of its storage the name is left out: what counts is where it can be reached.
+    """
+    storage = tuple(
+        (one.class_name, one.nodes, one.families, one.isolation, one.node) for one in need.storage
+    )
+    return (
+        need.shape,
+        need.families,
+        need.isolation,
+        need.min_cpus_per_slot,
+        need.min_memory_gib_per_slot,
+        need.rdma,
+        need.pin,
+        storage,
+        need.runtimes,
+    )
 
 
 def in_order(needs: Iterable[Need], waiting: Mapping[Ref, str]) -> list[Need]:

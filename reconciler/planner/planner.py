@@ -55,7 +55,7 @@ from reconciler.planner.revoking import name_revoked, tell_ends
 from reconciler.planner.scope import Scope
 from reconciler.planner.seating import Seat, Seating, Unseated, seat_all
 from reconciler.planner.situation import Situation
-from reconciler.planner.staging import after_all, find_stagings
+from reconciler.planner.staging import find_stagings, is_slow
 from reconciler.planner.storing import refuse_storage, with_data
 from reconciler.planner.suspending import in_force as suspensions_in_force
 from reconciler.planner.suspending import scopes_at
@@ -282,7 +282,7 @@ def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[
         claims=claims,
         volumes=begun_by(attachments, ledger),
         attachments=attachments,
-        waves=in_waves(steps, _after(lines, steps)),
+        waves=in_waves(steps, _after(lines, steps), last=is_slow),
         waiting=tuple(desk.positions),
         problems=request.desired.problems,
         notes=tuple(notes_of(*_untold(desk.drifts, changes))),
@@ -316,7 +316,7 @@ def _untold(
 def _after(lines: Sequence[Line], steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
     """What each step waits for: for its line's sake, and for its host's."""
     waits = dict(after_preparing(steps))
-    for after in (after_detaching(steps), after_all(steps), *(line.after for line in lines)):
+    for after in (after_detaching(steps), *(line.after for line in lines)):
         for step, needed in after.items():
             waits[step] = waits.get(step, frozenset()) | needed
     return waits

@@ -113,7 +113,7 @@ def _preparation(node: Resource, context: Context, leniency: Leniency) -> Prepar
     if not steps:
         return None
     rerendered = why == OTHERWISE and _is_rerendered(node, recorded, basis)
-    inhabited = any(claim.node == node.ref.name for claim in context.world.claims)
+    inhabited = bool(context.world.claims_on(node.ref.name))
     return Preparation(
         resource=node,
         recorded=recorded,

@@ -94,8 +94,8 @@ def inventory_of(
 
 def roots_on(node: str, desired: Desired, world: World) -> Iterator[str]:
     """Ids of allocations there whose SKU lets its tenant be root, by what was or is wanted."""
-    for claim in world.claims:
-        if claim.node == node and _may_be_root(claim.ref, desired, world):
+    for claim in world.claims_on(node):
+        if _may_be_root(claim.ref, desired, world):
             yield claim.allocation_id
 
 

@@ -7,6 +7,7 @@ cut off by a word has it mounted still, and stays cut off.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -79,10 +80,19 @@ def regain(found: Iterable[FoundVolume], ground: Ground) -> Regained:
     # Of hosts that share a volume each was told its name by itself: where it is mounted counts.
     named = {k: replace(held[k], storage=mounted[k].storage) for k in held.keys() & mounted.keys()}
     having = {**mounted, **held, **named}
-    attached = {one.volume for one in having.values()}
+    by_volume: dict[str, list[Attachment]] = defaultdict(list)
+    for one in having.values():
+        by_volume[one.volume].append(one)
+    cut_off: dict[str, list[str]] = defaultdict(list)
+    for id, volume, _ in severed:
+        cut_off[volume].append(id)
     return Regained(
         volumes=tuple(
-            replace(one, state=_state(one, attached, ground), fenced=_cut_off(one, severed))
+            replace(
+                one,
+                state=_state(one, by_volume.keys(), ground),
+                fenced=tuple(sorted(cut_off.get(one.id, ()))),
+            )
             for _, one in sorted(volumes.items())
         ),
         attachments=tuple(_new(ground, {k: v for k, v in having.items() if k not in severed})),
@@ -94,9 +104,9 @@ def regain(found: Iterable[FoundVolume], ground: Ground) -> Regained:
             if one.ref and one.record and one.record.gid and one.id in volumes
         },
         recorded={
-            one.ref: _recorded(one, having.values(), ground)
+            one.ref: _recorded(one, by_volume.get(one.id, ()), ground)
             for one in volumes.values()
-            if _state(one, attached, ground) is VolumeState.MADE
+            if _state(one, by_volume.keys(), ground) is VolumeState.MADE
             and one.ref not in ground.world.recorded
         },
     )
@@ -131,24 +141,20 @@ def _state(one: Volume, attached: Collection[str], ground: Ground) -> VolumeStat
 _Key = tuple[str, str, str]
 
 
-def _cut_off(one: Volume, severed: Mapping[_Key, Attachment]) -> tuple[str, ...]:
-    return tuple(sorted(id for id, volume, _ in severed if volume == one.id))
-
-
 def _new(ground: Ground, having: Mapping[_Key, Attachment]) -> Iterator[Attachment]:
     """What the state does not know, and can know next to what it knows already.
 
     Of data that it has as kept, or as being wiped, nobody has any by its word; and whom somebody
     has cut off gets it back by none.
     """
-    known = {_place(one): one for one in ground.world.attachments}
-    volumes = {one.id: one for one in ground.world.volumes.values()}
+    there: dict[str, list[Attachment]] = {}
     for key, one in sorted(having.items()):
-        volume = volumes.get(one.volume)
+        volume = ground.world.volume_of(one.volume)
         if volume is not None and not _can_be_had(volume, one):
             continue
-        if key not in known and not any(map(one.bars, known.values())):
-            known[key] = one
+        known = there.setdefault(one.volume, [*ground.world.attachments_of(one.volume)])
+        if key not in map(_place, known) and not any(map(one.bars, known)):
+            known.append(one)
             yield one
 
 
@@ -229,7 +235,7 @@ def _recorded(one: Volume, having: Iterable[Attachment], ground: Ground) -> Reco
     """As git wants it, but for what its record says otherwise: that is what it was."""
     resource = ground.desired.resources.get(one.ref)
     normal = dict(resource.normal) if resource else {"labels": {}}
-    access = next((a.access for a in having if a.volume == one.id), str(ALONE))
+    access = next((a.access for a in having), str(ALONE))
     spec = dict(resource.normal["spec"]) if resource else {"accessMode": access}
     spec |= {"class": one.class_name, "sizeGiB": one.size_gib}
     normal["spec"] = encode(KINDS["storage"].parse(spec, one.ref.name))

@@ -5,8 +5,10 @@ Once a change is recorded nothing else remembers who was let in before it.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from reconciler.kinds.access import KeyLine, key_lines
 from reconciler.kinds.contract import Context
@@ -77,12 +79,31 @@ def _before(refs: Collection[Ref], context: Context) -> Mapping[Ref, Lines]:
         resources={one.ref: one for one in recorded_of(world, _related(refs, world))},
     )
     found: dict[Ref, Lines] = {}
-    known: dict[frozenset[str], Desired] = {}
-    for ref in refs:
-        at = parse_moment(world.recorded[ref].applied_at) or context.now
-        shut_out = before(world.suspensions, at)
-        at_the_time = known.setdefault(shut_out, replace(desired, suspended=shut_out))
-        found[ref] = key_lines(desired.resources[ref], at_the_time, at)
+    applied = {ref: parse_moment(world.recorded[ref].applied_at) or context.now for ref in refs}
+    # All of one Desired before any of the next: what `access` looks up is built once for each.
+    for shut_out, those in _by_suspensions(applied, world).items():
+        at_the_time = replace(desired, suspended=shut_out)
+        for ref in those:
+            found[ref] = key_lines(desired.resources[ref], at_the_time, applied[ref])
+    return found
+
+
+def _by_suspensions(
+    applied: Mapping[Ref, datetime], world: World
+) -> Mapping[frozenset[str], Sequence[Ref]]:
+    """Allocations by who was shut out when they were applied.
+
+    That changes only where a suspension begins or ends, so it is asked once between two of these.
+    """
+    texts = (text for one in world.suspensions for text in (one.since, one.until))
+    turns = sorted({moment for text in texts if (moment := parse_moment(text))})
+    known: dict[tuple[int, int], frozenset[str]] = {}
+    found: dict[frozenset[str], list[Ref]] = {}
+    for ref, at in applied.items():
+        between = (bisect_left(turns, at), bisect_right(turns, at))
+        if between not in known:
+            known[between] = before(world.suspensions, at)
+        found.setdefault(known[between], []).append(ref)
     return found
 
 

@@ -145,15 +145,8 @@ def find_stagings(
     }
 
 
-def after_all(steps: Iterable[Step]) -> Mapping[str, frozenset[str]]:
-    """Builds wait for everything else: nobody waits for them."""
-    steps = tuple(steps)
-    rest = frozenset(step.id for step in steps if not is_slow(step))
-    return {step.id: rest for step in steps if is_slow(step)} if rest else {}
-
-
 def is_slow(step: Step) -> bool:
-    """Whether it is of the lane that nobody waits for."""
+    """Whether it is of the lane that waits for everything else, and that nobody waits for."""
     return step.verb in STAGING or step.verb == DISCARD
 
 

@@ -6,6 +6,7 @@ is removed is kept, unless somebody had it applied before that it is to be wiped
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -64,13 +65,17 @@ def _state(ref: Ref, world: World) -> VolumeState | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What somebody wants of one storage. `sizes` are those of its project that count by now."""
+    """What somebody wants of one storage.
+
+    `sizes` are those that count by now, and `held` is what they come to in each project.
+    """
 
     difference: Difference
     desired: Desired
     world: World
     origin: Origin
     sizes: Mapping[Ref, int]
+    held: Mapping[str, int]
 
     @property
     def volume(self) -> Volume | None:
@@ -89,11 +94,16 @@ def refuse_storage(
     """The first objection to each storage that would come, change or go."""
     refused: dict[Ref, Problem] = {}
     sizes = dict(_sizes(world))
+    held: Counter[str] = Counter()
+    for ref, size in sizes.items():
+        held[ref.project] += size
     for one in differences:
         if one.ref.kind != "storage":
             continue
         origin = origins.get(one.file, Origin())
-        wish = Wish(difference=one, desired=desired, world=world, origin=origin, sizes=sizes)
+        wish = Wish(
+            difference=one, desired=desired, world=world, origin=origin, sizes=sizes, held=held
+        )
         for code, (rule, hint) in RULES.items():
             if message := rule(wish):
                 source = one.resource.source() if one.resource else None
@@ -102,8 +112,11 @@ def refuse_storage(
                 )
                 break
         else:
-            sizes.pop(one.former or one.ref, None)
-            sizes |= {one.ref: one.resource.spec.size_gib} if one.resource else {}
+            before = one.former or one.ref
+            held[before.project] -= sizes.pop(before, 0)
+            if one.resource is not None:
+                sizes[one.ref] = one.resource.spec.size_gib
+                held[one.ref.project] += one.resource.spec.size_gib
     return refused
 
 
@@ -131,7 +144,7 @@ def _in_use(wish: Wish) -> str:
     volume, goes = wish.volume, wish.difference.action in GOES
     if volume is None or not goes:
         return ""
-    having = [one for one in wish.world.attachments if one.volume == volume.id]
+    having = wish.world.attachments_of(volume.id)
     return f"{words.who(having)} it" if having else ""
 
 
@@ -180,7 +193,7 @@ def _over_quota(wish: Wish) -> str:
     before = wish.sizes.get(one.former or one.ref, 0)
     counted = before if one.action is not Action.CREATE else 0
     more, most = resource.spec.size_gib - counted, project.spec.quota.storage_gib
-    held = sum(size for ref, size in wish.sizes.items() if ref.project == one.ref.project)
+    held = wish.held.get(one.ref.project, 0)
     if more <= 0 or held + more <= most:
         return ""
     return f"project {one.ref.project} holds {held} GiB, {more} more would exceed its {most}"

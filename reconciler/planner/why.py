@@ -85,7 +85,7 @@ def _hours(hours: int) -> str:
 
 def prepare_facts(reason: str, node: str, world: World) -> Mapping[str, str]:
     """What making a host ready means for who is on it, and how it is made safe."""
-    living = len({claim.allocation_id for claim in world.claims if claim.node == node})
+    living = len({claim.allocation_id for claim in world.claims_on(node)})
     return {
         "prepare": f"{reason}: sshd, PAM, slices, D-Bus, limits; put back unless a new login works",
         "hits": f"{_some(living, 'allocation')} there: sessions and work go on"
