@@ -70,7 +70,6 @@ def team(name: str, *, real: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     for person in people:
         yield f"people/{name}/{person}.yaml", fleets.user(person)
     project = fleets.project(name, people, skus, 64)
-    project["spec"].pop("costCenter")
     project["spec"]["entitlements"]["storageClasses"] = [f"class-{name}"]
     project["spec"]["quota"]["storageGiB"] = 1000
     folder = f"projects/{name}"

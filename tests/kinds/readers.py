@@ -105,6 +105,7 @@ node_family.gpu planner/compatibility
 node_family.gpu.vendor planner/compatibility
 node_family.gpu.model kinds/node
 node_family.gpu.memoryMiB kinds/node
+node_family.gpu.memoryTolerancePercent kinds/node_family
 node_family.base planner/readiness
 node_family.base.os planner/readiness
 node_family.base.driverBranches planner/capacity
