@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from contextlib import suppress
 from typing import Optional
 
+from .digests import sha256
 from .paths import FOLDER, Refusal, Tree, holder, parent_of
 from .probes import OPEN_FILE, owner_suffix, path_fact, printable
 
@@ -87,7 +87,7 @@ def put_file(tree: Tree, path: str, content: str, mode: str) -> None:
     data = content.encode("utf-8")
     with parent_of(tree, path, make=True) as place:
         fact = _fact(place)
-        if fact == f"file {mode} sha256:{hashlib.sha256(data).hexdigest()}":
+        if fact == f"file {mode} sha256:{sha256(data).hexdigest()}":
             return
         if fact is not None and not fact.startswith(("file ", "link ")):
             raise Refusal("path_unsafe", f"{path} is no file but {fact}")

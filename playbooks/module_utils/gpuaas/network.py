@@ -5,11 +5,11 @@ kernel. What it said when it was loaded is kept in /run, so that a later change 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from typing import Optional
 
+from .digests import sha256
 from .paths import Tree
 from .probes import ProbeError, Probes, call, failure, found_in_path, lines_of, printable
 from .programs import change
@@ -96,4 +96,4 @@ def _files(root: str) -> str:
 
 
 def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+    return sha256(data).hexdigest()

@@ -7,11 +7,11 @@ of its slices, the kernel of its switches.
 from __future__ import annotations
 
 import grp
-import hashlib
 import os
 import re
 import stat
 
+from .digests import sha256
 from .driver import read_driver
 from .network import read_walls
 from .pam import USERS_OWN, VENDOR, block_of, included
@@ -113,7 +113,7 @@ def texts_of(probes: Probes, stack: str) -> dict[str, str]:
 
 
 def digest(text: str) -> str:
-    return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return "sha256:" + sha256(text.encode("utf-8")).hexdigest()
 
 
 def read_cgroup(probes: Probes) -> dict[str, str]:

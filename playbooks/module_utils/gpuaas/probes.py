@@ -5,12 +5,13 @@ A probe that fails makes its fact unknown and says so; it never makes it empty.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import subprocess
 import time
 from typing import Any, Callable, Mapping, Optional, TypeVar
+
+from .digests import sha256
 
 MAX_FILE = 8 * 1024 * 1024
 MAX_TEXT = 1_000_000
@@ -174,7 +175,7 @@ def path_fact(folder: int, name: str) -> str:
     if status.st_size > MAX_FILE:
         return f"file {mode} size:{status.st_size}{owner}"
     with open(os.open(name, OPEN_FILE, dir_fd=folder), "rb") as file:
-        return f"file {mode} sha256:{hashlib.sha256(file.read(MAX_FILE)).hexdigest()}{owner}"
+        return f"file {mode} sha256:{sha256(file.read(MAX_FILE)).hexdigest()}{owner}"
 
 
 def owner_suffix(uid: int, gid: int) -> str:

@@ -8,7 +8,6 @@ at names, sizes and times shows whatever has been changed since.
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from contextlib import suppress
 from typing import Any, Iterator, NamedTuple, Optional
 
 from .building import at_work, has_failed, read, unwanted
+from .digests import sha256
 from .paths import Refusal
 from .probes import OPEN_FILE, Probes, printable
 
@@ -71,7 +71,7 @@ class Runtime(NamedTuple):
     @property
     def job(self) -> str:
         """The name of its job, the same for everybody who asks for it: two are one."""
-        return hashlib.sha256(f"{self.bundle}@{self.version}".encode()).hexdigest()[:16]
+        return sha256(f"{self.bundle}@{self.version}".encode()).hexdigest()[:16]
 
     @property
     def folder(self) -> str:
@@ -132,7 +132,7 @@ def manifest_of(tree: str) -> Optional[Manifest]:
     with suppress(ValueError, TypeError, KeyError):
         told = json.loads(text)
         return Manifest(
-            "sha256:" + hashlib.sha256(text).hexdigest(),
+            "sha256:" + sha256(text).hexdigest(),
             str(told["lockDigest"]),
             int(told["moment"]),
             {path: Entry(*rest) for path, *rest in told["files"]},
@@ -204,7 +204,7 @@ def _is_ours(found: os.stat_result) -> bool:
 
 
 def _digest_of(path: str) -> str:
-    digest = hashlib.sha256()
+    digest = sha256()
     with open(os.open(path, OPEN_FILE), "rb") as file:
         for chunk in iter(lambda: file.read(1 << 20), b""):
             digest.update(chunk)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import os
 import re
 import stat
@@ -12,6 +11,7 @@ from contextlib import suppress
 from typing import Iterator, Optional
 
 from . import denied
+from .digests import sha256
 from .network import read_loopback
 from .numbers import read_taken
 from .passwd import Accounts, User
@@ -218,7 +218,7 @@ def own_text(probes: Probes, path: str) -> Optional[str]:
 
 def fingerprint(blob: str) -> str:
     try:
-        digest = hashlib.sha256(base64.b64decode(blob, validate=True)).digest()
+        digest = sha256(base64.b64decode(blob, validate=True)).digest()
     except binascii.Error:
         return "unreadable"
     return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
