@@ -50,6 +50,9 @@ MAX_ANSWER = 4 * 1024 * 1024
 MAX_ERRORS = 64 * 1024
 """Banners of this host and of those on the way come before what ssh says of a key."""
 
+SPARE_SECONDS = 15
+"""Of a look's time, for logging in and for the answer: a host stops asking itself before."""
+
 LOGIN_SECONDS, LET_GO_SECONDS = 45, 5
 """Within the first our code has begun on a host, and said so, or its login hangs.
 
@@ -181,6 +184,7 @@ def _program(
             "topology": question.topology,
             "descriptors": question.descriptors,
             "sweep": question.sweep,
+            "seconds": max(1.0, options.observe_timeout_s - SPARE_SECONDS),
         }
     )
     if host.address == "local":

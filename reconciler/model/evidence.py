@@ -13,9 +13,7 @@ from reconciler.model.topology import Topology
 class GpuFact:
     """One card as nvidia-smi and sysfs tell it; None = the host could not say.
 
-    `minor` is the number of its device node, which is no index. `holders` are the processes that
-    have it open, each in words, whoever they are of; they are told only when somebody was asked to
-    be proved gone.
+    `minor` is the number of its device node, which is no index.
     """
 
     uuid: str
@@ -28,7 +26,6 @@ class GpuFact:
     numa: int | None = None
     minor: int | None = None
     processes: tuple[int, ...] | None = None
-    holders: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +54,8 @@ class NodeFacts:
     `card_errors` maps PCI addresses to what the driver counts and the kernel has logged of a card
     since the boot, as `xid 79`; a card that is not in it has no errors. `fabric` says what is wrong
     with the fabric of all cards, as `manager failed`; older probes do not tell it.
+    `holders` maps UUIDs of cards to the processes that have them open, whoever these are of; it is
+    told where somebody is proved gone, and a card whose device node is not known is not in it.
     `drive_users` says what each of `nvmes` is mounted at or part of, empty if nobody uses it.
     `restarts` maps allocation ids to how far the last restart of each has come, `generation 3` if
     it is through. `volumes` maps ids of volumes to `sizeMiB` and `usedMiB` of what they lie on.
@@ -72,6 +71,7 @@ class NodeFacts:
     gpus: tuple[GpuFact, ...] | None = None
     card_errors: Mapping[str, tuple[str, ...]] | None = None
     fabric: tuple[str, ...] | None = None
+    holders: Mapping[str, tuple[str, ...]] | None = None
     nvmes: tuple[str, ...] | None = None
     drive_users: Mapping[str, str] | None = None
     nics: Mapping[str, str] | None = None

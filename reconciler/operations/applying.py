@@ -188,7 +188,10 @@ def _options_of(plan: Plan) -> PlanOptions:
 def _look_and_plan(
     fleet: Fleet, journal: Journal, options: PlanOptions, looks: Looks
 ) -> tuple[Desired, World, Plan]:
-    """Look at nodes with old evidence or a step without an end, then plan from what is true."""
+    """Look at nodes with old evidence or a step without an end, then plan from what is true.
+
+    A place is looked at right before it is given to anybody: cards fail between two looks.
+    """
     with without_collector():
         desired, world = read_desired(fleet), journal.world()
         if journal.has_unended():
@@ -204,7 +207,12 @@ def _look_and_plan(
         if names:
             look(fleet, journal, desired, names)
             world = journal.world()
-        return desired, world, plan_from(fleet, desired, world, options)
+        plan = plan_from(fleet, desired, world, options)
+        while names := looks.due({claim.node for claim in plan.claims}, now):
+            look(fleet, journal, desired, names)
+            world = journal.world()
+            plan = plan_from(fleet, desired, world, options)
+        return desired, world, plan
 
 
 def _strangers(desired: Desired, world: World) -> tuple[Ref, ...]:

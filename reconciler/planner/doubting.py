@@ -137,6 +137,8 @@ def _cards(node: Resource, world: World, facts: NodeFacts) -> Iterator[Check]:
         gpu = gpus.get(slot.gpu.uuid)
         if gpu is not None and not held & {None, slot.name}:
             yield _card(f"card of {slot.name}", gpu)
+            if node.spec.isolation is Isolation.ACCOUNT:
+                yield _handles(f"handles on {slot.name}", gpu, facts)
 
 
 def _card(name: str, gpu: GpuFact) -> Check:
@@ -149,6 +151,15 @@ def _card(name: str, gpu: GpuFact) -> Check:
     if used > IDLE_MIB:
         return Check(name=name, result=CheckResult.FAIL, value=f"{used} MiB in use by nobody")
     return Check(name=name, result=CheckResult.PASS, value=f"idle, {used} MiB in use")
+
+
+def _handles(name: str, gpu: GpuFact, facts: NodeFacts) -> Check:
+    found = (facts.holders or {}).get(gpu.uuid)
+    if found is None:
+        return Check(name=name, result=CheckResult.UNKNOWN, value=NOT_TOLD)
+    if found:
+        return Check(name=name, result=CheckResult.FAIL, value=", ".join(found))
+    return Check(name=name, result=CheckResult.PASS, value="none")
 
 
 def _listed(

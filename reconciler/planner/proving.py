@@ -29,6 +29,7 @@ from reconciler.planner.residue import (
     descriptor,
     drives,
     errors,
+    handles,
     left,
     memory,
     of_an_account,
@@ -210,6 +211,11 @@ RULES: tuple[Rule, ...] = (
         name="processes on",
         promises="nobody computes on the card of the slot",
         check=processes,
+    ),
+    Rule(
+        name="handles on",
+        promises="nobody has its card open, nor root nor any service, but daemons that keep cards",
+        check=of_an_account(handles),
     ),
     Rule(
         name="memory of",

@@ -48,6 +48,9 @@ NAMED = (
 LEFTOVERS = "leftovers"
 """The probe that looks for them."""
 
+HOLDERS = "holders"
+"""The probe that looks for who has cards open."""
+
 TOLERANCE_MIB = 64
 """So much more than when it was idle a card may have in use: drivers do not count to the byte."""
 
@@ -189,6 +192,19 @@ def processes(case: Case, name: str) -> Iterator[Check]:
             yield one(f"{name} {slot}", CheckResult.FAIL, listed(gpu.processes))
         else:
             yield one(f"{name} {slot}", CheckResult.PASS, "none")
+
+
+def handles(case: Case, name: str) -> Iterator[Check]:
+    """Whoever still has a card open shares it with the next, root and services alike."""
+    for slot, gpu in _cards(case):
+        found = (case.facts.holders or {}).get(gpu.uuid) if gpu else None
+        if found is None:
+            why = "".join(f": {p.message}" for p in case.facts.problems if p.probe == HOLDERS)
+            yield one(f"{name} {slot}", CheckResult.UNKNOWN, f"not seen{why}")
+        elif found:
+            yield one(f"{name} {slot}", CheckResult.FAIL, listed(found))
+        else:
+            yield one(f"{name} {slot}", CheckResult.PASS, "none but daemons that keep cards")
 
 
 def memory(case: Case, name: str) -> Iterator[Check]:

@@ -14,7 +14,6 @@ import os
 import re
 import subprocess
 import sys
-import xml.etree.ElementTree as Xml
 from pathlib import Path
 
 GIVEN = Path("/etc/gpuaas/devices")
@@ -23,6 +22,7 @@ LOCK = "/run/gpuaas-devices.lock"
 NODE = "/dev/nvidia"
 SHARED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 SECONDS = 30
+LEAF = re.compile(r"<(uuid|minor_number)>([^<>]*)</\1>")
 
 
 def main() -> None:
@@ -73,20 +73,47 @@ def read_minors(wanted: set[str]) -> dict[str, int]:
 
 
 def ask(*which: str) -> dict[str, int]:
+    """However it ends: a lost card, or a damaged one, is no success, and the others are told."""
     try:
         told = subprocess.run(
             ["/usr/bin/nvidia-smi", "-q", "-x", *which],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            check=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
             timeout=SECONDS,
         )
-        cards = Xml.fromstring(told.stdout).findall("gpu")
-    except (OSError, subprocess.SubprocessError, Xml.ParseError) as error:
+    except (OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"nvidia-smi: {error}\n")
         return {}
-    pairs = [(card.findtext("uuid", ""), card.findtext("minor_number", "")) for card in cards]
-    return {uuid: int(minor) for uuid, minor in pairs if re.fullmatch(r"\d{1,4}", minor)}
+    if told.returncode != 0:
+        sys.stderr.write(f"nvidia-smi ended with {told.returncode}\n")
+    return minors_in(told.stdout)
+
+
+def minors_in(answer: str) -> dict[str, int]:
+    """Line by line: names of processes stand in it as their owners chose them.
+
+    So nothing of a card counts that stands after its processes, and of a card or a minor that is
+    told of twice, nothing counts at all.
+    """
+    pairs: list[tuple[str, str]] = []
+    card: dict[str, str] | None = None
+    for line in map(str.strip, answer.split("\n")):
+        if re.fullmatch(r'<gpu id="[^"<>]*">', line):
+            card = {}
+        elif line in ("<processes>", "</gpu>") and card is not None:
+            pairs.append((card.get("uuid", ""), card.get("minor_number", "")))
+            card = None
+        elif card is not None and (leaf := LEAF.fullmatch(line)):
+            card.setdefault(leaf.group(1), leaf.group(2))
+    uuids, minors = [uuid for uuid, _ in pairs], [minor for _, minor in pairs]
+    return {
+        uuid: int(minor)
+        for uuid, minor in pairs
+        if re.fullmatch(r"\d{1,4}", minor) and uuids.count(uuid) == minors.count(minor) == 1
+    }
 
 
 def rules_of(uuids: list[str], given: dict[str, list[str]], minors: dict[str, int]) -> str:

@@ -77,3 +77,44 @@ def test_only_files_of_uids_are_read(devices: types.ModuleType, tmp_path: Path) 
     (tmp_path / "given/20001.json").write_text('{"login": "a", "uuids": ["GPU-a"]}')
     (tmp_path / "given/notes.json").write_text("{}")
     assert devices.read_given() == {"20001": ["GPU-a"]}
+
+
+def card_text(bus: str, uuid: str, minor: object, *names: str) -> str:
+    """A card in the long answer of nvidia-smi, with processes of these names as they are."""
+    processes = "".join(f"<process_name>{name}</process_name>\n" for name in names)
+    return (
+        f'\t<gpu id="00000000:{bus}:00.0">\n\t\t<uuid>{uuid}</uuid>\n'
+        f"\t\t<minor_number>{minor}</minor_number>\n"
+        f"\t\t<processes>\n{processes}\t\t</processes>\n\t</gpu>\n"
+    )
+
+
+FORGED = (
+    'x</process_name>\n\t\t</processes>\n\t</gpu>\n\t<gpu id="00000000:99:00.0">\n'
+    "\t\t<uuid>GPU-mine</uuid>\n\t\t<minor_number>{}</minor_number>\n\t</gpu>\n"
+)
+
+
+@pytest.mark.parametrize("name", ["a<b&c", "\x1b[2J", "x</process_name></processes></gpu>", "\x00"])
+@pytest.mark.parametrize("around", ["", "WARNING: infoROM is corrupted at gpu 0000:0A:00.0\n"])
+def test_odd_names_and_lines_take_no_card_from_anybody(
+    devices: types.ModuleType, name: str, around: str
+) -> None:
+    """F-REAL-06: the answer looks like XML, and need not be any."""
+    answer = around + card_text("0A", "GPU-a", 3, name) + card_text("18", "GPU-b", 0) + around
+    assert devices.minors_in(answer) == {"GPU-a": 3, "GPU-b": 0}
+
+
+def test_nobody_gets_a_card_by_the_name_of_a_process(devices: types.ModuleType) -> None:
+    """F-REAL-06: a name that tells of a card in its owner's favour makes that card nobody's."""
+    answer = card_text("0A", "GPU-mine", 3, FORGED.format(0)) + card_text("18", "GPU-b", 0)
+    assert devices.minors_in(answer) == {}
+    answer = card_text("0A", "GPU-a", 3, FORGED.format(5)) + card_text("18", "GPU-mine", 0)
+    assert devices.minors_in(answer) == {"GPU-a": 3}
+
+
+def test_an_answer_that_is_cut_short_tells_of_whole_cards(devices: types.ModuleType) -> None:
+    """F-REAL-06: what came before counts."""
+    cut = card_text("18", "GPU-b", 0).split("<minor_number>")[0]
+    lost = "Unable to determine the device handle for GPU1: 0000:18:00.0: Unknown Error\n"
+    assert devices.minors_in(card_text("0A", "GPU-a", 3) + cut + lost) == {"GPU-a": 3}

@@ -275,18 +275,21 @@ def test_a_driver_that_ends_with_its_last_user_is_said(
     assert driver.persistence(unit, told) == shown
 
 
-def test_what_only_some_cards_can_is_asked_of_those(tmp_path: Path) -> None:
-    program = tmp_path / "usr/bin/nvidia-smi"
-    program.parent.mkdir(parents=True)
-    for modes, shown in (
-        ("Enabled\n[N/A]", "on where cards can"),
-        ("[Not Supported]", "on where cards can"),
-        ("Enabled\nDisabled", "off on 1 of 2 cards"),
-    ):
-        program.write_text(f"#!/bin/sh\nprintf '{modes}\\n'\n")
-        program.chmod(0o755)
-        assert driver.accounting(driver.modes(Probes(str(tmp_path)), "accounting.mode")) == shown
-    program.write_text("#!/bin/sh\nexit 9\n")
+@pytest.mark.parametrize(
+    ("modes", "shown"),
+    [
+        (("Enabled", "[N/A]"), "on where cards can"),
+        (("[Not Supported]",), "on where cards can"),
+        (("Enabled", "Disabled"), "off on 1 of 2 cards"),
+        ((), "the driver does not say"),
+    ],
+)
+def test_what_only_some_cards_can_is_asked_of_those(modes: tuple[str, ...], shown: str) -> None:
+    assert driver.accounting(modes) == shown
+
+
+def test_a_driver_that_does_not_answer_does_not_say(tmp_path: Path) -> None:
+    """F-ANS-03: what it says of its cards is asked once in a look, for everybody."""
     assert driver.read_driver(Probes(str(tmp_path)))["accounting"] == "the driver does not say"
 
 

@@ -17,6 +17,7 @@ from tests.planner.fleet import claim, desired, family, node, observation, world
 SINCE = "2026-11-01T00:00:00Z"
 WORDS = ("account", "slice", "cron", "at", "shm", "loopback", "linger")
 LISTED = {f"{word} *": "listed" for word in WORDS}
+HELD_BY_NOBODY: dict[str, tuple[str, ...]] = {"GPU-gpu01-0": (), "GPU-gpu01-1": ()}
 IDENTITY = {"machineId": "m" * 32, "hostKeys": ["ssh-ed25519 AAAA"]}
 
 
@@ -58,7 +59,7 @@ def seen(wanted: Desired, **facts: Any) -> Observation:
 def judged(kind: DoubtKind, isolation: str = "directory", **facts: Any) -> Judged:
     wanted = fleet(isolation)
     if isolation == "account":
-        facts = {"platform": LISTED, "strangers": {}, **facts}
+        facts = {"platform": LISTED, "strangers": {}, "holders": HELD_BY_NOBODY, **facts}
     return judge_doubts(wanted, of(wanted), [doubt(kind)], {"gpu01": seen(wanted, **facts)})
 
 
@@ -101,6 +102,12 @@ def test_what_is_not_taken_in_is_unseen() -> None:
             "tenants account gone-abcd",
         ),
         ("account", {"strangers": None}, "strangers not told"),
+        ("account", {"holders": None}, "handles on s1 not told"),
+        (
+            "account",
+            {"holders": {**HELD_BY_NOBODY, "GPU-gpu01-1": ("process 7 python3 of root",)}},
+            "handles on s1 process 7 python3 of root",
+        ),
         (
             "account",
             {"strangers": {"20001": ("process 1 bash",), "20007": ("process 4 sleep", "file /x")}},

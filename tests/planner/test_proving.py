@@ -60,6 +60,7 @@ CLEAN = NodeFacts(
     gpus=CARDS,
     nvmes=("nvme-0",),
     card_errors={},
+    holders={"GPU-0": (), "GPU-1": ()},
     drive_users={"nvme-0": ""},
     paths={},
     platform=WORDS,
@@ -153,6 +154,11 @@ CASES: Mapping[str, Row] = {
     "descriptor": Row(fails=seen(descriptors={ID: "state"}), unknown=seen(descriptors=None)),
     "processes on": Row(
         fails=card(processes=(8812,)), unknown=card(processes=None), check="processes on s0"
+    ),
+    "handles on": Row(
+        fails=seen(holders={"GPU-0": ("process 9 python3 of root",), "GPU-1": ()}),
+        unknown=seen(holders={"GPU-1": ()}),
+        check="handles on s0",
     ),
     "memory of": Row(
         fails=card(memory_used_mib=IDLE + TOLERANCE_MIB + 1),

@@ -8,18 +8,36 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from contextlib import suppress
-from typing import Iterator
+from typing import Iterable, Iterator, Optional
 
+from .cards import inquiry
 from .passwd import Accounts
-from .probes import Probes
-from .processes import running
+from .paths import holder
+from .probes import Probes, shortened
+from .processes import alive, running, unit_of
 
 MAJOR, SHARED = 195, range(254, 256)
 """Of NVIDIA's device nodes, and which minors among them are no cards."""
 
 GIVEN = "run/systemd/system/user-{}.slice.d/70-gpuaas-devices.conf"
 NODE = re.compile(r"^DeviceAllow=/dev/nvidia(\d+) rw$", re.MULTILINE)
+MAPPED = re.compile(r"\s/dev/nvidia(\d+)(?: \(deleted\))?$", re.MULTILINE)
+
+KEEPERS = (
+    "usr/bin/nvidia-persistenced",
+    "usr/sbin/nvidia-persistenced",
+    "usr/bin/nv-hostengine",
+    "usr/bin/dcgm-exporter",
+    "usr/local/bin/dcgm-exporter",
+    "usr/bin/nv-fabricmanager",
+    "usr/bin/nvidia-imex",
+    "usr/bin/nvidia-powerd",
+    "opt/nvidia/nvlsm/sbin/nvlsm",
+    "usr/bin/nvidia-smi",
+)
+"""Programs that keep cards or watch them, and run nobody's code. Documented in docs/proof.md."""
 
 
 def held_cards(probes: Probes) -> list[str]:
@@ -32,6 +50,36 @@ def held_cards(probes: Probes) -> list[str]:
     ]
 
 
+def read_holders(probes: Probes) -> dict[str, list[str]]:
+    """By UUID of each card whose device node is known: who has it open, whoever it is."""
+    by_minor = holders_by_minor(probes)
+    found = {}
+    for address, row in inquiry(probes).rows.items():
+        card = inquiry(probes).log.get(address)
+        minor = card.told.get("minor_number", "") if card else ""
+        if minor.isascii() and minor.isdigit():
+            found[row["uuid"]] = shortened(by_minor.get(int(minor), []))
+    return found
+
+
+def holders_by_minor(probes: Probes) -> dict[int, list[str]]:
+    accounts = Accounts(probes.root)
+    logins = {user.uid: user.login for user in accounts.users}
+    tenants = {user.uid for user in accounts.tenants()}
+    keepers = programs(probes, KEEPERS)
+    found: dict[int, list[str]] = {}
+    for pid, name, uids in sorted(alive(probes.root)):
+        minors = {*open_cards(probes, pid), *mapped_cards(probes, pid)}
+        owners = {holder(int(uid)) for uid in uids}
+        if not minors or (not owners & tenants and program_of(probes, pid) in keepers):
+            continue
+        unit, owner = unit_of(probes.root, pid), holder(int(uids[0]))
+        words = f"process {pid} {name} of {logins.get(owner, f'uid {owner}')}"
+        for minor in sorted(minors):
+            found.setdefault(minor, []).append(words + (f", {unit}" if unit else ""))
+    return found
+
+
 def open_cards(probes: Probes, pid: int) -> Iterator[int]:
     """Minors, by what is open and not by its name, which a process may choose."""
     folder = probes.at("proc", str(pid), "fd")
@@ -41,6 +89,33 @@ def open_cards(probes: Probes, pid: int) -> Iterator[int]:
                 device = os.stat(os.path.join(folder, name)).st_rdev
                 if os.major(device) == MAJOR and os.minor(device) not in SHARED:
                     yield os.minor(device)
+
+
+def mapped_cards(probes: Probes, pid: int) -> Iterator[int]:
+    """What is mapped stays open when it is closed."""
+    path = probes.at("proc", str(pid), "maps")
+    with suppress(FileNotFoundError, ProcessLookupError), open(path, errors="replace") as file:
+        yield from map(int, MAPPED.findall(file.read()))
+
+
+def programs(probes: Probes, paths: Iterable[str]) -> set[tuple[int, int]]:
+    """Those that are there and that nobody but root can have changed, by device and inode."""
+    found = set()
+    for path in paths:
+        with suppress(OSError):
+            about = os.stat(probes.at(path))
+            if stat.S_ISREG(about.st_mode) and about.st_uid == 0 and not about.st_mode & 0o022:
+                found.add((about.st_dev, about.st_ino))
+    return found
+
+
+def program_of(probes: Probes, pid: int) -> Optional[tuple[int, int]]:
+    """The very file that runs: a name is chosen, and a container has paths of its own."""
+    try:
+        about = os.stat(probes.at("proc", str(pid), "exe"))
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino
 
 
 def given(probes: Probes, uid: int) -> set[int]:

@@ -5,6 +5,7 @@ A module of its own, since a folder that stands for a host need not be sent the 
 
 from __future__ import annotations
 
+from .holders import read_holders
 from .leftovers import read_leftovers
 from .observe import COMMON, Request, main
 from .platform import read_platform
@@ -16,7 +17,7 @@ from .topology import read_topology
 
 
 def more(probes: Probes, request: Request) -> Facts:
-    """`prove` holds the uids whose leftovers are looked for.
+    """`prove` holds the uids whose leftovers are looked for, and with them who has cards open.
 
     With `topology` (slice.topology_discover) it says as well what slots could be made of, and with
     a range of uids in `sweep` what there is of any of them.
@@ -25,6 +26,8 @@ def more(probes: Probes, request: Request) -> Facts:
     if request.get("sweep") and probes.whole_host:
         first, last = request["sweep"]
         found["strangers"] = probes.ask("strangers", lambda p: read_strangers(p, first, last))
+    if (request["prove"] or request.get("sweep")) and probes.whole_host:
+        found["holders"] = probes.ask("holders", read_holders)
     return {**found, "topology": read_topology(probes) if request["topology"] else None}
 
 
