@@ -109,17 +109,18 @@ def readiness_incomplete(offer: Offer) -> str:
     """What its probe said stands in it, so that nobody takes a failed probe for an empty host."""
     facts = offer.facts
     if facts is None or facts.gpus is None:
-        return "GPUs unknown" + _said_by("gpus", facts)
+        return "GPUs unknown" + said_by("gpus", facts)
     if facts.descriptors is None:
-        return "descriptors unknown" + _said_by("descriptors", facts)
+        return "descriptors unknown" + said_by("descriptors", facts)
     if facts.card_errors is None:
-        return "errors of cards unknown" + _said_by("cardErrors", facts)
+        return "errors of cards unknown" + said_by("cardErrors", facts)
     if facts.fabric is None and facts.probe_version >= FABRIC_SINCE:
-        return "fabric unknown" + _said_by("fabric", facts)
+        return "fabric unknown" + said_by("fabric", facts)
     return ""
 
 
-def _said_by(probe: str, facts: NodeFacts | None) -> str:
+def said_by(probe: str, facts: NodeFacts | None) -> str:
+    """What it said instead of an answer, in its own words."""
     said = [p.message for p in (facts.problems if facts else ()) if p.probe == probe]
     return f": probe {probe}: {said[0]}" if said else ""
 

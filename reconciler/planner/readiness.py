@@ -147,7 +147,8 @@ def _drivers(offer: Offer, facts: NodeFacts) -> Check:
 
 def _cards(offer: Offer, facts: NodeFacts) -> Check:
     if facts.gpus is None:
-        return Check(name="cards", result=UNSEEN, value="no answer of the driver")
+        why = objections.said_by("gpus", facts)
+        return Check(name="cards", result=UNSEEN, value=f"no answer of the driver{why}")
     wrong = [f"{slot.name}: {why}" for slot in offer.slots if (why := _card(offer, slot))]
     wrong += [strange] if (strange := objections.cards_of_others(offer)) else []
     if wrong:
