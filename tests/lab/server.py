@@ -100,12 +100,13 @@ def _cards(host: str) -> str:
     rows = [
         LABEL,
         "index, uuid, pci.bus_id, name, memory.total [MiB], memory.used [MiB], driver_version,"
-        " minor_number, mig.mode.current",
+        " minor_number, mig.mode.current, fabric.state, fabric.status",
     ]
     for index, bus in enumerate(GPU_BUSES):
         rows.append(
             f"{index}, {gpu_uuid(host, index)}, 00000000:{bus:02X}:00.0, {MODEL},"
-            f" {MEMORY_MIB} MiB, {IDLE_MIB} MiB, {DRIVER}, {MINORS[index]}, Disabled"
+            f" {MEMORY_MIB} MiB, {IDLE_MIB} MiB, {DRIVER}, {MINORS[index]}, Disabled,"
+            " Completed, Success"
         )
     return "\n".join(rows) + "\n"
 
