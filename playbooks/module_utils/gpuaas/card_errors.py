@@ -111,7 +111,7 @@ def of_fabric(told: Mapping[str, str]) -> Iterator[str]:
 
 def of_recovery(told: Mapping[str, str]) -> Iterator[str]:
     action = bare(told.get("gpu_recovery_action", ""))
-    if action.lower() not in LACKS | {"none"} and not is_error(f"[{action}]"):
+    if action.lower() not in LACKS | {"none"} and not is_error(action):
         yield f"recovery {action}"
     if bare(told.get("gpu_reset_status/reset_required", "")).lower() == "yes":
         yield "recovery Reset"
