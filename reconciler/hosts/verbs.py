@@ -189,7 +189,8 @@ _LIST = (
             "lines that are no public key: other types, a type unlike its blob",
             "options but from= and those that take forwarding away",
             "a last line without its end",
-            "a way that others may write to, on which sshd would read nothing: `login_refused`",
+            "a way that others may write to, on which sshd would read nothing, and to open a login"
+            " that PAM or sshd would not let in, as a key of one use has shown: `login_refused`",
         ),
     ),
     Verb(

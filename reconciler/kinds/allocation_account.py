@@ -37,8 +37,11 @@ the folders in which storage is mounted.
 PRIVATE = ("shm", "tmp", "var-tmp", "session", "data", "datasets", "mnt", "workspace")
 """One for each of these, by login; the last four are where mount paths begin."""
 
-WORDS = ("account", "slice", "cron", "at", "shm", "loopback", "subids", "linger")
-"""The named facts of a tenant, each of its login; after a release none of them may be left."""
+WORDS = ("account", "slice", "cron", "at", "shm", "loopback", "subids", "login", "linger")
+"""The named facts of a tenant, each of its login."""
+
+TRIED = "login"
+"""Of a word of what was tried and not of what is there, nothing can be left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +167,7 @@ def facts(account: Account) -> Mapping[str, str | None]:
         f"tmpfs {account.shm_bytes}",
         f"{account.loopback} of uid {account.uid}",
         f"uid={subids}+{SUBIDS} gid={subids}+{SUBIDS}" if subids else None,
+        "admitted",
     )
     return {f"{word} {login}": fact for word, fact in zip(WORDS, values, strict=False)}
 
@@ -193,7 +197,8 @@ def left_paths(binding: Binding) -> tuple[str, ...]:
 
 
 def left_facts(binding: Binding) -> tuple[str, ...]:
-    return tuple(f"{word} {binding.login}" for word in WORDS) if binding.uid else ()
+    words = (word for word in WORDS if word != TRIED)
+    return tuple(f"{word} {binding.login}" for word in words) if binding.uid else ()
 
 
 def _slice_path(uid: int) -> str:

@@ -191,7 +191,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "path_not_removed": "Something that could not be removed",
         "account_conflict": "A login, uid or group that is somebody else's",
         "processes_left": "A process that does not stay ended",
-        "login_refused": "A key file that sshd would not read",
+        "login_refused": "A login that its host would not let in",
         "cgroup_v2_required": "A host whose cgroups are not version 2 alone",
         "systemd_required": "A host that systemd does not run",
         "sshd_config_broken": "An sshd configuration that sshd itself refuses",

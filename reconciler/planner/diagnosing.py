@@ -31,6 +31,7 @@ def _rule(code: str, sort: Sort, needs: str, find: Callable[[Chart], Iterator[Se
 RULES: tuple[Rule, ...] = (
     _rule("revocation_pending", Sort.ALARM, "alarm", signs.revocations),
     _rule("stray_key", Sort.ALARM, "access", signs.keys_lying_about),
+    _rule("login_refused", Sort.STUCK, "access", signs.shut_out),
     _rule("cleanup_blocked", Sort.STUCK, "proof", signs.blocked_claims),
     _rule("sku_unavailable", Sort.STUCK, "blocked", signs.waiting),
     _rule("host_unreachable", Sort.STUCK, "unknown", signs.silent_hosts),

@@ -23,6 +23,7 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.planner.capacity import read_offers
+from reconciler.planner.entrances import SOUND, refusals
 from reconciler.planner.leniency import KEYS, Leniency, class_of_ours, leniency_of
 from reconciler.planner.noting import stray_keys
 from reconciler.planner.preparing import may_be_touched
@@ -103,12 +104,22 @@ def _of_recorded(desired: Desired, world: World, leniency: Leniency) -> Iterator
         if node not in seen or recorded.phase not in LIVING or recorded.forgotten:
             continue
         facts, shown = seen[node]
+        yield from _of_entrances(_Look(ref, node, leniency), facts, recorded)
         # The whole at once, as nearly all are as they should be.
         if not recorded.facts.items() <= shown:
             mends = _is_mended(recorded, desired)
             yield from _differences(
                 _Look(ref, node, leniency, _cards(facts), mends), facts, recorded
             )
+
+
+def _of_entrances(look: _Look, facts: NodeFacts, recorded: Recorded) -> Iterator[Drift]:
+    """What keeps people out, beyond what was made: keys are theirs, and come and go."""
+    for key, shown in refusals(recorded, facts):
+        if key not in recorded.facts:
+            text = f"{key} on {look.node} is {shown}"
+            made = SOUND[key.partition(" ")[0]]
+            yield replace(look.judge(key, DriftClass.EVIDENCE, shown, text), made=made)
 
 
 def _differences(look: _Look, facts: NodeFacts, recorded: Recorded) -> Iterator[Drift]:
@@ -130,6 +141,7 @@ def _class_of(look: _Look, key: str, shown: str | None, made: str | None) -> Dri
     rules = (
         (_is_their_own(key, shown, made), DriftClass.USER),
         (_is_short_of_cards(look, key, made), DriftClass.EVIDENCE),
+        (key.startswith("login "), DriftClass.EVIDENCE),
     )
     ours = class_of_ours(look.ref, key)
     return next((kind for holds, kind in rules if holds), ours)

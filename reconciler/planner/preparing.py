@@ -19,6 +19,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
 from reconciler.planner.basis import basis_of, is_basis, is_rerendered
+from reconciler.planner.entrances import refusal_of_all
 from reconciler.planner.leniency import Leniency, leniency_of
 from reconciler.planner.showing import differing, is_unknown, told
 
@@ -70,7 +71,7 @@ def unprepared(node: Resource, world: World) -> str:
     seen = world.observations.get(node.ref.name)
     for key, shown, made in differing(seen.facts if seen else None, recorded.facts):
         return f"{key} is {told(shown, made)[0]}"
-    return ""
+    return refusal_of_all(seen.facts if seen else None)
 
 
 def _never_touched(node: Resource, recorded: Recorded | None) -> bool:

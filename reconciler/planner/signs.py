@@ -17,6 +17,7 @@ from reconciler.model.moment import format_age
 from reconciler.model.ref import Ref
 from reconciler.model.world import DoubtKind, Recorded, World
 from reconciler.planner.chart import Chart, Seen
+from reconciler.planner.entrances import refusal_of_all, refusals
 from reconciler.planner.noting import stray_keys
 
 STALLED = timedelta(minutes=2)
@@ -38,6 +39,20 @@ def keys_lying_about(chart: Chart) -> Iterator[Seen]:
         what = "a key" if number == 1 else f"{number} keys"
         text = f"{ref}: {what} of people's own in the home of {login}, without effect"
         yield Seen(about=str(ref), text=text, command="gpuaas grant list")
+
+
+def shut_out(chart: Chart) -> Iterator[Seen]:
+    """Whoever has a place and cannot get to it, and hosts on which nobody would."""
+    for name, seen in sorted(chart.world.observations.items()):
+        if why := refusal_of_all(seen.facts):
+            about = f"node/{name}"
+            command = f"gpuaas node show {name}"
+            yield Seen(about=about, text=f"{about} lets nobody in: {why}", command=command)
+    for one in _allocations(chart.world):
+        seen_of = chart.world.observations.get(one.node)
+        for key, fact in refusals(one, seen_of.facts if seen_of else None):
+            text = f"{one.ref} on {one.node}: {key} is {fact}"
+            yield Seen(about=str(one.ref), text=text, command="gpuaas runbook login_refused")
 
 
 def blocked_claims(chart: Chart) -> Iterator[Seen]:

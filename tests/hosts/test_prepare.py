@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from gpuaas import candidates, driver, kept, network, platform, prepare, settle, sshd
 from gpuaas.converge import converge
-from gpuaas.pam import block_of, with_block, without_users_own
+from gpuaas.pam import block_of, unclear, with_block, without_users_own
 from gpuaas.paths import Refusal, Tree
 from gpuaas.probes import Probes
 
@@ -98,6 +98,40 @@ def test_two_blocks_are_none() -> None:
     one = with_block("", "session optional pam_x.so\n", "end")
     assert block_of(one + one) == ""
     assert block_of(STACK) == ""
+
+
+ONE = with_block("", "session optional pam_x.so\n", "end")
+OTHERS = "session required pam_site.so\n"
+UNCLEAR = {
+    "copied": ONE + OTHERS + ONE,
+    "end lost": ONE.replace("# END gpuaas\n", "") + OTHERS,
+    "end lost before a whole one": ONE.replace("# END gpuaas\n", "") + OTHERS + ONE,
+    "beginning lost": OTHERS + "# END gpuaas\n",
+    "turned round": "# END gpuaas\n" + OTHERS + ONE.partition("\n")[0] + "\n",
+    "doubled mark": ONE.replace("# END gpuaas\n", "# END gpuaas\n# END gpuaas\n"),
+    "other line ends": ONE.replace("\n", "\r\n"),
+    "indented": ONE.replace("# END", "  # END"),
+    "no last line end": OTHERS + ONE.rstrip("\n"),
+    "other words": ONE.replace(": what is changed here is put back", ""),
+}
+
+
+@pytest.mark.parametrize("text", UNCLEAR.values(), ids=UNCLEAR)
+@pytest.mark.parametrize("place", ["start", "end"])
+def test_where_it_is_unclear_what_is_ours_nothing_is_touched(text: str, place: str) -> None:
+    """F-REAL-18: what stands between two borders may be somebody else's."""
+    assert block_of(text) == ""
+    assert unclear(text)
+    with pytest.raises(ValueError, match="ours"):
+        with_block(text, "session optional pam_y.so\n", place)
+
+
+def test_what_is_around_a_whole_block_stays_as_it_is() -> None:
+    """F-REAL-18"""
+    around = OTHERS + "# a remark that ends gpuaas\n"
+    assert unclear(around + ONE + OTHERS) == ""
+    changed = with_block(around + ONE + OTHERS, "session optional pam_y.so\n", "end")
+    assert changed.startswith(around + OTHERS)
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,13 @@ def strays() -> Mapping[str, Observation]:
     return {"gpu01": paper.observation(node, stray_keys={"train-id": ("SHA256:q0",)})}
 
 
+def shut(fact: str) -> Chart:
+    (node,) = DESIRED.of("node")
+    seen = paper.observation(node, platform={"login *": "listed", "login train-id": fact})
+    one = recorded(login="train-id", expires_at=at(days=-30))
+    return chart(recorded={TRAIN: one}, observations={"gpu01": seen})
+
+
 def evacuating(until: str) -> Chart:
     spec = paper.node("gpu01", admin={"state": "evacuating", "until": until, "reason": "PSU"})
     documents = [d for d in paper.base_fleet(nodes=1) if d["kind"] != "Node"]
@@ -124,6 +131,11 @@ CASES: Mapping[str, tuple[Callable[[], Chart], Callable[[], Chart], str]] = {
         lambda: chart(observations=strays()),
         chart,
         "a key of people's own in the home of train-id",
+    ),
+    "login_refused": (
+        lambda: shut("refused: PAM: Permission denied"),
+        lambda: shut("admitted"),
+        "allocation/vision/train on gpu01: login train-id is refused: PAM: Permission denied",
     ),
     "cleanup_blocked": (
         lambda: blocked_claim(ClaimState.CLEANUP_BLOCKED, problem="processes fail: 8812"),

@@ -13,8 +13,9 @@ import re
 import stat
 from typing import Any, Optional
 
-from .files import put_file, remove_file
+from .files import fact_of, put_file, remove_file
 from .items import FILE
+from .logins import try_door
 from .paths import Places, Refusal, Tree, owned, parent_of
 from .sessions import end_others
 
@@ -39,7 +40,11 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     keys: frozenset[str] = frozenset()
     for file in item["files"]:
         keys |= keys_of(file["content"])
-        put_file(tree, owned(file["path"], places.keys), file["content"], file["mode"])
+        path = owned(file["path"], places.keys)
+        opens = bool(keys and item["uid"]) and tree.whole_host and fact_of(tree, path) is None
+        if opens and not tree.dry:
+            try_door(tree, item["login"], path)
+        put_file(tree, path, file["content"], file["mode"])
         check_way(tree, file["path"])
     for path in item["absent"]:
         remove_file(tree, owned(path, places.keys))

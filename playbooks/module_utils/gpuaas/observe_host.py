@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .holders import read_holders
 from .leftovers import read_leftovers
+from .logins import read_keys, read_logins
 from .observe import COMMON, Request, main
 from .platform import read_platform
 from .probes import Facts, Probes
@@ -38,6 +39,7 @@ def of_a_whole_host(probes: Probes, prove: list[int]) -> Facts:
             **read_platform(probes),
             **read_tenants(probes),
             **probes.words(COMMON),
+            **probes.words({"keys": read_keys, "login": read_logins}),
         },
         "leftovers": probes.ask("leftovers", lambda p: read_leftovers(p, prove)),
         "strayKeys": probes.ask("strayKeys", read_stray_keys),

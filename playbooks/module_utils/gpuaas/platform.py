@@ -14,7 +14,7 @@ import stat
 from .digests import sha256
 from .driver import read_driver
 from .network import read_walls
-from .pam import USERS_OWN, VENDOR, block_of, included
+from .pam import USERS_OWN, VENDOR, block_of, included, unclear
 from .probes import Probes, found_in_path, lines_of, path_fact, printable
 from .sshd import TENANTS, read_sshd
 
@@ -77,13 +77,19 @@ def read_platform(probes: Probes) -> dict[str, str]:
 
 def read_blocks(probes: Probes) -> dict[str, str]:
     """Digest of our lines in each file of the distribution that has some."""
-    blocks = {f"/etc/{file}": block_in(probes, file) for file in BLOCKS}
-    return {path: digest(block) for path, block in blocks.items() if block}
+    texts = {f"/etc/{file}": text_in(probes, file) for file in BLOCKS}
+    told = {path: f"unclear: {why}" for path in texts if (why := unclear(texts[path]))}
+    blocks = {path: block_of(text) for path, text in texts.items()}
+    return {**{path: digest(block) for path, block in blocks.items() if block}, **told}
 
 
 def block_in(probes: Probes, file: str) -> str:
+    return block_of(text_in(probes, file))
+
+
+def text_in(probes: Probes, file: str) -> str:
     try:
-        return block_of(probes.text("etc", file))
+        return probes.text("etc", file)
     except FileNotFoundError:
         return ""
 

@@ -19,6 +19,7 @@ from .candidates import check_bus, check_pam, check_sshd, check_units
 from .files import put_file, put_folder, put_link, read_bytes
 from .items import FILE, FOLDER, check_form, text
 from .pam import VENDOR, with_block, without_users_own
+from .passwd import SHELL
 from .paths import PRIVATE, Refusal, Tree, owned
 from .probes import ProbeError, call, lines_of
 from .saving import arm, save
@@ -175,12 +176,21 @@ def _wanted(tree: Tree, item: dict[str, Any]) -> list[Wanted]:
         before = _stack(tree, owned(one["path"], BLOCKS))
         if before is not None:
             before = without_users_own(before) if one["path"] in SESSIONS else before
-            content = with_block(before, one["content"], one["place"])
+            content = _with_block(before, one)
             wanted.append(Wanted(one["path"], content=content))
     for unit in item["units"]:
         path = f"{WANTS}/{owned(unit, UNITS)}"
         wanted.append(Wanted(path, target=f"/etc/systemd/system/{unit}", action="systemd"))
     return wanted
+
+
+def _with_block(before: str, one: dict[str, Any]) -> str:
+    try:
+        return with_block(before, one["content"], one["place"])
+    except ValueError as error:
+        hint = "take the lines that mark ours, and what is between them, out by hand"
+        why = f"{one['path']}: {error}; {hint}; nothing was touched"
+        raise Refusal("prepare_refused", why) from None
 
 
 def _stack(tree: Tree, path: str) -> Optional[str]:
@@ -260,7 +270,12 @@ def _refuse_late() -> None:
 
 
 def _make_accounts() -> None:
+    """The probe has what tenants have, or what is refused to it would say nothing of them."""
     lines_of("systemd-sysusers", "/etc/sysusers.d/gpuaas.conf")
+    if pwd.getpwnam(PROBE).pw_shell != SHELL:
+        lines_of("usermod", "--shell", SHELL, PROBE)
+    unaged = ("--maxdays", "-1", "--inactive", "-1", "--expiredate", "-1")
+    lines_of("chage", *unaged, PROBE)
 
 
 def _harden() -> None:

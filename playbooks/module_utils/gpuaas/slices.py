@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from . import network
+from . import filters, network
 from .files import fact_of, put_link, remove_file
 from .mounts import mounted_at
 from .paths import INSTANCES, UNITS, Refusal, Tree, mount_unit
@@ -42,6 +42,17 @@ def take_up(tree: Tree, login: str, uid: int) -> None:
         if (tree.changed or "=yes" in stale) and not tree.dry:
             # The dearest step of all: every unit of the host is read anew. So it is done once.
             must("systemctl", "daemon-reload")
+        _renew_filter(tree, uid)
+
+
+def _renew_filter(tree: Tree, uid: int) -> None:
+    """What was written holds for open sessions too, and for nodes that were made anew since."""
+    told = must("systemctl", "show", "--property=DeviceAllow", f"user-{uid}.slice").splitlines()
+    given = [line.partition("=")[2].rpartition(" ")[0] for line in told]
+    if filters.needs_renewal(uid, given):
+        tree.changed = True
+        if not tree.dry:
+            filters.renew(uid)
 
 
 def unconfine(tree: Tree, login: str) -> None:

@@ -8,9 +8,9 @@ import os
 import re
 import stat
 from contextlib import suppress
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Union
 
-from . import denied
+from . import denied, filters
 from .digests import sha256
 from .network import read_loopback
 from .numbers import read_taken
@@ -83,7 +83,11 @@ def read_slices(probes: Probes) -> dict[str, str]:
     told = {one["Id"][0]: one for one in shown(list(units)) if "Id" in one}
     if set(told) != set(units):
         raise ProbeError("systemd does not tell of every slice")
-    return {login: slice_fact(told[unit], cards) for unit, login in units.items()}
+    opened = filters.let_through(probes.root, [user.uid for user in tenants])
+    return {
+        user.login: slice_fact(told[f"user-{user.uid}.slice"], cards, opened.get(user.uid))
+        for user in tenants
+    }
 
 
 def shown(units: list[str]) -> Iterator[dict[str, list[str]]]:
@@ -99,9 +103,21 @@ def shown(units: list[str]) -> Iterator[dict[str, list[str]]]:
             one = {}
 
 
-def slice_fact(told: dict[str, list[str]], cards: dict[int, str]) -> str:
-    """Devices by their UUIDs; what is open and should not be is named, and `-` what is missing."""
+def slice_fact(
+    told: dict[str, list[str]],
+    cards: dict[int, str],
+    opened: Union[frozenset[str], str, None] = None,
+) -> str:
+    """Devices by their UUIDs; what is open and should not be is named, and `-` what is missing.
+
+    `opened` are those of GPUs that the kernel lets through, whatever systemd was told.
+    """
+    if isinstance(opened, str):
+        return printable(opened)
     given = {value for value in told.get("DeviceAllow", ()) if value}
+    if opened is not None:
+        of_gpus = {node for node in given if filters.is_of_gpus(node.rpartition(" ")[0])}
+        given = (given - of_gpus) | {f"{node} rw" for node in opened}
     gpus = {
         node: cards[int(match.group(1))]
         for node in given
