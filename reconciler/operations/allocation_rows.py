@@ -22,7 +22,7 @@ from reconciler.operations.runtime_links import run_by
 from reconciler.operations.storage_links import had_by
 from reconciler.operations.taking_stock import Stock
 from reconciler.operations.views import AllocationRow
-from reconciler.planner.entrances import refusals
+from reconciler.planner.entrances import refusal_of_all, refusals
 from reconciler.planner.showing import differing, is_unknown
 
 
@@ -89,6 +89,7 @@ def health_of(one: Recorded, world: World) -> str:
         or not whole
         or not all(map(is_unknown, wrong))
         or any(refusals(one, facts))
+        or (one.login and refusal_of_all(facts))
     ):
         return "degraded"
     return "unknown" if wrong else "healthy"

@@ -23,7 +23,7 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.planner.capacity import read_offers
-from reconciler.planner.entrances import SOUND, refusals
+from reconciler.planner.entrances import PROBE, SOUND, refusal_of_all, refusals
 from reconciler.planner.leniency import KEYS, Leniency, class_of_ours, leniency_of
 from reconciler.planner.noting import stray_keys
 from reconciler.planner.preparing import may_be_touched
@@ -115,6 +115,8 @@ def _of_recorded(desired: Desired, world: World, leniency: Leniency) -> Iterator
 
 def _of_entrances(look: _Look, facts: NodeFacts, recorded: Recorded) -> Iterator[Drift]:
     """What keeps people out, beyond what was made: keys are theirs, and come and go."""
+    if look.ref.kind == "node" and (why := refusal_of_all(facts)):
+        yield look.judge(PROBE, DriftClass.EVIDENCE, (facts.platform or {})[PROBE], why)
     for key, shown in refusals(recorded, facts):
         if key not in recorded.facts:
             text = f"{key} on {look.node} is {shown}"

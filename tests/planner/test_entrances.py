@@ -83,6 +83,9 @@ def test_a_host_that_lets_nobody_in_is_offered_to_nobody() -> None:
     """F-REAL-12: the probe is a tenant like any other."""
     around = world(recorded(), **{PROBE: REFUSED})
     assert unprepared(NODE, around) == f"{PROBE} is {REFUSED}"
+    (found,) = drifts(DESIRED, around, paper.NOW)
+    assert (found.ref, found.becomes) == (NODE.ref, Becomes.REPORTED)
+    assert health_of(around.recorded[TRAIN], around) == "degraded"
 
 
 def test_what_nobody_could_try_is_no_refusal() -> None:

@@ -26,6 +26,8 @@ MAX_SAID = 300
 HELLO, HELLO_BACK = b"\0\0\0\5\1\0\0\0\3", b"\2"
 """The first word of a transfer of files, and the sign of its answer."""
 
+SILENT = "it is ended without a word; the host's journal of sshd has more"
+
 TYPES = (
     ("ssh-ed25519", ("-t", "ed25519")),
     ("ecdsa-sha2-nistp256", ("-t", "ecdsa", "-b", "256")),
@@ -106,7 +108,7 @@ def _tried(login: str, address: str, port: str, key: str) -> str:
             return ""
         errors.seek(0)
         said = " ".join(errors.read(MAX_SAID).decode("utf-8", "replace").split())
-    return printable(f"a login comes to nothing: {said or 'it is ended without a word'}")
+    return printable(f"a login comes to nothing: {said or SILENT}")
 
 
 def _answer(ssh: "subprocess.Popen[bytes]") -> bytes:

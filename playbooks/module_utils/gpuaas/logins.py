@@ -21,6 +21,7 @@ from .files import put_file, remove_file
 from .passwd import Accounts, User
 from .paths import Refusal, Tree
 from .probes import OPEN_FOLDER, ProbeError, Probes, call, printable
+from .processes import slice_folder
 from .sessions import told_sessions
 from .sshd import PROBE, Told, ask, connection, lets_in, value_of
 
@@ -90,12 +91,15 @@ def try_door(tree: Tree, login: str, path: str) -> None:
     user = Accounts("/").user(login)
     if user is None:
         return
-    _await_boot()
-    why = _hindrances("/", [user]).get(login, "")
+    # Whoever is at work there goes on: only what the login itself has begun is ended.
+    lives, why = os.path.isdir(slice_folder("/", user.uid)), ""
     try:
+        _await_boot()
+        why = _hindrances("/", [user])[login]
         with _alone():
             why = why or _entered(login, lambda line: put_file(tree, path, line, "0644"))
-            _end(login)
+            if not lives:
+                _end(login)
     except ProbeError:
         # Where no login can be tried, what PAM says has to do.
         pass

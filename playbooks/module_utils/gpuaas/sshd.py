@@ -6,6 +6,7 @@ import grp
 import os
 import pwd
 import re
+from functools import lru_cache
 from typing import Optional
 
 from .connections import (
@@ -95,6 +96,7 @@ def came_by() -> Optional[tuple[str, str, str]]:
     return None
 
 
+@lru_cache(maxsize=None)
 def ask(one: Connection, config: str = f"/{CONFIG}") -> Told:
     """Setting → its lines. Raises ProbeError."""
     told: Told = {}
