@@ -68,6 +68,7 @@ def test_types_are_judged_by_their_own_names() -> None:
     line = f"{public_key('ana')} ana/laptop"
     assert logins.refused(line, ALL) == ""
     assert "ssh-ed25519" in logins.refused(line, {"pubkeyacceptedalgorithms": ["rsa-sha2-512"]})
+    assert logins.refused("ssh-rsa AAAA! ana/odd", ALL) == "", "a line that is none costs no other"
     older = {"pubkeyacceptedkeytypes": ["ssh-ed25519"]}
     assert logins.refused(line, older) == ""
 

@@ -179,8 +179,11 @@ def _fact(why: str, sound: str = ADMITTED) -> str:
 
 
 def _bits(blob: str) -> Optional[int]:
-    """Of an RSA key's modulus: the third field of its blob."""
-    data = base64.b64decode(blob + "=" * (-len(blob) % 4))
+    """Of an RSA key's modulus: the third field of its blob; None where it cannot be read."""
+    try:
+        data = base64.b64decode(blob + "=" * (-len(blob) % 4))
+    except ValueError:
+        return None
     fields: list[bytes] = []
     while len(data) >= 4 and len(fields) < 3:
         (length,) = struct.unpack(">I", data[:4])
