@@ -9,6 +9,7 @@ import pytest
 
 from tests.lab.host import Host
 from tests.lab.tenancy import ANA, Tenancy
+from tests.lab.test_prepare import wait_until
 
 pytestmark = pytest.mark.lab
 
@@ -127,7 +128,7 @@ def test_nothing_of_a_login_is_left(tenancy: Tenancy) -> None:
     assert named(tenancy)[PROBE] == "admitted"
     run = tenancy.host.run
     assert "gpuaas-probe" not in run("ls -R /etc/gpuaas /var/lib/gpuaas").stdout
-    assert "gpuaas-probe" not in run("loginctl list-users --no-legend").stdout
+    wait_until(lambda: "gpuaas-probe" not in run("loginctl list-users --no-legend").stdout)
     assert run("pgrep -u gpuaas-probe", check=False).stdout == ""
     assert "gpuaas-entry-" not in run("ls /run").stdout
     assert run("find /sys/fs/cgroup -name 'gpuaas-look*'").stdout == ""
