@@ -15,7 +15,7 @@ pytestmark = pytest.mark.lab
 
 Fresh = Callable[[int], AbstractContextManager[tuple[Host, ...]]]
 PROBE = "login gpuaas-probe"
-STACK, KEPT = "/etc/pam.d/sshd", "/root/sshd.pam"
+STACK, KEPT = "/etc/pam.d/sshd", "/opt/sshd.pam"
 OWN = "/etc/ssh/sshd_config.d/01-site.conf"
 
 
