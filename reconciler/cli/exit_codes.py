@@ -7,6 +7,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from reconciler.model.problem import HELD_CODES
+
 if TYPE_CHECKING:
     from reconciler.model.plan import Change, Plan
     from reconciler.model.problem import Problem
@@ -85,5 +87,5 @@ def of_change(change: Change) -> Exit:
     if change.action == "frozen":
         return Exit.ERROR
     if change.problem is not None:
-        return Exit.HELD if change.problem.code == "held_for_approval" else Exit.BLOCKED
+        return Exit.HELD if change.problem.code in HELD_CODES else Exit.BLOCKED
     return {"blocked": Exit.BLOCKED, "repair": Exit.DRIFT}.get(change.action, Exit.CHANGES)

@@ -47,6 +47,17 @@ def _meant(ctx: click.Context, text: str) -> str:
     return meant
 
 
+def check_removals(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The same for removals that no commit made, of which one word names all."""
+    check_ref(ctx, param, tuple(text for text in value if text != ALL_REMOVALS))
+    return tuple(value)
+
+
+ALL_REMOVALS = "all"
+
+
 def complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The nodes in the specs; none where these cannot be read: a shell has no place to say so."""
     folder = getattr(ctx.obj, "folder", "")

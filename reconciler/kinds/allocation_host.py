@@ -247,7 +247,7 @@ def _descriptor(seated: _Seated, context: Context) -> str:
     if recorded is not None and recorded.digest == resource.digest:
         commit = recorded.commit
     else:
-        origin = context.origins.get(resource.file)
+        origin = context.origins.get(resource.ref)
         commit = origin.commit if origin else ""
     signed = {"version": DESCRIPTOR_VERSION, **seated.values, "commit": commit}
     return context.render(DESCRIPTOR, {**signed, "hmac": context.sign(canonical(signed))})

@@ -34,7 +34,7 @@ class Context:
     render: Render
     sign: Callable[[str], str]
     """HMAC of a text by the control machine's descriptor key (rule 21), as hex."""
-    origins: Mapping[str, Origin]
+    origins: Mapping[Ref, Origin]
     """File → the commit that last changed it, for the files of changed resources."""
     template_digests: Mapping[str, str] = field(default_factory=dict)
     """Template → digest of its text: part of a basis, so that a new wording reaches the hosts."""

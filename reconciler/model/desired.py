@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
@@ -12,14 +13,37 @@ from reconciler.model.resource import Resource
 from reconciler.model.settings import Settings
 
 
+class Doubt(StrEnum):
+    """Why nobody can say who wrote a document, by the code of the problem that this is."""
+
+    SHALLOW = "history_shallow"
+    UNCLEAR = "author_unclear"
+    SILENT = "no_commit"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The commit that last changed a file; without a repository, `commit` is empty."""
+    """The commit that last changed the value of a document, or took it away.
+
+    `commit` is empty for what no commit has so, and where there is a `doubt`, which is not that.
+    """
 
     commit: str = ""
     author: str = ""
     email: str = ""
     signed: bool = False
+    doubt: Doubt | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """A document that the commit in hand has in `file` and the folder has not.
+
+    `hidden` is what keeps the file out of sight; empty where somebody deleted it.
+    """
+
+    file: str
+    hidden: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +60,9 @@ class Desired:
     """`resources` holds what may be acted on. `frozen` holds refs with an error of their own, and
 
     `broken` the files that could not be read: resources last recorded from them stay as they are.
+    `absent` is what the commit in hand has and the folder has not; what of it is hidden is among
+    `frozen` too. What is in neither may be gone by a commit, where a repository `knows`; `blind`
+    says why one does not answer, and then nothing is.
     `suspended` are scopes, `user/bo` or `project/vision`, that an operator has shut out for now.
     `locks` are the requirements that bundles are made from, by the digest that was agreed.
     """
@@ -50,6 +77,9 @@ class Desired:
     problems: tuple[Problem, ...] = ()
     suspended: frozenset[str] = frozenset()
     locks: Mapping[str, Requirements] = field(default_factory=dict)
+    absent: Mapping[Ref, Absence] = field(default_factory=dict)
+    knows: bool = False
+    blind: str = ""
     _kinds: dict[str, tuple[Resource, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -58,6 +88,10 @@ class Desired:
         """Whether `file`, or a folder it lies in, could not be read: its content is unknown."""
         parts = file.split("/")
         return any("/".join(parts[:end]) in self.broken for end in range(1, len(parts) + 1))
+
+    def names(self, ref: Ref) -> bool:
+        """Whether some document is about it, sound or not, in the folder or in the commit alone."""
+        return ref in self.resources or ref in self.frozen or ref in self.absent
 
     def get(self, kind: str, name: str, project: str = "") -> Resource | None:
         return self.resources.get(Ref(kind, project, name))

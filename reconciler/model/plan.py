@@ -210,7 +210,8 @@ class Plan:
     `next_moment` is the earliest time at which the same specs and state could plan otherwise.
     `confirmed` needs nothing: it was in doubt, or is made from other texts, and shows what it
     should. The next apply writes that down. `volumes` and `attachments` are those to be written
-    down before any host is touched, as `claims` are. `written_by` is the version that applied last.
+    down before any host is touched, as `claims` are. `uncommitted` names removals that count though
+    no commit has made them. `written_by` is the version that applied last.
     """
 
     revision: Revision
@@ -231,6 +232,7 @@ class Plan:
     suspended: tuple[Suspension, ...] = ()
     figures: FleetFigures = field(default_factory=FleetFigures)
     only: tuple[str, ...] = ()
+    uncommitted: tuple[str, ...] = ()
     hold_above: Risk | None = None
     next_moment: str = ""
     written_by: str = ""

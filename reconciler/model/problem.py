@@ -8,6 +8,9 @@ from enum import StrEnum
 
 from reconciler.model.lock import Holder
 
+HELD_CODES = frozenset({"held_for_approval", "removal_uncommitted", "revocations_guard"})
+"""Codes of what could be done, and waits for somebody's word."""
+
 
 class Severity(StrEnum):
     ERROR = "error"

@@ -21,7 +21,7 @@ from reconciler.operations.observing import Looks, look, stale_nodes
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
 from reconciler.operations.publishing import publish
-from reconciler.operations.reading import read_desired
+from reconciler.operations.reading import read_at_rest
 from reconciler.operations.recording import recorded_as
 from reconciler.operations.saving import read_plan
 from reconciler.operations.tries import try_elsewhere
@@ -50,6 +50,7 @@ class ApplyOptions:
     plan_file: Path | None = None
     approve: Risk | None = None
     only: tuple[str, ...] = ()
+    uncommitted: tuple[str, ...] = ()
     wait: bool = True
 
 
@@ -141,7 +142,9 @@ def apply(
 
 def _plan_to_show(fleet: Fleet, options: ApplyOptions, looks: Looks) -> Plan:
     if options.plan_file is None:
-        wanted = PlanOptions(only=options.only, hold_above=options.approve)
+        wanted = PlanOptions(
+            only=options.only, hold_above=options.approve, uncommitted=options.uncommitted
+        )
         with writing(fleet, "apply") as journal:
             _, world, plan = _look_and_plan(fleet, journal, wanted, looks)
             if not plan.active:
@@ -181,7 +184,10 @@ def _above(risk: Risk, limit: Risk | None) -> bool:
 def _options_of(plan: Plan) -> PlanOptions:
     """What was shown is what is done: leases that begin with it count from when it was made."""
     return PlanOptions(
-        only=plan.only, hold_above=plan.hold_above, leases_from=parse_moment(plan.made_at)
+        only=plan.only,
+        hold_above=plan.hold_above,
+        uncommitted=plan.uncommitted,
+        leases_from=parse_moment(plan.made_at),
     )
 
 
@@ -193,7 +199,7 @@ def _look_and_plan(
     A place is looked at right before it is given to anybody: cards fail between two looks.
     """
     with without_collector():
-        desired, world = read_desired(fleet), journal.world()
+        desired, world = read_at_rest(fleet), journal.world()
         if journal.has_unended():
             journal.close_open_steps()
         if given_up := _given_up(desired, world):
@@ -217,9 +223,10 @@ def _look_and_plan(
 
 def _strangers(desired: Desired, world: World) -> tuple[Ref, ...]:
     """Nodes that were looked at once, never used, and that no file speaks of any more."""
-    if desired.broken:
+    if desired.broken or desired.blind:
         return ()
-    wanted = desired.resources.keys() | desired.frozen | world.recorded.keys()
+    wanted = desired.resources.keys() | desired.frozen | desired.absent.keys()
+    wanted |= world.recorded.keys()
     held = {claim.node for claim in world.claims}
     seen = (Ref("node", "", name) for name in world.observations if name not in held)
     return tuple(ref for ref in seen if ref not in wanted)
@@ -230,9 +237,9 @@ def _given_up(desired: Desired, world: World) -> tuple[Ref, ...]:
 
     files can be read.
     """
-    if desired.broken:
+    if desired.broken or desired.blind:
         return ()
-    wanted = desired.resources.keys() | desired.frozen
+    wanted = desired.resources.keys() | desired.frozen | desired.absent.keys()
     return tuple(ref for ref in (*world.waiting, *world.lapsed) if ref not in wanted)
 
 

@@ -17,11 +17,10 @@ from reconciler.model.install import Install, InstallState
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
-from reconciler.operations.reading import read_desired
+from reconciler.operations.reading import read_desired, read_origins
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner.versions import in_order
 from reconciler.planner.wanting import tag
-from reconciler.specs.library import origins
 from reconciler.specs.nearest import did_you_mean
 from reconciler.store.snapshot import read_world
 
@@ -134,7 +133,9 @@ def show_bundle(fleet: Fleet, text: str) -> BundleShown:
         is_applied=bool(recorded and known and recorded.normal == known.normal),
         file=file,
         line=resource.line if resource else 0,
-        origin=origins(fleet.settings, {file})[file] if file else Origin(),
+        origin=read_origins(fleet, {ref: file}, () if resource else (ref,))[ref]
+        if file
+        else Origin(),
     )
 
 

@@ -15,7 +15,7 @@ from reconciler.operations.allocation_rows import health_of
 from reconciler.operations.inspecting import ref_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
-from reconciler.operations.reading import read_desired
+from reconciler.operations.reading import read_desired, read_origins
 from reconciler.operations.references import unknown, unknown_ref
 from reconciler.operations.runtime_links import facts_of as runtime_facts
 from reconciler.operations.storage_links import facts_of as storage_facts
@@ -25,7 +25,6 @@ from reconciler.planner import planner
 from reconciler.planner.seating import WITH_CAPACITY
 from reconciler.planner.showing import shown
 from reconciler.planner.vouching import vouched_for
-from reconciler.specs.library import origins
 from reconciler.store import history
 from reconciler.store.snapshot import read_world
 
@@ -75,7 +74,8 @@ def show(fleet: Fleet, ref_text: str) -> Shown:
     if resource is None and recorded is None and not found:
         raise unknown_ref(fleet, world, ref, "neither in the specs nor in the state")
     file = resource.file if resource else recorded.file if recorded else ""
-    origin = origins(fleet.settings, {file}).get(file) if file else None
+    gone = () if resource else (ref,)
+    origin = read_origins(fleet, {ref: file}, gone)[ref] if file else None
     return Shown(
         ref=str(ref),
         desired=resource.normal if resource else None,

@@ -37,10 +37,10 @@ def forget(fleet: Fleet, ref_text: str, reason: str) -> Recorded:
 
 def _insist_on_free(ref: Ref, one: Recorded, desired: Desired) -> None:
     """Nobody else wants anything of it, or may."""
-    if ref in desired.resources or ref in desired.frozen or desired.broken:
+    if desired.names(ref) or desired.broken or desired.blind:
         raise refuse(
             "in_use",
-            f"the specs name {ref}, or hold a file that cannot be read and may do so",
+            f"the specs or their commit name {ref}, or hold what cannot be read and may do so",
             "take its document out and commit that; it stays as it is until an apply",
         )
     if one.protect:

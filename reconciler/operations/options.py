@@ -12,10 +12,12 @@ from reconciler.model.plan import Risk
 class PlanOptions:
     """`only` are refs to limit the plan to; `hold_above` holds changes of a higher risk.
 
+    `uncommitted` are refs whose removal counts though no commit has made it, or the word for all.
     `leases_from` is the moment from which leases that begin count, now unless it is given.
     """
 
     only: tuple[str, ...] = ()
     refresh: bool = False
     hold_above: Risk | None = None
+    uncommitted: tuple[str, ...] = ()
     leases_from: datetime | None = None

@@ -16,11 +16,10 @@ from reconciler.model.problem import refuse
 from reconciler.model.world import World
 from reconciler.operations import observing
 from reconciler.operations.options import PlanOptions
-from reconciler.operations.reading import read_desired
+from reconciler.operations.reading import read_desired, read_origins
 from reconciler.operations.remembering import input_key, is_empty, remember
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner import planner
-from reconciler.specs.library import origins
 from reconciler.store.snapshot import read_world
 
 
@@ -47,10 +46,11 @@ def plan_from(fleet: Fleet, desired: Desired, world: World, options: PlanOptions
             now=fleet.now(),
             templates=shipped.templates(),
             sign=signer(fleet),
-            origins=partial(origins, fleet.settings),
+            origins=partial(read_origins, fleet),
             actor=fleet.actor.name,
             only=options.only,
             hold_above=options.hold_above,
+            uncommitted=options.uncommitted,
             leases_from=options.leases_from,
         )
     )

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Collection, Mapping
+
 from reconciler import shipped
-from reconciler.model.desired import Desired
+from reconciler.model.desired import Desired, Origin
+from reconciler.model.problem import ProblemError
 from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
 from reconciler.operations.wiring import Fleet
+from reconciler.specs import origins
 from reconciler.specs.desired import load_desired
+from reconciler.specs.library import git_at_work, stamp_of_git
+
+PATIENCE_SECONDS, ASK_SECONDS, TRIES = 5.0, 0.1, 3
+"""A checkout or a stash is soon over, and whoever is in the middle of a merge is not waited for."""
 
 
 def wanted_refs(fleet: Fleet) -> frozenset[Ref]:
@@ -19,3 +29,35 @@ def read_desired(fleet: Fleet) -> Desired:
     """Everything git wants as the files stand now, with what is wrong with them."""
     with fleet.cache() as cache:
         return load_desired(fleet.settings, shipped.schemas(), cache)
+
+
+def read_at_rest(fleet: Fleet) -> Desired:
+    """The same, while git is at work on none of it; raises ProblemError `git_under_way`."""
+    for _ in range(TRIES):
+        _wait_for_git(fleet)
+        before = stamp_of_git(fleet.settings)
+        desired = read_desired(fleet)
+        if stamp_of_git(fleet.settings) == before:
+            return desired
+    _wait_for_git(fleet)
+    return read_desired(fleet)
+
+
+def _wait_for_git(fleet: Fleet) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while (found := git_at_work(fleet.settings)) is not None:
+        if time.monotonic() > until:
+            raise ProblemError((found,))
+        time.sleep(ASK_SECONDS)
+
+
+def read_origins(
+    fleet: Fleet, files: Mapping[Ref, str], gone: Collection[Ref] = ()
+) -> Mapping[Ref, Origin]:
+    """By which commit each document is as it stands in its file, or is `gone` from there."""
+    with fleet.cache() as cache:
+        return origins.origins(fleet.settings, files, gone, cache)
+
+
+def origin_of(fleet: Fleet, resource: Resource) -> Origin:
+    return read_origins(fleet, {resource.ref: resource.file})[resource.ref]

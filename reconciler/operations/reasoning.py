@@ -20,14 +20,13 @@ from reconciler.operations.inspecting import ref_of
 from reconciler.operations.links import links_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
-from reconciler.operations.reading import read_desired
+from reconciler.operations.reading import read_desired, read_origins
 from reconciler.operations.references import unknown_ref
 from reconciler.operations.reviewing import review_access
 from reconciler.operations.surveying import in_force
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner.capacity import read_offers
 from reconciler.planner.readiness import readiness
-from reconciler.specs.library import origins
 from reconciler.store import history
 from reconciler.store.snapshot import read_world
 
@@ -90,5 +89,5 @@ def _checks(fleet: Fleet, world: World, desired: Desired, node: Resource) -> tup
 def _places(fleet: Fleet, desired: Desired, refs: Iterable[Ref]) -> Mapping[Ref, Place]:
     """File, line and commit of each document that git has."""
     found = [one for ref in refs if (one := desired.resources.get(ref)) is not None]
-    commits = origins(fleet.settings, {one.file for one in found})
-    return {one.ref: Place(file=one.file, line=one.line, origin=commits[one.file]) for one in found}
+    commits = read_origins(fleet, {one.ref: one.file for one in found})
+    return {one.ref: Place(file=one.file, line=one.line, origin=commits[one.ref]) for one in found}

@@ -25,6 +25,7 @@ from reconciler.operations.canvassing import (
     to_keep,
 )
 from reconciler.operations.finds import Finds, found_rows, node_rows, volume_rows
+from reconciler.operations.reading import read_origins
 from reconciler.operations.recording import recorded_as
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.operations.writing import locking, writing
@@ -42,7 +43,6 @@ from reconciler.planner.rebuilding import (
 )
 from reconciler.planner.verifying import Found, read_found, verify
 from reconciler.planner.verifying_volumes import FoundVolume, read_volumes, verify_volumes
-from reconciler.specs.library import origins
 from reconciler.store.journal import Journal
 from reconciler.store.litestream import forget_position
 from reconciler.store.rebuilding import beside
@@ -129,7 +129,7 @@ def _draft(fleet: Fleet, options: RebuildOptions, before: World | None) -> _Draf
             now=fleet.now(),
             templates=shipped.templates(),
             sign=sign or _sign_nothing,
-            origins=partial(origins, fleet.settings),
+            origins=partial(read_origins, fleet),
             actor=fleet.actor.name,
         )
         return _conclude(request, told, seen, options)

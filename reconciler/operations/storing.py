@@ -17,10 +17,9 @@ from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.volume import Attachment, Volume, VolumeState
 from reconciler.model.world import Recorded, World
-from reconciler.operations.reading import read_desired
+from reconciler.operations.reading import read_desired, read_origins
 from reconciler.operations.references import insist_on_name, unknown_ref
 from reconciler.operations.wiring import Fleet, without_collector
-from reconciler.specs.library import origins
 from reconciler.store import history
 from reconciler.store.database import Database
 from reconciler.store.snapshot import read_world
@@ -123,7 +122,9 @@ def show_storage(fleet: Fleet, text: str) -> StorageShown:
         row=rows.get(str(ref)) or StorageRow(ref=str(ref), state=UNUSED),
         file=file,
         line=resource.line if resource else 0,
-        origin=origins(fleet.settings, {file})[file] if file else Origin(),
+        origin=read_origins(fleet, {ref: file}, () if resource else (ref,))[ref]
+        if file
+        else Origin(),
         desired=resource.normal if resource else None,
         recorded=recorded.normal if recorded else None,
         fenced=volume.fenced if volume else (),

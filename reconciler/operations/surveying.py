@@ -16,14 +16,13 @@ from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, Observation
 from reconciler.model.world import World
 from reconciler.operations.approving import node_of
-from reconciler.operations.reading import read_desired
+from reconciler.operations.reading import origin_of, read_desired
 from reconciler.operations.taking_stock import CLAIMED_AS, age_of
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner.capacity import Offer, read_offers
 from reconciler.planner.feasibility import hindrance
 from reconciler.planner.readiness import readiness
 from reconciler.planner.vouching import vouched_for
-from reconciler.specs.library import origins
 from reconciler.store.snapshot import read_world
 
 
@@ -98,7 +97,7 @@ def survey(fleet: Fleet, name: str) -> NodeShown:
     offer = next(one for one in offers if one.name == name)
     spec: NodeSpec = node.spec
     seen = offer.observation
-    origin = origins(fleet.settings, {node.file})[node.file]
+    origin = origin_of(fleet, node)
     return NodeShown(
         name=name,
         file=node.file,

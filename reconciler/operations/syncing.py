@@ -13,17 +13,18 @@ from dataclasses import dataclass, field, replace
 from reconciler.model.codec import decode, encode
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan import Action, Change, Plan
+from reconciler.model.problem import HELD_CODES
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.remembering import input_key, recall_plan
 from reconciler.operations.views import AllocationRow, NeedsYou, Pending
 from reconciler.operations.wiring import Fleet
 
 SPACE = "standings"
-HELD_CODE, NO_ROOM = "held_for_approval", "sku_unavailable"
+CONSENT, NO_ROOM = "held_for_approval", "sku_unavailable"
 IN_SYNC = "in_sync"
 
 SYNC: tuple[tuple[str, Callable[[Change], bool]], ...] = (
-    ("held", lambda c: c.problem is not None and c.problem.code == HELD_CODE),
+    ("held", lambda c: c.problem is not None and c.problem.code in HELD_CODES),
     ("blocked", lambda c: c.problem is not None or c.action is Action.BLOCKED),
     ("frozen", lambda c: c.action is Action.FROZEN),
     ("drifted", lambda c: c.action is Action.REPAIR),
@@ -124,7 +125,7 @@ def _needs(plan: Plan) -> Iterator[tuple[str, NeedsYou]]:
         if change.problem is None:
             continue
         code, ref = change.problem.code, str(change.ref)
-        held = code == HELD_CODE
+        held = code == CONSENT
         yield (
             ref,
             NeedsYou(

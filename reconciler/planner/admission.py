@@ -6,6 +6,7 @@ What is refused stays as it was recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import DoubtKind
+from reconciler.planner.absence import guard_revocations, uncommitted
 from reconciler.planner.conditions import refusal
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import recorded_of
@@ -58,6 +60,7 @@ def admit(situation: Situation) -> Mapping[Ref, Problem]:
             refused[difference.ref] = problem
     _guard_removals(situation, refused)
     _hold(situation, refused)
+    _guard_revocations(situation, refused)
     _keep_what_is_used(situation, refused)
     return refused
 
@@ -150,7 +153,13 @@ HOST_HINTS: Mapping[str, str] = MappingProxyType(
 )
 
 
+def _uncommitted_removal(difference: Difference, situation: Situation) -> Refusal | None:
+    held = uncommitted(difference, situation)
+    return Refusal(*held) if held else None
+
+
 RULES: tuple[Callable[[Difference, Situation], Refusal | None], ...] = (
+    _uncommitted_removal,
     _not_yet_supported,
     _rename_unsound,
     _may_exist,
@@ -184,6 +193,13 @@ def _guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
         refused[difference.ref] = _problem(
             difference.ref, difference.resource, Refusal("removals_guard", message, hint)
         )
+
+
+def _guard_revocations(situation: Situation, refused: dict[Ref, Problem]) -> None:
+    """The same for people who would be shut out by what is absent."""
+    held = guard_revocations(situation, refused.keys(), partial(_removal_limit, situation))
+    for difference, why in list(held):
+        refused[difference.ref] = _problem(difference.ref, difference.resource, Refusal(*why))
 
 
 def _removal_limit(situation: Situation, held: int) -> int:

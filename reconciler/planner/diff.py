@@ -201,17 +201,30 @@ def _absent(
             continue
         action = Action.RELEASE if recorded.id or ref in holders else Action.FORGET
         begun = recorded.phase is Phase.RELEASING
-        why = "" if begun else _illegible(desired, recorded, everything)
-        if why:
-            problem = Problem(
-                code="resource_broken",
-                message=f"left as it is: {why}",
-                hint="put the file in order; until then nothing of it changes",
-                ref=str(ref),
-            )
+        problem = None if begun else _out_of_sight(desired, recorded, everything)
+        if problem is not None:
             yield Difference(ref=ref, action=Action.FROZEN, recorded=recorded, problem=problem)
         else:
             yield Difference(ref=ref, action=action, recorded=recorded, problem=unsound.get(ref))
+
+
+def _out_of_sight(desired: Desired, recorded: Recorded, everything: bool) -> Problem | None:
+    """Why nobody can say that it is gone, if so: nothing of it changes then."""
+    ref, absence = str(recorded.ref), desired.absent.get(recorded.ref)
+    if desired.blind:
+        what = "git does not say whether a commit has it"
+        return _left("no_commit", what, "make `git status` work in this folder", ref)
+    if absence is not None and absence.hidden:
+        what = f"git keeps {absence.file} out of the folder ({absence.hidden})"
+        return _left("specs_hidden", what, "bring the file back into the folder", ref)
+    if why := _illegible(desired, recorded, everything):
+        hint = "put the file in order; until then nothing of it changes"
+        return _left("resource_broken", why, hint, ref)
+    return None
+
+
+def _left(code: str, why: str, hint: str, ref: str) -> Problem:
+    return Problem(code=code, message=f"left as it is: {why}", hint=hint, ref=ref)
 
 
 def _illegible(desired: Desired, recorded: Recorded, everything: bool) -> str:
@@ -238,10 +251,11 @@ def _unrecorded(desired: Desired, world: World) -> Iterator[Difference]:
 
     Its file is not known, so it may stand in any file that cannot be read: then it stays.
     """
-    if desired.broken or any(p.code == "spec_root_empty" for p in desired.problems):
+    unknown = desired.broken or desired.blind
+    if unknown or any(p.code == "spec_root_empty" for p in desired.problems):
         return
     for ref in sorted({claim.ref for claim in world.claims}):
-        if ref not in world.recorded and ref not in desired.resources and ref not in desired.frozen:
+        if ref not in world.recorded and not desired.names(ref):
             yield Difference(ref=ref, action=Action.RELEASE)
 
 

@@ -17,6 +17,7 @@ from reconciler.model.plan import Action
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
+from reconciler.planner.absence import doubted
 from reconciler.planner.diff import Difference
 from reconciler.planner.limits import is_operator
 
@@ -40,7 +41,7 @@ class Giving:
 def refuse_grants(
     differences: Iterable[Difference],
     desired: Desired,
-    origins: Mapping[str, Origin],
+    origins: Mapping[Ref, Origin],
     now: datetime,
 ) -> Mapping[Ref, Problem]:
     """The first objection to each grant that would be given or changed."""
@@ -52,7 +53,7 @@ def refuse_grants(
             grant=one.resource,
             is_new=one.action is Action.CREATE,
             desired=desired,
-            origin=origins.get(one.file, Origin()),
+            origin=origins.get(one.ref, Origin()),
             now=now,
         )
         problem = next(filter(None, (rule(giving) for rule in RULES)), None)
@@ -67,6 +68,8 @@ def _role_cannot_grant(giving: Giving) -> Problem | None:
     An author whom no User names can be anybody, as git believes whatever it is told: there the
     ownership of paths is the boundary, and the plan shows the name.
     """
+    if giving.origin.doubt is not None:
+        return _problem(giving.grant, giving.origin.doubt, *doubted(giving.origin.doubt))
     names = _authors(giving.desired, giving.origin)
     if not names or is_operator(giving.origin, giving.desired):
         return None

@@ -69,6 +69,8 @@ def absence(resource: Resource, absent: Mapping[Ref, Problem]) -> Problem | None
 
 def is_operator(origin: Origin, desired: Desired) -> bool:
     """Whether the one who wrote it last is an operator; someone unknown is none."""
+    if origin.doubt is not None:
+        return False
     operators = (desired.get("user", name) for name in desired.settings.operators)
     return any(
         origin.email in user.spec.emails if origin.commit else origin.author in user.spec.os_logins

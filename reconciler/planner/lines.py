@@ -17,7 +17,7 @@ from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Origin
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Cause, Change, ClaimIntent, Step
-from reconciler.model.problem import Problem
+from reconciler.model.problem import HELD_CODES, Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
@@ -98,7 +98,7 @@ def _refused(difference: Difference, problem: Problem, desk: Desk) -> Change:
     """Nothing of it will be done; what was held or frozen says what it would have been."""
     change = _change(difference, desk)
     waits, facts = _unavailable(difference, desk)
-    held = problem.code == "held_for_approval"
+    held = problem.code in HELD_CODES
     keeps_its_name = held or difference.action is Action.FROZEN
     return replace(
         change,
@@ -344,7 +344,7 @@ def _change(difference: Difference, desk: Desk) -> Change:
         summary=why.summary_of(resource, context.now) if resource else "",
         file=difference.file,
         line=resource.line if resource else 0,
-        origin=context.origins.get(difference.file, Origin()),
+        origin=context.origins.get(difference.ref, Origin()),
         fields=difference.fields,
         former=difference.former,
         cause=difference.cause,

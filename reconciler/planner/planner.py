@@ -21,6 +21,7 @@ from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
+from reconciler.planner.absence import STAYS
 from reconciler.planner.admission import admit, hold
 from reconciler.planner.attaching import (
     after_detaching,
@@ -54,13 +55,14 @@ from reconciler.planner.repairing import with_repairs
 from reconciler.planner.revoking import name_revoked, tell_ends
 from reconciler.planner.scope import Scope
 from reconciler.planner.seating import Seat, Seating, Unseated, seat_all
-from reconciler.planner.situation import Situation
+from reconciler.planner.situation import Said, Situation
 from reconciler.planner.staging import find_stagings, is_slow
 from reconciler.planner.storing import refuse_storage, with_data
 from reconciler.planner.suspending import in_force as suspensions_in_force
 from reconciler.planner.suspending import scopes_at
 
-Origins = Callable[[frozenset[str]], Mapping[str, Origin]]
+Origins = Callable[[Mapping[Ref, str], Collection[Ref]], Mapping[Ref, Origin]]
+"""Asked for the files of documents, and which of these are gone from there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,8 @@ class PlanRequest:
     """`only` limits the plan to refs; changes of a higher risk than `hold_above` are held.
 
     `actor` is the OS user who asks: the author of what no commit has yet. `leases_from` is the
-    moment from which leases that begin are counted, `now` unless it is given.
+    moment from which leases that begin are counted, `now` unless it is given. `uncommitted` are
+    removals that count though no commit has made them.
     """
 
     desired: Desired
@@ -81,6 +84,7 @@ class PlanRequest:
     hold_above: Risk | None = None
     actor: str = ""
     leases_from: datetime | None = None
+    uncommitted: tuple[str, ...] = ()
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -93,8 +97,8 @@ def plan(request: PlanRequest) -> Plan:
     scope = Scope(request.only, request.desired, request.world)
     everything = _differences(request)
     differences = scope.limit(everything)
-    refused = admit(Situation(request.desired, request.world, differences, request.hold_above))
-    origins = _origins(request, frozenset(d.file for d in differences if d.file))
+    origins = _origins_of(request, differences)
+    refused = admit(_situation(request, differences, origins))
     admitted = [difference for difference in differences if difference.ref not in refused]
     refused = {
         **refused,
@@ -129,7 +133,7 @@ def plan(request: PlanRequest) -> Plan:
     found = drifts(desired, request.world, request.now)
     pending = with_repairs(find_pending(context, changed), found, context, changed)
     words = find_words(desired, request.world, {d.ref for d in everything} | preparations.keys())
-    context = _with_origins(request, context, _files(pending.values(), words))
+    context = _with_origins(request, context, dict(_files(pending.values(), words)))
     desk = Desk(
         context=context,
         refused=refused,
@@ -151,6 +155,15 @@ def _differences(request: PlanRequest) -> tuple[Difference, ...]:
     found = with_evacuations(found, request.desired, request.world)
     found = with_ends(found, request.desired, request.world, request.now)
     return with_data(found, request.world)
+
+
+def _situation(
+    request: PlanRequest,
+    differences: tuple[Difference, ...],
+    origins: Mapping[Ref, Origin],
+) -> Situation:
+    said = Said(origins=origins, uncommitted=frozenset(request.uncommitted), now=request.now)
+    return Situation(request.desired, request.world, differences, request.hold_above, said)
 
 
 def context_of(request: PlanRequest) -> Context:
@@ -197,10 +210,20 @@ def _blocked(node: Resource) -> str:
     return f"not yet supported: {what}" if what else ""
 
 
-def _origins(request: PlanRequest, files: frozenset[str]) -> Mapping[str, Origin]:
+def _origins_of(request: PlanRequest, differences: Iterable[Difference]) -> Mapping[Ref, Origin]:
+    """By which commit each is, or was taken away; nobody asks that of what stays as it is."""
+    asked = [d for d in differences if d.file and d.action is not Action.FROZEN]
+    gone = {d.ref for d in asked if d.resource is None and d.ref not in request.desired.resources}
+    return _origins(request, {d.ref: d.file for d in asked}, gone)
+
+
+def _origins(
+    request: PlanRequest, files: Mapping[Ref, str], gone: Collection[Ref]
+) -> Mapping[Ref, Origin]:
     """What no commit has is by who asks now, as far as anybody can tell."""
     nobody = Origin(author=request.actor)
-    return {file: one if one.commit else nobody for file, one in request.origins(files).items()}
+    found = request.origins(files, gone) if files else {}
+    return {ref: one if one.commit or one.doubt else nobody for ref, one in found.items()}
 
 
 def _effective(
@@ -212,18 +235,22 @@ def _effective(
     """What will be in force: all that is not asked for or refused stays as it was recorded.
 
     But a person whom git no longer names opens nothing, though others who name him keep him on
-    the books: revocation waits for nobody's document (rule 9).
+    the books: revocation waits for nobody's document (rule 9). Unless the absence itself is in
+    question: then whoever was let in stays so.
     """
-    done = {d.ref for d in differences if d.ref not in refused or _is_gone(d)}
+    stays = {ref for ref, problem in refused.items() if problem.code in STAYS}
+    done = {
+        d.ref for d in differences if d.ref not in refused or (_is_gone(d) and d.ref not in stays)
+    }
     undone = {ref for d in everything if d.ref not in done for ref in (d.ref, d.former) if ref}
-    return in_force(request.desired, request.world, undone, refused.keys())
+    return in_force(request.desired, request.world, undone, refused.keys() - stays)
 
 
 def _is_gone(difference: Difference) -> bool:
     return difference.ref.kind == "user" and difference.action is Action.FORGET
 
 
-def _context(request: PlanRequest, desired: Desired, origins: Mapping[str, Origin]) -> Context:
+def _context(request: PlanRequest, desired: Desired, origins: Mapping[Ref, Origin]) -> Context:
     renderer = Renderer(request.templates)
     return Context(
         desired=desired,
@@ -238,18 +265,18 @@ def _context(request: PlanRequest, desired: Desired, origins: Mapping[str, Origi
     )
 
 
-def _files(pending: Iterable[Pending], words: Iterable[Words]) -> Iterator[str]:
+def _files(pending: Iterable[Pending], words: Iterable[Words]) -> Iterator[tuple[Ref, str]]:
     """Of what has work, though nothing about itself is another."""
-    yield from (one.resource.file for one in pending)
-    yield from (one.difference.file for one in words)
+    yield from ((one.resource.ref, one.resource.file) for one in pending)
+    yield from ((one.difference.ref, one.difference.file) for one in words)
 
 
-def _with_origins(request: PlanRequest, context: Context, files: Iterable[str]) -> Context:
-    """The same, knowing also who changed `files` last."""
-    unknown = frozenset(files) - context.origins.keys()
+def _with_origins(request: PlanRequest, context: Context, files: Mapping[Ref, str]) -> Context:
+    """The same, knowing also who wrote what stands in these files."""
+    unknown = {ref: file for ref, file in files.items() if file and ref not in context.origins}
     if not unknown:
         return context
-    return replace(context, origins={**context.origins, **_origins(request, unknown)})
+    return replace(context, origins={**context.origins, **_origins(request, unknown, ())})
 
 
 def _within(line: Line, scope: Scope) -> bool:
@@ -290,6 +317,7 @@ def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[
         ends=tuple(end for end in ahead.ends if end.ref not in turned),
         suspended=tuple(suspensions_in_force(world.suspensions, request.now)),
         only=request.only,
+        uncommitted=request.uncommitted,
         next_moment=_next_moment(
             desired,
             world,

@@ -68,7 +68,7 @@ class Seating:
     world: World
     now: datetime
     refused: Mapping[Ref, Problem]
-    origins: Mapping[str, Origin]
+    origins: Mapping[Ref, Origin]
     differences: Sequence[Difference]
     ledger: Ledger
     preparing: Collection[Ref] = ()
@@ -152,7 +152,7 @@ class _Usher:
         if need is None:
             return Unseated(problem=_unreadable(resource))
         gpus = need.slots or max((self.largest.get(f, 0) for f in need.families), default=0)
-        origin = self.seating.origins.get(resource.file, Origin())
+        origin = self.seating.origins.get(resource.ref, Origin())
         return Request(resource=resource, need=need, gpus=gpus, origin=origin)
 
     def _seat(self, request: Request, difference: Difference) -> Seat | Unseated | None:

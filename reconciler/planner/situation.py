@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 
 from reconciler.kinds.registry import KINDS
-from reconciler.model.desired import Desired
+from reconciler.model.desired import Desired, Origin
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Risk
 from reconciler.model.ref import Ref
@@ -16,6 +19,18 @@ from reconciler.planner.effective import recorded_of
 from reconciler.planner.lying import attached_storages, users_of_data
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """By which commits the differences are, and which removals that no commit made were named."""
+
+    origins: Mapping[Ref, Origin] = field(default_factory=dict)
+    uncommitted: frozenset[str] = frozenset()
+    now: datetime | None = None
+
+
+SAID_NOTHING = Said()
+
+
 class Situation:
     def __init__(
         self,
@@ -23,11 +38,15 @@ class Situation:
         world: World,
         differences: tuple[Difference, ...],
         hold_above: Risk | None = None,
+        said: Said = SAID_NOTHING,
     ) -> None:
         self.desired = desired
         self.world = world
         self.differences = differences
         self.hold_above = hold_above
+        self.origins = said.origins
+        self.uncommitted = said.uncommitted
+        self.now = said.now
         self.renamed = {d.former: d.ref for d in differences if d.former is not None}
 
     @cached_property

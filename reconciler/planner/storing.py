@@ -89,7 +89,7 @@ def refuse_storage(
     differences: Iterable[Difference],
     desired: Desired,
     world: World,
-    origins: Mapping[str, Origin],
+    origins: Mapping[Ref, Origin],
 ) -> Mapping[Ref, Problem]:
     """The first objection to each storage that would come, change or go."""
     refused: dict[Ref, Problem] = {}
@@ -100,7 +100,7 @@ def refuse_storage(
     for one in differences:
         if one.ref.kind != "storage":
             continue
-        origin = origins.get(one.file, Origin())
+        origin = origins.get(one.ref, Origin())
         wish = Wish(
             difference=one, desired=desired, world=world, origin=origin, sizes=sizes, held=held
         )

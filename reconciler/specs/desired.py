@@ -15,18 +15,22 @@ from reconciler.model.document import DocumentCache
 from reconciler.model.problem import Problem, ProblemError, Severity, in_order
 from reconciler.model.settings import Settings
 from reconciler.specs.documents import read_documents
+from reconciler.specs.head import Sight, look
+from reconciler.specs.history import WorkTree
 from reconciler.specs.library import (
     Listing,
     file_name,
+    git_at_work,
     list_paths,
     list_specs,
     read_spec,
-    revision,
+    work_tree,
 )
 from reconciler.specs.linking import Linked, Verdict, link
 from reconciler.specs.loading import Loaded, load, version
 from reconciler.specs.locks import with_locks
 from reconciler.specs.text import with_text
+from reconciler.specs.trees import is_plain, spec_tree
 
 
 def load_desired(
@@ -44,22 +48,29 @@ def load_desired(
     loaded = load(listing, schemas, cache)
     linked = _linked(settings, loaded, schemas, cache)
     linked, locks = with_locks(settings, linked)
+    stand, doubts = _stand(settings)
+    sight, blind = (
+        (Sight(), "") if paths is not None else _sight(settings, listing, linked, cache, stand)
+    )
+    broken = frozenset(loaded.broken | sight.broken)
     found = (*locate(settings, loaded.problems), *locate(settings, linked.problems))
     if paths is not None:
         found = _below(found, [file_name(settings, path) for path in paths])
     elif not (loaded.resources or loaded.frozen or loaded.broken):
         found = (*found, _nothing(settings))
-    stand, doubts = _revision(settings)
     return Desired(
         settings=settings,
         resources=linked.resources,
-        digest=_digest(linked, loaded.broken),
-        revision=stand,
-        frozen=linked.frozen,
-        broken=frozenset(loaded.broken),
+        digest=_digest(linked, broken),
+        revision=stand.revision if stand else Revision(dirty=True),
+        frozen=linked.frozen.union(ref for ref, one in sight.absent.items() if one.hidden),
+        broken=broken,
         ignored=frozenset(listing.ignored),
-        problems=in_order((*found, *doubts)),
+        problems=in_order((*found, *sight.problems, *doubts)),
         locks=locks,
+        absent=sight.absent,
+        knows=sight.answers,
+        blind=blind,
     )
 
 
@@ -152,12 +163,35 @@ def _nothing(settings: Settings) -> Problem:
     )
 
 
-def _revision(settings: Settings) -> tuple[Revision, tuple[Problem, ...]]:
+def _stand(settings: Settings) -> tuple[WorkTree | None, tuple[Problem, ...]]:
+    """How the files stand to the commit in hand, and what keeps that from being known or lasting.
+
+    None where git does not say.
+    """
     try:
-        return revision(settings), ()
+        stand = work_tree(settings)
     except ProblemError as error:
         doubts = (replace(problem, severity=Severity.WARNING) for problem in error.problems)
-        return Revision(dirty=True), tuple(doubts)
+        return None, tuple(doubts)
+    moving = git_at_work(settings)
+    return stand, (replace(moving, severity=Severity.WARNING),) if moving else ()
+
+
+def _sight(
+    settings: Settings,
+    listing: Listing,
+    linked: Linked,
+    cache: DocumentCache,
+    stand: WorkTree | None,
+) -> tuple[Sight, str]:
+    """What the commit in hand has beside the files; and why nobody knows, if so."""
+    known = linked.resources.keys() | linked.frozen
+    tree = spec_tree(settings)
+    plain = tree is not None and is_plain(settings, tree)
+    try:
+        return look(settings, listing, known, cache, stand if plain else None), ""
+    except ProblemError as error:
+        return Sight(), error.problems[0].message
 
 
 def _digest(linked: Linked, broken: Iterable[str]) -> str:

@@ -35,6 +35,17 @@ def under_way(top: Path) -> UnderWay | None:
     return None
 
 
+def stamp(top: Path) -> tuple[object, ...]:
+    """What is another after any command of git that changes the files of a tree."""
+    folder = _git_folder(top)
+    found: list[object] = []
+    for name in ("index", "HEAD", "logs/HEAD"):
+        with suppress(OSError):
+            at = (folder / name).stat()
+            found.append((name, at.st_mtime_ns, at.st_size, at.st_ino))
+    return tuple(found)
+
+
 def shallow(top: Path) -> frozenset[str]:
     """The commits at which the history ends that a shallow clone has; none in a whole one."""
     folder = _git_folder(top)

@@ -9,24 +9,25 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
 
-from reconciler.model.desired import Origin, Revision
+from reconciler.model.desired import Revision
 from reconciler.model.document import DocumentCache, FileStamp
 from reconciler.model.problem import Problem, ProblemError, Severity, Source, refuse
 from reconciler.model.settings import Settings
 from reconciler.specs import git, history
+from reconciler.specs.git_folder import stamp, under_way
 from reconciler.specs.leftovers import is_leftover, is_misnamed
+from reconciler.specs.trees import is_plain, spec_tree
 
 SETTINGS_FILE = "gpuaas.yaml"
 ENDINGS = (".yaml", ".yml")
 SIZE_LIMIT = 64 << 20
-ARGUMENT_LIMIT = 200
 UNSETTLED_NS = 2_000_000_000
 """A file written this recently may be written again without its times showing it."""
 
@@ -309,17 +310,21 @@ def program_digest() -> str:
 
 def revision(settings: Settings) -> Revision:
     """Where the specs stand; raises ProblemError `no_commit` if git refuses to say."""
-    return _work_tree(settings).revision
+    return work_tree(settings).revision
 
 
 def tree_key(settings: Settings, cache: DocumentCache) -> str:
     """A key that is equal only for equal specs of one revision; "" where only reading would tell.
 
     Git says that they are as committed, or the stamps of all files that their content is known.
+    Where git was told not to look at some, nobody knows.
     """
     try:
-        stand = revision(settings)
-        content = "as committed" if stand.commit and not stand.dirty else _known(settings, cache)
+        stand, tree = revision(settings), spec_tree(settings)
+        if tree is not None and history.tags(tree.git(settings)):
+            return ""
+        committed = stand.commit and not stand.dirty and tree and is_plain(settings, tree)
+        content = "as committed" if committed else _known(settings, cache)
     except ProblemError:
         return ""
     return f"{stand.commit} {stand.branch} {content}" if content else ""
@@ -337,21 +342,8 @@ def _known(settings: Settings, cache: DocumentCache) -> str:
     return "" if listing.broken else sha256("\n".join(lines).encode()).hexdigest()
 
 
-def origins(settings: Settings, files: Collection[str]) -> Mapping[str, Origin]:
-    """The commit that last changed each file; an empty Origin for what no commit has as it is."""
-    unknown = dict.fromkeys(files, Origin())
-    if not unknown or git.repository(settings) is None:
-        return unknown
-    try:
-        tree = _work_tree(settings)
-        committed = set(unknown) - tree.changed if tree.commit else set()
-        places = sorted(committed) if len(committed) <= ARGUMENT_LIMIT else ["."]
-        return {**unknown, **history.origins(partial(git.ask, settings), committed, places)}
-    except ProblemError:
-        return unknown
-
-
-def _work_tree(settings: Settings) -> history.WorkTree:
+def work_tree(settings: Settings) -> history.WorkTree:
+    """How the spec root and the settings stand; raises ProblemError `no_commit`."""
     top = git.repository(settings)
     if top is None:
         return history.WorkTree()
@@ -360,3 +352,27 @@ def _work_tree(settings: Settings) -> history.WorkTree:
     return history.work_tree(
         partial(git.ask, settings), "" if prefix == "." else f"{prefix}/", places
     )
+
+
+def git_at_work(settings: Settings) -> Problem | None:
+    """What git is at work on in the trees of the fleet and of its specs, as long as it is."""
+    for top in _tops(settings):
+        found = under_way(top)
+        if found is not None:
+            return Problem(
+                code="git_under_way",
+                message=f"{found.what} is under way in {top}: files come and go until it has ended",
+                hint=found.hint,
+            )
+    return None
+
+
+def stamp_of_git(settings: Settings) -> object:
+    """What is another after any command of git that changes files of these trees."""
+    return [stamp(top) for top in _tops(settings)]
+
+
+def _tops(settings: Settings) -> list[Path]:
+    tree = spec_tree(settings)
+    tops = (git.repository(settings), tree.top if tree else None)
+    return sorted({top for top in tops if top is not None})

@@ -25,6 +25,14 @@ _CONFLICT = re.compile(rb"^[ \t]*(?:<{7}|>{7}|\|{7})(?:[ \r\n]|$)", re.MULTILINE
 _BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 
 
+POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+def is_pointer(content: bytes) -> bool:
+    """Whether it is what git has in the place of a file that git-lfs keeps."""
+    return content.startswith(POINTER)
+
+
 def without_mark(content: bytes) -> bytes:
     """The content without the invisible byte-order mark that Windows editors put first."""
     return content.removeprefix(_MARK)
@@ -52,9 +60,21 @@ def offset_of(text: str, line: int) -> int:
 def check_text(file: str, content: bytes) -> Problem | None:
     """Why the content cannot be taken for text that somebody has finished writing."""
     return (
-        _check_encoding(file, content)
+        _check_pointer(file, content)
+        or _check_encoding(file, content)
         or _check_markers(file, content)
         or _check_directives(file, content)
+    )
+
+
+def _check_pointer(file: str, content: bytes) -> Problem | None:
+    if not is_pointer(content):
+        return None
+    return Problem(
+        code="lfs_pointer",
+        message="this is a pointer of git-lfs, and the file itself is not here",
+        hint="git lfs pull; until then what was applied from it stays as it is",
+        source=Source(file=file, line=1, column=1),
     )
 
 

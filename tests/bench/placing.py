@@ -135,7 +135,7 @@ def request(desired: Desired, world: World) -> PlanRequest:
         now=fleet.NOW,
         templates=shipped.templates(),
         sign=lambda text: "0" * 64,
-        origins=lambda files: {},
+        origins=lambda files, gone: {},
     )
 
 

@@ -50,7 +50,7 @@ def context(of: Desired, **changes: Any) -> Context:
         "now": NOW,
         "render": renderer.render,
         "sign": sign,
-        "origins": {one.file: Origin(commit="c0ffee") for one in of.of("allocation")},
+        "origins": {one.ref: Origin(commit="c0ffee") for one in of.of("allocation")},
         "template_digests": renderer.digests(),
     }
     return Context(**{**values, **changes})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Plan
+from reconciler.model.ref import Ref
 from reconciler.model.world import World
 from tests.planner.fleet import NOW, allocation, base_fleet, desired, grant, policy, project, user
 from tests.planner.walk import make_plan, settled
@@ -34,10 +35,10 @@ GRANT = "grant/vision/g"
 
 
 def by(author: str, *, committed: bool = True) -> Any:
-    def origins(files: Iterable[str]) -> Mapping[str, Origin]:
+    def origins(files: Mapping[Ref, str], gone: Collection[Ref]) -> Mapping[Ref, Origin]:
         commit = "c0ffee" if committed else ""
         email = f"{author}@corp.example" if committed else ""
-        return {file: Origin(commit=commit, author=author, email=email) for file in files}
+        return {ref: Origin(commit=commit, author=author, email=email) for ref in files}
 
     return origins
 

@@ -27,7 +27,7 @@ def request(*documents: Any, **changes: Any) -> PlanRequest:
         now=NOW,
         templates=shipped.templates(),
         sign=sign,
-        origins=lambda files: {},
+        origins=lambda files, gone: {},
     )
 
 

@@ -47,7 +47,7 @@ def test_scenario(scenario: Mapping[str, Any]) -> None:
     made = make_plan(
         wanted,
         state,
-        origins=lambda files: dict.fromkeys(files, author),
+        origins=lambda files, gone: dict.fromkeys(files, author),
         only=tuple(scenario.get("only", ())),
         hold_above=Risk(scenario["hold_above"]) if "hold_above" in scenario else None,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +20,8 @@ from reconciler.planner.planner import PlanRequest, plan
 from tests.planner.fleet import NOW, desired, world
 
 
-def origins(files: Iterable[str]) -> Mapping[str, Origin]:
-    return {f: Origin(commit="c0ffee", author="Ana", email="ana@corp.example") for f in files}
+def origins(files: Mapping[Ref, str], gone: Collection[Ref]) -> Mapping[Ref, Origin]:
+    return {ref: Origin(commit="c0ffee", author="Ana", email="ana@corp.example") for ref in files}
 
 
 def make_plan(of: Desired, seen: World | None = None, **changes: Any) -> Plan:

@@ -16,9 +16,11 @@ import pytest
 from reconciler.cli.exit_codes import Exit
 from reconciler.cli.main import run
 from reconciler.model.document import NoCache
+from reconciler.model.ref import Ref
 from reconciler.operations.wiring import os_login
 from reconciler.specs.desired import load_desired
-from reconciler.specs.library import origins, revision
+from reconciler.specs.library import revision
+from reconciler.specs.origins import origins
 from reconciler.specs.settings import load_settings
 from tests.operations.yard import Yard, laid
 from tests.planner import fleet as paper
@@ -185,8 +187,8 @@ def test_authors_and_messages_of_commits_are_what_git_says(tmp_path: Path) -> No
     repository(tmp_path, authors)
     settings = load_settings(tmp_path, SCHEMAS["settings"])
     assert revision(settings).dirty is False
-    files = [f"specs/u{number}.yaml" for number in range(len(authors))]
-    found = origins(settings, files)
+    files = {Ref("user", "", f"u{at}"): f"specs/u{at}.yaml" for at in range(len(authors))}
+    found = origins(settings, files, (), NoCache())
     told = git(tmp_path, "log", "--reverse", "--format=%H").decode().split()
     for name, author, commit in zip(files, authors, told, strict=True):
         shown = author.decode("utf-8", "backslashreplace")

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from reconciler import shipped
-from reconciler.model.desired import Origin
 from reconciler.model.document import NoCache
 from reconciler.model.problem import ProblemError
+from reconciler.model.ref import Ref
 from reconciler.specs import library
+from reconciler.specs.origins import origins
 from reconciler.specs.settings import load_settings
 from tests.specs.small_fleet import Fleet, allocation
 
@@ -255,7 +256,6 @@ def test_without_a_repository_there_is_no_commit(fleet: Fleet) -> None:
     revision = fleet.load().revision
     assert (revision.commit, revision.branch, revision.dirty) == ("", "", False)
     assert library.tree_key(fleet.settings, NoCache()) == ""
-    assert library.origins(fleet.settings, ["specs/people.yaml"]) == {"specs/people.yaml": Origin()}
 
 
 def test_the_revision_tells_commit_branch_and_edits(committed: Fleet) -> None:
@@ -272,7 +272,6 @@ def test_a_repository_without_commits(fleet: Fleet) -> None:
     git(fleet, "init", "-q", "-b", "main")
     revision = library.revision(fleet.settings)
     assert (revision.commit, revision.branch, revision.dirty) == ("", "main", True)
-    assert library.origins(fleet.settings, ["specs/people.yaml"])["specs/people.yaml"] == Origin()
 
 
 def test_the_tree_key_follows_specs_and_settings(committed: Fleet) -> None:
@@ -287,26 +286,6 @@ def test_the_tree_key_follows_specs_and_settings(committed: Fleet) -> None:
     assert library.tree_key(committed.settings, NoCache()) == ""
 
 
-def test_origins_name_the_commit_of_each_file(committed: Fleet) -> None:
-    first = git(committed, "rev-parse", "HEAD")
-    committed.write("vision/train.yaml", allocation("train") + "  protect: true\n")
-    git(committed, "rm", "-q", "specs/people.yaml")
-    git(committed, "commit", "-qam", "second")
-    second = git(committed, "rev-parse", "HEAD")
-    committed.write("platform.yaml", "edited: 1\n")
-    files = ["vision/train.yaml", "people.yaml", "vision/project.yaml", "platform.yaml", "no.yaml"]
-    found = library.origins(committed.settings, [f"specs/{name}" for name in files])
-    assert {name: origin.commit for name, origin in found.items()} == {
-        "specs/vision/train.yaml": second,
-        "specs/people.yaml": second,
-        "specs/vision/project.yaml": first,
-        "specs/platform.yaml": "",
-        "specs/no.yaml": "",
-    }
-    assert found["specs/people.yaml"].author == "Ana"
-    assert not found["specs/people.yaml"].signed
-
-
 def test_a_fleet_below_the_top_of_its_repository(fleet: Fleet) -> None:
     git(fleet, "init", "-q", "-b", "main")
     inner = Fleet(fleet.folder / "fleets" / "lab ä")
@@ -317,10 +296,8 @@ def test_a_fleet_below_the_top_of_its_repository(fleet: Fleet) -> None:
     git(fleet, "commit", "-qm", "first")
     assert not library.revision(inner.settings).dirty
     assert library.tree_key(inner.settings, NoCache())
-    assert library.origins(inner.settings, ["specs/a b.yaml"])["specs/a b.yaml"].commit
     inner.write("a b.yaml", "kind: y\n")
     assert library.revision(inner.settings).dirty
-    assert not library.origins(inner.settings, ["specs/a b.yaml"])["specs/a b.yaml"].commit
 
 
 def test_a_repository_that_git_refuses_is_a_warning(
@@ -345,7 +322,7 @@ def test_git_runs_nothing_that_the_repository_brings(committed: Fleet, tmp_path:
     git(committed, "config", "core.pager", str(trap))
     git(committed, "config", "core.hooksPath", str(tmp_path))
     library.revision(committed.settings)
-    library.origins(committed.settings, ["specs/people.yaml"])
+    origins(committed.settings, {Ref("user", "", "bo"): "specs/people.yaml"}, (), NoCache())
     assert not (tmp_path / "sprung").exists()
 
 

@@ -12,7 +12,7 @@ from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.consent import Consent
 from reconciler.cli.exit_codes import Exit, of_plan, of_problems, worst
 from reconciler.cli.patience import lock_timeout, open_to_write
-from reconciler.cli.refs import check_ref
+from reconciler.cli.refs import ALL_REMOVALS, check_ref, check_removals
 from reconciler.cli.views import applied as applied_view
 from reconciler.cli.views import plan_text
 from reconciler.cli.views.progress import Progress
@@ -25,6 +25,7 @@ RISKS = tuple(risk.value for risk in Risk)
 
 
 class Waiting(TypedDict):
+    uncommitted: tuple[str, ...]
     no_wait: bool
     lock_timeout: float
 
@@ -45,6 +46,14 @@ class Waiting(TypedDict):
     help="Only this resource; may be repeated.",
 )
 @click.option(
+    "--uncommitted-removals",
+    "uncommitted",
+    metavar="[=REF]",
+    callback=check_removals,
+    multiple=True,
+    help="Take this, or all, for removed though no commit says so; may be repeated.",
+)
+@click.option(
     "--no-wait", is_flag=True, help="Do not wait for hosts that start anew or build bundles."
 )
 @lock_timeout
@@ -63,15 +72,21 @@ def apply(
     """
     if plan_file is not None and plan_file.name in RISKS and not plan_file.exists():
         raise click.UsageError(f"the risk needs a sign: --auto-approve={plan_file}")
-    if plan_file is not None and only:
-        raise click.UsageError("--only limits a plan while it is made; PLANFILE is made already")
+    if plan_file is not None and (only or waiting["uncommitted"]):
+        raise click.UsageError(
+            "--only and the like are for making a plan; PLANFILE is made already"
+        )
     approve = Risk(auto_approve) if auto_approve else None
     consent, progress = Consent(session, approve), Progress(session.screen)
     with progress as report:
         found = applying.apply(
             open_to_write(session, waiting["lock_timeout"]),
             ApplyOptions(
-                plan_file=plan_file, approve=approve, only=only, wait=not waiting["no_wait"]
+                plan_file=plan_file,
+                approve=approve,
+                only=only,
+                uncommitted=waiting["uncommitted"],
+                wait=not waiting["no_wait"],
             ),
             consent,
             report,
@@ -87,7 +102,7 @@ def apply(
 
 
 apply.writes = True
-apply.bare = {"--auto-approve": Risk.SAFE.value}
+apply.bare = {"--auto-approve": Risk.SAFE.value, "--uncommitted-removals": ALL_REMOVALS}
 
 
 def _code(found: Applied) -> Exit:

@@ -11,7 +11,7 @@ import click
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import of_plan
 from reconciler.cli.patience import lock_timeout, open_to_write
-from reconciler.cli.refs import check_ref
+from reconciler.cli.refs import ALL_REMOVALS, check_ref, check_removals
 from reconciler.cli.text import line
 from reconciler.cli.views import plan_json, plan_markdown, plan_text
 from reconciler.model.plan import Plan, Risk
@@ -24,6 +24,7 @@ from reconciler.operations.wiring import Fleet
 class Given(TypedDict):
     save: Path | None
     only: tuple[str, ...]
+    uncommitted: tuple[str, ...]
     risk: str
     summary: bool
     expand: bool
@@ -45,6 +46,14 @@ class Given(TypedDict):
     callback=check_ref,
     multiple=True,
     help="Plan only this resource and what it needs; may be repeated.",
+)
+@click.option(
+    "--uncommitted-removals",
+    "uncommitted",
+    metavar="[=REF]",
+    callback=check_removals,
+    multiple=True,
+    help="Take this, or all, for removed though no commit says so; may be repeated.",
 )
 @click.option(
     "--risk",
@@ -70,7 +79,9 @@ def plan(session: Session, **given: Unpack[Given]) -> Reply:
     nor hosts are changed.
     """
     fleet = open_to_write(session, given["lock_timeout"])
-    options = PlanOptions(only=given["only"], refresh=given["refresh"])
+    options = PlanOptions(
+        only=given["only"], uncommitted=given["uncommitted"], refresh=given["refresh"]
+    )
     found = recall_plan(fleet, options) or _make_plan(fleet, options)
     if (file := given["save"]) is not None:
         saving.save_plan(found, file)
@@ -87,6 +98,9 @@ def plan(session: Session, **given: Unpack[Given]) -> Reply:
         if given["summary"]
         else plan_text.lines(found, at_least, expand=given["expand"]),
     )
+
+
+plan.bare = {"--uncommitted-removals": ALL_REMOVALS}
 
 
 def _make_plan(fleet: Fleet, options: PlanOptions) -> Plan:

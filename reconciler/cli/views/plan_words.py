@@ -20,6 +20,9 @@ from reconciler.model.desired import Origin
 from reconciler.model.moment import format_age
 from reconciler.model.plan import Action, Cause, Change, FieldChange, Plan
 
+CONSENT = "held_for_approval"
+"""What waits for a consent alone needs no other name than its risk."""
+
 
 def header(plan: Plan) -> str:
     """Where specs, state and evidence stand; every number is a fact, with its age if it ages."""
@@ -38,6 +41,8 @@ def header(plan: Plan) -> str:
     ]
     if plan.only:
         parts.append("only " + ", ".join(plan.only))
+    if plan.uncommitted:
+        parts.append("uncommitted removals: " + ", ".join(plan.uncommitted))
     return " · ".join(parts)
 
 
@@ -51,6 +56,8 @@ def fact(change: Change) -> str:
         parts.insert(0, arrow + _place(change.placement))
     if of_change(change) is Exit.HELD:
         parts.insert(0, f"{change.action.value}, {change.risk.value}")
+        code = change.problem.code if change.problem else CONSENT
+        parts[:0] = [code] if code != CONSENT else []
     elif change.problem is not None:
         parts.insert(0, change.problem.code)
     return " · ".join(part for part in parts if part)
@@ -134,6 +141,8 @@ def _why(change: Change) -> str:
 
 
 def _origin(origin: Origin) -> str:
+    if origin.doubt is not None:
+        return f"by nobody knows whom ({origin.doubt})"
     if not origin.commit:
         return f"not committed, by {origin.author}" if origin.author else ""
     signed = "signed" if origin.signed else "unsigned"

@@ -1,0 +1,196 @@
+"""Absence: what no document names any more, and whether it may be taken for gone.
+
+In a repository only a commit removes something. And so many people at once lose their access by a
+merge that went wrong rather than by intent: an explicit word, a suspension, is never held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.kinds.access import in_force
+from reconciler.model.desired import Doubt, Origin
+from reconciler.model.lifecycle import Phase
+from reconciler.model.plan import Action
+from reconciler.model.ref import Ref
+from reconciler.planner.diff import Difference
+from reconciler.planner.effective import LETS_IN, as_recorded
+from reconciler.planner.ending import is_consented
+from reconciler.planner.situation import Situation
+
+ALL_REMOVALS = "all"
+"""The word that names every removal that no commit has made."""
+
+UNCOMMITTED, REVOCATIONS = "removal_uncommitted", "revocations_guard"
+
+STAYS = frozenset({UNCOMMITTED, REVOCATIONS, *Doubt})
+"""Refusals of an absence itself: whoever was let in by what is absent stays so."""
+
+Limit = Callable[[int], int]
+Held = tuple[str, str, str]
+"""Code, message and hint."""
+
+
+def is_gone(difference: Difference, situation: Situation) -> bool:
+    """Whether it would be let go of since no document in sight names it."""
+    leaves = difference.action in (Action.RELEASE, Action.FORGET)
+    return leaves and difference.ref not in situation.desired.resources
+
+
+def uncommitted(difference: Difference, situation: Situation) -> Held | None:
+    """A removal that no commit has made is none, unless somebody names it."""
+    recorded, desired, ref = difference.recorded, situation.desired, difference.ref
+    named = situation.uncommitted
+    if not is_gone(difference, situation) or str(ref) in named or ALL_REMOVALS in named:
+        return None
+    if recorded is None or recorded.phase is Phase.RELEASING:
+        return None
+    name_it = f"name it: gpuaas apply --uncommitted-removals={ref}"
+    if ref in desired.absent:
+        file = desired.absent[ref].file
+        return (
+            UNCOMMITTED,
+            f"{file} is not as committed: the commit still has this",
+            (f"commit its removal, or {name_it}"),
+        )
+    if not desired.knows or is_consented(difference):
+        return None
+    origin = situation.origins.get(ref, Origin())
+    if origin.doubt is not None:
+        return (origin.doubt, *doubted(origin.doubt))
+    if origin.commit:
+        return None
+    file = recorded.file or "its file"
+    message = f"{file} no longer has it, and no commit of this branch took it away"
+    return UNCOMMITTED, message, f"bring it back, or {name_it}"
+
+
+def doubted(doubt: Doubt) -> tuple[str, str]:
+    """Why nobody knows by which commit something is so, and what helps."""
+    return DOUBTS[doubt]
+
+
+DOUBTS: Mapping[Doubt, tuple[str, str]] = {
+    Doubt.SHALLOW: (
+        "by whom this is, is unknown: it lies beyond the end of this shallow clone",
+        "git fetch --unshallow",
+    ),
+    Doubt.UNCLEAR: (
+        "by whom this is, is unknown: no commit of its file says it so",
+        "write it once more, in a commit of its own",
+    ),
+    Doubt.SILENT: (
+        "by whom this is, is unknown: git does not say",
+        "make `git log` work in this folder",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loss:
+    """Somebody who would be let in no more, by the absence of `what`, and the change it is in."""
+
+    change: Ref
+    what: str
+    person: str
+
+
+def guard_revocations(
+    situation: Situation, refused: Collection[Ref], limit_of: Limit
+) -> Iterator[tuple[Difference, Held]]:
+    """Each difference that takes access away by absence, where they are too many at once.
+
+    `limit_of` says how many of a number may go.
+    """
+    admitted = [one for one in situation.differences if one.ref not in refused]
+    losses = list(_losses(admitted, situation))
+    if not losses or len(losses) <= limit_of(0):
+        return
+    over = next(_over(losses, situation, limit_of), None)
+    if over is None:
+        return
+    hint = (
+        "bring back what is gone; or take it away in parts (--only), raise guard in the Policy, or"
+        " say it in words: state: suspended"
+    )
+    held = REVOCATIONS, over, hint
+    changes = {loss.change for loss in losses}
+    yield from ((one, held) for one in admitted if one.ref in changes)
+
+
+def _losses(differences: Iterable[Difference], situation: Situation) -> Iterator[_Loss]:
+    for one in differences:
+        recorded, kind = one.recorded, one.ref.kind
+        if recorded is None:
+            continue
+        if kind == "user" and one.action is Action.FORGET:
+            if _is_active(recorded.normal):
+                yield _Loss(change=one.ref, what="users", person=one.ref.name)
+        elif kind == "grant" and one.action is Action.FORGET:
+            now = situation.now
+            if now is None or in_force(as_recorded(recorded), now):
+                yield _Loss(
+                    change=one.ref, what="grants", person=str(recorded.normal["spec"]["user"])
+                )
+        elif kind in LETS_IN and one.resource is not None and recorded.phase is Phase.ACTIVE:
+            what = "members of projects" if kind == "project" else "people in access"
+            named = people(one.resource.normal, kind)
+            for person in people(recorded.normal, kind) - named:
+                if _stays_active(person, situation):
+                    yield _Loss(change=one.ref, what=what, person=person)
+
+
+def _over(losses: Iterable[_Loss], situation: Situation, limit_of: Limit) -> Iterator[str]:
+    """What is more than may go at once: of one sort, or of all people."""
+    users = {loss.person for loss in losses if loss.what == "users"}
+    lost: dict[str, set[Any]] = {}
+    for loss in losses:
+        if loss.what == "users":
+            lost.setdefault(loss.what, set()).add(loss.person)
+        elif loss.person not in users:
+            one: Any = loss.change if loss.what == "grants" else loss.person
+            lost.setdefault(loss.what, set()).add(one)
+    totals = _totals(situation)
+    lost["people"] = {loss.person for loss in losses}
+    totals["people"] = totals["users"]
+    for what, gone in lost.items():
+        limit = limit_of(len(totals[what]))
+        if len(gone) > limit:
+            yield (
+                f"{len(gone)} of {len(totals[what])} {what} would be shut out at once by what is no"
+                f" longer in the specs, more than {limit}"
+            )
+
+
+def _totals(situation: Situation) -> dict[str, set[Any]]:
+    totals: dict[str, set[Any]] = {"users": set(), "grants": set()}
+    totals |= {"members of projects": set(), "people in access": set()}
+    for ref, recorded in situation.world.recorded.items():
+        if ref.kind == "user":
+            totals["users"].add(ref.name)
+        elif ref.kind == "grant":
+            totals["grants"].add(ref)
+        elif ref.kind in LETS_IN:
+            what = "members of projects" if ref.kind == "project" else "people in access"
+            totals[what] |= people(recorded.normal, ref.kind)
+    return totals
+
+
+def people(normal: Mapping[str, Any], kind: str) -> set[str]:
+    """Whom a project or an allocation names as let in."""
+    entries = normal["spec"].get(LETS_IN[kind], ())
+    return {str(one["user"] if isinstance(one, Mapping) else one) for one in entries}
+
+
+def _is_active(normal: Mapping[str, Any]) -> bool:
+    return str(normal["spec"].get("state", "active")) == "active"
+
+
+def _stays_active(person: str, situation: Situation) -> bool:
+    """Whether nothing else shuts somebody out, such as a word that he is suspended."""
+    ref = Ref("user", "", person)
+    resource, recorded = situation.desired.resources.get(ref), situation.world.recorded.get(ref)
+    found = resource.normal if resource else recorded.normal if recorded else None
+    return found is not None and _is_active(found)

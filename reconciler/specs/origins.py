@@ -1,0 +1,92 @@
+"""Origins: by which commit each document is as it is, asked of the repository that has its file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from reconciler.model.desired import Doubt, Origin
+from reconciler.model.document import DocumentCache
+from reconciler.model.problem import ProblemError
+from reconciler.model.ref import Ref
+from reconciler.model.settings import Settings
+from reconciler.specs import history
+from reconciler.specs.blobs import ABSENT, Blobs, documents_of
+from reconciler.specs.git_folder import shallow
+from reconciler.specs.library import read_spec
+from reconciler.specs.provenance import Provenance, Wanted
+from reconciler.specs.trees import Tree, by_tree, spec_tree
+
+
+def origins(
+    settings: Settings,
+    files: Mapping[Ref, str],
+    gone: Collection[Ref],
+    cache: DocumentCache,
+) -> Mapping[Ref, Origin]:
+    """The commit of each document in its file; of those that are `gone`, the one that removed it.
+
+    An empty Origin for what no commit has as it is; one with a doubt where git does not say.
+    """
+    found = dict.fromkeys(files, Origin())
+    root = spec_tree(settings)
+    if root is None:
+        return found
+    for tree, paths in by_tree(settings, root, set(files.values())).items():
+        here = {ref: paths[file] for ref, file in files.items() if file in paths}
+        try:
+            stand = history.work_tree(tree.git(settings), tree.prefix, ["."])
+            if stand.commit:
+                asked = _Asked(settings=settings, tree=tree, changed=stand.changed, cache=cache)
+                found.update(asked.origins(here, frozenset(gone)))
+        except ProblemError:
+            found.update(dict.fromkeys(here, Origin(doubt=Doubt.SILENT)))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """One tree, and its files that are not as the commit in hand has them."""
+
+    settings: Settings
+    tree: Tree
+    changed: frozenset[str]
+    cache: DocumentCache
+
+    def origins(self, paths: Mapping[Ref, str], gone: frozenset[Ref]) -> Mapping[Ref, Origin]:
+        ask = self.tree.git(self.settings)
+        provenance = Provenance(git=ask, cache=self.cache, ends=shallow(self.tree.top))
+        return provenance.origins(self._wanted(paths, gone))
+
+    def _wanted(self, paths: Mapping[Ref, str], gone: frozenset[Ref]) -> Iterator[Wanted]:
+        """What some commit has as it is here."""
+        edited = {ref: path for ref, path in paths.items() if ref in gone or path in self.changed}
+        committed = self._committed({*edited.values(), *self.changed}) if edited else {}
+        here = {path: self._here(path) for path in set(edited.values()) & self.changed}
+        for ref, path in paths.items():
+            if ref not in edited:
+                yield Wanted(ref=ref, path=path)
+                continue
+            value = ABSENT if ref in gone else here[path].get(ref, ABSENT)
+            if value == ABSENT and ref not in gone:
+                continue
+            places = [path, *(other for other in committed if other != path)]
+            has = {place: committed.get(place, {}).get(ref, ABSENT) for place in places}
+            if value == ABSENT and not any(has.values()):
+                yield Wanted(ref=ref, path=path, value=ABSENT)
+            elif value != ABSENT and (same := [p for p in places if has[p] == value]):
+                yield Wanted(ref=ref, path=same[0], value=value)
+
+    def _committed(self, paths: Collection[str]) -> Mapping[str, Mapping[Ref, str]]:
+        """What the commit in hand says in these files."""
+        blobs = Blobs(self.tree.git(self.settings), self.cache)
+        names = {path: f"HEAD:./{path}" for path in paths}
+        blobs.load(names.values())
+        return {path: blobs.documents(name) or {} for path, name in sorted(names.items())}
+
+    def _here(self, path: str) -> Mapping[Ref, str]:
+        """What a file says as it lies there."""
+        try:
+            return documents_of(read_spec(self.settings, self.tree.name + path)) or {}
+        except ProblemError:
+            return {}

@@ -1,0 +1,224 @@
+"""Provenance: who wrote a document, which is who last changed its value.
+
+A comment, a new layout, a change of the document beside it and a move to another file are none of
+that. What a commit took away it has written too. Many documents are traced side by side, so that
+git is asked a few times, however many they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from reconciler.model.desired import Doubt, Origin
+from reconciler.model.document import DocumentCache
+from reconciler.model.ref import Ref
+from reconciler.specs.blobs import ABSENT, ANY, Blobs
+from reconciler.specs.history import Git, Log, Touch, read_commits, read_log, signed
+
+ARGUMENT_LIMIT = 200
+SPEC_ENDINGS = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A document whose author is asked for: its file in the tree, and its value there.
+
+    `value` None is that of the commit in hand; ABSENT is asked for what was taken away.
+    """
+
+    ref: Ref
+    path: str
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Need:
+    """What a trace must know before it goes on."""
+
+    path: str = ""
+    blobs: frozenset[str] = frozenset()
+    commit: str = ""
+
+
+_Others = Mapping[str, list[tuple[str, Touch]]]
+_Trace = Generator[_Need, None, Origin]
+
+
+@dataclass(slots=True, kw_only=True)
+class Provenance:
+    """The history of one tree; `ends` are the commits at which a shallow one ends."""
+
+    git: Git
+    cache: DocumentCache
+    ends: frozenset[str] = frozenset()
+    _blobs: Blobs = field(init=False)
+    _logs: dict[str, Log] = field(default_factory=dict)
+    _commits: dict[str, Log] = field(default_factory=dict)
+    _sides: tuple[dict[str, _Others], dict[str, _Others]] = field(default_factory=lambda: ({}, {}))
+
+    def __post_init__(self) -> None:
+        self._blobs = Blobs(self.git, self.cache)
+
+    def origins(self, wanted: Iterable[Wanted]) -> Mapping[Ref, Origin]:
+        """By whom each is; an empty Origin for what no commit has made so."""
+        traces = {one.ref: self._trace(one) for one in wanted}
+        found: dict[Ref, Origin] = {}
+        needs: dict[Ref, _Need] = {}
+        while traces:
+            for ref in list(traces):
+                try:
+                    needs[ref] = next(traces[ref])
+                except StopIteration as ended:
+                    found[ref] = ended.value
+                    del traces[ref]
+                    needs.pop(ref, None)
+            self._answer(needs.values())
+        self._blobs.keep()
+        known = signed(self.git, {origin.commit for origin in found.values() if origin.commit})
+        return {ref: replace(one, signed=one.commit in known) for ref, one in found.items()}
+
+    def _answer(self, needs: Collection[_Need]) -> None:
+        paths = sorted({need.path for need in needs} - self._logs.keys() - {""})
+        if paths:
+            log = read_log(self.git, paths if len(paths) <= ARGUMENT_LIMIT else ["."])
+            self._logs.update(dict.fromkeys(paths, log))
+        for blobs in {need.blobs for need in needs}:
+            self._blobs.load(blobs)
+        commits = {need.commit for need in needs} - self._commits.keys() - {""}
+        if commits:
+            self._commits.update(dict.fromkeys(commits, read_commits(self.git, commits)))
+
+    def _trace(self, wanted: Wanted) -> _Trace:
+        """Back from the commit in hand, from file to file, to the commit that wrote it."""
+        ref, path, value = wanted.ref, wanted.path, wanted.value
+        before, seen = "", {wanted.path}
+        while True:
+            if path not in self._logs:
+                yield _Need(path=path)
+            log = self._logs[path]
+            touches = _below(log, log.touched.get(path, []), before)
+            if value is None and (len(touches) != 1 or any(touches[0].before)):
+                name = touches[0].blob if log.linear and touches else f"HEAD:./{path}"
+                value = yield from self._value(name, ref)
+            event = yield from self._event(ref, path, value, touches)
+            if event is None:
+                return self._unseen(value)
+            commit = log.commits[event.number]
+            if commit.id in self.ends:
+                return Origin(doubt=Doubt.SHALLOW)
+            if value is None:
+                value = yield from self._value(event.blob, ref)
+            moved = yield from self._moved(ref, path, value, event)
+            if moved in seen or not moved:
+                return Origin(commit=commit.id, author=commit.author, email=commit.email)
+            seen.add(moved)
+            path, before = moved, "" if value == ABSENT else commit.id
+
+    def _value(self, blob: str, ref: Ref) -> Generator[_Need, None, str]:
+        yield _Need(blobs=frozenset({blob}))
+        return self._blobs.value(blob, ref)
+
+    def _unseen(self, value: str | None) -> Origin:
+        """No commit is known that made it so."""
+        if self.ends:
+            return Origin(doubt=Doubt.SHALLOW)
+        return Origin() if value == ABSENT else Origin(doubt=Doubt.UNCLEAR)
+
+    def _event(
+        self, ref: Ref, path: str, value: str | None, touches: list[Touch]
+    ) -> Generator[_Need, None, Touch | None]:
+        """The commit that gave it its value; where sides of a merge disagree, the merge."""
+        if value is None:
+            return touches[0] if touches else None
+        log = self._logs[path]
+        ends: list[Touch] = []
+        for touch in touches:
+            if any(log.is_older(touch.number, end.number) for end in ends):
+                continue
+            yield _Need(blobs=frozenset({touch.blob, *touch.before}))
+            if self._changes(ref, touch):
+                ends.append(touch)
+        made = [touch for touch in ends if self._blobs.value(touch.blob, ref) == value]
+        if value == ABSENT or len(made) == len(ends):
+            return made[0] if made else None
+        return (yield from self._merge(ref, path, value, ends))
+
+    def _changes(self, ref: Ref, touch: Touch) -> bool:
+        after = self._blobs.value(touch.blob, ref)
+        return all(after != self._blobs.value(before, ref) for before in touch.before)
+
+    def _merge(
+        self, ref: Ref, path: str, value: str, ends: list[Touch]
+    ) -> Generator[_Need, None, Touch | None]:
+        """The oldest merge that had all of them before it, and took this value."""
+        log = self._logs[path]
+        wanted = {touch.number for touch in ends}
+        for number in range(min(wanted) - 1, -1, -1):
+            commit = log.commits[number]
+            if len(commit.parents) < 2 or not all(log.is_older(end, number) for end in wanted):
+                continue
+            name = f"{commit.id}:./{path}"
+            if (yield from self._value(name, ref)) == value:
+                return Touch(number=number, blob=name, before=(name,))
+        return None
+
+    def _moved(self, ref: Ref, path: str, value: str, event: Touch) -> Generator[_Need, None, str]:
+        """The file that it came from, unchanged; or where it went, if it was taken away here."""
+        gone = value == ABSENT
+        if not gone and any(self._blobs.value(blob, ref) for blob in event.before):
+            return ""
+        commit = self._logs[path].commits[event.number].id
+        if commit not in self._commits:
+            yield _Need(commit=commit)
+        sides = self._sides[gone]
+        if commit not in sides:
+            others = self._others(commit, gone)
+            blobs = frozenset(blob for _, touch in others for blob in _side(touch, gone))
+            yield _Need(blobs=blobs)
+            if commit not in sides:
+                sides[commit] = self._by_name(others, gone)
+        others = [*sides[commit].get(ref.name, ()), *sides[commit].get(ANY, ())]
+        yield _Need(blobs=frozenset(b for _, touch in others for b in (touch.blob, *touch.before)))
+        return next((other for other in self._places(ref, value, others) if other != path), "")
+
+    def _others(self, commit: str, gone: bool) -> list[tuple[str, Touch]]:
+        """The spec files of a commit that a document may have come from, or have gone to."""
+        return [
+            (other, touch)
+            for other, touches in self._commits[commit].touched.items()
+            for touch in touches
+            if self._commits[commit].commits[touch.number].id == commit
+            and other.endswith(SPEC_ENDINGS)
+            and any(_side(touch, gone))
+        ]
+
+    def _by_name(self, others: list[tuple[str, Touch]], gone: bool) -> _Others:
+        """By the names that documents of them may have."""
+        found: dict[str, list[tuple[str, Touch]]] = {}
+        for one in others:
+            for name in {name for blob in _side(one[1], gone) for name in self._blobs.names(blob)}:
+                found.setdefault(name, []).append(one)
+        return found
+
+    def _places(self, ref: Ref, value: str, others: list[tuple[str, Touch]]) -> Iterator[str]:
+        for other, touch in others:
+            after = self._blobs.value(touch.blob, ref)
+            before = [self._blobs.value(blob, ref) for blob in touch.before]
+            if value == ABSENT and after != ABSENT and ABSENT in before:
+                yield other
+            if value != ABSENT and after == ABSENT and value in before:
+                yield other
+
+
+def _side(touch: Touch, gone: bool) -> tuple[str, ...]:
+    """What a file held before the commit; or after it."""
+    return (touch.blob,) if gone else touch.before
+
+
+def _below(log: Log, touches: list[Touch], commit: str) -> list[Touch]:
+    """Those that a commit came from; all of them without one."""
+    if not commit:
+        return touches
+    at = log.number(commit)
+    return [touch for touch in touches if log.is_older(touch.number, at)]

@@ -1,0 +1,246 @@
+"""Origins: a document is by whoever last changed its value, and an absence by whoever made it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from reconciler.model.desired import Doubt, Origin
+from reconciler.model.document import NoCache
+from reconciler.model.ref import Ref
+from reconciler.specs.origins import origins
+from tests.specs.small_fleet import Fleet
+
+HELLO = Ref("user", "", "hello")
+OTHER = Ref("user", "", "other")
+FILE = "specs/hello.yaml"
+
+
+def text(name: str, mail: str = "a") -> str:
+    head = f"apiVersion: gpuaas/v1\nkind: User\nmetadata: {{name: {name}}}\n"
+    return head + f"spec: {{emails: [{mail}@corp.example]}}\n"
+
+
+class Story:
+    """A fleet in a repository, told commit by commit; each author commits what lies there."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.git("init", "-q", "-b", "main")
+        self.git("config", "user.name", "nobody")
+        self.git("config", "user.email", "nobody@x")
+        self.by("first")
+
+    def git(self, *words: str, folder: Path | None = None) -> str:
+        return subprocess.check_output(
+            ["git", "-C", str(folder or self.fleet.folder), *words],
+            text=True,
+            env={**os.environ, "GIT_EDITOR": "true"},
+            stderr=subprocess.DEVNULL,
+        ).strip()
+
+    def write(self, content: str, file: str = FILE) -> Story:
+        path = self.fleet.folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        return self
+
+    def remove(self, file: str = FILE) -> Story:
+        (self.fleet.folder / file).unlink()
+        return self
+
+    def by(self, author: str) -> str:
+        self.git("add", "-A")
+        self.git("-c", f"user.name={author}", "-c", f"user.email={author}@x", "commit", "-qm", "x")
+        return self.git("rev-parse", "HEAD")
+
+    def merge(self, branch: str, author: str, *words: str) -> None:
+        who = ("-c", f"user.name={author}", "-c", f"user.email={author}@x")
+        subprocess.run(
+            ["git", "-C", self.fleet.folder, *who, "merge", "-q", "--no-edit", *words, branch],
+            check=False,
+            capture_output=True,
+        )
+
+    def of(self, ref: Ref = HELLO, file: str = FILE, gone: Iterable[Ref] = ()) -> Origin:
+        return origins(self.fleet.settings, {ref: file}, tuple(gone), NoCache())[ref]
+
+    def author(self, ref: Ref = HELLO, file: str = FILE) -> str:
+        return self.of(ref, file).author
+
+    def remover(self, ref: Ref = HELLO, file: str = FILE) -> str:
+        return self.of(ref, file, {ref}).author
+
+
+@pytest.fixture
+def story(fleet: Fleet) -> Story:
+    return Story(fleet)
+
+
+def test_a_comment_and_a_layout_are_nobodys_word(story: Story) -> None:
+    """F-REAL-17: neither makes a document theirs."""
+    made = story.write(text("hello")).by("op")
+    story.write("# fine\n" + text("hello")).by("member")
+    story.write("---\nspec:\n    emails: ['a@corp.example']\n" + HEAD).by("formatter")
+    assert story.of() == Origin(commit=made, author="op", email="op@x")
+
+
+HEAD = "kind: User\nmetadata: {name: hello}\napiVersion: gpuaas/v1\n"
+
+
+def test_another_value_is(story: Story) -> None:
+    """F-REAL-17"""
+    story.write(text("hello")).by("op")
+    story.write(text("hello", "b")).by("member")
+    assert story.author() == "member"
+
+
+def test_each_document_of_a_file_has_its_own(story: Story) -> None:
+    """F-REAL-17: whoever wrote the one beside it wrote no other."""
+    story.write(text("hello")).by("op")
+    story.write(text("hello") + "---\n" + text("other")).by("member")
+    story.write(text("other", "b") + "---\n" + text("hello")).by("third")
+    assert (story.author(), story.author(OTHER)) == ("op", "third")
+
+
+def test_who_moves_it_has_not_written_it(story: Story) -> None:
+    """F-REAL-17: by a rename of its file, into another file, and into one that is there."""
+    story.write(text("hello")).by("op")
+    story.git("mv", FILE, "specs/b.yaml")
+    story.by("mover")
+    assert story.author(file="specs/b.yaml") == "op"
+    story.remove("specs/b.yaml").write(text("other") + "---\n" + text("hello"), "specs/c.yaml")
+    story.by("joiner")
+    assert story.author(file="specs/c.yaml") == "op"
+    assert story.author(OTHER, "specs/c.yaml") == "joiner"
+    story.write(text("other"), "specs/c.yaml").write(text("hello", "z"), "specs/d/e.yaml")
+    story.by("changer")
+    assert story.author(file="specs/d/e.yaml") == "changer"
+
+
+def test_escapes_hide_no_author(story: Story) -> None:
+    """F-REAL-17: a name that is spelled otherwise is the same name."""
+    story.write(text('"h\\x65llo"')).by("member")
+    story.write(text("hello")).by("op")
+    assert story.author() == "member"
+    story.git("mv", FILE, "specs/b.yaml")
+    story.by("mover")
+    assert story.author(file="specs/b.yaml") == "member"
+
+
+def test_a_revert_is_by_who_reverts(story: Story) -> None:
+    """F-REAL-17: what was taken away and comes back has a new author."""
+    story.write(text("hello")).by("op")
+    gone = story.remove().by("op")
+    assert story.of(gone={HELLO}).commit == gone
+    story.git("-c", "user.name=member", "-c", "user.email=m@x", "revert", "--no-edit", "HEAD")
+    assert story.author() == "member"
+
+
+def test_sides_of_a_merge(story: Story) -> None:
+    """F-REAL-17: each document of a merged file is by who wrote it on its side."""
+    story.write(text("hello") + "---\n" + "# \n" * 9 + text("other")).by("op")
+    story.git("checkout", "-q", "-b", "side")
+    story.write(text("hello") + "---\n" + "# \n" * 9 + text("other", "b")).by("member")
+    story.git("checkout", "-q", "main")
+    story.write(text("hello", "c") + "---\n" + "# \n" * 9 + text("other")).by("owner")
+    story.merge("side", "merger")
+    assert story.git("rev-list", "--count", "--merges", "HEAD") == "1"
+    assert (story.author(), story.author(OTHER)) == ("owner", "member")
+
+
+def test_a_merge_that_brings_back_what_was_taken_away_is_its_author(story: Story) -> None:
+    """F-REAL-17: whoever merges an old branch so is not covered by its old author."""
+    story.write(text("hello")).by("op")
+    story.git("branch", "old")
+    story.remove().by("op")
+    story.git("checkout", "-q", "old")
+    story.write("# x\n", "specs/x.yaml").by("member")
+    story.merge("main", "member", "--no-commit", "--no-ff")
+    story.write(text("hello")).by("member")
+    story.git("checkout", "-q", "main")
+    story.merge("old", "member")
+    assert story.author() == "member"
+
+
+def test_an_ordinary_merge_keeps_the_author(story: Story) -> None:
+    """F-REAL-17: of a branch that only one side has changed, however often it is merged."""
+    story.write(text("hello")).by("op")
+    story.git("checkout", "-q", "-b", "side")
+    story.write(text("hello", "b")).by("member")
+    story.git("checkout", "-q", "main")
+    story.write("# x\n", "specs/x.yaml").by("owner")
+    story.merge("side", "merger", "--no-ff")
+    story.write("# y\n", "specs/x.yaml").by("owner")
+    assert story.author() == "member"
+
+
+def test_only_a_commit_that_removes_it_is_named(story: Story) -> None:
+    """F-REAL-01: a reason never names a commit that does not take away what it is about."""
+    story.write(text("hello") + "---\n" + text("other")).by("op")
+    story.write(text("other")).by("remover")
+    story.write(text("other", "b")).by("later")
+    assert story.remover() == "remover"
+    assert story.of(file="specs/never.yaml", gone={HELLO}) == Origin()
+    story.remove()
+    assert story.of(OTHER, gone={OTHER}) == Origin(), "not committed"
+
+
+def test_what_moved_before_it_was_removed(story: Story) -> None:
+    """F-REAL-01: the move took it away from its file, and is no removal."""
+    story.write(text("hello")).by("op")
+    story.git("mv", FILE, "specs/b.yaml")
+    story.by("mover")
+    story.remove("specs/b.yaml").by("remover")
+    assert story.remover() == "remover"
+
+
+def test_uncommitted_values_are_by_no_commit(story: Story) -> None:
+    story.write(text("hello")).by("op")
+    story.write(text("hello") + "# a comment alone\n")
+    assert story.author() == "op"
+    story.write(text("hello", "b"))
+    assert story.of() == Origin()
+    story.remove().write(text("hello"), "specs/b.yaml")
+    assert story.author(file="specs/b.yaml") == "op", "moved, and not committed yet"
+
+
+def test_a_shallow_clone_does_not_know(story: Story, tmp_path: Path) -> None:
+    """F-REAL-17: and names nobody for what lies beyond its end."""
+    story.write(text("hello")).by("op")
+    story.write(text("other"), "specs/other.yaml").by("member")
+    story.write("# x\n", "specs/x.yaml").by("last")
+    clone = tmp_path / "clone"
+    story.git("clone", "-q", "--depth=2", f"file://{story.fleet.folder}", str(clone))
+    shallow = Fleet(clone)
+    files = {HELLO: FILE, OTHER: "specs/other.yaml"}
+    found = origins(shallow.settings, files, (), NoCache())
+    assert {one.doubt for one in found.values()} == {Doubt.SHALLOW}
+    story.git("fetch", "-q", "--unshallow", folder=clone)
+    found = origins(shallow.settings, files, (), NoCache())
+    assert [found[ref].author for ref in files] == ["op", "member"]
+
+
+def test_git_that_does_not_answer_is_nobody(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F-REAL-17: unknown is not whoever asks."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert story.of().doubt is Doubt.SILENT
+
+
+def test_specs_in_a_submodule(story: Story, tmp_path: Path) -> None:
+    """F-REAL-17: its history is that of its own repository."""
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    story.git("init", "-q", "-b", "main", folder=inner)
+    (inner / "hello.yaml").write_text(text("hello"))
+    story.git("add", "-A", folder=inner)
+    who = ("-c", "user.name=inner", "-c", "user.email=inner@x")
+    story.git(*who, "commit", "-qm", "x", folder=inner)
+    allow = ("-c", "protocol.file.allow=always")
+    story.git(*allow, "submodule", "add", "-q", str(inner), "specs/team")
+    story.by("outer")
+    assert story.author(file="specs/team/hello.yaml") == "inner"
