@@ -136,7 +136,7 @@ def test_refusals_answer_in_one_document(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_a_plan_names_its_commits(shell: Shell) -> None:
-    """CRD-01: where the specs stand, and which commit last touched what each line is about."""
+    """CRD-01: where the specs stand, and which commit made what each line is about as it is."""
 
     def commit(author: str) -> str:
         who = ("-c", f"user.name={author}", "-c", f"user.email={author}@corp.example")
@@ -147,7 +147,9 @@ def test_a_plan_names_its_commits(shell: Shell) -> None:
 
     first = commit("olga")
     hello = shell.file("specs/projects/first/hello.yaml")
-    hello.write_text(hello.read_text(encoding="utf-8") + "# for Ana\n", encoding="utf-8")
+    said = hello.read_text(encoding="utf-8")
+    hello.write_text(said.replace("metadata: {", "metadata: {labels: {for: ana}, "), "utf-8")
+    assert hello.read_text(encoding="utf-8") != said
     assert "uncommitted edits" in shell("plan").stdout
     second = commit("ana")
     plan = shell.document("plan", code=0)["result"]
