@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.operations.conftest import GRANTS, SOLO
+from tests.operations.conftest import GRANTS, SOLO, TRAIN
 from tests.operations.yard import Yard, project
 from tests.planner import fleet as paper
 
@@ -102,7 +102,7 @@ def test_another_name_keeps_everything_else(yard: Yard) -> None:
     """F-PLN-04: a declared rename keeps id, login, slots and claims, and touches no host."""
     ref, new = "allocation/vision/train", "allocation/vision/learn"
     was, hosts, runs = yard.recorded(ref), yard.hosts(), yard.runs
-    (yard.specs / "allocation/vision/train.yaml").unlink()
+    yard.remove(TRAIN)
     spec = {**was.normal["spec"], "sku": "slice-2"}
     renamed = paper.document("Allocation", "learn", plain(spec), "vision", formerName="train")
     yard.write(renamed)
@@ -119,7 +119,7 @@ def test_another_name_alone_is_a_new_one_and_a_release(yard: Yard) -> None:
     """F-PLN-04: without the declaration nothing is destroyed unattended, and the plan says what."""
     ref = "allocation/vision/train"
     was = yard.recorded(ref)
-    (yard.specs / "allocation/vision/train.yaml").unlink()
+    yard.remove(TRAIN)
     yard.write(paper.document("Allocation", "learn", plain(was.normal["spec"]), "vision"))
     yard.commit()
     asked = yard.apply("--auto-approve=safe")

@@ -81,6 +81,7 @@ class Yard:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.specs = folder / "specs"
+        self.removed: dict[Path, bytes] = {}
 
     def write(self, *documents: Mapping[str, Any]) -> None:
         """A file a document, named by its kind, project and name."""
@@ -91,6 +92,7 @@ class Yard:
 
     def remove(self, *documents: Mapping[str, Any]) -> None:
         for one in documents:
+            self.removed[self.file(one)] = self.file(one).read_bytes()
             self.file(one).unlink()
 
     def file(self, document: Mapping[str, Any]) -> Path:
@@ -99,7 +101,18 @@ class Yard:
         return self.specs.joinpath(*filter(None, parts))
 
     def commit(self, author: str = "olga") -> None:
-        """All that lies there, as the last change of `author`."""
+        """All that lies there, as the last change of `author`.
+
+        A repository that begins now has had what was removed before: only a commit removes.
+        """
+        if not (self.folder / ".git").exists() and self.removed:
+            gone = {path: said for path, said in self.removed.items() if not path.exists()}
+            for path, said in gone.items():
+                path.write_bytes(said)
+            self.removed = {}
+            self.commit(author)
+            for path in gone:
+                path.unlink()
         who = {"NAME": author, "EMAIL": f"{author}@corp.example"}
         names = {f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in who.items()}
         commit = ("commit", "--allow-empty", "-qm", "x")
