@@ -24,6 +24,7 @@ from reconciler.operations.publishing import publish
 from reconciler.operations.reading import read_at_rest
 from reconciler.operations.recording import recorded_as
 from reconciler.operations.saving import read_plan
+from reconciler.operations.syncing import keep_alarms
 from reconciler.operations.tries import try_elsewhere
 from reconciler.operations.walking import Walk
 from reconciler.operations.wiring import Fleet, without_collector
@@ -280,7 +281,10 @@ def _keep_waiting(fleet: Fleet, plan: Plan) -> tuple[Problem, ...]:
     with writing(fleet, "apply") as journal:
         journal.refuse(plan)
         journal.wait(plan.waiting)
-        return publish(fleet, journal.world())
+        unpublished = publish(fleet, journal.world())
+    if not (plan.only or plan.uncommitted):
+        keep_alarms(fleet, plan)
+    return unpublished
 
 
 def _let_in(

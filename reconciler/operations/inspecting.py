@@ -19,7 +19,7 @@ from reconciler.model.world import World
 from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.charting import chart_of
 from reconciler.operations.references import insist_on_name, insist_on_ref
-from reconciler.operations.syncing import Standing, needs_of, synced
+from reconciler.operations.syncing import Standing, alarms, needs_of, synced
 from reconciler.operations.taking_stock import (
     Stock,
     age_of,
@@ -147,7 +147,8 @@ def examine(fleet: Fleet) -> tuple[Diagnosis, ...]:
         world = read_world(database)
         stock = take_stock(fleet.settings, world, fleet.now())
         last = next(iter(history.runs(database, 1)), None)
-    return tuple(diagnose(chart_of(fleet.state, world, stock, last, fleet.now())))
+    found = diagnose(chart_of(fleet.state, world, stock, last, fleet.now()))
+    return (*alarms(fleet), *found)
 
 
 def _needs_you(chart: Chart) -> Iterator[tuple[str, NeedsYou]]:

@@ -18,6 +18,7 @@ from reconciler.operations import observing
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.reading import read_desired, read_origins
 from reconciler.operations.remembering import input_key, is_empty, remember
+from reconciler.operations.syncing import keep_alarms
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner import planner
 from reconciler.store.snapshot import read_world
@@ -34,6 +35,8 @@ def make_plan(fleet: Fleet, options: PlanOptions) -> Plan:
         # Somebody may have edited meanwhile: only what was the same before and after is known.
         if key and is_empty(plan) and key == input_key(fleet, options, database):
             remember(fleet, key, plan)
+        elif key:
+            keep_alarms(fleet, plan)
     return plan
 
 

@@ -11,9 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from reconciler.model.codec import decode, encode
+from reconciler.model.codes import CODES
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan import Action, Change, Plan
 from reconciler.model.problem import HELD_CODES
+from reconciler.model.symptom import Diagnosis, Sort
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.remembering import input_key, recall_plan
 from reconciler.operations.views import AllocationRow, NeedsYou, Pending
@@ -82,6 +84,39 @@ def make_standing(fleet: Fleet, make: Callable[[Fleet, PlanOptions], Plan]) -> S
         with fleet.cache() as cache:
             cache.put_many(SPACE, {key: json.dumps(encode(standing))})
     return standing
+
+
+ALARMS = frozenset({"revocations_guard"})
+"""Codes of what waits for somebody, and looks like a mistake of many people's concern."""
+
+
+def keep_alarms(fleet: Fleet, plan: Plan) -> None:
+    """Remember a plan that holds what `doctor` is to tell of, which makes none itself."""
+    if not any(c.problem is not None and c.problem.code in ALARMS for c in plan.changes):
+        return
+    with fleet.reading() as database:
+        key = input_key(fleet, PlanOptions(), database)
+    if key:
+        with fleet.cache() as cache:
+            cache.put_many(SPACE, {key: json.dumps(encode(standing_of(plan)))})
+
+
+def alarms(fleet: Fleet) -> Iterator[Diagnosis]:
+    """What the last plan of this very input held so, each code once."""
+    standing = recall_standing(fleet)
+    held: dict[str, list[str]] = {}
+    for ref, need in (standing.needs if standing else {}).items():
+        if need.code in ALARMS:
+            held.setdefault(need.code, []).append(ref)
+    for code, refs in held.items():
+        more = f" and {len(refs) - 1} more" if len(refs) > 1 else ""
+        yield Diagnosis(
+            sort=Sort.ALARM,
+            code=code,
+            about=refs[0],
+            text=f"{CODES[code]}: held, {refs[0]}{more}",
+            command="gpuaas plan",
+        )
 
 
 def standing_of(plan: Plan) -> Standing:

@@ -84,6 +84,8 @@ def test_many_people_who_vanish_stay(yard: Yard) -> None:
     held = yard.apply()
     assert (held.code, set(held.blocked.values())) == (5, {"revocations_guard"})
     assert yard.keys(SOLO_REF) == before
+    doctor = yard.gpuaas("doctor")
+    assert (doctor.code, doctor.document["result"][0]["code"]) == (3, "revocations_guard")
     needs = yard.gpuaas("status").document["result"]["needsYou"]
     assert "revocations_guard" in {need["code"] for need in needs}
     assert yard.apply("--only", GRANT_REF).code == 0
