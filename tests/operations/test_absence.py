@@ -26,7 +26,8 @@ def test_a_deleted_file_is_held_until_it_is_committed(yard: Yard) -> None:
     """F-REAL-01: named, for one of them; then committed, for the other."""
     yard.commit()
     before = yard.keys(SOLO_REF)
-    yard.remove(BOX, GRANTS[0])
+    for one in (BOX, GRANTS[0]):
+        yard.file(one).unlink()
     held = yard.apply()
     assert (held.code, held.blocked) == (
         5,

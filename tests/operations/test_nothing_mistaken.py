@@ -344,9 +344,6 @@ def test_evidence_from_a_time_to_come_is_none(yard: Yard) -> None:
     assert yard.apply().blocked[NEW_REF] == "sku_unavailable"
 
 
-ALL = "--uncommitted-removals"
-
-
 def test_a_guard_does_not_go_with_its_file(yard: Yard) -> None:
     """F-PLN-02: a policy that is deleted, or cannot be read, still guards what goes with it."""
     guard = {"maxRemovals": 0, "maxRemovalPercent": 0}
@@ -357,6 +354,6 @@ def test_a_guard_does_not_go_with_its_file(yard: Yard) -> None:
     yard.commit()
     yard.remove(TRAIN)
     yard.file(policy).write_text(yaml.safe_dump({**policy, "spec": {"odd": True}}))
-    assert yard.plan(ALL).blocked[TRAIN_REF] == "removals_guard"
+    assert yard.plan().blocked[TRAIN_REF] == "removals_guard"
     yard.remove(policy)
-    assert yard.apply(ALL).blocked[TRAIN_REF] == "removals_guard"
+    assert yard.apply().blocked[TRAIN_REF] == "removals_guard"

@@ -81,7 +81,6 @@ class Yard:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.specs = folder / "specs"
-        self.removed: dict[Path, bytes] = {}
 
     def write(self, *documents: Mapping[str, Any]) -> None:
         """A file a document, named by its kind, project and name."""
@@ -91,9 +90,12 @@ class Yard:
             path.write_text(yaml.safe_dump(dict(one), sort_keys=False), encoding="utf-8")
 
     def remove(self, *documents: Mapping[str, Any]) -> None:
-        for one in documents:
-            self.removed[self.file(one)] = self.file(one).read_bytes()
-            self.file(one).unlink()
+        """Committed as removed, and nothing beside them: nothing else is a removal."""
+        files = [self.file(one) for one in documents]
+        self._commit("olga", *map(str, files))
+        for file in files:
+            file.unlink()
+        self._commit("olga", *map(str, files))
 
     def file(self, document: Mapping[str, Any]) -> Path:
         metadata = document["metadata"]
@@ -101,22 +103,17 @@ class Yard:
         return self.specs.joinpath(*filter(None, parts))
 
     def commit(self, author: str = "olga") -> None:
-        """All that lies there, as the last change of `author`.
+        """All that lies there, as the last change of `author`."""
+        subprocess.run(["git", "-C", self.folder, "init", "-q"], check=True)
+        self._commit(author, "specs", "gpuaas.yaml")
 
-        A repository that begins now has had what was removed before: only a commit removes.
-        """
-        if not (self.folder / ".git").exists() and self.removed:
-            gone = {path: said for path, said in self.removed.items() if not path.exists()}
-            for path, said in gone.items():
-                path.write_bytes(said)
-            self.removed = {}
-            self.commit(author)
-            for path in gone:
-                path.unlink()
+    def _commit(self, author: str, *files: str) -> None:
+        if not (self.folder / ".git").exists():
+            return
         who = {"NAME": author, "EMAIL": f"{author}@corp.example"}
         names = {f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in who.items()}
-        commit = ("commit", "--allow-empty", "-qm", "x")
-        for words in (("init", "-q"), ("add", "specs", "gpuaas.yaml"), commit):
+        commit = ("commit", "--allow-empty", "-qm", "x", "--", *files)
+        for words in (("add", "-A", "--", *files), commit):
             subprocess.run(
                 ["git", "-C", self.folder, *words], check=True, env={**os.environ, **names}
             )
