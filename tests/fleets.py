@@ -12,6 +12,8 @@ from typing import Any
 import yaml
 
 from reconciler.kinds import node as node_kind
+from reconciler.kinds.approval import name_digests
+from reconciler.model.codec import encode
 
 Spec = Mapping[str, Any]
 
@@ -142,8 +144,8 @@ def node(name: str, hardware: Hardware) -> dict[str, Any]:
         "slots": [slot(name, number, hardware) for number in range(hardware.gpus)],
     }
     covers = ["host", *(each["name"] for each in spec["slots"])]
-    digest = node_kind.approval_digest(node_kind.parse(spec, name), covers)
-    approval = {"by": "olga", "at": APPROVED_AT, "covers": covers, "digest": digest}
+    digests = encode(name_digests(node_kind.parse(spec, name), covers))
+    approval = {"by": "olga", "at": APPROVED_AT, "covers": covers, "digests": digests}
     return document("Node", name, {**spec, "approvals": [approval]})
 
 

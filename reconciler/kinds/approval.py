@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from reconciler.kinds.node_spec import Approval, NodeSpec, Slot
+from reconciler.kinds.node_spec import Approval, NameDigest, NodeSpec, Slot
 from reconciler.kinds.once import once
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
@@ -31,9 +31,22 @@ def approval_digest(spec: NodeSpec, covers: Iterable[str]) -> str:
     return digest(entries)
 
 
-def is_current(spec: NodeSpec, approval: Approval) -> bool:
-    """Whether what it covers is still what was approved."""
-    return approval_digest(spec, approval.covers) == approval.digest
+def name_digests(spec: NodeSpec, covers: Iterable[str]) -> tuple[NameDigest, ...]:
+    """A digest for each covered name, in its order."""
+    return tuple(NameDigest(name=name, digest=approval_digest(spec, [name])) for name in covers)
+
+
+def current_names(spec: NodeSpec, approval: Approval) -> frozenset[str]:
+    """What of all that it covers is still what was approved.
+
+    Of one digest for all nobody can tell which has changed, so then none of it is.
+    """
+    if approval.digest is not None:
+        whole = approval_digest(spec, approval.covers) == approval.digest
+        return frozenset(approval.covers) if whole else frozenset()
+    given = {one.name: one.digest for one in approval.digests}
+    covered = name_digests(spec, (name for name in approval.covers if name in given))
+    return frozenset(one.name for one in covered if given[one.name] == one.digest)
 
 
 @lru_cache(maxsize=16384)
@@ -44,9 +57,9 @@ def approved_names(spec: NodeSpec) -> frozenset[str]:
         for approval in sorted(spec.approvals, key=lambda one: one.at)
         for name in approval.covers
     }
-    current = {one: is_current(spec, one) for one in set(newest.values())}
+    current = {one: current_names(spec, one) for one in set(newest.values())}
     known = {HOST} | {slot.name for slot in spec.slots}
-    return frozenset(name for name, one in newest.items() if current[one] and name in known)
+    return frozenset(name for name, one in newest.items() if name in current[one] & known)
 
 
 @once

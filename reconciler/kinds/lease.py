@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from reconciler.kinds.access import OPEN_ENDED
 from reconciler.model.desired import Desired
-from reconciler.model.moment import format_moment
+from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded
 
@@ -47,13 +47,18 @@ def end_of(
     """When the time of an allocation is over; empty if it has no end.
 
     `recorded` is the allocation that stays, None for one that is to come. One that states no end
-    keeps what it was given; who took a stated end out gets the default, from now on.
+    keeps what it was given; who took a stated end out gets the default, from now on. So does one
+    that was let go of and is taken back after its end: nobody has warned of that meanwhile.
     """
     stated = resource.spec.expires_at
     if stated is not None:
         return "" if stated == OPEN_ENDED else str(stated)
     if recorded is not None and recorded.normal["spec"].get("expiresAt") is None:
-        return recorded.expires_at
+        kept = parse_moment(recorded.lease_until)
+        if not recorded.forgotten:
+            return recorded.expires_at
+        if kept is not None and kept > counted_from:
+            return recorded.lease_until
     return format_moment(after(counted_from, terms_of(resource.ref.project, desired).default))
 
 

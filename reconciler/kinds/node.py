@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.kinds.approval import HOST, approval_digest, approved_names, is_current
+from reconciler.kinds.approval import HOST, approval_digest, approved_names, current_names
 from reconciler.kinds.findings import finding, unreal_times, unsafe_path, unsound_texts, warning
 from reconciler.kinds.node_host import basis, expected, steps
-from reconciler.kinds.node_spec import AdminState, NodeSpec, read_node
+from reconciler.kinds.node_spec import AdminState, Approval, NodeSpec, read_node
 from reconciler.kinds.overlaps import at_slot, check_overlaps
 from reconciler.kinds.plain import needs
 from reconciler.kinds.wiping import check_wiping
@@ -187,6 +187,7 @@ def _check_approvals(resource: Resource, desired: Desired) -> Iterator[Problem]:
             message = f"{approval.by} is no operator"
             hint = f"operators (gpuaas.yaml): {', '.join(desired.settings.operators)}"
             yield finding(resource, (*path, "by"), "approval_unsound", message, hint)
+        yield from _check_digests(resource, path, approval)
         if unknown := sorted(set(approval.covers) - names):
             message = f"it covers what this node does not have: {', '.join(unknown)}"
             yield finding(
@@ -200,16 +201,36 @@ def _check_stale(resource: Resource) -> Iterator[Problem]:
     spec: NodeSpec = resource.spec
     approved = approved_names(spec)
     for at, approval in enumerate(spec.approvals):
-        fallen = [name for name in approval.covers if name not in approved]
-        if fallen and not is_current(spec, approval):
+        left = approved | current_names(spec, approval)
+        fallen = [name for name in approval.covers if name not in left]
+        if fallen:
             message = f"changed since {approval.by} approved it: {', '.join(fallen)}"
-            anew = approval_digest(spec, approval.covers)
             hint = (
                 f"look at the change, then: gpuaas node approve {resource.ref.name} "
-                f"(or, by hand, the digest {anew})"
+                f"(or, by hand, the digest {approval_digest(spec, fallen)})"
             )
-            path = ("spec", "approvals", at, "digest")
+            path = ("spec", "approvals", at, "digests" if approval.digests else "digest")
             yield warning(resource, path, "approval_stale", message, hint)
+
+
+def _check_digests(
+    resource: Resource, path: tuple[str | int, ...], approval: Approval
+) -> Iterator[Problem]:
+    """One of all that is covered, or one for each of them."""
+    given, covers = {one.name for one in approval.digests}, set(approval.covers)
+    if approval.digest is None and not given:
+        message = "an approval without a digest approves nothing"
+        hint = f"let it be written: gpuaas node approve {resource.ref.name}"
+        yield finding(resource, path, "field_missing", message, hint)
+    elif approval.digest is not None and given:
+        message = "digests stand beside the digest of all"
+        hint = "leave digests, which lets a change end the approval of one name alone"
+        yield finding(resource, (*path, "digest"), "field_forbidden", message, hint)
+    elif given and given != covers:
+        odd = ", ".join(sorted(given ^ covers))
+        message = f"covers and digests differ: {odd}"
+        hint = "give each covered name its digest, and no other"
+        yield finding(resource, (*path, "digests"), "approval_unsound", message, hint)
 
 
 def _slots_hint(spec: NodeSpec) -> str:

@@ -105,13 +105,23 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NameDigest:
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A human's word over the identity of what it covers, as it was when `digest` was made."""
+    """A human's word over the identity of what it covers, as it was when the digests were made.
+
+    `digests` has one for each covered name; `digest`, in its place, is one of all of them.
+    """
 
     by: str
     at: str
-    digest: str
     covers: tuple[str, ...]
+    digest: str | None = None
+    digests: tuple[NameDigest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +185,12 @@ def read_node(spec: Mapping[str, Any]) -> NodeSpec:
         admin=replace(node.admin, until=same_moment(node.admin.until)),
         slots=tuple(map(_same_slot, sorted(node.slots, key=attrgetter("name")))),
         approvals=tuple(
-            replace(one, at=same_moment(one.at) or one.at, covers=tuple(sorted(one.covers)))
+            replace(
+                one,
+                at=same_moment(one.at) or one.at,
+                covers=tuple(sorted(one.covers)),
+                digests=tuple(sorted(one.digests, key=attrgetter("name"))),
+            )
             for one in node.approvals
         ),
         fabric=node.fabric and Fabric(partitions=_same_partitions(node.fabric.partitions)),

@@ -115,6 +115,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "template_unsound": "A template that cannot be rendered",
         "gid_taken": "Two projects with one gid",
         "class_cannot_multi_attach": "A way to share a storage that its class does not have",
+        "shape_not_supported": "A shape of allocations that this version does not know",
         "surface_not_supported": "A kind of storage that this version cannot attach",
         "class_not_available": "A storage of a class that this node does not have",
         "storage_backend_unfit": "A storage that this sort of node cannot mount",

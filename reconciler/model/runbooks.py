@@ -115,6 +115,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "template_unsound": "defects",
         "gid_taken": "references",
         "class_cannot_multi_attach": "storage",
+        "shape_not_supported": "refused-changes",
         "surface_not_supported": "storage",
         "class_not_available": "storage",
         "storage_backend_unfit": "storage",

@@ -48,6 +48,8 @@ class Recorded:
     problem: str = ""
     expires_at: str = ""
     undo_until: str = ""
+    lease_until: str = ""
+    """The end that it had when it was let go of; nothing ends it meanwhile."""
 
     @property
     def forgotten(self) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from reconciler.kinds.approval import HOST, approval_digest, approved_names
+from reconciler.kinds.approval import HOST, approved_names, name_digests
 from reconciler.kinds.node_spec import Approval, NodeSpec
 from reconciler.kinds.user import UserState
+from reconciler.model.codec import encode
 from reconciler.model.desired import Desired
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, ProblemError, Severity, refuse
@@ -75,12 +76,12 @@ def approve(fleet: Fleet, wish: Wish) -> Approved:
         by=by,
         at=format_moment(fleet.now()),
         covers=covers,
-        digest=approval_digest(spec, covers),
+        digests=name_digests(spec, covers),
     )
     in_force = _in_force_with(spec, approval)
     if wish.commit:
         git.insist_on_rest(fleet.settings, node.file)
-    entry = {"by": by, "at": approval.at, "covers": list(covers), "digest": approval.digest}
+    entry = encode(approval)
     place = add_entry(fleet.settings, node.file, node.document, PATH, entry)
     return Approved(
         node=wish.node,

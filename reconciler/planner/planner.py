@@ -96,6 +96,15 @@ def plan(request: PlanRequest) -> Plan:
     request = replace(request, desired=replace(request.desired, suspended=shut_out))
     scope = Scope(request.only, request.desired, request.world)
     everything = _differences(request)
+    scope = scope.widened(everything)
+    if hosts := scope.hosts(everything):
+        wide = _made(request, scope.widened(everything, hosts), everything)
+        taken = {Ref("node", "", claim.node) for claim in wide.claims}
+        scope = scope.widened(everything, taken & hosts)
+    return _made(request, scope, everything)
+
+
+def _made(request: PlanRequest, scope: Scope, everything: tuple[Difference, ...]) -> Plan:
     differences = scope.limit(everything)
     origins = _origins_of(request, differences)
     refused = admit(_situation(request, differences, origins))

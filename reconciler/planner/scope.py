@@ -1,15 +1,31 @@
-"""The scope of a plan: everything, or only the refs that were named and what follows from them."""
+"""The scope of a plan: everything, or only the refs that were named, what they need and what
+
+follows from them.
+
+What they need is what they cannot be without: whatever they refer to and that was never applied,
+the hosts that are made ready for them, and whatever takes access to them away. A change of what is
+there already waits until it is named itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from copy import copy
 from difflib import get_close_matches
 
+from reconciler.kinds.registry import KINDS
+from reconciler.kinds.user import UserState
 from reconciler.model.desired import Desired
+from reconciler.model.plan import Action
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import World
 from reconciler.planner.diff import Difference
+from reconciler.planner.preparing import unprepared
+
+POLICY = Ref("policy", "", "fleet")
+SEATED = frozenset({Action.CREATE, Action.REPLACE})
+"""Actions by which an allocation asks for a place."""
 
 
 class Scope:
@@ -17,6 +33,7 @@ class Scope:
 
     def __init__(self, only: Iterable[str], desired: Desired, world: World) -> None:
         self._refs: set[Ref] = set()
+        self._desired, self._world = desired, world
         unmatched = []
         claimed = {claim.ref for claim in world.claims}
         for text in only:
@@ -39,6 +56,59 @@ class Scope:
     def reaches(self, ref: Ref, causes: Collection[Ref | None]) -> bool:
         """Whether an allocation may be kept in step: asked for, or for a cause that was."""
         return not self._refs or ref in self._refs or any(one in self._refs for one in causes)
+
+    def widened(self, differences: Iterable[Difference], more: Iterable[Ref] = ()) -> Scope:
+        """The same with `more`, and with what all of these need, and so on."""
+        if not self._refs:
+            return self
+        wide = copy(self)
+        by_ref = {one.ref: one for one in differences}
+        new = by_ref.get(POLICY)
+        left = [*self._refs, *more, *([POLICY] if new and new.action is Action.CREATE else [])]
+        wide._refs = set(_revoking(set(left), by_ref, self._desired))
+        while left:
+            ref = left.pop()
+            wide._refs.add(ref)
+            left += [one for one in self._needed(ref, by_ref) if one not in wide._refs]
+        return wide
+
+    def hosts(self, differences: Iterable[Difference]) -> frozenset[Ref]:
+        """Nodes out of reach that one of those that were named might be given, once made ready."""
+        asked = self.limit(tuple(differences)) if self._refs else ()
+        if not any(d.ref.kind == "allocation" and d.action in SEATED for d in asked):
+            return frozenset()
+        new = {d.ref for d in differences if d.ref.kind == "node" and d.action is Action.CREATE}
+        nodes = (one for one in self._desired.of("node") if one.ref not in self._refs)
+        return frozenset(one.ref for one in nodes if one.ref in new or unprepared(one, self._world))
+
+    def _needed(self, ref: Ref, by_ref: Mapping[Ref, Difference]) -> Iterator[Ref]:
+        resource = self._desired.resources.get(ref)
+        for reference in KINDS[ref.kind].refs(resource) if resource else ():
+            found = by_ref.get(reference.ref)
+            if found is not None and found.action is Action.CREATE and found.recorded is None:
+                yield reference.ref
+
+
+def _revoking(
+    named: Collection[Ref], by_ref: Mapping[Ref, Difference], desired: Desired
+) -> Iterator[Ref]:
+    """What takes access to one of them away: a grant that has gone, a suspension of somebody."""
+    resources = (desired.resources.get(ref) for ref in named if ref.kind == "allocation")
+    people = {user for one in resources if one for user in one.spec.access}
+    for grant in desired.of("grant"):
+        if Ref("allocation", grant.ref.project, grant.spec.allocation) in named:
+            people.add(grant.spec.user)
+    for ref, one in by_ref.items():
+        if ref.kind == "grant" and one.action is Action.FORGET and one.recorded:
+            of = one.recorded.normal["spec"]["allocation"]
+            if Ref("allocation", ref.project, of) in named:
+                yield ref
+        if ref.kind == "user" and ref.name in people and _is_suspended(one):
+            yield ref
+
+
+def _is_suspended(one: Difference) -> bool:
+    return one.resource is not None and one.resource.spec.state is UserState.SUSPENDED
 
 
 def _unmatched(text: str, ref: Ref | None, there: Iterable[Ref]) -> Problem:

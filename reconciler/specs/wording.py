@@ -2,7 +2,7 @@
 
 The sentences are made of the schema's own descriptions. Two keywords of ours speak as well:
 `x-hints` (what to do about a field that people try, but that is none) and `x-reserved`, with a code
-of its own in `x-reserved-code` where that says more.
+of its own in `x-reserved-code` where that says more, as `x-code` is that of a choice.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _wrong_choice(found: Found) -> list[Flaw]:
         message = f"{show(found.value)} cannot stand here: it must be {named}"
     value = found.value
     hint = did_you_mean(value, texts) if isinstance(value, str) else f"write one of: {named}"
-    return found.says("value_choice", message, hint)
+    return found.says(found.schema.get("x-code", "value_choice"), message, hint)
 
 
 def _wrong_form(found: Found) -> list[Flaw]:

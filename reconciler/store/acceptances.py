@@ -71,7 +71,7 @@ def let_go(record: Record, one: Recorded, reason: str) -> None:
         )
     )
     record.connection.execute(
-        "UPDATE resource SET problem = ?, basis = '', expires_at = '' WHERE ref = ?",
+        "UPDATE resource SET problem = ?, basis = '' WHERE ref = ?",
         (FORGOTTEN, str(one.ref)),
     )
     end_use(record, [one.id])

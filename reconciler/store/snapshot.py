@@ -17,7 +17,7 @@ from reconciler.model.codec import decode
 from reconciler.model.evidence import NodeFacts, Observation
 from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref, parse_ref
-from reconciler.model.world import Counters, OpenStep, Recorded, Suspension, World
+from reconciler.model.world import FORGOTTEN, Counters, OpenStep, Recorded, Suspension, World
 from reconciler.store.acceptances import read_acceptances
 from reconciler.store.attachments import read_attachments
 from reconciler.store.cleanups import read_idle, read_overrides
@@ -108,7 +108,8 @@ def _recorded(database: Database, connection: sqlite3.Connection) -> RecordedRow
             shape=Shape(row[16]) if row[16] else None,
             facts=JsonText(row[17], path),
             problem=row[18],
-            expires_at=row[19],
+            expires_at="" if row[18] == FORGOTTEN else row[19],
+            lease_until=row[19] if row[18] == FORGOTTEN else "",
             undo_until=row[20],
         )
 

@@ -20,6 +20,7 @@ from reconciler.kinds.node_spec import (
     AdminState,
     Approval,
     Identity,
+    NameDigest,
     Nic,
     Nvme,
     SlotGpu,
@@ -216,7 +217,10 @@ def test_runs_of_slots_are_short(names: list[str], told: str) -> None:
 APPROVED = Approved(
     node="gpu01",
     approval=Approval(
-        by="olga", at="2026-11-20T09:12:00Z", digest="sha256:6b1d", covers=("s0", "s1", "s2")
+        by="olga",
+        at="2026-11-20T09:12:00Z",
+        covers=("s0", "s1", "s2"),
+        digests=tuple(NameDigest(name=f"s{at}", digest=f"sha256:6b1{at}") for at in range(3)),
     ),
     file="specs/fleet/gpu01.yaml",
     line=46,

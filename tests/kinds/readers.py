@@ -154,6 +154,9 @@ node.approvals kinds/approval
 node.approvals[].by kinds/node
 node.approvals[].at kinds/approval
 node.approvals[].digest kinds/approval
+node.approvals[].digests kinds/approval
+node.approvals[].digests[].name kinds/approval
+node.approvals[].digests[].digest kinds/approval
 node.approvals[].covers kinds/approval
 sku.shape planner/objections
 sku.slots planner/placement

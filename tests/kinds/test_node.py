@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from reconciler.kinds import node as node_kind
+from reconciler.kinds.approval import name_digests
 from reconciler.kinds.node_spec import NodeSpec, Ssh, control_login
+from reconciler.model.codec import encode
 from reconciler.model.problem import Severity
 from reconciler.model.settings import Settings, SshSettings
 from tests.kinds.sample import Fleet
@@ -38,7 +40,7 @@ def directory() -> Fleet:
 def approve(node: dict[str, Any]) -> None:
     spec = node_kind.parse(node, "x")
     for approval in node["approvals"]:
-        approval["digest"] = node_kind.approval_digest(spec, approval["covers"])
+        approval["digests"] = encode(name_digests(spec, approval["covers"]))
 
 
 def typed(fleet: Fleet, ref: str = "node/gpu01") -> NodeSpec:
@@ -295,21 +297,23 @@ def test_approvals_are_of_operators_over_known_names() -> None:
     fleet = Fleet(operators=("otto",))
     assert errors(fleet) == ["approval_unsound"]
     fleet = Fleet()
-    fleet["node/gpu01"]["approvals"][0]["covers"].append("s7")
+    (approval,) = fleet["node/gpu01"]["approvals"]
+    approval["covers"].append("s7")
+    approval["digests"] += [{"name": "s7", "digest": "sha256:" + "0" * 64}]
     assert errors(fleet) == ["approval_unsound"]
     assert "s7" in str(fleet.problems("node/gpu01")[0].message)
 
 
 IDENTITY = [
-    ("host and slots", lambda node: node["identity"].update(machineId="1" * 32)),
-    ("host and slots", lambda node: node["identity"].update(serial="other")),
-    ("host and slots", lambda node: node.update(shapes=["gpu_slice"])),
-    ("slot", lambda node: node["slots"][0]["gpu"].update(uuid="GPU-other")),
-    ("slot", lambda node: node["slots"][0].update(numa=1)),
-    ("slot", lambda node: node["slots"][0].update(cpus="4-15,116-127")),
-    ("slot", lambda node: node["slots"][0].update(memoryGiB=223)),
-    ("slot", lambda node: node["slots"][0].pop("nvme")),
-    ("slot", lambda node: node["slots"][0]["nic"].update(rdma=False)),
+    ("", lambda node: node["identity"].update(machineId="1" * 32)),
+    ("s0 s1", lambda node: node["identity"].update(serial="other")),
+    ("s0 s1", lambda node: node.update(shapes=["gpu_slice"])),
+    ("host s1", lambda node: node["slots"][0]["gpu"].update(uuid="GPU-other")),
+    ("host s1", lambda node: node["slots"][0].update(numa=1)),
+    ("host s1", lambda node: node["slots"][0].update(cpus="4-15,116-127")),
+    ("host s1", lambda node: node["slots"][0].update(memoryGiB=223)),
+    ("host s1", lambda node: node["slots"][0].pop("nvme")),
+    ("host s1", lambda node: node["slots"][0]["nic"].update(rdma=False)),
 ]
 OTHER = [
     lambda node: node.update(address="10.9.9.9"),
@@ -321,17 +325,47 @@ OTHER = [
 ]
 
 
-@pytest.mark.parametrize(("what", "change"), IDENTITY)
-def test_an_approval_falls_with_what_it_covers(what: str, change: Any) -> None:
-    """INV-04, INV-07: whoever edits the identity of a slot takes its approval away."""
+@pytest.mark.parametrize(("stays", "change"), IDENTITY)
+def test_an_approval_falls_with_what_it_covers(stays: str, change: Any) -> None:
+    """INV-04, INV-07, F-REAL-23: whoever edits a slot takes its approval away, and no other's."""
     fleet = Fleet()
     change(fleet["node/gpu01"])
-    stale = [p for p in fleet.problems("node/gpu01") if p.code == "approval_stale"]
-    assert [p.severity for p in stale] == [Severity.WARNING]
+    (stale,) = [p for p in fleet.problems("node/gpu01") if p.code == "approval_stale"]
+    assert stale.severity is Severity.WARNING
     spec = typed(fleet)
-    assert node_kind.approved_names(spec) == frozenset()
-    anew = node_kind.approval_digest(spec, spec.approvals[0].covers)
-    assert anew in stale[0].hint, "the hint is all that a new approval needs"
+    assert node_kind.approved_names(spec) == set(stays.split())
+    fallen = [name for name in spec.approvals[0].covers if name not in stays.split()]
+    assert stale.message.endswith(": " + ", ".join(fallen))
+    anew = node_kind.approval_digest(spec, fallen)
+    assert anew in stale.hint, "the hint is all that a new approval needs"
+
+
+@pytest.mark.parametrize(("stays", "change"), IDENTITY)
+def test_one_digest_of_all_falls_as_a_whole(stays: str, change: Any) -> None:
+    """INV-07: of one digest nobody can tell which name has changed, so none counts."""
+    fleet = Fleet()
+    (approval,) = fleet["node/gpu01"]["approvals"]
+    del approval["digests"]
+    approval["digest"] = node_kind.approval_digest(typed(fleet), approval["covers"])
+    assert node_kind.approved_names(typed(fleet)) == {"host", "s0", "s1"}
+    change(fleet["node/gpu01"])
+    assert node_kind.approved_names(typed(fleet)) == frozenset()
+    assert "approval_stale" in codes(fleet)
+
+
+def test_an_approval_has_one_digest_or_one_a_name() -> None:
+    """F-REAL-23: none approves nothing, and a name without its own is not approved."""
+    fleet = Fleet()
+    (approval,) = fleet["node/gpu01"]["approvals"]
+    approval["digest"] = "sha256:" + "0" * 64
+    assert errors(fleet) == ["field_forbidden"]
+    digests = approval.pop("digests")
+    del approval["digest"]
+    assert errors(fleet) == ["field_missing"]
+    assert node_kind.approved_names(typed(fleet)) == frozenset()
+    approval["digests"] = [one for one in digests if one["name"] != "s1"]
+    assert errors(fleet) == ["approval_unsound"]
+    assert node_kind.approved_names(typed(fleet)) == {"host", "s0"}
 
 
 @pytest.mark.parametrize("change", OTHER)
@@ -357,7 +391,7 @@ def test_the_newest_covering_approval_counts() -> None:
     newer["digest"] = node_kind.approval_digest(typed(fleet), ["s0"])
     assert node_kind.approved_names(typed(fleet)) == {"host", "s0", "s1"}
     node["slots"][1]["numa"] = 1
-    assert node_kind.approved_names(typed(fleet)) == {"s0"}
+    assert node_kind.approved_names(typed(fleet)) == {"host", "s0"}
 
 
 def test_no_approval_no_slot() -> None:

@@ -214,9 +214,16 @@ def test_an_allocation_stays_small(field: str) -> None:
 
 
 def test_shapes_are_two() -> None:
-    """OBJ-09, OBJ-10: a shape of the future is refused, not stretched from one of today."""
+    """OBJ-09, OBJ-10, F-REAL-23: a shape to come is refused by its own code, not stretched."""
     for shape in ("mig", "vgpu", "Baremetal", "", 1, None):
         assert not is_valid("sku", changed("sku", ("spec", "shape"), shape))
+    spoilt = {
+        "sku": (changed("sku", ("spec", "shape"), "mig"), ("spec", "shape")),
+        "node": (changed("node", ("spec", "shapes"), ["vgpu"]), ("spec", "shapes", 0)),
+    }
+    for word, (document, path) in spoilt.items():
+        (flaw,) = Validator(json.dumps(SCHEMAS[word])).flaws(document)
+        assert (flaw.problem.code, flaw.path) == ("shape_not_supported", path)
 
 
 def test_reserved_fields_are_named() -> None:

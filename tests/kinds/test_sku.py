@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from reconciler.kinds import node as node_kind
+from reconciler.kinds.approval import name_digests
 from reconciler.kinds.sku import price_in_force
+from reconciler.model.codec import encode
 from reconciler.model.problem import Severity
 from tests.kinds.sample import Fleet
 
@@ -67,7 +69,7 @@ def capacity(change: Any) -> list[str]:
     change(fleet[NODE], fleet[SKU])
     spec = node_kind.parse(fleet[NODE], "gpu01")
     for approval in fleet[NODE]["approvals"]:
-        approval["digest"] = node_kind.approval_digest(spec, approval["covers"])
+        approval["digests"] = encode(name_digests(spec, approval["covers"]))
     problems = fleet.problems(SKU)
     assert all(problem.severity is Severity.WARNING for problem in problems)
     return [problem.code for problem in problems]

@@ -6,12 +6,15 @@ ours.
 from __future__ import annotations
 
 import ast
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reconciler.model.moment import format_moment
 from reconciler.operations.standin import DRIVER, MARK
+from reconciler.operations.wiring import utc_now
 from tests.operations.conftest import GRANTS, TRAIN
 from tests.operations.conftest import SOLO as SPEC_OF_SOLO
 from tests.operations.crashing import kill
@@ -198,6 +201,29 @@ def test_what_is_let_go_of_stays_and_is_taken_back_after_a_look(yard: Yard) -> N
     assert (keys.read_text(), yard.claims) == (whole, claims)
     assert yard.rows(billed, one.id) == [(2, 1)]
     assert yard.plan("--refresh", "--detailed-exitcode").code == 0
+
+
+@pytest.mark.parametrize(("days", "kept"), [(1, True), (40000, False)])
+def test_what_is_taken_back_has_an_end_as_before(yard: Yard, days: int, kept: bool) -> None:
+    """F-REAL-23: the lease that it was given goes on; if that is over, one of today begins."""
+    train = "allocation/vision/train"
+    spec = {key: value for key, value in TRAIN["spec"].items() if key != "expiresAt"}
+    by_default = {**TRAIN, "spec": spec}
+    yard.write(by_default)
+    assert yard.apply("--auto-approve").code == 0
+    end = yard.recorded(train).expires_at
+    assert end
+    yard.remove(TRAIN)
+    assert yard.gpuaas("forget", train, "--reason", "x").code == 0
+    assert yard.recorded(train).expires_at == ""
+    assert yard.plan().actions == {}
+    yard.write(by_default)
+    later = utc_now() + timedelta(days=days)
+    yard.approved_at(later)
+    back = yard.recorded(train)
+    assert not back.forgotten
+    assert back.expires_at == end if kept else back.expires_at > end
+    assert back.expires_at > format_moment(later)
 
 
 def test_what_is_protected_or_may_stand_in_some_file_is_not_let_go_of(yard: Yard) -> None:

@@ -507,14 +507,19 @@ def test_readers_beside_the_one_that_moves_are_no_reason_to_wait() -> None:
 
 
 def test_what_a_plan_leaves_out_nobody_gets_by_it() -> None:
-    """An allocation is never recorded with storage that it was not given."""
+    """F-REAL-23: an allocation is never recorded with storage that it was not given, so that comes
+
+    with it; and does not where it cannot be had.
+    """
     state = settled(FLEET)
     wanted = desired(fleet(storage("data"), having("a", "data")))
-    made = make_plan(wanted, state, only=(REF_A,))
-    assert code(made) == "storage_missing"
+    for only in ((REF_A,), (REF_A, str(DATA))):
+        made = make_plan(wanted, state, only=only)
+        assert (code(made), code(made, str(DATA))) == ("", "")
+    large = desired(fleet(storage("data", sizeGiB=101), having("a", "data")))
+    made = make_plan(large, state, only=(REF_A,))
+    assert (code(made), code(made, str(DATA))) == ("quota_exceeded", "quota_exceeded")
     assert made.claims == ()
-    both = make_plan(wanted, state, only=(REF_A, str(DATA)))
-    assert code(both) == ""
 
 
 def test_a_mount_that_has_gone_is_put_back() -> None:

@@ -537,10 +537,33 @@ def test_what_is_not_asked_for_has_no_effect_through_others() -> None:
     assert made.steps == ()
 
 
+def test_only_brings_what_was_never_applied_and_is_needed() -> None:
+    """F-REAL-23: a first apply of one allocation makes all that it refers to, and no more."""
+    others = [allocation("b"), user("cem", "laptop")]
+    wanted = desired([*FLEET, *others])
+    made = make_plan(wanted, world(wanted), only=(REF_A,))
+    assert line(made, REF_A).problem is None
+    refs = {str(change.ref) for change in made.changes}
+    assert refs >= {REF_A, "policy/fleet", "project/vision", "user/ana", "sku/slice-1"}
+    assert not refs & {"allocation/vision/b", "user/cem"}
+    nodes = {ref for ref in refs if ref.startswith("node/")}
+    assert nodes == {f"node/{claim.node}" for claim in made.claims}
+
+
+def test_only_brings_what_takes_access_away() -> None:
+    """F-REAL-23, rule 9: somebody who is suspended, or whose grant has gone, stays in nowhere."""
+    shut = user("ana", "laptop")
+    shut["spec"]["state"] = "suspended"
+    documents = with_changes(FLEET, shut, allocation("a", labels={"x": "y"}))
+    made = make_plan(desired(documents), settled(FLEET), only=(REF_A,))
+    assert told(made) == [f"change {REF_A}", "change user/ana"]
+    assert made.steps
+
+
 def test_only_takes_the_short_form_and_refuses_what_is_nowhere() -> None:
     """F-PLN-03: a typing mistake limits nothing to nothing."""
-    made = make_plan(desired(FLEET), only=("vision/a",))
-    assert [str(change.ref) for change in made.changes] == [REF_A]
+    made = make_plan(desired(FLEET), settled(SHARED), only=("vision/a",))
+    assert line(made, REF_A).action is Action.CHANGE
     with pytest.raises(ProblemError) as caught:
         make_plan(desired(FLEET), only=("vision/nobody", "what?"))
     assert [p.code for p in caught.value.problems] == ["only_unmatched"] * 2

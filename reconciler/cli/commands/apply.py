@@ -43,7 +43,7 @@ class Waiting(TypedDict):
     metavar="REF",
     callback=check_ref,
     multiple=True,
-    help="Only this resource; may be repeated.",
+    help="Only this resource and what it needs; may be repeated.",
 )
 @click.option(
     "--uncommitted-removals",

@@ -17,7 +17,8 @@ def lines(found: Approved) -> Iterator[Line]:
     given = found.approval
     yield line(Span("approved ", Style.GOOD), f"{found.node}: {short(given.covers)}", hang=2)
     yield line(dim("by       "), f"{given.by} at {given.at}")
-    yield line(dim("digest   "), given.digest)
+    for one in given.digests:
+        yield line(dim("digest   "), f"{one.digest}  {one.name}")
     yield line(dim("written  "), f"{found.file}:{found.line}")
     if found.pending:
         yield line(dim("not yet  "), short(found.pending), hang=9)
