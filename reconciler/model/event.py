@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -84,6 +84,44 @@ SERIAL_TYPES = frozenset(
 """Events that change recorded, claim or admin state: they make earlier plans stale."""
 
 
+class Component(StrEnum):
+    """The part of the program that an event comes from."""
+
+    RECONCILER = "reconciler"
+    """Plans and applies, and writes down what is now true of a resource."""
+    SCHEDULER = "scheduler"
+    """Gives out places, and says to whom it cannot."""
+    NODE_AGENT = "node-agent"
+    """Has hosts do the verbs of the list, and reads back what they show."""
+    CLEANUP = "cleanup"
+    """Proves places clean, or says why they are not."""
+    STORAGE = "storage"
+    CATALOG = "catalog"
+    """Bundles: what hosts build and keep of them."""
+    OPERATOR = "operator"
+    """The word of a person, outside of git."""
+    STATE = "state"
+    """The record itself, and who writes to it."""
+
+
+_COMES_FROM: Mapping[Component, str] = {
+    Component.RECONCILER: "run_started run_ended plan_used recorded forgotten renamed refused",
+    Component.SCHEDULER: "claimed claim_releasing waiting",
+    Component.NODE_AGENT: "step_started step_ended restarting observed",
+    Component.CLEANUP: "proved claim_blocked claim_freed",
+    Component.STORAGE: "volume_pending volume_made volume_grown volume_kept volume_wiping"
+    " volume_gone attaching detached",
+    Component.CATALOG: "staging staged staging_failed discarded",
+    Component.OPERATOR: "suspended resumed overridden fenced drift_accepted drift_retracted",
+    Component.STATE: "state_created state_restored state_rebuilt doubted doubt_ended"
+    " lock_taken_over",
+}
+COMPONENTS: Mapping[EventType, Component] = {
+    EventType(word): component for component, words in _COMES_FROM.items() for word in words.split()
+}
+"""Each type comes from one component, so that events of earlier versions have theirs as well."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
     """Who acts: the OS user of the control machine and, where known, the User he is."""
@@ -94,7 +132,10 @@ class Actor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """`sequence` and `digest` are given by the store; `digest` chains over the one before."""
+    """`sequence` and `digest` are given by the store; `digest` chains over the one before.
+
+    `component` follows from the type, and is therefore no part of the chain.
+    """
 
     type: EventType
     actor: str
@@ -107,3 +148,7 @@ class Event:
     at: str = ""
     sequence: int = 0
     digest: str = ""
+    component: Component = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "component", COMPONENTS[self.type])

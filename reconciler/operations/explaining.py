@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Candidate, Placement
 from reconciler.model.codec import encode
+from reconciler.model.lifecycle import Phase
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
+from reconciler.operations import consumption
 from reconciler.operations.allocation_rows import health_of
+from reconciler.operations.consumption import cards_of, used
 from reconciler.operations.inspecting import ref_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
@@ -19,12 +23,14 @@ from reconciler.operations.reading import read_desired, read_origins
 from reconciler.operations.references import unknown, unknown_ref
 from reconciler.operations.runtime_links import facts_of as runtime_facts
 from reconciler.operations.storage_links import facts_of as storage_facts
+from reconciler.operations.taking_stock import as_resource
 from reconciler.operations.views import Explained, Shown
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner import planner
 from reconciler.planner.seating import WITH_CAPACITY
 from reconciler.planner.showing import shown
 from reconciler.planner.vouching import vouched_for
+from reconciler.planner.why import price
 from reconciler.store import history
 from reconciler.store.snapshot import read_world
 
@@ -70,12 +76,15 @@ def show(fleet: Fleet, ref_text: str) -> Shown:
         found = history.last_events(database, str(ref), LAST_EVENTS)
         steps = history.steps(database, str(ref))
         proofs = history.proofs(database, str(ref))
+        records = history.usage(database, str(ref))
     resource = read_desired(fleet).resources.get(ref)
     if resource is None and recorded is None and not found:
         raise unknown_ref(fleet, world, ref, "neither in the specs nor in the state")
     file = resource.file if resource else recorded.file if recorded else ""
     gone = () if resource else (ref,)
     origin = read_origins(fleet, {ref: file}, gone)[ref] if file else None
+    now, total = fleet.now(), used(records, fleet.now())
+    cards = tuple(cards_of(recorded, world)) if recorded and recorded.id else ()
     return Shown(
         ref=str(ref),
         desired=resource.normal if resource else None,
@@ -84,6 +93,7 @@ def show(fleet: Fleet, ref_text: str) -> Shown:
         execution=steps,
         facts={
             **_facts(recorded, world),
+            **consumption.facts_of(total, _price(recorded, world, now), cards, now),
             **storage_facts(ref, world),
             **runtime_facts(ref, world),
         },
@@ -94,7 +104,18 @@ def show(fleet: Fleet, ref_text: str) -> Shown:
         line=resource.line if resource else 0,
         commit=origin.commit if origin else "",
         author=origin.author if origin else "",
+        used=total,
+        cards=cards,
     )
+
+
+def _price(recorded: Recorded | None, world: World, now: datetime) -> str:
+    """What it costs from now on, by the SKU as it was applied last."""
+    if recorded is None or not recorded.id or recorded.phase is not Phase.ACTIVE:
+        return ""
+    sku = world.recorded.get(Ref("sku", "", recorded.normal["spec"]["sku"]))
+    hourly = price(as_resource(sku) if sku else None, len(recorded.slots), now)
+    return ", ".join(f"{amount:f} {currency} an hour" for currency, amount in hourly.items())
 
 
 def _marked(candidate: Candidate, world: World) -> Candidate:

@@ -18,6 +18,7 @@ from reconciler.model.volume import Volume
 from reconciler.model.world import World
 from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.charting import chart_of
+from reconciler.operations.consumption import CardRow, cards_of
 from reconciler.operations.references import insist_on_name, insist_on_ref
 from reconciler.operations.syncing import Standing, alarms, needs_of, synced
 from reconciler.operations.taking_stock import (
@@ -99,6 +100,19 @@ def status(
         if last
         else None,
     )
+
+
+def cards(fleet: Fleet, project: str = "", login: str = "") -> tuple[CardRow, ...]:
+    """The cards of all allocations, as their hosts last told of them, limited as in `status`."""
+    with without_collector(), fleet.reading() as database:
+        world = read_world(database)
+        insist_on_name(fleet, database, world, "project", project)
+        stock = take_stock(fleet.settings, world, fleet.now())
+    users = _users_of(world, login)
+    rows = allocation_rows(fleet.settings, world, stock, project)
+    refs = [r.ref for r in rows if not login or users & {r.owner, *r.access}]
+    known = (world.recorded.get(ref) for text in refs if (ref := parse_ref(text)))
+    return tuple(card for one in known if one for card in cards_of(one, world))
 
 
 def only_stale(found: Status, seconds: float) -> Status:

@@ -15,11 +15,10 @@ from reconciler.kinds import node_family as family_kind
 from reconciler.kinds import policy as policy_kind
 from reconciler.kinds import sku as sku_kind
 from reconciler.kinds.node_spec import AdminState
-from reconciler.model.capacity import Claim, ClaimState, Isolation, Need, Shape, SlotState
+from reconciler.model.capacity import Claim, ClaimState, SlotState
 from reconciler.model.desired import Desired
 from reconciler.model.moment import parse_moment
 from reconciler.model.posture import NODE_REUSE, SLOT_REUSE, NodeTally, Posture, postures_of
-from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.settings import Settings
 from reconciler.model.world import Override, Recorded, World
@@ -27,6 +26,7 @@ from reconciler.operations.views import NodeRow, SkuRow, SlotRow
 from reconciler.planner.capacity import Held, Offer, Slot, read_held, read_offers
 from reconciler.planner.feasibility import hindrance, judge
 from reconciler.planner.objections import node_draining, readiness_stale
+from reconciler.planner.supply import need_of
 from reconciler.planner.suspending import in_force
 from reconciler.planner.vouching import vouched_for
 
@@ -245,7 +245,8 @@ class _Room:
         for family in set(sku.spec.families):
             for offer in self.offers.get(family, ()):
                 here = held[offer.name]
-                verdict = judge(offer, here, _need(sku, slots, here))
+                near = need_of(sku, min(here.tenants, default=""), min(here.projects, default=""))
+                verdict = judge(offer, here, near)
                 if not verdict.rule:
                     count += verdict.usable.bit_count() // slots if slots else 1
         return count
@@ -268,21 +269,4 @@ def _sku_row(stock: Stock, sku: Resource, room: _Room) -> SkuRow:
         held=stock.sold.get(sku.ref.name, 0),
         price_per_gpu_hour=price.per_gpu_hour if price else "",
         currency=price.currency if price else "",
-    )
-
-
-def _need(sku: Resource, slots: int, held: Held) -> Need:
-    """A request for one of this SKU by a neighbour of who is on the node."""
-    return Need(
-        ref=Ref("allocation", "", ""),
-        sku=sku.ref.name,
-        shape=Shape(sku.spec.shape),
-        slots=slots,
-        families=tuple(sku.spec.families),
-        isolation=tuple(Isolation(word) for word in sku.spec.isolation),
-        min_cpus_per_slot=sku.spec.min_cpus_per_slot,
-        min_memory_gib_per_slot=sku.spec.min_memory_gib_per_slot,
-        rdma=sku.spec.rdma,
-        tenant=min(held.tenants, default=""),
-        project=min(held.projects, default=""),
     )

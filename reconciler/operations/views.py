@@ -11,6 +11,7 @@ from reconciler.model.endpoint import Endpoint
 from reconciler.model.event import Event
 from reconciler.model.problem import Problem
 from reconciler.model.world import Revocation, Suspension
+from reconciler.operations.consumption import CardRow, Used
 from reconciler.planner.noting import StrayKey
 
 
@@ -193,7 +194,8 @@ class Shown:
     """One resource in its four states, never merged: desired, recorded, observed, execution.
 
     A state that is unknown or does not apply is None. With `source` it was read from what is
-    published there, and `facts` are all that is known.
+    published there, and `facts` are all that is known. `used` and `cards` are those of an
+    allocation.
     """
 
     ref: str
@@ -210,6 +212,8 @@ class Shown:
     commit: str = ""
     author: str = ""
     source: str = ""
+    used: Used | None = None
+    cards: tuple[CardRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from reconciler.planner.noting import stray_keys
 from reconciler.planner.preparing import may_be_touched
 from reconciler.planner.readiness import readiness
 from reconciler.planner.showing import UNKNOWN, differing, is_unknown, told
+from reconciler.planner.supply import unserved
 from reconciler.planner.wanting import tag, wanted
 
 LIVING = frozenset({Phase.ACTIVE, Phase.QUARANTINED})
@@ -220,13 +221,20 @@ def _of_people(world: World, leniency: Leniency) -> Iterator[Drift]:
 def _of_machines(
     desired: Desired, world: World, now: datetime, leniency: Leniency
 ) -> Iterator[Drift]:
-    """What its evidence says of a machine against what git says it is (INV-12, INV-17)."""
+    """What its evidence says of a machine against what git says it is, and of what is sold by it
+
+    (INV-12, INV-17).
+    """
     if not any(seen.facts for seen in world.observations.values()):
         return
     blocked = {
         node.ref: why for node in desired.of("node") if (why := KINDS["node"].unsupported(node))
     }
-    for offer in read_offers(desired, world, now, blocked):
+    offers = read_offers(desired, world, now, blocked)
+    for ref, why in unserved(desired, world, offers):
+        text = f"no sound host can serve it: {why}"
+        yield _Look(ref, "", leniency).judge("capacity", DriftClass.EVIDENCE, why, text)
+    for offer in offers:
         family = desired.get("node_family", offer.spec.family)
         look = _Look(Ref("node", "", offer.name), offer.name, leniency)
         for check in readiness(offer, family.spec if family else None) if offer.facts else ():

@@ -15,7 +15,7 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.planner.drift import drifts
-from tests.planner.fleet import NOW, base_fleet, desired, policy
+from tests.planner.fleet import NOW, base_fleet, desired, policy, settled
 from tests.planner.fleet import world as seen_by_all
 
 TRAIN, NODE = Ref("allocation", "vision", "train"), Ref("node", "", "gpu01")
@@ -259,3 +259,34 @@ def test_a_fleet_that_was_never_asked_has_no_drift() -> None:
     facts = NodeFacts(source="host")
     stranger = Observation(node="elsewhere", at="", facts=facts, digest=digest({}))
     assert drifts(FLEET, replace(none, observations={"elsewhere": stranger}), NOW) == ()
+
+
+def sold(slots: int, **changes: Any) -> list[tuple[str, str]]:
+    """What is said of SKUs once gpu01 and gpu02 have so many slots, and gpu01 shows `changes`."""
+    documents = base_fleet(slots=slots)
+    wanted = desired(documents)
+    state = settled(documents)
+    if changes:
+        seen = state.observations["gpu01"]
+        assert seen.facts is not None
+        other = replace(seen, facts=replace(seen.facts, **changes))
+        state = replace(state, observations={**state.observations, "gpu01": other})
+    return [(str(d.ref), d.text) for d in drifts(wanted, state, NOW) if d.ref.kind == "sku"]
+
+
+def test_a_sku_that_no_sound_host_can_serve_is_told() -> None:
+    """INV-12 F-REAL-23: by slots that are too few, and by what hosts show of their cards."""
+    assert sold(8) == []
+    (one,) = sold(4)
+    assert one[0] == "sku/slice-8"
+    assert one[1].startswith("no sound host can serve it: gpu01 node_too_small")
+    assert sold(8, gpus=()) == [], "gpu02 serves it still"
+
+
+def test_a_sku_is_not_given_up_for_hosts_that_are_put_off() -> None:
+    """INV-12: of a host that is silent nobody can say that it serves nothing."""
+    documents = base_fleet(1, slots=4)
+    wanted, state = desired(documents), settled(documents)
+    gone = {name: replace(seen, facts=None) for name, seen in state.observations.items()}
+    found = drifts(wanted, replace(state, observations=gone), NOW)
+    assert [d for d in found if d.ref.kind == "sku"] == []

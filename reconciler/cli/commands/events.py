@@ -26,7 +26,8 @@ def events(session: Session, ref: str | None, after: int, follow: bool) -> Reply
     """Show who changed what, when and by which commit.
 
     One event is one line, oldest first, those included that have moved to files beside the state;
-    the chain over all of them is checked by `gpuaas state check`. With -o jsonl each event is a
+    the chain over all of them is checked by `gpuaas state check`. In brackets stands the component
+    that the event comes from. With -o jsonl each event is a
     document of its own.
     """
     if follow and session.format == "json":

@@ -11,6 +11,7 @@ import click
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import from_option, open_fleet
 from reconciler.cli.patience import as_seconds
+from reconciler.cli.views import cards as cards_view
 from reconciler.cli.views import status as status_view
 from reconciler.model.problem import ProblemError
 from reconciler.operations import inspecting, syncing
@@ -24,6 +25,7 @@ class Given(TypedDict):
     stale: float
     state_only: bool
     source: str
+    gpu: bool
 
 
 @command("status", "text", "json")
@@ -41,6 +43,7 @@ class Given(TypedDict):
 @click.option(
     "--state-only", is_flag=True, help="Without a plan of now: quick, however large the fleet."
 )
+@click.option("--gpu", is_flag=True, help="Only cards: how busy, and how much memory is in use.")
 @from_option
 def status(session: Session, **given: Unpack[Given]) -> Reply:
     """Show the fleet and its allocations.
@@ -48,10 +51,13 @@ def status(session: Session, **given: Unpack[Given]) -> Reply:
     What is there and free, what needs you, what is suspended, and each allocation: SYNC is how far
     it is or how a plan of now stands to it, GPU% how busy its cards were. No host is asked; the age
     of what hosts last said is shown. With --from it is read from what is published, which tells of
-    allocations alone.
+    allocations alone. With --gpu it is a table of the cards that allocations have, as their hosts
+    last told.
     """
     project, mine = given["project"], given["mine"]
     login = os_login() if mine else ""
+    if given["gpu"]:
+        return _cards(session, given, login)
     if given["source"]:
         found = _published(given["source"], project, login)
     elif given["state_only"]:
@@ -62,6 +68,15 @@ def status(session: Session, **given: Unpack[Given]) -> Reply:
         found = inspecting.only_stale(found, given["stale"])
     shown = status_view.lines(found, width=session.screen.width, ways=mine)
     return Reply(result=found, lines=shown)
+
+
+def _cards(session: Session, given: Given, login: str) -> Reply:
+    if given["source"] or given["stale"]:
+        raise click.UsageError("--gpu goes with --project and --mine alone")
+    fleet = open_fleet(session.folder)
+    rows = inspecting.cards(fleet, given["project"], login)
+    shown = cards_view.lines(rows, fleet.now(), width=session.screen.width)
+    return Reply(result=rows, lines=shown)
 
 
 def _with_plan(fleet: Fleet, project: str, login: str) -> Status:

@@ -19,12 +19,15 @@ def lines(events: Iterable[Event]) -> Iterator[Line]:
 
 
 def one(event: Event) -> Line:
-    """`#12  2026-11-27T09:14:03Z  ana  claimed  allocation/…`, then what else is known."""
+    """`#12  2026-11-27T09:14:03Z  ana  claimed  allocation/…`, what else is known, and where
+
+    in the program it comes from."""
     known = (
         event.ref,
         f"in {event.commit[:7]}" if event.commit else "",
         event.run,
         json.dumps(event.reason, ensure_ascii=False) if event.reason else "",
+        f"({event.component})",
     )
     return line(
         dim(column(f"#{event.sequence}", 7)),
