@@ -15,8 +15,9 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.planner.drift import drifts
-from tests.planner.fleet import NOW, base_fleet, desired, policy, settled
+from tests.planner.fleet import NOW, base_fleet, desired, policy
 from tests.planner.fleet import world as seen_by_all
+from tests.planner.walk import settled
 
 TRAIN, NODE = Ref("allocation", "vision", "train"), Ref("node", "", "gpu01")
 KEYS, HOME, ENV = "/etc/gpuaas/ssh/train-a", "/home/train-a", "/etc/gpuaas/a.env"
