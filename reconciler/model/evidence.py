@@ -58,8 +58,9 @@ class NodeFacts:
     told where somebody is proved gone, and a card whose device node is not known is not in it.
     `drive_users` says what each of `nvmes` is mounted at or part of, empty if nobody uses it.
     `restarts` maps allocation ids to how far the last restart of each has come, `generation 3` if
-    it is through. `volumes` maps ids of volumes to `sizeMiB` and `usedMiB` of what they lie on.
-    `running` says of each tenant's login what would end with it just now.
+    it is through. `volumes` maps ids of volumes to the `sizeMiB` of what they lie on and, where it
+    is known, to their `usedMiB`. `running` says of each tenant's login what would end with it just
+    now.
     """
 
     source: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
-from gpuaas import attachments, silence
+from gpuaas import attachments, folder_usage, silence
 from gpuaas.mounts import Mount
 from gpuaas.probes import ProbeError, Probes
 
@@ -119,8 +120,62 @@ def test_what_does_not_answer_is_waited_for_once(
     monkeypatch.setattr(silence, "mounts", lambda: table)
     monkeypatch.setattr(silence, "room_of", room_of)
     probes = Probes(str(tmp_path))
-    assert attachments.read_volumes(probes) == {VOLUME: {"sizeMiB": 2, "usedMiB": 1}}
+    assert attachments.read_volumes(probes) == {VOLUME: {"sizeMiB": 2}}
     assert len(asked) == 2
     texts = attachments.read_volume_texts(probes)
     assert len(asked) == 4 and [id for id in texts if "dead" in id] == ["dead222222", "dead333333"]
     assert all(json.loads(texts[id])["holders"] is None for id in texts)
+
+
+def laid(tmp_path: Path, backend: str) -> Path:
+    """A record of a volume, and its data: 3 MiB of files."""
+    records = tmp_path / "etc/gpuaas/volumes"
+    records.mkdir(parents=True)
+    path = {"path": "/srv/v", "shared": False, "filesystem": "ext4"}
+    (records / f"{VOLUME}.json").write_text(json.dumps({"id": VOLUME, "backend": {backend: path}}))
+    where = {"directory": f"srv/v/{VOLUME}/data", "loop": f"var/lib/gpuaas/volumes/{VOLUME}/data"}
+    data = tmp_path / where[backend]
+    (data / "deep" / "er").mkdir(parents=True)
+    (data / "deep" / "er" / "one").write_bytes(os.urandom(2 << 20))
+    (data / "two").write_bytes(os.urandom(1 << 20))
+    os.link(data / "two", data / "twice")
+    (data / "link").symlink_to("/usr")
+    return data
+
+
+def test_a_directory_uses_what_its_files_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-REAL-23: not what the disk that it lies on has; linked twice is there once."""
+    monkeypatch.setattr(silence.Rooms, "is_distant", lambda rooms, path: False)
+    data = laid(tmp_path, "directory")
+    told = attachments.read_volumes(Probes(str(tmp_path)))[VOLUME]
+    assert 3 <= told["usedMiB"] <= 4
+    assert told["sizeMiB"] == silence.room_of(str(data)).total >> 20  # type: ignore[union-attr]
+
+
+def test_a_disk_of_its_own_is_asked_for_its_use(tmp_path: Path) -> None:
+    data = laid(tmp_path, "loop")
+    told = attachments.read_volumes(Probes(str(tmp_path)))[VOLUME]
+    room = silence.room_of(str(data))
+    assert room is not None
+    assert abs(told["usedMiB"] - (room.used >> 20)) < 64
+
+
+@pytest.mark.parametrize("limit", ["MOST_ENTRIES", "MOST_SECONDS", "DEEPEST"])
+def test_what_is_too_much_to_count_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """F-REAL-23: a look costs no more for whatever somebody has written there."""
+    laid(tmp_path, "directory")
+    monkeypatch.setattr(folder_usage, limit, {"MOST_ENTRIES": 3, "MOST_SECONDS": 0}.get(limit, 0))
+    told = attachments.read_volumes(Probes(str(tmp_path)))[VOLUME]
+    assert set(told) == {"sizeMiB"}
+
+
+def test_a_share_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F-STO-06 F-REAL-23: whoever counts there waits for its server."""
+    laid(tmp_path, "directory")
+    monkeypatch.setattr(silence.Rooms, "is_distant", lambda rooms, path: True)
+    told = attachments.read_volumes(Probes(str(tmp_path)))[VOLUME]
+    assert set(told) == {"sizeMiB"}

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, Iterator, Optional
 
 from .attached import OURS, login_of, volume_at
+from .folder_usage import Counting
 from .kept import one_line, read_descriptor
 from .mounts import Mount, mounts
 from .paths import ALLOCATION_ID, INSTANCES
@@ -38,14 +39,28 @@ def read_attached(probes: Probes) -> dict[str, str]:
 
 
 def read_volumes(probes: Probes) -> dict[str, dict[str, int]]:
-    """Volume id → `sizeMiB` and `usedMiB` of the file system that its data is on."""
-    found, rooms = {}, Rooms()
+    """Volume id → `sizeMiB` of the file system that its data is on, and `usedMiB` of the data.
+
+    The latter is not told where nobody knows: of a folder too large to be counted, and of shares,
+    where counting would wait for a server.
+    """
+    found, rooms, counting = {}, Rooms(), Counting()
     for id, record in records(probes):
         with suppress(OSError, ProbeError):
-            if room := rooms.of(_data(probes, id, record)):
-                total, used = (size >> 20 for size in room)
-                found[id] = {"sizeMiB": total, "usedMiB": used}
+            place = _data(probes, id, record)
+            if room := rooms.of(place):
+                found[id] = {"sizeMiB": room.total >> 20}
+                used = room.used if _is_whole(record) else None
+                if used is None and not rooms.is_distant(place):
+                    used = counting.used(place)
+                if used is not None:
+                    found[id]["usedMiB"] = used >> 20
     return found
+
+
+def _is_whole(record: dict[str, Any]) -> bool:
+    """Whether its data has a file system of its own."""
+    return next(iter(record.get("backend") or ()), "") == "loop"
 
 
 def records(probes: Probes) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 from typing import NamedTuple, Optional
 
-from .mounts import mounts
+from .mounts import Mount, mounts
 from .probes import SAFE_PATH, ProbeError, found_in_path, printable
 
 PATIENCE_SECONDS = 5.0
@@ -63,10 +63,19 @@ class Rooms:
             self._silent.add(device)
             raise
 
+    def is_distant(self, path: str) -> bool:
+        """Whether another machine, or somebody's program, serves what lies there."""
+        mount = self._mount(path)
+        return mount is None or mount.kind in DISTANT or mount.kind.startswith("fuse")
+
     def _device(self, path: str) -> str:
-        """By the mount that it lies on, so that nobody has to look at it."""
+        mount = self._mount(path)
+        return path if mount is None else mount.device
+
+    def _mount(self, path: str) -> Optional[Mount]:
+        """What it lies on, so that nobody has to look at it."""
         around = [one for one in self._mounts if f"{path}/".startswith(f"{one.point.rstrip('/')}/")]
-        return max(around, key=lambda one: len(one.point)).device if around else path
+        return max(around, key=lambda one: len(one.point)) if around else None
 
 
 def check_shares() -> None:

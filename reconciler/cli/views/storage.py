@@ -156,7 +156,9 @@ def _toned(state: str) -> Span:
 
 
 def _used(row: StorageRow) -> str:
-    return "" if row.used_mib is None else f"{row.used_mib} MiB"
+    if row.used_mib is None:
+        return UNKNOWN if row.volume else ""
+    return f"{row.used_mib} MiB"
 
 
 def _price(row: StorageRow) -> str:
