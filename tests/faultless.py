@@ -35,7 +35,10 @@ from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.operations.writing import writing
 
 DRIVER = "570.133.20"
-LISTED = ("attached *", "runtime *", "current *")
+LISTED = tuple(
+    f"{word} *"
+    for word in "account attached current linger loopback runtime shm slice subids".split()
+)
 
 
 class FaultlessHosts:

@@ -87,9 +87,11 @@ class Applied:
         done = {change.ref for change in self.done}
         return tuple(change for change in self.plan.active if change.ref not in done)
 
-    def is_wrong(self, outcome: StepOutcome) -> bool:
-        """Whether a step failed, and what it was for does not stand by now in another place."""
-        return not outcome.ok and all(change.ref != outcome.step.ref for change in self.done)
+    @property
+    def wrong(self) -> tuple[StepOutcome, ...]:
+        """Steps that failed, and what they were for does not stand by now in another place."""
+        done = {change.ref for change in self.done}
+        return tuple(one for one in self.outcomes if not one.ok and one.step.ref not in done)
 
 
 def apply(

@@ -254,16 +254,19 @@ class Walk:
             for o in worked.judged
             if not o.ok and o.step.order is not Order.RETIRE and o.step.item.get("id") in coming
         }
+        if not refused:
+            return {}, ()
         proofs: list[Proof] = []
-        claims = self.journal.world().claims if refused else ()
-        told = (*self.outcomes.values(), *worked.judged)
+        claims, outcomes, steps = defaultdict(list), defaultdict(list), defaultdict(list)
+        for claim in self.journal.world().claims:
+            claims[claim.allocation_id].append(claim)
+        for outcome in (*self.outcomes.values(), *worked.judged):
+            outcomes[outcome.step.item.get("id")].append(outcome)
+        for step in self.plan.steps:
+            steps[step.item.get("id")].append(step)
         for id in sorted(refused):
-            outcomes = [o for o in told if o.step.item.get("id") == id]
-            steps = [s for s in self.plan.steps if s.item.get("id") == id]
-            seen = worked.seen.get(outcomes[0].step.node)
-            proofs += let_go(
-                [c for c in claims if c.allocation_id == id], (steps, outcomes), seen, at
-            )
+            seen = worked.seen.get(outcomes[id][0].step.node)
+            proofs += let_go(claims[id], (steps[id], outcomes[id]), seen, at)
         return {p.allocation_id: coming[p.allocation_id] for p in proofs}, tuple(proofs)
 
     def again(self, plan: Plan, world: World) -> Walk:

@@ -31,7 +31,7 @@ def lines(found: Applied) -> Iterator[Line]:
     yield from problems_view.lines(found.problems)
     yield from (BLANK,) if found.problems else ()
     yield line(Span(*_verdict(found)), f"   run {found.run}", hang=2)
-    if any(map(found.is_wrong, found.outcomes)):
+    if found.wrong:
         again = "gpuaas plan --refresh"
         yield line(
             dim(column("next", 8)), strong(again), "   asks the hosts, then says what is left"
@@ -83,7 +83,7 @@ def _failure(outcome: StepOutcome) -> Iterator[Line]:
 
 
 def _verdict(found: Applied) -> tuple[str, Style]:
-    wrong = sum(map(found.is_wrong, found.outcomes))
+    wrong = len(found.wrong)
     done = f"{count(len(found.done), 'change')}, {count(len(found.outcomes), 'step')} on hosts"
     if found.interrupted:
         left = count(len(found.left), "change") if found.left else "nothing"
