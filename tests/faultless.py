@@ -37,7 +37,17 @@ from reconciler.operations.writing import writing
 DRIVER = "570.133.20"
 LISTED = tuple(
     f"{word} *"
-    for word in "account attached current linger loopback runtime shm slice subids".split()
+    for word in [
+        "account",
+        "attached",
+        "current",
+        "linger",
+        "loopback",
+        "runtime",
+        "shm",
+        "slice",
+        "subids",
+    ]
 )
 
 
