@@ -72,6 +72,7 @@ class FaultlessHosts:
         options: object,
         on_progress: Callable[[HostProgress], None],
         stop: object,
+        answered: object,
     ) -> tuple[Receipt, ...]:
         return tuple(self._receipts(works))
 

@@ -2,7 +2,8 @@
 
 Two runs are in hand at a time: while one starts up, the other has the processors.
 
-What each host answered decides, never a return code; who did not answer is unknown.
+What each host answered decides, never a return code; who did not answer is unknown. A host is told
+of when it has ended, and no host is waited for longer than its work may take.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
+from reconciler.hosts.budgets import budget_of
 from reconciler.hosts.carried import carried
 from reconciler.hosts.folders import keep_log, short_folder, workplace
 from reconciler.hosts.halting import Wish, nobody_wishes
@@ -22,6 +24,7 @@ from reconciler.hosts.inventory import write_inventory
 from reconciler.hosts.passing import passing
 from reconciler.hosts.play import PlayRequest, play
 from reconciler.hosts.receipts import failure, receipts_of
+from reconciler.hosts.run_events import Listener, Played
 from reconciler.hosts.verbs import check_item
 from reconciler.model.work import HostProgress, HostWork, Receipt
 from reconciler.stops import around, reach
@@ -33,7 +36,8 @@ BATCH, AT_ONCE = 16, 2
 class RunOptions:
     """`python` runs modules and the observe code of hosts with address `local`.
 
-    `forced` is a wish that whatever is under way ends at once.
+    `forced` is a wish that whatever is under way ends at once. No host is given more than
+    `timeout_s` for its work, however much that is.
     """
 
     run_dir: Path
@@ -44,6 +48,13 @@ class RunOptions:
     forks: int = BATCH
     keep_logs: int = 20
     forced: Wish = nobody_wishes
+
+
+Answered = Callable[[HostWork, tuple[Receipt, ...]], None]
+
+
+def nobody_waits(work: HostWork, receipts: tuple[Receipt, ...]) -> None:
+    """Where all receipts are taken at the end, nobody is told of one host's."""
 
 
 class Stop(Protocol):
@@ -61,10 +72,12 @@ def run_wave(
     options: RunOptions,
     on_progress: Callable[[HostProgress], None],
     stop: Stop,
+    answered: Answered = nobody_waits,
 ) -> tuple[Receipt, ...]:
     """One receipt for each step of each work, in their order. No run at all without work.
 
-    Steps that no host would take are not sent.
+    Steps that no host would take are not sent. `answered` gets a work with its receipts as soon as
+    its host has ended, in the thread of a run, and each work once.
     """
     refused: dict[str, Receipt] = {}
     sound: list[HostWork] = []
@@ -74,12 +87,33 @@ def run_wave(
                 refused[step.id] = failure(step, problem.code, problem.message, unknown=False)
         if steps := tuple(step for step in work.steps if step.id not in refused):
             sound.append(replace(work, steps=steps))
+    whole = {work.host.node: work for work in works}
+    told: set[str] = set()
+
+    def take(receipts: Sequence[Receipt]) -> None:
+        """Of one host."""
+        work = whole[receipts[0].node]
+        told.add(work.host.node)
+        known = refused | {receipt.step: receipt for receipt in receipts}
+        answered(work, tuple(known[step.id] for step in work.steps))
+
     batches = [sound[start : start + BATCH] for start in range(0, len(sound), BATCH)]
-    tell = _one_at_a_time(on_progress)
+    ears = _Ears(on_progress=_one_at_a_time(on_progress), take=take)
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        runs = list(pool.map(lambda batch: _run_batch(batch, options, tell, stop), batches))
-    answered = {receipt.step: receipt for receipts in runs for receipt in receipts}
-    return tuple((refused | answered)[step.id] for work in works for step in work.steps)
+        runs = list(pool.map(lambda batch: _run_batch(batch, options, ears, stop), batches))
+    known = refused | {receipt.step: receipt for receipts in runs for receipt in receipts}
+    for work in works:
+        if work.host.node not in told:
+            answered(work, tuple(known[step.id] for step in work.steps))
+    return tuple(known[step.id] for work in works for step in work.steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ears:
+    """Who listens to a run: to its progress, and to the receipts of each host that has ended."""
+
+    on_progress: Callable[[HostProgress], None]
+    take: Callable[[Sequence[Receipt]], None]
 
 
 def _one_at_a_time(
@@ -96,26 +130,29 @@ def _one_at_a_time(
 
 
 def _run_batch(
-    works: Sequence[HostWork],
-    options: RunOptions,
-    on_progress: Callable[[HostProgress], None],
-    stop: Stop,
+    works: Sequence[HostWork], options: RunOptions, ears: _Ears, stop: Stop
 ) -> tuple[Receipt, ...]:
     if stop.asked:
         return _not_started(works)
+    by_node = {work.host.node: work for work in works}
 
     def on_start(node: str) -> None:
-        on_progress(HostProgress(node=node, phase="converge"))
+        ears.on_progress(HostProgress(node=node, phase="converge"))
         reach("play.during")
+
+    def on_end(node: str, played: Played) -> None:
+        receipts = receipts_of(by_node[node], played)
+        _report(by_node[node], receipts, ears.on_progress)
+        ears.take(receipts)
 
     with passing() as place:
         request = _request(works, options, place)
         for work in works:
-            on_progress(HostProgress(node=work.host.node, phase="connect"))
+            ears.on_progress(HostProgress(node=work.host.node, phase="connect"))
         with around("play"):
-            played = play(request, on_start, lambda: stop.forced)
+            listener = Listener(on_start=on_start, on_end=on_end)
+            played = play(request, listener, lambda: stop.forced)
     receipts = tuple(receipt for work in works for receipt in receipts_of(work, played))
-    _report(works, receipts, on_progress)
     ok = all(receipt.ok for receipt in receipts)
     keep_log(options.run_dir, played.log, ok=ok, keep=options.keep_logs)
     return receipts
@@ -133,7 +170,7 @@ def _request(works: Sequence[HostWork], options: RunOptions, place: Path) -> Pla
         playbooks=options.playbooks,
         inventory=inventory,
         forks=options.forks,
-        timeout_s=options.timeout_s,
+        budgets={work.host.node: budget_of(work.steps, options.timeout_s) for work in works},
     )
 
 
@@ -146,12 +183,8 @@ def _not_started(works: Sequence[HostWork]) -> tuple[Receipt, ...]:
 
 
 def _report(
-    works: Sequence[HostWork],
-    receipts: Sequence[Receipt],
-    on_progress: Callable[[HostProgress], None],
+    work: HostWork, receipts: Sequence[Receipt], on_progress: Callable[[HostProgress], None]
 ) -> None:
-    for work in works:
-        bad = [r for r in receipts if r.node == work.host.node and r.problem is not None]
-        detail = bad[0].problem.message if bad and bad[0].problem else ""
-        phase = "failed" if bad else "done"
-        on_progress(HostProgress(node=work.host.node, phase=phase, detail=detail))
+    bad = next((receipt.problem for receipt in receipts if receipt.problem is not None), None)
+    phase, detail = ("failed", bad.message) if bad else ("done", "")
+    on_progress(HostProgress(node=work.host.node, phase=phase, detail=detail))

@@ -8,23 +8,20 @@ import selectors
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconciler.hosts.answers import AnswerError, read_json
 from reconciler.hosts.folders import workplace, write_private
-from reconciler.hosts.inventory import PREFIX
 from reconciler.hosts.passing import MARK, end_workers
+from reconciler.hosts.run_events import Heard, Listener, Played
 
 GUARD = Path(__file__).with_name("guard.py")
 KEPT_ENVIRONMENT = ("HOME", "USER", "LOGNAME", "TZ", "SSH_AUTH_SOCK", "KRB5CCNAME")
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 MAX_LINE = 4 * MAX_EVENT_BYTES
-LOG_LINES = 200
 GRACE_SECONDS = 15.0
 TICK_SECONDS = 0.2
 ERRORS = "guard.log"
@@ -34,55 +31,29 @@ ERRORS = "guard.log"
 class PlayRequest:
     """`place` goes with the run and holds the inventory in a folder.
 
-    `playbooks` may be read-only.
+    `playbooks` may be read-only. `budgets` are the seconds that each node may take from its start
+    on; a run ends when every node has answered or has used them up.
     """
 
     place: Path
     playbooks: Path
     inventory: Path
     forks: int
-    timeout_s: int
+    budgets: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """How the one task ended on a host, and its result.
+def play(request: PlayRequest, listener: Listener, forced: Callable[[], bool]) -> Played:
+    """Run to the end, until no node is waited for, or until `forced`; afterwards nothing is left.
 
-    `ok`, `failed` or `unreachable`; `again` where more than one task has ended, and
-    `invalid` where what it said was no answer.
+    A node that has used up its budget is told as one that has timed out. What it says later is
+    not listened to; the other nodes go on.
     """
-
-    outcome: str
-    result: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """`status` is Ansible's word, `killed` when it was ended on a wish, `broken` without a word.
-
-    It says why a host did not answer; what a host did is in `answers` alone.
-    """
-
-    status: str
-    answers: Mapping[str, Answer]
-    log: str
-    logs: Mapping[str, str] = field(default_factory=dict)
-
-    def log_of(self, node: str) -> str:
-        """What was told about this node and no other; of a run that nobody answered in, all."""
-        return self.logs.get(node, "") if self.answers else self.log
-
-
-def play(
-    request: PlayRequest, on_start: Callable[[str], None], forced: Callable[[], bool]
-) -> Played:
-    """Run to the end, to the time-out, or until `forced`; afterwards nothing of it is left."""
-    until = time.monotonic() + request.timeout_s
-    heard = _Heard(on_start=on_start)
+    heard = Heard(listener=listener, budgets=request.budgets)
     with _guarded(request) as guard:
         for line in _lines(guard):
             heard.take(line)
-            if forced() or time.monotonic() > until:
+            heard.give_up(time.monotonic())
+            if forced() or (heard.late and heard.ended >= request.budgets.keys()):
                 heard.status = heard.status or ("killed" if forced() else "timeout")
                 break
     if not heard.status:
@@ -90,46 +61,6 @@ def play(
         heard.log.extend(_last_words(request.inventory.parent))
     logs = {node: "\n".join(lines) for node, lines in heard.logs.items()}
     return Played(status=heard.status, answers=heard.answers, log="\n".join(heard.log), logs=logs)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Heard:
-    """What the guard has said so far. Its last word is followed by its own end, to be awaited."""
-
-    on_start: Callable[[str], None]
-    status: str = ""
-    answers: dict[str, Answer] = field(default_factory=dict)
-    log: deque[str] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
-    logs: dict[str, deque[str]] = field(default_factory=dict)
-
-    def take(self, line: Any) -> None:
-        match line:
-            case {"event": "log", "text": str(text), **rest}:
-                self.log.extend(text.splitlines())
-                node = str(rest.get("host", "")).removeprefix(PREFIX)
-                own = self.logs.setdefault(node, deque(maxlen=LOG_LINES))
-                own.extend(text.splitlines())
-            case {"event": "end", "status": str(word)}:
-                self.status = word
-            case {"event": "runner_on_start", "host": str(host)}:
-                self.on_start(host.removeprefix(PREFIX))
-            case {"event": str(event), "host": str(host), "res": dict(result)}:
-                node = host.removeprefix(PREFIX)
-                outcome = "again" if node in self.answers else event.removeprefix("runner_on_")
-                self.answers[node] = answer_of(outcome, result)
-
-
-def answer_of(outcome: str, result: Mapping[str, Any]) -> Answer:
-    """A host's own line is read here, and nowhere before."""
-    if outcome != "ok" and not (outcome == "failed" and "answer" in result):
-        return Answer(outcome=outcome, result=result)
-    try:
-        told = read_json(str(result.get("answer", "")).encode())
-    except AnswerError as error:
-        return Answer(outcome="invalid", result={"msg": str(result.get("invalid") or error)})
-    if not isinstance(told, dict):
-        return Answer(outcome="invalid", result={"msg": "its answer is no mapping"})
-    return Answer(outcome="failed" if told.get("failed") else "ok", result=told)
 
 
 def _last_words(folder: Path) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reconciler.hosts.play import Answer, Played
+from reconciler.hosts.run_events import Answer, Played
 from reconciler.hosts.ssh import why_not_begun, why_not_reached
 from reconciler.model.codes import CODES
 from reconciler.model.plan import Step

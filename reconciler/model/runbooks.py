@@ -212,6 +212,8 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "ansible_failed": "host-silent",
         "play_incomplete": "host-silent",
         "host_busy": "host-silent",
+        "revocation_under_way": "revocation",
+        "suspended_meanwhile": "suspension",
         "host_rebooted": "host-silent",
         "host_did_not_return": "restart",
         "restart_under_way": "restart",

@@ -109,7 +109,8 @@ def apply(
     if not ask(plan):
         raise refuse("declined", "nothing was applied", "run it again and answer yes")
     with writing(fleet, "apply") as journal:
-        desired, world, fresh = _look_and_plan(fleet, journal, _options_of(plan), looks)
+        options_of_plan = _options_of(plan)
+        desired, world, fresh = _look_and_plan(fleet, journal, options_of_plan, looks)
         _insist(plan, fresh)
         journal.snapshot(fleet.settings.keep.snapshots)
         # From here on a signal is a wish to stop; until now it simply ended the command.
@@ -120,6 +121,7 @@ def apply(
                 plan=fresh,
                 desired=desired,
                 world=world,
+                options=options_of_plan,
                 on_progress=on_progress,
                 interrupts=interrupts,
                 stands=lambda settled: _let_in(fleet, journal, settled, on_progress),

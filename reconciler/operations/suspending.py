@@ -1,19 +1,20 @@
 """`suspend` and `resume`: something is taken away at once, by somebody's word, and given back.
 
-It needs no repository in order: hosts are told by what was last applied, and of nothing else.
+It needs no repository in order: hosts are told by what was last applied, and of nothing else. To
+take away needs no lock either (rule 25); to give back waits for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from reconciler.model.desired import Desired
-from reconciler.model.lifecycle import Phase
+from reconciler.model.lock import NO_PATIENCE
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Plan
-from reconciler.model.problem import Problem, refuse
+from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.work import HostProgress
 from reconciler.model.world import Suspension, World
@@ -21,15 +22,15 @@ from reconciler.operations.accepting import insist_on
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import Looks, look, stale_nodes
 from reconciler.operations.options import PlanOptions
-from reconciler.operations.planning import plan_from
 from reconciler.operations.publishing import publish
+from reconciler.operations.revocation import Revocations, pending, recorded_plan
 from reconciler.operations.walking import Walk
 from reconciler.operations.wiring import Fleet
-from reconciler.operations.writing import writing
-from reconciler.planner.effective import recorded_of
+from reconciler.operations.writing import beside, writing
 from reconciler.planner.suspending import touched
 from reconciler.specs.nearest import did_you_mean
 from reconciler.store.journal import Journal
+from reconciler.store.lock import holder
 
 EVERYTHING = "all"
 KINDS = ("node", "user", "project")
@@ -62,22 +63,77 @@ class Suspended:
 
 
 def suspend(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interrupts) -> Suspended:
-    """Take it away now. Raises ProblemError `not_found` or `usage`, and then nothing was done."""
+    """Take it away now. Raises ProblemError `not_found` or `usage`, and then nothing was done.
+
+    It is on the books before anybody is waited for. Whoever has the lock goes on: hosts that he is
+    not at work on are told here, and the others by him, as soon as he is done there.
+    """
     insist_on(word.reason)
     if word.until is not None and word.until <= fleet.now():
         raise refuse("usage", "its end is over already", "name a time to come")
-    with writing(fleet, "suspend") as journal:
-        scope = _known(journal.world(), word.scope)
-        one = Suspension(
-            scope=scope,
-            reason=word.reason,
-            actor=fleet.actor.name,
-            since=format_moment(fleet.now()),
-            until=format_moment(word.until) if word.until else "",
-        )
-        with interrupts:
+    with interrupts:
+        one = _say(fleet, word)
+        try:
+            with writing(replace(fleet, patience=NO_PATIENCE), "suspend") as journal:
+                return _carry_out(fleet, journal, one, on_progress, interrupts)
+        except ProblemError as error:
+            if any(problem.code != "state_locked" for problem in error.problems):
+                raise
+        return _carry_out_beside(fleet, one, on_progress, interrupts)
+
+
+def _say(fleet: Fleet, word: Word) -> Suspension:
+    """Written down, in the state that is in its place afterwards: another may be restored."""
+    try:
+        return _say_beside(fleet, word)
+    except ProblemError as error:
+        if any(problem.code != "state_older" for problem in error.problems):
+            raise
+    with writing(fleet, "suspend"):
+        """It is brought up to date by that."""
+    return _say_beside(fleet, word)
+
+
+def _say_beside(fleet: Fleet, word: Word) -> Suspension:
+    while True:
+        with beside(fleet) as journal:
+            file = fleet.database_file.stat().st_ino
+            one = Suspension(
+                scope=_known(journal.world(), word.scope),
+                reason=word.reason,
+                actor=fleet.actor.name,
+                since=format_moment(fleet.now()),
+                until=format_moment(word.until) if word.until else "",
+            )
             journal.suspend(one)
-            return _carry_out(fleet, journal, one, on_progress, interrupts)
+        if fleet.database_file.stat().st_ino == file:
+            return one
+
+
+def _carry_out_beside(
+    fleet: Fleet, one: Suspension, on_progress: Progress, interrupts: Interrupts
+) -> Suspended:
+    """While somebody else has the lock; what is published is brought in line by him."""
+    who = holder(fleet.state / "lock")
+    with beside(fleet) as journal:
+        revocations = Revocations(
+            fleet=fleet,
+            journal=journal,
+            on_progress=on_progress,
+            interrupts=interrupts,
+            since=who.since if who else format_moment(fleet.now()),
+        )
+        found = revocations.carry(lambda world: touched(world, one.scope))
+    return Suspended(
+        scope=one.scope,
+        reason=one.reason,
+        actor=one.actor,
+        since=one.since,
+        until=one.until,
+        done=tuple(sorted(map(str, found.done))),
+        problems=(*found.problems, *pending(found.left)),
+        interrupted=interrupts.asked,
+    )
 
 
 def resume(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interrupts) -> Suspended:
@@ -129,6 +185,7 @@ def _carry_out(
         plan=plan,
         desired=desired,
         world=world,
+        options=PlanOptions(only=tuple(map(str, refs))),
         on_progress=on_progress,
         interrupts=interrupts,
     )
@@ -148,19 +205,15 @@ def _carry_out(
 
 
 def _plan(fleet: Fleet, journal: Journal, refs: tuple[Ref, ...]) -> tuple[Desired, World, Plan]:
-    """Of these allocations, as if git wanted just what was applied."""
+    """Of these allocations, as they were last applied, after a look at hosts not seen of late."""
     world = journal.world()
-    living = [
-        ref
-        for ref, recorded in world.recorded.items()
-        if recorded.phase is Phase.ACTIVE and not recorded.forgotten
-    ]
-    resources = {resource.ref: resource for resource in recorded_of(world, living)}
-    desired = Desired(settings=fleet.settings, resources=resources, digest="")
+    desired, plan = recorded_plan(fleet, world, refs)
     nodes = {world.recorded[ref].node for ref in refs}
     due = nodes.intersection(stale_nodes(desired, world, fleet.now()))
-    if names := Looks().due(due, fleet.now()):
-        look(fleet, journal, desired, names)
-        world = journal.world()
-    options = PlanOptions(only=tuple(map(str, refs)))
-    return desired, world, plan_from(fleet, desired, world, options)
+    names = Looks().due(due, fleet.now())
+    if not names:
+        return desired, world, plan
+    look(fleet, journal, desired, names)
+    world = journal.world()
+    desired, plan = recorded_plan(fleet, world, refs)
+    return desired, world, plan

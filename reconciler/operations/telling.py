@@ -19,7 +19,7 @@ OF_HOSTS: Mapping[str, str] = MappingProxyType(
         **{code: HOST_HINTS[code] for code in SILENT},
         "host_timeout": "look at its load, then: gpuaas apply, which looks at it first",
         "host_answer_invalid": "look at what answers on it in our place: the log has its words",
-        "host_busy": "let the earlier run on it end, then: gpuaas apply",
+        "host_busy": "see what runs there: pgrep -af python3; gpuaas apply waits for it again",
         NOT_BACK: "look at its console; once it answers: gpuaas apply, which finishes it",
         "host_rebooted": "it has been looked at since: gpuaas apply",
         "ansible_failed": "the log below `state/runs` says why; then: gpuaas apply",

@@ -13,7 +13,8 @@ from reconciler.model.work import StepOutcome
 from reconciler.model.world import World
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
-from reconciler.operations.walking import COMING, Walk
+from reconciler.operations.walking import Walk
+from reconciler.operations.wave_proofs import COMING
 
 MOST = 5
 """So many hosts may refuse in one apply; the next one goes on."""

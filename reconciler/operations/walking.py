@@ -1,13 +1,14 @@
-"""The walk over a plan's waves: intent first, then hosts, then what they show, then the record.
+"""The walk over a plan's waves: intent first, then each host, what it shows, and its record.
 
-A crash between two transactions leaves open steps, which the next walk observes before it plans.
+A host is judged and written down when it is done, whatever others are at. A crash between two
+transactions leaves open steps, which the next walk observes before it plans.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any
 
 from reconciler.kinds.allocation_restart import reboots
@@ -23,27 +24,27 @@ from reconciler.model.work import Host, HostProgress, StepOutcome, WaveOutcome
 from reconciler.model.world import Recorded, World
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import SILENT, host_of
+from reconciler.operations.options import PlanOptions
+from reconciler.operations.outcomes import has_harmed, not_tried
 from reconciler.operations.rebooting import Patience
 from reconciler.operations.recording import recorded_as
+from reconciler.operations.revocation import Revocations
+from reconciler.operations.suspension_watch import SuspensionWatch, plan_again, revise
 from reconciler.operations.telling import tell
+from reconciler.operations.wave_proofs import WaveProofs
 from reconciler.operations.wiring import Fleet
-from reconciler.operations.working import Crew, Worked, has_harmed, not_tried
+from reconciler.operations.working import Crew, Worked
 from reconciler.planner.attaching import joining_by
 from reconciler.planner.ordering import PREPARE
-from reconciler.planner.proving import inventory_of, prove, roots_on
-from reconciler.planner.refusal_proof import let_go
-from reconciler.planner.residue import Inventory
 from reconciler.planner.staging import is_slow
 from reconciler.stops import around
 from reconciler.store.journal import Journal
 from reconciler.store.progress import Progress
 
-COMING = frozenset({Action.CREATE, Action.REPLACE})
-
 
 @dataclass(slots=True, kw_only=True)
 class Walk:
-    """One run of one plan, under the lock; `run()` is called once.
+    """One run of one plan, under the lock; `run()` is called once. `options` are those of the plan.
 
     Afterwards `outcomes` holds each judged step, `settled` the changes that are done, `problems`
     what went wrong. `unready` are nodes that are not to take tenants, and whose failure that is;
@@ -59,6 +60,7 @@ class Walk:
     world: World
     on_progress: Callable[[HostProgress], None]
     interrupts: Interrupts
+    options: PlanOptions = field(default_factory=PlanOptions)
     stands: Callable[[Sequence[Change]], Sequence[Problem]] = lambda settled: ()
     wait: bool = True
     silent: dict[str, Observation] = field(default_factory=dict)
@@ -69,15 +71,33 @@ class Walk:
     boots: dict[str, str] = field(default_factory=dict)
     unready: dict[str, StepOutcome] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
+    changes: dict[Ref, Change] = field(default_factory=dict)
+    voice: Lock = field(default_factory=Lock)
+    at: int = 0
     progress: Progress = field(init=False)
+    watch: SuspensionWatch = field(init=False)
 
     def __post_init__(self) -> None:
-        self.steps = {step.id: step for step in self.plan.steps}
         self.progress = Progress(self.fleet.state, self.fleet.now)
+        self._index()
+
+    def _index(self) -> None:
+        self.steps = {step.id: step for step in self.plan.steps}
+        self.changes = {change.ref: change for change in self.plan.active}
 
     def run(self, *, saved: bool) -> str:
         """Carry the plan out; the id of the run. A saved plan is marked as used first."""
         run = self.journal.begin_run(self.plan)
+        self.watch = SuspensionWatch(
+            revocations=Revocations(
+                fleet=self.fleet,
+                journal=self.journal,
+                on_progress=self._on_progress,
+                interrupts=self.interrupts,
+                since=format_moment(self.fleet.now()),
+            ),
+            known=self.world.suspensions,
+        )
         self.progress.begin(run)
         if saved:
             self.journal.use_plan(self.plan.fingerprint, run)
@@ -88,13 +108,17 @@ class Walk:
             if confirmed := tuple(self._recorded(change) for change in self.plan.confirmed):
                 self.journal.record(run, confirmed)
             self._record(run, [c for c in stepless if c.action is not Action.FORGET])
-        for wave in self.plan.waves:
+        for at in range(len(self.plan.waves)):
+            self.at = at
+            self._heed(at)
+            wave = self.plan.waves[at]
             if all(map(is_slow, wave.steps)) and not self.interrupts.asked:
                 self.problems += self.stands(tuple(self.settled.values()))
             if not self.interrupts.asked:
                 self._wave(run, wave)
         if not self.interrupts.asked:
             self._record(run, [c for c in stepless if c.action is Action.FORGET])
+        self._heed(len(self.plan.waves))
         self.journal.wait(self.plan.waiting)
         self.journal.end_run(run, self._state(), self.problems)
         return run
@@ -159,56 +183,76 @@ class Walk:
             self.journal.record(run, recorded, forgotten, renamed)
 
     def _wave(self, run: str, wave: Wave) -> None:
+        """Intent first; then each host is judged and written down as soon as it is done."""
         steps = self._possible(wave)
         if not steps:
             return
-        refs = {step.ref for step in steps}
         claiming = {step.ref for step in steps if step.order is not Order.RETIRE}
         claims = tuple(claim for claim in self.plan.claims if claim.ref in claiming)
         leaving = tuple(sorted(_leaving(self.plan, steps)))
         self.journal.begin_wave(run, steps, claims, leaving, joining_by(self.plan, steps))
+        self.watch.begin_wave(steps)
         self.progress.begin_wave()
-        outcome = self._work(steps)
-        for judged in outcome.steps:
-            self.outcomes[judged.step.id] = judged
-            if judged.problem is not None:
-                self.failed.add(judged.step.ref)
-        self.problems += tell(outcome.steps)
-        recorded, forgotten = self._settle(refs, outcome.proofs)
-        self.journal.finish_wave(run, outcome, recorded, forgotten)
+        prepares = (o for o in self.outcomes.values() if o.step.verb == PREPARE)
+        tried = any(outcome.ok for outcome in prepares)
+        now = self.journal.world()
+        proofs = WaveProofs(desired=self.desired, before=self.world, now=now)
+        for worked in self._crew().work(steps, tried=tried):
+            self._finish(run, worked, proofs)
+        self.problems += tell(self.outcomes[s.id] for s in steps if s.id in self.outcomes)
 
-    def _work(self, steps: Sequence[Step]) -> WaveOutcome:
-        """Ask the hosts, then look for ourselves: a receipt is never a proof."""
-        crew = Crew(
+    def _crew(self) -> Crew:
+        return Crew(
             fleet=self.fleet,
             find=self.host,
             on_progress=self._on_progress,
             interrupts=self.interrupts,
             silent=self.silent,
             patience=Patience() if self.wait else None,
+            meanwhile=lambda: self._heed(self.at + 1),
         )
-        prepares = (o for o in self.outcomes.values() if o.step.verb == PREPARE)
-        worked = crew.work(steps, tried=any(outcome.ok for outcome in prepares))
+
+    def _heed(self, at: int) -> None:
+        """What was suspended meanwhile counts from now on, for all waves from this one on too."""
+        if (suspensions := self.watch.news()) is not None:
+            self.world = replace(self.world, suspensions=suspensions)
+            fresh = plan_again(self.fleet, self.plan, self.desired, self.world, self.options)
+            revised = revise(self.plan, fresh, at)
+            self.plan = revised.plan
+            self.problems += revised.problems
+            self.failed |= revised.left_out
+            self._index()
+        self.problems += self.watch.carry()
+
+    def _finish(self, run: str, worked: Worked, wave: WaveProofs) -> None:
+        """What came of one host: a receipt is never a proof, so it was looked at by then."""
         self.silent |= {n: seen for n, seen in worked.seen.items() if seen.problem in SILENT}
         self.boots |= _new_boots(worked)
-        by_node: dict[str, list[Step]] = defaultdict(list)
-        for step in steps:
-            by_node[step.node].append(step)
         with around("prove"):
             at = format_moment(self.fleet.now())
-            proofs = self._proofs(by_node, worked.seen, at)
-            untouched, absent = self._untouched(worked, at)
-        return WaveOutcome(
+            proofs = wave.prove([o.step for o in worked.judged], worked.seen, at)
+            untouched, absent = wave.untouched(self.plan, self.outcomes, worked, at)
+        for judged in worked.judged:
+            self.outcomes[judged.step.id] = judged
+            if judged.problem is not None:
+                self.failed.add(judged.step.ref)
+        outcome = WaveOutcome(
             steps=worked.judged,
             observations=tuple(worked.seen.values()),
             proofs=(*proofs, *absent),
             untouched=untouched,
             ticks=self.progress.ticks,
         )
+        recorded, forgotten = self._settle({o.step.ref for o in worked.judged}, wave.made)
+        self.journal.finish_wave(run, outcome, recorded, forgotten)
+        self.watch.finish([judged.step for judged in worked.judged])
+        self.watch.note_recorded(one.node for one in recorded if one.node)
 
     def _on_progress(self, progress: HostProgress) -> None:
-        self.progress.tick(progress)
-        self.on_progress(progress)
+        """Several hosts tell at a time; whoever listens need not know."""
+        with self.voice:
+            self.progress.tick(progress)
+            self.on_progress(progress)
 
     def _possible(self, wave: Wave) -> tuple[Step, ...]:
         """The wave's steps but for those that a failure before them rules out.
@@ -235,60 +279,13 @@ class Walk:
                 self.problems.append(not_tried(step, why))
         return tuple(step for step in possible if step.ref not in self.failed)
 
-    def _proofs(
-        self, by_node: Mapping[str, list[Step]], seen: Mapping[str, Observation], at: str
-    ) -> tuple[Proof, ...]:
-        world = self.journal.world()
-        proofs: list[Proof] = []
-        for node, steps in sorted(by_node.items()):
-            answer = seen.get(node)
-            inventory = self._inventory(node, answer, world)
-            proofs += prove(world.claims_on(node), steps, answer, at, inventory)
-        return tuple(proofs)
-
-    def _untouched(self, worked: Worked, at: str) -> tuple[dict[str, Ref], tuple[Proof, ...]]:
-        """Allocations that a host refused as it was, and the proofs that it has nothing of them."""
-        coming = {c.allocation_id: c.ref for c in self.plan.active if c.action in COMING}
-        refused = {
-            str(o.step.item["id"])
-            for o in worked.judged
-            if not o.ok and o.step.order is not Order.RETIRE and o.step.item.get("id") in coming
-        }
-        if not refused:
-            return {}, ()
-        proofs: list[Proof] = []
-        claims, outcomes, steps = defaultdict(list), defaultdict(list), defaultdict(list)
-        for claim in self.journal.world().claims:
-            claims[claim.allocation_id].append(claim)
-        for outcome in (*self.outcomes.values(), *worked.judged):
-            outcomes[outcome.step.item.get("id")].append(outcome)
-        for step in self.plan.steps:
-            steps[step.item.get("id")].append(step)
-        for id in sorted(refused):
-            seen = worked.seen.get(outcomes[id][0].step.node)
-            proofs += let_go(claims[id], (steps[id], outcomes[id]), seen, at)
-        return {p.allocation_id: coming[p.allocation_id] for p in proofs}, tuple(proofs)
-
     def again(self, plan: Plan, world: World) -> Walk:
         """The same for another plan, in the same apply."""
-        fresh: dict[str, Any] = {"outcomes": {}, "settled": {}, "problems": [], "steps": {}}
-        return replace(self, plan=plan, world=world, failed=set(), **fresh)
+        fresh: dict[str, Any] = {"outcomes": {}, "settled": {}, "problems": []}
+        options = replace(self.options, only=plan.only)
+        return replace(self, plan=plan, world=world, options=options, failed=set(), at=0, **fresh)
 
-    def _inventory(self, node: str, seen: Observation | None, world: World) -> Inventory:
-        """What slots consist of: under a claim they stay as they are recorded."""
-        ref = Ref("node", "", node)
-        source = self.world.recorded.get(ref) or self.desired.resources.get(ref)
-        gpus = (seen.facts.gpus if seen and seen.facts else None) or ()
-        idle = {gpu.uuid: world.idle_mib.get((gpu.uuid, gpu.driver or "")) for gpu in gpus}
-        return inventory_of(
-            source.normal["spec"]["slots"] if source else (),
-            {uuid: mib for uuid, mib in idle.items() if mib is not None},
-            roots_on(node, self.desired, world),
-        )
-
-    def _settle(
-        self, refs: Collection[Ref], proofs: Sequence[Proof]
-    ) -> tuple[list[Recorded], list[Ref]]:
+    def _settle(self, refs: Set[Ref], proofs: Sequence[Proof]) -> tuple[list[Recorded], list[Ref]]:
         """What may be written down of the changes whose last step has ended.
 
         A replace is written down as soon as its new place stands: whatever becomes of the old one,
@@ -296,9 +293,7 @@ class Walk:
         """
         recorded: list[Recorded] = []
         forgotten: list[Ref] = []
-        for change in self.plan.active:
-            if change.ref not in refs:
-                continue
+        for change in (self.changes[ref] for ref in sorted(refs & self.changes.keys())):
             if any(step not in self.outcomes for step in change.steps):
                 recorded += [self._recorded(change)] if self._has_moved(change) else []
                 continue

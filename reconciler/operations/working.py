@@ -1,26 +1,29 @@
 """Working: a wave's steps done on their hosts, and what these show in a call of its own.
 
-A receipt is never a proof. A host that was prepared is looked at through a new connection, while
-the one in hand stays: what cannot be seen so is put back as it was (rule 6).
+A receipt is never a proof. Each host is looked at and judged as soon as it has answered, whatever
+the others are at. A host that was prepared is looked at through a new connection, while the one in
+hand stays: what cannot be seen so is put back as it was (rule 6).
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from reconciler.hosts.evidence import observe
-from reconciler.hosts.executor import BATCH, RunOptions, run_wave
+from reconciler.hosts.executor import BATCH, Answered, RunOptions, nobody_waits, run_wave
+from reconciler.hosts.halting import Wish
 from reconciler.hosts.settling import settle
 from reconciler.kinds.allocation_restart import reboots
 from reconciler.model.evidence import Observation
 from reconciler.model.plan import Order, Step
-from reconciler.model.problem import Problem
 from reconciler.model.work import Host, HostProgress, HostWork, Receipt, StepOutcome
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import run_options
+from reconciler.operations.outcomes import has_harmed, put_back, spared, unasked, unkept
+from reconciler.operations.pipeline import each_as_it_ends
 from reconciler.operations.rebooting import Boot, Patience, await_boots, under_way
 from reconciler.operations.staging import BuildPatience, await_builds, judge_build
 from reconciler.operations.wiring import Fleet
@@ -36,10 +39,35 @@ Leaving = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worked:
-    """Each step judged, in their order, and the last answer of each host."""
+    """Steps that have come to an end, each judged, and the last answers of their hosts."""
 
     judged: tuple[StepOutcome, ...]
     seen: Mapping[str, Observation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """A host that goes on by itself after its answer: it starts anew, or it builds."""
+
+    work: HostWork
+    receipts: Mapping[str, Receipt]
+    seen: Mapping[str, Observation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EitherWish:
+    """That of the person, or that nothing new is begun since the run is over for another reason."""
+
+    interrupts: Interrupts
+    over: Wish
+
+    @property
+    def asked(self) -> bool:
+        return self.interrupts.asked or self.over()
+
+    @property
+    def forced(self) -> bool:
+        return self.interrupts.forced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +75,8 @@ class Crew:
     """Whoever is sent to hosts: `find` tells how a node is reached, None if nobody knows.
 
     Nodes that are `silent` are asked for nothing: nobody else has to wait for them in vain.
-    Without `patience` nobody waits for hosts that start anew either.
+    Without `patience` nobody waits for hosts that start anew either. `meanwhile` is called again
+    and again while hosts are at work.
     """
 
     fleet: Fleet
@@ -56,66 +85,112 @@ class Crew:
     interrupts: Interrupts
     silent: Mapping[str, Observation] = field(default_factory=dict)
     patience: Patience | None = field(default_factory=Patience)
+    meanwhile: Callable[[], None] = lambda: None
 
-    def work(self, steps: Sequence[Step], *, tried: bool = False) -> Worked:
-        """Preparing comes last: one host at a time until one is kept, or where `tried` says that
+    def work(self, steps: Sequence[Step], *, tried: bool = False) -> Iterator[Worked]:
+        """What has come of it, host by host as each is done; every step is told of once.
 
-        one was, a batch at a time, each settled before the next. A prepared host takes all back
-        by itself after a while, so it must not wait for others; and where preparing has done harm
-        to a host, no other is tried.
+        Preparing comes last: one host at a time until one is kept, or where `tried` says that one
+        was, a batch at a time, each settled before the next. A prepared host takes all back by
+        itself after a while, so it must not wait for others; and where preparing has done harm to
+        a host, no other is tried.
         """
         leaving = _leaving(steps)
         asked = [step for step in steps if step.node not in self.silent]
+        silent = [unasked(s, self.silent[s.node]) for s in steps if s.node in self.silent]
+        self._tell_ends(sorted({o.step.node for o in silent}), silent)
+        unknown = [judge(step, None, None) for step in asked if self.find(step.node) is None]
+        if silent or unknown:
+            yield Worked(judged=(*silent, *unknown), seen={})
         rest = _by_host([step for step in asked if step.verb != PREPARE], self.find)
+        yield from self._work(rest, leaving)
         left = _by_host([step for step in asked if step.verb == PREPARE], self.find)
-        done = [self._work(rest, leaving)] if rest else []
-        while left and not any(map(has_harmed, _outcomes(done))):
-            kept = tried or any(o.step.verb == PREPARE and o.ok for o in _outcomes(done))
+        kept, harmed = tried, False
+        while left and not harmed:
             size = BATCH if kept else 1
-            done.append(self._work(left[:size], leaving))
+            for worked in self._work(left[:size], leaving):
+                kept = kept or any(o.step.verb == PREPARE and o.ok for o in worked.judged)
+                harmed = harmed or any(map(has_harmed, worked.judged))
+                yield worked
             left = left[size:]
-        unasked = [_unasked(s, self.silent[s.node]) for s in steps if s.node in self.silent]
-        self._tell_ends(sorted({o.step.node for o in unasked}), unasked)
-        judged = {outcome.step.id: outcome for outcome in (*_outcomes(done), *unasked)}
-        spared = {step.id for work in left for step in work.steps}
-        return Worked(
-            judged=tuple(
-                judged.get(step.id)
-                or (_spared(step) if step.id in spared else judge(step, None, None))
-                for step in steps
-            ),
-            seen={node: seen for worked in done for node, seen in worked.seen.items()},
-        )
+        if untried := [step for work in left for step in work.steps]:
+            yield Worked(judged=tuple(map(spared, untried)), seen={})
 
-    def _work(self, works: Sequence[HostWork], leaving: Leaving) -> Worked:
+    def _work(self, works: Sequence[HostWork], leaving: Leaving) -> Iterator[Worked]:
         """`leaving` is that of the whole wave: the last look at a host is the one that counts."""
-        steps = [step for work in works for step in work.steps]
-        answers = run_wave(works, self._options, self._on_the_way, self.interrupts)
-        receipts = {receipt.step: receipt for receipt in answers}
-        begun = [
-            work.host
-            for work in works
-            if not all(_not_begun(receipts.get(step.id)) for step in work.steps)
-        ]
-        for host in begun:
-            self.on_progress(HostProgress(node=host.node, phase="observe"))
-        changed = {s.node for s in steps if s.verb == PREPARE and _changed(receipts.get(s.id))}
-        boots = _boots(works, receipts)
-        seen = self._look([host for host in begun if host.node not in boots], leaving, changed)
-        seen |= self._await(boots)
-        seen |= self._await_builds(works, receipts, seen)
-        judged = [
-            under_way(step)
-            if step.node in boots and step.node not in seen
-            else judge_build(
-                judge(step, receipts.get(step.id), seen.get(step.node)), seen.get(step.node)
-            )
-            for step in steps
-        ]
+
+        def run(answered: Answered, over: Wish) -> Sequence[Receipt]:
+            stop = EitherWish(interrupts=self.interrupts, over=over)
+            return run_wave(works, self._options, self._on_the_way, stop, answered)
+
+        def follow(work: HostWork, receipts: Sequence[Receipt]) -> Worked | Unfinished:
+            return self._follow(work, {receipt.step: receipt for receipt in receipts}, leaving)
+
+        unfinished = []
+        for done in each_as_it_ends(works, run, follow, self.meanwhile):
+            if isinstance(done, Unfinished):
+                unfinished.append(done)
+            else:
+                self._tell_ends(sorted({o.step.node for o in done.judged}), done.judged)
+                yield done
+        for worked in self._await(unfinished) if unfinished else ():
+            self._tell_ends(sorted({o.step.node for o in worked.judged}), worked.judged)
+            yield worked
+
+    def _follow(
+        self, work: HostWork, receipts: Mapping[str, Receipt], leaving: Leaving
+    ) -> Worked | Unfinished:
+        """What one host shows after its answer, in a thread of its own."""
+        node, steps = work.host.node, work.steps
+        receipts = self._after_an_earlier_run(work, receipts)
+        if all(_not_begun(receipts.get(step.id)) for step in steps):
+            return Worked(judged=_judged(steps, receipts, None), seen={})
+        if _boot(work, receipts):
+            return Unfinished(work=work, receipts=receipts, seen={})
+        self.on_progress(HostProgress(node=node, phase="observe"))
+        changed = any(s.verb == PREPARE and _changed(receipts.get(s.id)) for s in steps)
+        seen = self._look([work.host], leaving, [node] if changed else ())
+        if _builds(work, receipts) and self.patience is not None:
+            return Unfinished(work=work, receipts=receipts, seen=seen)
+        judged = _judged(steps, receipts, seen.get(node))
         if changed:
-            judged = self._settle(judged, seen, changed, leaving)
-        self._tell_ends([work.host.node for work in works], judged)
-        return Worked(judged=tuple(judged), seen=seen)
+            judged = self._settle(judged, seen, work.host, leaving)
+        return Worked(judged=judged, seen=seen)
+
+    def _after_an_earlier_run(
+        self, work: HostWork, receipts: Mapping[str, Receipt]
+    ) -> Mapping[str, Receipt]:
+        """What came of asking again where an earlier run was still at work, and touched nothing."""
+        until = time.monotonic() + BUSY_SECONDS
+        busy = HostProgress(
+            node=work.host.node, phase="converge", detail="waits for an earlier run on it"
+        )
+        while _is_busy(receipts) and not self.interrupts.asked and time.monotonic() < until:
+            self.on_progress(busy)
+            again = run_wave([work], self._options, self._on_the_way, self.interrupts, nobody_waits)
+            receipts = {receipt.step: receipt for receipt in again}
+        return receipts
+
+    def _await(self, unfinished: Sequence[Unfinished]) -> Iterator[Worked]:
+        """Hosts that start anew, then those that build, each as far as somebody waits for it."""
+        boots = {
+            one.work.host.node: boot
+            for one in unfinished
+            if (boot := _boot(one.work, one.receipts)) is not None
+        }
+        back = self._await_boots(boots) if boots else {}
+        building = [one for one in unfinished if one.work.host.node not in boots]
+        built = self._await_builds(building) if building else {}
+        for one in unfinished:
+            node = one.work.host.node
+            seen = back.get(node) or built.get(node) or one.seen.get(node)
+            gone = node in boots and node not in back
+            judged = (
+                tuple(under_way(step) for step in one.work.steps)
+                if gone
+                else _judged(one.work.steps, one.receipts, seen)
+            )
+            yield Worked(judged=judged, seen={node: seen} if seen is not None else {})
 
     def _look(
         self, hosts: Sequence[Host], leaving: Leaving, fresh: Collection[str] = ()
@@ -125,9 +200,9 @@ class Crew:
         seen = observe(hosts, self._options, at=at, prove=leaving, fresh=fresh)
         return {one.node: one for one in seen if one.problem != INTERRUPTED}
 
-    def _await(self, boots: Mapping[str, Boot]) -> dict[str, Observation]:
+    def _await_boots(self, boots: Mapping[str, Boot]) -> dict[str, Observation]:
         """What hosts show that start anew, once they have; nothing of those nobody waits for."""
-        with around("reboot") if boots else nullcontext():
+        with around("reboot"):
             if self.patience is None:
                 return {}
             for node in boots:
@@ -135,25 +210,26 @@ class Crew:
             return await_boots(
                 boots.values(),
                 lambda hosts: self._look(hosts, {}, [host.node for host in hosts]),
-                lambda: self.interrupts.asked,
+                self._is_to_stop,
                 self.patience,
             )
 
-    def _await_builds(
-        self,
-        works: Sequence[HostWork],
-        receipts: Mapping[str, Receipt],
-        seen: Mapping[str, Observation],
-    ) -> Mapping[str, Observation]:
+    def _is_to_stop(self) -> bool:
+        self.meanwhile()
+        return self.interrupts.asked
+
+    def _await_builds(self, unfinished: Sequence[Unfinished]) -> Mapping[str, Observation]:
         """What hosts show that were told to build, once they have built."""
-        building = {w.host.node: (w.host, found) for w in works if (found := _builds(w, receipts))}
-        if not building or self.patience is None:
-            return {}
+        building = {
+            one.work.host.node: (one.work.host, _builds(one.work, one.receipts))
+            for one in unfinished
+        }
+        seen = {node: one for each in unfinished for node, one in each.seen.items()}
         # Nobody who has to take something away waits for a build: it goes on by itself.
         lock = self.fleet.state / "lock"
         give_way(lock)
         patience = BuildPatience(
-            stop=lambda: self.interrupts.asked or is_wanted(lock),
+            stop=lambda: self._is_to_stop() or is_wanted(lock),
             tell=lambda node, phase, what: self.on_progress(
                 HostProgress(node=node, phase=phase, detail=what)
             ),
@@ -165,17 +241,17 @@ class Crew:
         self,
         judged: Sequence[StepOutcome],
         seen: dict[str, Observation],
-        changed: set[str],
+        host: Host,
         leaving: Leaving,
-    ) -> list[StepOutcome]:
-        """What a preparation changed is kept where it shows, and put back everywhere else."""
-        good = {o.step.node for o in judged if o.step.verb == PREPARE and o.ok} & changed
-        hosts = [host for node in sorted(changed) if (host := self.find(node)) is not None]
-        unsettled = {n: why for n, why in settle(hosts, good, self._options).items() if why}
-        undone = [host for host in hosts if host.node not in good or host.node in unsettled]
-        seen.update(self._look(undone, leaving))
-        settled = changed - unsettled.keys()
-        return [_unkept(_put_back(o, settled), unsettled) for o in judged]
+    ) -> tuple[StepOutcome, ...]:
+        """What a preparation changed is kept where it shows, and put back otherwise."""
+        good = any(o.step.verb == PREPARE and o.ok for o in judged)
+        why = settle([host], [host.node] if good else (), self._options)[host.node]
+        if not good or why:
+            seen.update(self._look([host], leaving))
+        unsettled = {host.node: why} if why else {}
+        settled = () if why else (host.node,)
+        return tuple(unkept(put_back(o, settled), unsettled) for o in judged)
 
     @property
     def _options(self) -> RunOptions:
@@ -206,14 +282,18 @@ def _by_host(steps: Sequence[Step], find: Callable[[str], Host | None]) -> list[
     ]
 
 
-def _boots(works: Sequence[HostWork], receipts: Mapping[str, Receipt]) -> dict[str, Boot]:
-    """By node, those that have said that they start anew. One that had done so before does not."""
-    return {
-        work.host.node: Boot(host=work.host, step=step)
-        for work in works
-        for step in work.steps
-        if reboots(step) and (told := receipts.get(step.id)) and told.ok and told.changed
-    }
+def _judged(
+    steps: Sequence[Step], receipts: Mapping[str, Receipt], seen: Observation | None
+) -> tuple[StepOutcome, ...]:
+    return tuple(judge_build(judge(step, receipts.get(step.id), seen), seen) for step in steps)
+
+
+def _boot(work: HostWork, receipts: Mapping[str, Receipt]) -> Boot | None:
+    """Where a host has said that it starts anew. One that had done so before does not."""
+    for step in work.steps:
+        if reboots(step) and (told := receipts.get(step.id)) and told.ok and told.changed:
+            return Boot(host=work.host, step=step)
+    return None
 
 
 def _builds(work: HostWork, receipts: Mapping[str, Receipt]) -> list[Step]:
@@ -222,45 +302,19 @@ def _builds(work: HostWork, receipts: Mapping[str, Receipt]) -> list[Step]:
     return [step for step, receipt in told if receipt is not None and receipt.ok]
 
 
-def has_harmed(outcome: StepOutcome) -> bool:
-    """Whether preparing has changed a host, or may have, and could not be kept.
-
-    A host that was refused as it is holds up nobody.
-    """
-    return outcome.step.verb == PREPARE and not outcome.ok and (outcome.changed or outcome.unknown)
-
-
-def _outcomes(done: Sequence[Worked]) -> list[StepOutcome]:
-    return [outcome for worked in done for outcome in worked.judged]
-
-
-def not_tried(step: Step, why: str) -> Problem:
-    """Of a step that a preparation which failed has ruled out."""
-    return Problem(
-        code="host_not_prepared",
-        message=f"{step.verb} of {step.ref} on {step.node} was not tried: {why}",
-        hint="mend what the preparation names, then: gpuaas apply",
-        ref=str(step.ref),
-    )
-
-
-def _unasked(step: Step, seen: Observation) -> StepOutcome:
-    """What the look has said of its host is all that there is to say."""
-    problem = Problem(code=seen.problem, message=f"{step.node}: {seen.message}", ref=str(step.ref))
-    return StepOutcome(step=step, ok=False, changed=False, problem=problem)
-
-
-def _spared(step: Step) -> StepOutcome:
-    problem = not_tried(step, "preparing another host did it harm")
-    return StepOutcome(step=step, ok=False, changed=False, problem=problem)
-
-
 def _changed(receipt: Receipt | None) -> bool:
     """Silence may hide a change: then the host is to be put back, which harms nobody."""
     return receipt is None or receipt.changed or receipt.unknown
 
 
-INTERRUPTED = "interrupted"
+INTERRUPTED, HOST_BUSY = "interrupted", "host_busy"
+BUSY_SECONDS = 600.0
+"""So long an earlier run is waited for that moves; one that does not is taken over by its host."""
+
+
+def _is_busy(receipts: Mapping[str, Receipt]) -> bool:
+    problems = [receipt.problem for receipt in receipts.values()]
+    return any(problem is not None and problem.code == HOST_BUSY for problem in problems)
 
 
 def _not_begun(receipt: Receipt | None) -> bool:
@@ -279,28 +333,3 @@ def _leaving(steps: Sequence[Step]) -> Leaving:
 
 
 RELEASE = "allocation.release"
-ROLLED_BACK = "prepare_rolled_back"
-
-
-def _put_back(outcome: StepOutcome, settled: Collection[str]) -> StepOutcome:
-    """What became of a preparation that did not show, unless its host has told it already."""
-    step, problem = outcome.step, outcome.problem
-    if step.verb != PREPARE or problem is None or step.node not in settled:
-        return outcome
-    if problem.code in ("prepare_refused", ROLLED_BACK):
-        return outcome
-    told = f"{problem.message}; what was prepared has been put back"
-    return replace(outcome, problem=replace(problem, code=ROLLED_BACK, message=told))
-
-
-def _unkept(outcome: StepOutcome, unsettled: Mapping[str, str]) -> StepOutcome:
-    why = unsettled.get(outcome.step.node)
-    if outcome.step.verb != PREPARE or why is None or not outcome.ok:
-        return outcome
-    problem = Problem(
-        code="host_not_prepared",
-        message=f"{outcome.step.node}: what was prepared could not be kept: {why}",
-        hint="see that the host answers, then: gpuaas apply",
-        ref=str(outcome.step.ref),
-    )
-    return replace(outcome, ok=False, unknown=True, problem=problem)

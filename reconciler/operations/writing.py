@@ -1,4 +1,4 @@
-"""The one way to write to the state: under the lock, by the journal."""
+"""The ways to write to the state, by the journal: under the lock, or beside whoever has it."""
 
 from __future__ import annotations
 
@@ -34,3 +34,14 @@ def writing(fleet: Fleet, command: str) -> Iterator[Journal]:
             lock.told()
         journal.tidy(fleet.settings.keep)
         yield journal
+
+
+@contextmanager
+def beside(fleet: Fleet) -> Iterator[Journal]:
+    """The journal without the lock, for what takes access away; each of its transactions is short.
+
+    Raises ProblemError `state_missing`, or `state_older`: nobody brings a state up to date so.
+    """
+    Database.open(fleet.database_file, write=False).close()
+    with Database.open(fleet.database_file, write=True) as database:
+        yield Journal(database, fleet.actor, fleet.now, __version__)

@@ -1,7 +1,8 @@
 """The journal: the only writer of the state. Every method is one durable transaction.
 
-It is used under the lock. It holds what one run needs (its plan's prices and commit), and asks
-the clock once a transaction, so that all rows of one moment bear one time.
+It is used under the lock, but for what takes access away: that waits for nobody. It holds what one
+run needs (its plan's prices and commit), and asks the clock once a transaction, so that all rows of
+one moment bear one time.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from reconciler.store import (
     rebuilding,
     resources,
     restarting,
+    revocations,
     runs,
     suspensions,
     volumes,
@@ -233,6 +235,46 @@ class Journal:
         """From now on its scope is taken away, until its end or somebody's word."""
         with self._recording("suspend") as record:
             suspensions.begin(record, one)
+
+    def suspensions(self) -> tuple[Suspension, ...]:
+        """All that there are now."""
+        return suspensions.read_suspensions(self._database.connection)
+
+    def version(self) -> int:
+        """Another number whenever somebody else has written to the state."""
+        (number,) = self._database.connection.execute("PRAGMA data_version").fetchone()
+        return int(number)
+
+    def begin_revocation(self, steps: Sequence[Step], since: str) -> frozenset[str]:
+        """From now on it is pending that these take access away, until their hosts show it.
+
+        The nodes that a run works on just now which began at `since` or later.
+        """
+        with self._recording("begin_revocation") as record:
+            resources.doubt(record, steps)
+            revocations.begin(record, steps)
+            return runs.nodes_at_work(record.connection, since)
+
+    def finish_revocation(
+        self,
+        known: Sequence[Suspension],
+        outcome: WaveOutcome,
+        recorded: Sequence[tuple[Recorded, Recorded]],
+    ) -> bool:
+        """What came of steps that were made when `known` was all that was suspended.
+
+        `recorded` pairs what was recorded then with what is now, which is written where nobody else
+        has written meanwhile. False, and nothing is taken for done, where something else is
+        suspended by now, or no longer is.
+        """
+        with self._recording("finish_revocation") as record:
+            self._observe(record, outcome.observations)
+            if suspensions.read_suspensions(record.connection) != tuple(known):
+                return False
+            revocations.end(record, [one.step for one in outcome.steps if one.ok])
+            same = resources.still_in_doubt(record, [before for before, _ in recorded])
+            self._keep(record, [after for before, after in recorded if before.ref in same])
+            return True
 
     def resume(self, one: Suspension, why: str) -> None:
         """What was taken away is given back."""

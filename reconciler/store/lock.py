@@ -290,7 +290,8 @@ def _locked(who: Holder | None, path: Path, waited: float = 0.0) -> ProblemError
     problem = Problem(
         code="state_locked",
         message=f"{after}held by {known}",
-        hint="wait for it with --lock-timeout=5m, or end it; the lock goes with its process",
+        hint="wait for it with --lock-timeout=5m, or end it; to shut somebody out waits for nobody:"
+        " gpuaas suspend",
         holder=who,
     )
     return ProblemError((problem,))

@@ -149,6 +149,22 @@ def doubt(record: Record, steps: Sequence[Step]) -> None:
     )
 
 
+def still_in_doubt(record: Record, before: Sequence[Recorded]) -> frozenset[Ref]:
+    """Those that are as they were, and that nobody has recorded or begun to work on since."""
+    query = (
+        "SELECT 1 FROM resource WHERE ref = ? AND id = ? AND node = ? AND digest = ?"
+        " AND phase = ? AND basis = ''"
+        " AND NOT EXISTS (SELECT 1 FROM step WHERE step.ref = resource.ref AND state = 'open')"
+    )
+    return frozenset(
+        one.ref
+        for one in before
+        if record.connection.execute(
+            query, (str(one.ref), one.id, one.node, one.digest, one.phase.value)
+        ).fetchone()
+    )
+
+
 def release(record: Record, allocations: Iterable[str]) -> None:
     """Billing ends when the release begins, however long the cleanup takes."""
     ids = sorted(allocations)

@@ -24,6 +24,10 @@ _BEGIN = (
     "INSERT INTO revocation (ref, node, people, since) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (ref, node) DO UPDATE SET people = excluded.people"
 )
+_END = (
+    "DELETE FROM revocation WHERE ref = ? AND node = ? AND NOT EXISTS ("
+    "SELECT value FROM json_each(people) EXCEPT SELECT value FROM json_each(?))"
+)
 _IN_DOUBT = "SELECT project, name FROM resource WHERE kind = 'allocation' AND basis = ''"
 
 
@@ -42,8 +46,18 @@ def begin(record: Record, steps: Sequence[Step]) -> None:
 
 
 def end(record: Record, steps: Sequence[Step]) -> None:
-    """These have ended well."""
-    _drop(record, [step for step in steps if step.verb == SYNC])
+    """These have ended well: nobody whom they name is inside. Others stay pending, who were shut
+
+    out when a step was at work already that knew nothing of it.
+    """
+    record.connection.executemany(
+        _END,
+        [
+            (str(step.ref), step.node, canonical([*step.revokes]))
+            for step in steps
+            if step.verb == SYNC
+        ],
+    )
 
 
 def rename(record: Record, former: Ref, ref: Ref) -> None:

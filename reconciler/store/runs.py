@@ -193,6 +193,16 @@ def has_unended(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute(query).fetchone()[0])
 
 
+def nodes_at_work(connection: sqlite3.Connection, since: str) -> frozenset[str]:
+    """Those that a run works on which began at `since` or later and has not ended."""
+    rows = connection.execute(
+        "SELECT DISTINCT node FROM step JOIN run ON run.id = step.run"
+        " WHERE step.state = 'open' AND run.state = 'running' AND run.started >= ?",
+        (since,),
+    )
+    return frozenset(node for (node,) in rows)
+
+
 def close_open(record: Record) -> None:
     """Runs and steps whose end was never written: interrupted, their outcome unknown."""
     steps = record.connection.execute(

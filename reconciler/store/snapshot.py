@@ -17,7 +17,7 @@ from reconciler.model.codec import decode
 from reconciler.model.evidence import NodeFacts, Observation
 from reconciler.model.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref, parse_ref
-from reconciler.model.world import FORGOTTEN, Counters, OpenStep, Recorded, Suspension, World
+from reconciler.model.world import FORGOTTEN, Counters, OpenStep, Recorded, World
 from reconciler.store.acceptances import read_acceptances
 from reconciler.store.attachments import read_attachments
 from reconciler.store.cleanups import read_idle, read_overrides
@@ -29,6 +29,7 @@ from reconciler.store.revocations import read_revocations
 from reconciler.store.rows import JsonText, RecordedRows, Rows, read_json
 from reconciler.store.runs import read_program
 from reconciler.store.serial import serial, state_id
+from reconciler.store.suspensions import read_suspensions
 from reconciler.store.volumes import read_volumes, read_wiped
 
 _RESOURCES = (
@@ -59,12 +60,7 @@ def read_world(database: Database) -> World:
             waiting=_since(connection, "SELECT ref, since FROM waiting ORDER BY ref"),
             lapsed=_since(connection, "SELECT ref, since FROM lapsed ORDER BY ref"),
             open_steps=tuple(_open_step(row) for row in connection.execute(_OPEN_STEPS)),
-            suspensions=tuple(
-                Suspension(scope=scope, reason=reason, actor=actor, since=since, until=until)
-                for scope, reason, actor, since, until in connection.execute(
-                    "SELECT scope, reason, actor, since, until FROM suspension ORDER BY scope"
-                )
-            ),
+            suspensions=read_suspensions(connection),
             accepted_drift=tuple(read_acceptances(connection)),
             revocations=tuple(read_revocations(connection, claims)),
             doubts=read_doubts(connection),

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 from reconciler.model.event import EventType
 from reconciler.model.ref import parse_ref
 from reconciler.model.world import Suspension
 from reconciler.store.record import Entry, Record
+
+
+def read_suspensions(connection: sqlite3.Connection) -> tuple[Suspension, ...]:
+    """All of them, those whose time is over included, by scope."""
+    rows = connection.execute(
+        "SELECT scope, reason, actor, since, until FROM suspension ORDER BY scope"
+    )
+    return tuple(
+        Suspension(scope=scope, reason=reason, actor=actor, since=since, until=until)
+        for scope, reason, actor, since, until in rows
+    )
 
 
 def begin(record: Record, one: Suspension) -> None:

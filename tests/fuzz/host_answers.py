@@ -23,8 +23,8 @@ from reconciler.cli.views import plan_json, plan_text
 from reconciler.cli.views import problems as problems_view
 from reconciler.hosts import guard, scanning
 from reconciler.hosts.answers import AnswerError, read_answer
-from reconciler.hosts.play import Played, answer_of
 from reconciler.hosts.receipts import plain, receipts_of
+from reconciler.hosts.run_events import Played, answer_of
 from reconciler.hosts.ssh import why_no_root, why_not_reached
 from reconciler.kinds.node_host import hardening
 from reconciler.model.canonical import canonical, digest

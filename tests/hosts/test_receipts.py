@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.hosts.play import Answer, Played
 from reconciler.hosts.receipts import receipts_of
+from reconciler.hosts.run_events import Answer, Played
 from reconciler.model.work import HostWork, Receipt
 from tests.hosts.hosting import REF, RELEASE, host, step
 

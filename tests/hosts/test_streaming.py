@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.hosts import passing
-from reconciler.hosts.play import GUARD, LOG_LINES, PlayRequest, play
+from reconciler.hosts.play import GUARD, PlayRequest, play
+from reconciler.hosts.run_events import LOG_LINES, Listener
 from tests.hosts.hosting import PLAYBOOKS
 
 FEW, TIMES, SHOWN = 6, 10, 100_000
@@ -78,9 +79,9 @@ def played(folder: Path, tasks: int) -> Watch:
     inventory.write_text(json.dumps({"all": {"hosts": {"node-gpu01": local}}}))
     watch = Watch(place=place)
     request = PlayRequest(
-        place=place, playbooks=playbooks, inventory=inventory, forks=1, timeout_s=120
+        place=place, playbooks=playbooks, inventory=inventory, forks=1, budgets={"gpu01": 120}
     )
-    done = play(request, lambda node: None, watch.look)
+    done = play(request, Listener(on_start=lambda node: None), watch.look)
     assert done.status == "successful", done.log
     watch.controller = memory(os.getpid(), "VmRSS") - watch.controller
     watch.log = done.log.count("\n")

@@ -304,6 +304,7 @@ ELSEWHERE: Mapping[str, str] = {
     "test_crash_discovering": "scan",
     "test_repairing": "accept_drift retract_drift let_go",
     "test_suspending": "suspend resume",
+    "test_suspending_meanwhile": "begin_revocation finish_revocation",
     "test_cleaning": "override",
     "test_storing": "fence",
     "test_crash_staging": "build",
