@@ -39,7 +39,8 @@ class ClaimState(StrEnum):
 class Claim:
     """A live claim. `slot` is None for baremetal: the claim is on the whole node.
 
-    `machine_id` is that of the machine that it was made on, empty where nobody knows it.
+    `machine_id` is that of the machine that it was made on, empty where nobody knows it;
+    `blocked_since` is when a proof first failed to free it, empty for what is not blocked.
     """
 
     id: str
@@ -54,6 +55,12 @@ class Claim:
     project: str = ""
     problem: str = ""
     machine_id: str = ""
+    blocked_since: str = ""
+
+    @property
+    def state_since(self) -> str:
+        """Since when it is in its state, as far as that is written down."""
+        return self.blocked_since or self.since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,6 +108,12 @@ class Observation:
     problem: str = ""
     message: str = ""
     unreachable_since: str = ""
+    answered_at: str = ""
+
+    @property
+    def last_answer(self) -> str:
+        """When the host last answered, whatever it does now; empty if it never did."""
+        return self.at if self.facts is not None else self.answered_at
 
 
 class CheckResult(StrEnum):

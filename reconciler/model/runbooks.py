@@ -261,7 +261,11 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "internal_error": "defects",
         # symptoms
         "revocation_pending": "revocation",
+        "access_drift": "drift",
         "stray_key": "revocation",
+        "host_unfit": "evidence",
+        "allocation_degraded": "drift",
+        "bundle_failed": "runtimes",
         "run_stalled": "interrupted-run",
         "run_unended": "interrupted-run",
         "run_failed": "interrupted-run",

@@ -27,7 +27,11 @@ WANTS_SOMEBODY = frozenset({Sort.ALARM, Sort.STUCK, Sort.OVERDUE})
 SYMPTOMS: Mapping[str, str] = MappingProxyType(
     {
         "revocation_pending": "Access was taken away, and a host has not shown that it ended",
+        "access_drift": "What says who may log in is not as it was made on a host",
         "stray_key": "A key that people put into a home themselves; it opens nothing",
+        "host_unfit": "A host shows, or cannot say, something without which nobody is placed there",
+        "allocation_degraded": "A host shows an allocation otherwise than it was made",
+        "bundle_failed": "A version of a bundle that a host could not build",
         "run_stalled": "An apply is under way and has not moved for long",
         "run_unended": "An apply ended without a word: it was killed, or its machine went down",
         "run_failed": "The last apply left something undone",

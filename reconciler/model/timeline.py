@@ -134,9 +134,9 @@ def _has(*types: EventType) -> Callable[[Deed], bool]:
 
 NAMES: tuple[tuple[str, Callable[[Deed], bool]], ...] = (
     ("replace", lambda deed: {EventType.CLAIMED, EventType.CLAIM_RELEASING} <= deed.types),
+    ("release", lambda deed: EventType.CLAIM_RELEASING in deed.types or deed.asked("release")),
     ("quarantine", lambda deed: deed.asked("quarantine") or deed.after == "quarantined"),
     ("restore", lambda deed: deed.before == "quarantined" and deed.after == "active"),
-    ("release", lambda deed: EventType.CLAIM_RELEASING in deed.types or deed.asked("release")),
     ("restart", lambda deed: EventType.RESTARTING in deed.types or deed.asked("restart")),
     ("prepare", lambda deed: deed.asked("prepare")),
     ("adopt", lambda deed: deed.action == "adopt"),

@@ -25,6 +25,9 @@ from reconciler.operations.views import AllocationRow
 from reconciler.planner.entrances import refusal_of_all, refusals
 from reconciler.planner.showing import differing, is_unknown
 
+UNBILLED = frozenset({Phase.QUARANTINED, Phase.RELEASING})
+"""Nobody pays for what is on its way out."""
+
 
 def allocation_rows(
     settings: Settings, world: World, stock: Stock, project: str = ""
@@ -50,6 +53,7 @@ def allocation_rows(
         one = world.recorded[ref]
         spec = one.normal["spec"]
         price = prices.get(spec["sku"])
+        price = price if one.phase not in UNBILLED else None
         rate = Decimal(price.per_gpu_hour) * len(one.slots) if price else None
         yield AllocationRow(
             ref=str(ref),
@@ -178,7 +182,7 @@ def _busy(one: Recorded, world: World) -> int | None:
 
 
 def _observed_at(seen: Observation | None) -> str:
-    return seen.at if seen is not None and seen.facts is not None else ""
+    return seen.last_answer if seen is not None else ""
 
 
 def _sessions(one: Recorded, seen: Observation | None) -> int | None:

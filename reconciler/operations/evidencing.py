@@ -78,7 +78,7 @@ def evidence(fleet: Fleet, ref_text: str) -> Evidence:
         ref=str(ref),
         node=name,
         **(_told(seen) if name else {}),
-        age=age_of(seen.at, fleet.now()) if seen and seen.facts else None,
+        age=age_of(seen.last_answer, fleet.now()) if seen else None,
         approvals=_covering(node.approvals, recorded) if node else (),
         readiness=node.readiness if node else (),
         hardening=node.hardening if node else (),

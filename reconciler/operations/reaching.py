@@ -8,6 +8,7 @@ import socket
 from collections.abc import Sequence
 from typing import NoReturn
 
+from reconciler.hosts.client_config import Earlier, earlier
 from reconciler.hosts.openssh import (
     answer_of,
     become,
@@ -66,6 +67,21 @@ def forward(line: Sequence[str]) -> NoReturn:
     become(line)
 
 
+PLACE = """\
+# ssh takes the first value that it finds: below a `Host *` these lines lose. Keep them in a file of
+# their own, as in `gpuaas ssh-config > ~/.ssh/gpuaas`, and let ~/.ssh/config begin with the line
+#     Include ~/.ssh/gpuaas
+
+"""
+"""How the blocks are used so that they hold."""
+
+
+def lost_to(config: str, text: str) -> tuple[Earlier, ...]:
+    """What somebody's configuration says above these blocks, and so instead of them."""
+    hosts = (line.split()[1] for line in text.splitlines() if line.startswith("Host "))
+    return earlier(config, hosts)
+
+
 def config_text(whence: Fleet | str, project: str = "") -> str:
     """Blocks for ~/.ssh/config; where pins are published on this machine, ssh reads them there."""
     if isinstance(whence, str):
@@ -77,7 +93,8 @@ def config_text(whence: Fleet | str, project: str = "") -> str:
             insist_on_name(whence, database, world, "project", project)
         blocks = [(endpoints(whence.settings, world, project), "")]
     texts = [ssh_config([one for one in found if not one.folder], pins) for found, pins in blocks]
-    return "\n".join(filter(None, texts)) or "# no allocation has a login of its own\n"
+    printed = "\n".join(filter(None, texts))
+    return f"{PLACE}{printed}" if printed else "# no allocation has a login of its own\n"
 
 
 def _command(whence: Fleet | str, ref_text: str, words: Sequence[str]) -> tuple[str, ...]:

@@ -140,7 +140,7 @@ def _hardening(offer: Offer, desired: Desired) -> tuple[Check, ...]:
 
 
 def _age(fleet: Fleet, seen: Observation | None) -> int | None:
-    return age_of(seen.at, fleet.now()) if seen and seen.facts else None
+    return age_of(seen.last_answer, fleet.now()) if seen else None
 
 
 def _fingerprints(spec: NodeSpec) -> Iterator[str]:

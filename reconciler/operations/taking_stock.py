@@ -169,7 +169,7 @@ def _node_row(stock: Stock, offer: Offer) -> NodeRow:
         free=states[SlotState.FREE],
         admin=admin.state,
         reason=admin.reason or offer.suspended,
-        age=age_of(seen.at, stock.now) if seen and seen.facts else None,
+        age=age_of(seen.last_answer, stock.now) if seen else None,
         source=seen.facts.source if seen and seen.facts else "",
         problem=f"{seen.problem}: {seen.message}" if seen and seen.problem else offer.failed,
     )
@@ -197,7 +197,7 @@ def _slots_of(stock: Stock, offer: Offer) -> Iterator[SlotRow]:
             reuse=SLOT_REUSE[state],
             posture=posture,
             cause=cause,
-            since=claim.since if claim else _since(stock, offer, state),
+            since=claim.state_since if claim else _since(stock, offer, state),
             allocation=str(claim.ref) if claim else "",
             gpu=slot.spec.gpu.uuid,
             model=slot.spec.gpu.model,

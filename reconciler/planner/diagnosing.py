@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from reconciler.model.symptom import Diagnosis, Sort
-from reconciler.planner import signs, storage_signs
+from reconciler.planner import host_signs, signs, storage_signs
 from reconciler.planner.chart import Chart, Seen
 
 
@@ -32,25 +32,29 @@ RULES: tuple[Rule, ...] = (
     _rule("revocation_pending", Sort.ALARM, "alarm", signs.revocations),
     _rule("stray_key", Sort.ALARM, "access", signs.keys_lying_about),
     _rule("login_refused", Sort.STUCK, "access", signs.shut_out),
+    _rule("access_drift", Sort.ALARM, "alarm", host_signs.strange_doors),
     _rule("cleanup_blocked", Sort.STUCK, "proof", signs.blocked_claims),
     _rule("sku_unavailable", Sort.STUCK, "blocked", signs.waiting),
     _rule("host_unreachable", Sort.STUCK, "unknown", signs.silent_hosts),
+    _rule("host_unfit", Sort.STUCK, "unfit", host_signs.unfit),
+    _rule("allocation_degraded", Sort.STUCK, "degraded", host_signs.degraded),
+    _rule("bundle_failed", Sort.STUCK, "failed", host_signs.failed_builds),
     _rule("node_in_doubt", Sort.STUCK, "unknown", signs.doubts),
     _rule("node_failing", Sort.STUCK, "failed", signs.failing),
     _rule("run_stalled", Sort.STUCK, "stalled", signs.stalled),
     _rule("run_unended", Sort.STUCK, "unknown", signs.unended),
     _rule("run_failed", Sort.STUCK, "failed", signs.failed),
-    _rule("step_unknown", Sort.STUCK, "", signs.unknown_steps),
-    _rule("work_unfinished", Sort.STUCK, "", signs.unfinished),
+    _rule("step_unknown", Sort.STUCK, "unknown", signs.unknown_steps),
+    _rule("work_unfinished", Sort.STUCK, "unfinished", signs.unfinished),
     _rule("storage_left", Sort.STUCK, "storage", storage_signs.left_attached),
     _rule("wipe_unfinished", Sort.STUCK, "storage", storage_signs.wipes_unfinished),
     _rule("lease_over", Sort.OVERDUE, "overdue", signs.leases_over),
     _rule("quarantine_over", Sort.OVERDUE, "overdue", signs.quarantines_over),
     _rule("evacuation_over", Sort.OVERDUE, "overdue", signs.evacuations_over),
-    _rule("suspension_over", Sort.OVERDUE, "", signs.suspensions_over),
-    _rule("allocation_in_doubt", Sort.STALE, "", signs.in_doubt),
-    _rule("evidence_stale", Sort.STALE, "", signs.stale),
-    _rule("never_observed", Sort.STALE, "", signs.never_seen),
+    _rule("suspension_over", Sort.OVERDUE, "overdue", signs.suspensions_over),
+    _rule("allocation_in_doubt", Sort.STALE, "unknown", signs.in_doubt),
+    _rule("evidence_stale", Sort.STALE, "stale", signs.stale),
+    _rule("never_observed", Sort.STALE, "unknown", signs.never_seen),
     _rule("lease_ending", Sort.ENDING, "expiring", signs.leases_ending),
     _rule("quarantine_open", Sort.ENDING, "undo", signs.quarantines),
 )

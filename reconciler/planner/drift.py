@@ -24,8 +24,8 @@ from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.planner.capacity import read_offers
 from reconciler.planner.entrances import PROBE, SOUND, refusal_of_all, refusals
-from reconciler.planner.leniency import KEYS, Leniency, class_of_ours, leniency_of
-from reconciler.planner.noting import stray_keys
+from reconciler.planner.leniency import Leniency, class_of_ours, leniency_of
+from reconciler.planner.noting import key_files_of_nobody, stray_keys
 from reconciler.planner.preparing import may_be_touched
 from reconciler.planner.readiness import readiness
 from reconciler.planner.showing import UNKNOWN, differing, is_unknown, told
@@ -198,16 +198,11 @@ def _of_tree(look: _Look, facts: NodeFacts, key: str, made: str) -> Iterator[Dri
 
 def _of_strangers(world: World, leniency: Leniency) -> Iterator[Drift]:
     """Key files that nobody made: whoever is in one gets in as soon as there is such a login."""
-    logins = {claim.allocation_id for claim in world.claims}
-    known = {one.login for one in world.recorded.values() if one.login}
-    known |= {login for id, login in world.counters.login_of.items() if id in logins}
-    for node, facts in _answers(world):
+    answers = dict(_answers(world))
+    for node, path in key_files_of_nobody(world):
         look = _Look(Ref("node", "", node), node, leniency)
-        for path in sorted(facts.paths or ()):
-            login = path.removeprefix(KEYS)
-            if login != path and "/" not in login and login not in known:
-                text = f"{path} on {node} is there, and nobody's of ours"
-                yield look.judge(path, DriftClass.ACCESS, (facts.paths or {})[path], text)
+        text = f"{path} on {node} is there, and nobody's of ours"
+        yield look.judge(path, DriftClass.ACCESS, (answers[node].paths or {})[path], text)
 
 
 def _of_people(world: World, leniency: Leniency) -> Iterator[Drift]:

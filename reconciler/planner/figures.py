@@ -53,6 +53,7 @@ def _silence(silent: Mapping[str, Observation | None], world: World) -> Mapping[
     for name, seen in sorted(silent.items()):
         said = (seen.message or seen.problem or "no answer") if seen else "never observed"
         since = f", since {seen.unreachable_since or seen.at}" if seen else ""
+        since += f", last answer {seen.last_answer}" if seen and seen.last_answer else ""
         number = holders[name]
         keeps = f"; {number} allocation{'s keep their' if number > 1 else ' keeps its'} claims"
         told[name] = said + since + (keeps if number else "") + _waiting(world, name)

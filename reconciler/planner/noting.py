@@ -10,6 +10,7 @@ from reconciler.model.evidence import Observation
 from reconciler.model.plan import Note
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
+from reconciler.planner.leniency import KEYS
 
 UNCHECKED = "unchecked"
 MOST = 50
@@ -52,6 +53,22 @@ def by_whom(accepted: Acceptance | None) -> str:
     if accepted is None:
         return ""
     return f"accepted by {accepted.owner} until {accepted.until}: {accepted.reason}"
+
+
+def key_files_of_nobody(world: World) -> Iterator[tuple[str, str]]:
+    """(node, path) of key files that nobody made: whoever is in one gets in as soon as there is
+
+    such a login.
+    """
+    logins = {claim.allocation_id for claim in world.claims}
+    known = {one.login for one in world.recorded.values() if one.login}
+    known |= {login for id, login in world.counters.login_of.items() if id in logins}
+    for node, seen in world.observations.items():
+        paths = (seen.facts.paths if seen.facts is not None and not seen.problem else None) or {}
+        for path in sorted(paths):
+            login = path.removeprefix(KEYS)
+            if login != path and "/" not in login and login not in known:
+                yield node, path
 
 
 def stray_keys(world: World) -> tuple[StrayKey, ...]:

@@ -21,6 +21,12 @@ from reconciler.planner.faults import REMEDY, marks_of
 from reconciler.planner.objections import MIB_PER_GIB
 from reconciler.planner.showing import UNKNOWN, listed
 
+OF_MACHINES = frozenset({"gpus", "cardErrors", "fabric", "memory", "machineId", "descriptors"})
+"""Probes without whose answer nobody is placed; those of drives and adapters only where a slot has
+
+one. What a tenant makes unreadable is nothing of the machine's.
+"""
+
 PASS, FAIL, UNSEEN = CheckResult.PASS, CheckResult.FAIL, CheckResult.UNKNOWN
 
 
@@ -64,6 +70,7 @@ def readiness(offer: Offer, family: NodeFamilySpec | None) -> Iterator[Check]:
         fine = f"machine {facts.machine_id}"
         yield _check("identity", objections.identity_changed(offer), fine, known=known)
     yield Check(name="boot", result=PASS if facts.boot_id else UNSEEN, value=facts.boot_id)
+    yield from _unanswered(offer, facts)
     yield _os(facts, family)
     yield _drivers(offer, facts)
     yield _cards(offer, facts)
@@ -181,6 +188,16 @@ def _fabric(offer: Offer, facts: NodeFacts) -> Check:
     if facts.fabric is None:
         return Check(name="fabric", result=UNSEEN, value="not told")
     return _check("fabric", objections.fabric_faulty(offer), "nothing against it")
+
+
+def _unanswered(offer: Offer, facts: NodeFacts) -> Iterator[Check]:
+    """What could not be asked, in the words of the program that refused."""
+    needed = set(OF_MACHINES)
+    needed |= {"nvmes"} if any(slot.spec.nvme for slot in offer.slots) else set()
+    needed |= {"nics"} if any(slot.spec.nic for slot in offer.slots) else set()
+    for one in facts.problems:
+        if one.probe in needed:
+            yield Check(name=f"probe {one.probe}", result=UNSEEN, value=one.message)
 
 
 def _card(offer: Offer, slot: Slot) -> str:

@@ -23,6 +23,8 @@ def released(change: Change, difference: Difference, desk: Desk) -> tuple[Change
     context, recorded = desk.context, difference.recorded
     minutes = difference.undo_minutes
     facts = {**change.facts, **_facts(difference, minutes)}
+    if difference.cause is Cause.CONSENTED and difference.ref in context.desired.resources:
+        facts["why"] = "its file came back too late: it becomes a new one after this"
     told = replace(change, undo_minutes=minutes, facts=facts)
     if not minutes or recorded is None:
         return told, retiring(difference, "", desk)

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from reconciler.kinds.node_spec import AdminState
 from reconciler.model.capacity import ClaimState
+from reconciler.model.evidence import Observation
 from reconciler.model.lifecycle import Phase, RunState
 from reconciler.model.moment import format_age
 from reconciler.model.ref import Ref
@@ -61,7 +62,7 @@ def blocked_claims(chart: Chart) -> Iterator[Seen]:
             where = f"{claim.node}/{claim.slot}" if claim.slot else claim.node
             text = f"{where} {claim.problem}"
             command = f"gpuaas cleanup retry {where}"
-            yield Seen(about=where, text=text, since=claim.since, command=command)
+            yield Seen(about=where, text=text, since=claim.state_since, command=command)
 
 
 def waiting(chart: Chart) -> Iterator[Seen]:
@@ -86,11 +87,16 @@ def silent_hosts(chart: Chart) -> Iterator[Seen]:
             again = "gpuaas plan --refresh" if recorded else "gpuaas node show {node}"
             yield Seen(
                 about=f"node/{name}",
-                text=f"node/{name} {seen.problem}: {seen.message}",
+                text=f"node/{name} {seen.problem}: {seen.message}{_last(chart, seen)}",
                 since=seen.unreachable_since,
                 command=AFTER.get(seen.problem, again).format(node=name),
                 code=seen.problem,
             )
+
+
+def _last(chart: Chart, seen: Observation) -> str:
+    answered = seen.last_answer
+    return f"; last answered {chart.for_(answered)} ago" if answered else ""
 
 
 def doubts(chart: Chart) -> Iterator[Seen]:

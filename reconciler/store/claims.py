@@ -186,8 +186,9 @@ def _block(record: Record, proofs: Iterable[Proof]) -> None:
         )
     )
     record.connection.executemany(
-        "UPDATE claim SET state = 'cleanup_blocked', problem = ? WHERE id = ?",
-        [(words, claim) for claim, _, words in blocked],
+        "UPDATE claim SET problem = ?1, blocked_since = CASE state WHEN 'cleanup_blocked'"
+        " THEN blocked_since ELSE ?2 END, state = 'cleanup_blocked' WHERE id = ?3",
+        [(words, record.at, claim) for claim, _, words in blocked],
     )
 
 

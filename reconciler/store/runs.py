@@ -243,7 +243,8 @@ def observe(record: Record, observations: Sequence[Observation]) -> None:
     """Keep the last answer of each node; an event only where it differs from the one before."""
     for one in observations:
         row = record.connection.execute(
-            "SELECT digest, problem, unreachable_since FROM observation WHERE node = ?",
+            "SELECT digest, problem, unreachable_since, answered_at FROM observation"
+            " WHERE node = ?",
             (one.node,),
         ).fetchone()
         before = {"digest": row[0], "problem": row[1]} if row else None
@@ -254,10 +255,11 @@ def observe(record: Record, observations: Sequence[Observation]) -> None:
         since = one.unreachable_since or (row[2] if row else "") or one.at
         record.connection.execute(
             "INSERT INTO observation (node, at, facts, digest, problem, message,"
-            " unreachable_since) VALUES (?, ?, ?, ?, ?, ?, ?)"
+            " unreachable_since, answered_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (node) DO UPDATE SET at = excluded.at, facts = excluded.facts,"
             " digest = excluded.digest, problem = excluded.problem, message = excluded.message,"
-            " unreachable_since = excluded.unreachable_since",
+            " unreachable_since = excluded.unreachable_since,"
+            " answered_at = excluded.answered_at",
             (
                 one.node,
                 one.at,
@@ -266,6 +268,7 @@ def observe(record: Record, observations: Sequence[Observation]) -> None:
                 one.problem,
                 one.message,
                 since if one.problem else "",
+                one.at if one.facts else (row[3] if row else ""),
             ),
         )
 

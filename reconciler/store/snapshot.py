@@ -116,8 +116,8 @@ def _recorded(database: Database, connection: sqlite3.Connection) -> RecordedRow
 
 def _observations(database: Database, connection: sqlite3.Connection) -> Rows[str, Observation]:
     rows = connection.execute(
-        "SELECT node, at, facts, digest, problem, message, unreachable_since FROM observation"
-        " ORDER BY node"
+        "SELECT node, at, facts, digest, problem, message, unreachable_since, answered_at"
+        " FROM observation ORDER BY node"
     )
 
     def read(node: str, row: Any) -> Observation:
@@ -130,6 +130,7 @@ def _observations(database: Database, connection: sqlite3.Connection) -> Rows[st
             problem=row[4],
             message=row[5],
             unreachable_since=row[6],
+            answered_at=row[7],
         )
 
     return Rows({row[0]: row for row in rows}, read)
@@ -138,7 +139,8 @@ def _observations(database: Database, connection: sqlite3.Connection) -> Rows[st
 def _claims(connection: sqlite3.Connection) -> tuple[Claim, ...]:
     rows: Iterable[Any] = connection.execute(
         "SELECT id, allocation_id, ref, node, slot, shape, state, since, tenant, project, problem,"
-        " coalesce(machine_id, '') FROM claim LEFT JOIN claim_machine ON claim_machine.claim = id"
+        " coalesce(machine_id, ''), blocked_since FROM claim"
+        " LEFT JOIN claim_machine ON claim_machine.claim = id"
         " WHERE state <> 'freed' ORDER BY node, slot, id"
     )
     return tuple(
@@ -155,6 +157,7 @@ def _claims(connection: sqlite3.Connection) -> tuple[Claim, ...]:
             project=row[9],
             problem=row[10],
             machine_id=row[11],
+            blocked_since=row[12],
         )
         for row in rows
     )

@@ -13,7 +13,8 @@ Runtimes that the platform has put here for this allocation. What you install yo
   gpuaas-runtime current                 the one that is used where none is named
   eval "\$(gpuaas-runtime use NAME)"      into this shell; \`deactivate\` takes it out again
   gpuaas-runtime run NAME -- COMMAND     one command in it
-  gpuaas-runtime notebook start|stop     JupyterLab of the runtime jupyter, for \`gpuaas ssh --jupyter\`
+  gpuaas-runtime notebook start|stop|status
+                                         JupyterLab of the runtime jupyter, for \`gpuaas ssh --jupyter\`
 
 NAME is a bundle, or BUNDLE@VERSION.
 END
@@ -85,7 +86,11 @@ notebook)
     serves="--ServerApp.sock=$socket"
     # A number that is somebody else's by now, as after a restart, is not it.
     lives() { tr '\0' '\n' <"/proc/$(cat "$pid")/cmdline" | grep -qxF -e "$serves"; } 2>/dev/null
-    runs() { [ -S "$socket" ] && lives; }
+    # A process and a file of its name are no server: the kernel says who listens.
+    listens() {
+        awk -v at="$socket" '$4 == "00010000" && $8 == at { yes = 1 } END { exit !yes }' /proc/net/unix
+    }
+    deaf() { echo "JupyterLab runs (process $(cat "$pid")) and does not listen"; }
     case ${2:-} in
     start)
         found=$(ready_one jupyter)
@@ -93,7 +98,7 @@ notebook)
         # Who asks at the same time gets the same one, when it is there.
         exec 9>"$own/jupyter.lock"
         flock 9
-        if ! runs; then
+        if ! lives; then
             rm -f "$socket"
             od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"$token"
             . "$(place "$found")/activate.sh"
@@ -102,16 +107,25 @@ notebook)
                 "$serves" --ServerApp.sock_mode=0600 --ServerApp.root_dir="$HOME" \
                 >"$own/jupyter.log" 2>&1 </dev/null 9>&- &
             echo $! >"$pid"
-            left=600
-            until [ -S "$socket" ]; do
-                left=$((left - 1))
-                [ $left -gt 0 ] && kill -0 "$(cat "$pid")" 2>/dev/null ||
-                    die "JupyterLab did not start: see $own/jupyter.log"
-                sleep 0.1
-            done
         fi
+        left=${GPUAAS_NOTEBOOK_SECONDS:-60}0
+        until listens; do
+            left=$((left - 1))
+            kill -0 "$(cat "$pid")" 2>/dev/null || die "JupyterLab did not start: see $own/jupyter.log"
+            [ $left -gt 0 ] ||
+                die "$(deaf): see $own/jupyter.log; to end it: gpuaas-runtime notebook stop"
+            sleep 0.1
+        done
         echo "socket=$socket"
         echo "token=$(cat "$token")"
+        ;;
+    status)
+        if ! lives; then
+            die "JupyterLab is not started"
+        elif ! listens; then
+            die "$(deaf): it is starting, or it hangs: see $own/jupyter.log"
+        fi
+        echo "started, socket=$socket"
         ;;
     stop)
         if lives; then
@@ -125,7 +139,7 @@ notebook)
         fi
         rm -f "$socket" "$pid" "$token"
         ;;
-    *) die "gpuaas-runtime notebook start|stop" 64 ;;
+    *) die "gpuaas-runtime notebook start|stop|status" 64 ;;
     esac
     ;;
 -h | --help | help)

@@ -151,8 +151,10 @@ import socket, sys, time
 place = next(word for word in sys.argv if word.startswith("--ServerApp.sock=")).partition("=")[2]
 with socket.socket(socket.AF_UNIX) as server:
     server.bind(place)
+    server.listen()
     time.sleep(60)
 """
+DEAF = JUPYTER.replace("    server.listen()\n", "")
 
 
 @pytest.fixture
@@ -193,3 +195,41 @@ def test_a_notebook_is_one_and_no_other_process_is_taken_for_it(ground: Ground, 
         assert {path.name for path in own.iterdir()} == {"jupyter.lock", "jupyter.log"}
         assert other.poll() is None
         other.kill()
+
+
+@pytest.mark.parametrize(
+    ("program", "state"),
+    [
+        (DEAF, "runs (process {pid}) and does not listen"),
+        ("#!/bin/sh\nexit 3\n", "did not start"),
+        ("#!/bin/sh\nsleep 0.5\nexit 3\n", "did not start"),
+    ],
+)
+def test_what_runs_and_does_not_listen_is_not_started(
+    ground: Ground, home: Path, program: str, state: str
+) -> None:
+    """F-REAL-15: a process and a socket file are there, and nobody is answered."""
+    tree = ground.root / "opt/gpuaas/runtimes/jupyter/1"
+    (tree / "bin").mkdir(parents=True)
+    (tree / "activate.sh").write_text(f"PATH={tree}/bin:$PATH\n")
+    (tree / "bin/jupyter").write_text(program)
+    (tree / "bin/jupyter").chmod(0o755)
+    descriptor = ground.root / ENVIRONMENT[1:]
+    descriptor.write_text(f"{descriptor.read_text()}GPUAAS_RUNTIMES=jupyter@1\n")
+    more = {"HOME": str(home), "GPUAAS_NOTEBOOK_SECONDS": "2"}
+
+    def notebook(verb: str) -> tuple[int, str]:
+        done = session(ground, f"gpuaas-runtime notebook {verb}", more=more)
+        return done.returncode, done.stdout + done.stderr
+
+    code, told = notebook("start")
+    pid = (home / ".local/share/gpuaas/jupyter.pid").read_text().strip()
+    assert code == 1 and state.format(pid=pid) in told and "jupyter.log" in told, told
+    code, told = notebook("status")
+    assert code == 1, told
+    assert ("does not listen" if program == DEAF else "not started") in told
+    assert notebook("stop") == (0, "")
+    (tree / "bin/jupyter").write_text(JUPYTER)
+    assert notebook("start")[0] == 0
+    assert notebook("status")[1].startswith("started, socket=")
+    assert notebook("stop") == (0, "")

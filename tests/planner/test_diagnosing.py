@@ -11,8 +11,10 @@ import pytest
 
 from reconciler.model.capacity import ClaimState
 from reconciler.model.codes import CODES
-from reconciler.model.evidence import Observation
+from reconciler.model.evidence import Observation, ProbeProblem
+from reconciler.model.install import Install, InstallState
 from reconciler.model.lifecycle import Phase, RunState, StepState
+from reconciler.model.lock import Holder
 from reconciler.model.moment import format_moment
 from reconciler.model.ref import Ref
 from reconciler.model.runbooks import RUNBOOKS
@@ -83,6 +85,26 @@ def shut(fact: str) -> Chart:
     return chart(recorded={TRAIN: one}, observations={"gpu01": seen})
 
 
+DEAD = ProbeProblem(probe="gpus", message="nvidia-smi ended with 18: mismatch")
+
+
+def seen(**facts: Any) -> Mapping[str, Observation]:
+    (node,) = DESIRED.of("node")
+    return {"gpu01": paper.observation(node, **facts)}
+
+
+def shown_as(fact: str) -> Chart:
+    """An allocation that was made with a folder of mode 0750, and what its host shows of that."""
+    one = recorded(facts={"/srv/x": "dir 0750"})
+    return chart(recorded={TRAIN: one}, observations=seen(paths={"/srv/x": fact}))
+
+
+def install(state: InstallState) -> Install:
+    problem = "runtime_hash_wrong: not the one that was agreed"
+    place = {"node": "gpu01", "bundle": "jupyter", "version": "1", "since": at(hours=1)}
+    return Install(**place, lock_digest="d", state=state, problem=problem)
+
+
 def evacuating(until: str) -> Chart:
     spec = paper.node("gpu01", admin={"state": "evacuating", "until": until, "reason": "PSU"})
     documents = [d for d in paper.base_fleet(nodes=1) if d["kind"] != "Node"]
@@ -137,6 +159,11 @@ CASES: Mapping[str, tuple[Callable[[], Chart], Callable[[], Chart], str]] = {
         lambda: shut("admitted"),
         "allocation/vision/train on gpu01: login train-id is refused: PAM: Permission denied",
     ),
+    "access_drift": (
+        lambda: chart(observations=seen(paths={"/etc/gpuaas/ssh/mallory": "file 0644 x"})),
+        lambda: chart(observations=seen(paths={"/etc/gpuaas/ssh": "dir 0755"})),
+        "node/gpu01: /etc/gpuaas/ssh/mallory is there, and nobody's of ours",
+    ),
     "cleanup_blocked": (
         lambda: blocked_claim(ClaimState.CLEANUP_BLOCKED, problem="processes fail: 8812"),
         lambda: blocked_claim(ClaimState.RELEASING),
@@ -148,6 +175,21 @@ CASES: Mapping[str, tuple[Callable[[], Chart], Callable[[], Chart], str]] = {
         "allocation/vision/train sku_unavailable, waiting 3 h",
     ),
     "host_unreachable": (lambda: chart(observations=silent()), chart, "node/gpu01 host_unreach"),
+    "host_unfit": (
+        lambda: chart(observations=seen(problems=(DEAD,))),
+        lambda: chart(observations=seen()),
+        "node/gpu01 probe gpus: unknown, nvidia-smi ended with 18: mismatch; asked",
+    ),
+    "allocation_degraded": (
+        lambda: shown_as("dir 0755"),
+        lambda: shown_as("dir 0750"),
+        "allocation/vision/train on gpu01: /srv/x is dir 0755",
+    ),
+    "bundle_failed": (
+        lambda: chart(installs=(install(InstallState.FAILED),)),
+        lambda: chart(installs=(install(InstallState.STAGED),)),
+        "bundle/jupyter@1 on gpu01: runtime_hash_wrong: not the one that was agreed",
+    ),
     "node_in_doubt": (lambda: doubted(DoubtKind.UNSEEN), chart, "node/gpu01 in doubt, unseen"),
     "run_stalled": (
         lambda: chart(run(RunState.RUNNING, living=True, minutes=10)),
@@ -295,3 +337,49 @@ def test_a_creation_that_nobody_recorded_is_unfinished() -> None:
     world: World = replace(chart().world, recorded={})
     (one,) = [o for o in diagnose(replace(chart(), world=world)) if o.code == "work_unfinished"]
     assert "its creation was begun" in one.text
+
+
+def test_a_dead_driver_is_told_in_its_own_words_first() -> None:
+    """F-REAL-14: not that something did not answer, but what it said."""
+    found = chart(observations=seen(gpus=None, card_errors=None, problems=(DEAD,)))
+    unfit = [one for one in diagnose(found) if one.code == "host_unfit"]
+    assert "nvidia-smi ended with 18: mismatch" in unfit[0].text
+    assert {one.needs for one in unfit} == {"unfit"}
+    assert len(unfit) == 4
+
+
+def test_whom_a_tenant_lets_into_a_folder_of_his_own_is_no_finding() -> None:
+    """F-REAL-14: but that it is gone is one."""
+    home = {"/home/train-1": "dir 0700"}
+    for fact, number in (("dir 0755", 0), (None, 1)):
+        paths = {"/home/train-1": fact} if fact else {}
+        found = chart(recorded={TRAIN: recorded(facts=home)}, observations=seen(paths=paths))
+        assert codes(found).count("allocation_degraded") == number
+
+
+def test_keys_in_a_managed_file_of_an_allocation_are_an_alarm() -> None:
+    """F-REAL-14: a stranger's line in the file that sshd reads."""
+    keys = "/etc/gpuaas/ssh/train-1"
+    made, now = "file 0644 sha256:a", "file 0644 sha256:b"
+    found = chart(
+        recorded={TRAIN: recorded(login="train-1", facts={keys: made})},
+        observations=seen(paths={keys: now}),
+    )
+    (one,) = [one for one in diagnose(found) if one.code == "access_drift"]
+    assert (one.sort, one.needs) == (Sort.ALARM, "alarm")
+    assert "its keys on gpu01" in one.text
+
+
+def test_everything_that_is_found_stands_in_status() -> None:
+    """F-REAL-14."""
+    assert [rule.code for rule in RULES if not rule.needs] == []
+
+
+def test_a_stopped_holder_of_the_lock_is_told_with_the_way_on() -> None:
+    """F-REAL-20: whatever run it is in, and at once."""
+    who = Holder(
+        pid=4711, start=1, host="h", boot_id="b", since=at(), actor="olga", command="apply"
+    )
+    (one,) = diagnose(replace(chart(), stopped=who))
+    assert (one.code, one.command) == ("run_stalled", "kill -CONT 4711")
+    assert "pid 4711 of olga (apply) holds the lock and is stopped" in one.text

@@ -42,9 +42,9 @@ def of(*types: EventType) -> Deed:
 
 CASES = {
     "replace": of(EventType.CLAIMED, EventType.CLAIM_RELEASING),
+    "release": asked("allocation.quarantine", "storage.detach", "allocation.release"),
     "quarantine": asked("allocation.quarantine"),
     "restore": Deed(types=frozenset(), verbs=frozenset(), before="quarantined", after="active"),
-    "release": asked("access.sync", "allocation.release"),
     "restart": asked("allocation.restart"),
     "prepare": asked("node.prepare"),
     "adopt": Deed(types=frozenset(), verbs=frozenset(), action="adopt"),

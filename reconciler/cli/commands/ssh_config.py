@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
 import click
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import from_option, whence
+from reconciler.cli.text import Line, Span, Style, line
 from reconciler.operations import reaching
+
+MOST = 4
 
 
 @command("ssh-config")
@@ -15,7 +25,53 @@ from reconciler.operations import reaching
 def ssh_config(session: Session, project: str, source: str) -> Reply:
     """Print what lets your own ssh reach allocations by name.
 
-    For ~/.ssh/config: append it there, or write it to a file of its own and add `Include FILE` as
-    the first line. Then `ssh NAME.PROJECT` logs in, and only where the pinned host key answers.
+    Write it to a file of its own, as in `gpuaas ssh-config > ~/.ssh/gpuaas`, and let ~/.ssh/config
+    begin with the line `Include ~/.ssh/gpuaas`: ssh takes the first value that it finds, so below a
+    `Host *` it loses. Then `ssh NAME.PROJECT` logs in, and only where the pinned host key answers.
     """
-    return Reply(raw=reaching.config_text(whence(session.folder, source), project))
+    text = reaching.config_text(whence(session.folder, source), project)
+    for file in dict.fromkeys(filter(None, (_appended_to(), _own_config(text)))):
+        session.screen.tell(_lost(file, text))
+    return Reply(raw=text)
+
+
+def _lost(file: Path, text: str) -> Iterator[Line]:
+    """What `file` says above, and so instead of what is printed here."""
+    try:
+        found = reaching.lost_to(file.read_text(encoding="utf-8", errors="replace"), text)
+    except OSError:
+        return
+    if not found:
+        return
+    head = f": {file} says these above, and ssh takes the first value that it finds:"
+    yield line(Span("warning", Style.WARN), head, hang=2)
+    for one in found[:MOST]:
+        yield line(f"  line {one.line}: {one.option} (below: {one.where})", hang=4)
+    if len(found) > MOST:
+        yield line(f"  and {len(found) - MOST} more")
+    yield line("  hint: gpuaas ssh-config > ~/.ssh/gpuaas", hang=8)
+    yield line("        and as the first line of ~/.ssh/config: Include ~/.ssh/gpuaas", hang=8)
+
+
+def _appended_to() -> Path | None:
+    """The file that standard output is appended to, where that is one that says something."""
+    try:
+        number = sys.stdout.fileno()
+        told = os.fstat(number)
+        appends = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_APPEND
+        if not (stat.S_ISREG(told.st_mode) and told.st_size and appends):
+            return None
+        return Path(os.readlink(f"/proc/self/fd/{number}"))
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _own_config(text: str) -> Path | None:
+    """The person's own configuration, where such blocks stand in it already."""
+    file = Path("~/.ssh/config").expanduser()
+    hosts = [one for one in text.splitlines() if one.startswith("Host ")]
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except (OSError, RuntimeError):
+        return None
+    return file if any(host in lines for host in hosts) else None

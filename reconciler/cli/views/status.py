@@ -8,13 +8,14 @@ from itertools import groupby
 from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, strong
 from reconciler.cli.views import suspended, tables
 from reconciler.model.moment import format_age, parse_moment
-from reconciler.operations.syncing import IN_SYNC
 from reconciler.operations.views import AllocationRow, NeedsYou, Pending, SkuRow, Status
 
 LABEL = 11
 TITLES = "ALLOCATION OWNER SKU WHERE SYNC HEALTH SESSIONS GPU% UNTIL PRICE/h"
 GOOD = frozenset({"active", "healthy", "in_sync"})
 WAITING = frozenset({"providing", "active", "quarantined", "releasing", "unknown", "changes"})
+REFUSED = frozenset({"held", "blocked", "frozen"})
+"""How a plan stands to what is not simply there, where that says more than how far it is."""
 MOST_OF_A_KIND = 4
 """More needs of one kind than this are counted: `gpuaas doctor` has them all."""
 
@@ -155,9 +156,11 @@ def _suspended(found: Status) -> Iterator[Line]:
 
 def sync(row: AllocationRow) -> str:
     """How far it is, while it is not simply there; then how a plan of now stands to it."""
-    if row.sync == "" or (row.sync == IN_SYNC and row.phase != "active") or row.stage == "in_doubt":
+    if row.sync == "" or row.stage == "in_doubt":
         return phase(row)
-    return row.sync
+    if row.phase in ("", "active"):
+        return row.sync
+    return f"{row.phase}/{row.sync}" if row.sync in REFUSED else phase(row)
 
 
 def until(row: AllocationRow, at: str) -> str:
