@@ -106,7 +106,7 @@ class Component(StrEnum):
 
 _COMES_FROM: Mapping[Component, str] = {
     Component.RECONCILER: "run_started run_ended plan_used recorded forgotten renamed refused",
-    Component.SCHEDULER: "claimed claim_releasing waiting",
+    Component.SCHEDULER: "claimed claim_releasing waiting node_failed node_cleared",
     Component.NODE_AGENT: "step_started step_ended restarting observed",
     Component.CLEANUP: "proved claim_blocked claim_freed",
     Component.STORAGE: "volume_pending volume_made volume_grown volume_kept volume_wiping"

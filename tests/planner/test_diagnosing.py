@@ -13,6 +13,7 @@ from reconciler.model.capacity import ClaimState
 from reconciler.model.codes import CODES
 from reconciler.model.evidence import Observation, ProbeProblem
 from reconciler.model.install import Install, InstallState
+from reconciler.model.failure import Failure
 from reconciler.model.lifecycle import Phase, RunState, StepState
 from reconciler.model.lock import Holder
 from reconciler.model.moment import format_moment
@@ -147,6 +148,19 @@ def stored(state: VolumeState = VolumeState.MADE, *, allocation_id: str) -> Char
     return chart(volumes={DATA: volume}, attachments=(one,))
 
 
+def failure(count: int) -> Failure:
+    return Failure(
+        node="gpu01",
+        count=count,
+        since=at(hours=1),
+        at=at(minutes=1),
+        verb="allocation.provide",
+        ref=TRAIN,
+        code="step_failed",
+        message="its /home is a link",
+    )
+
+
 CASES: Mapping[str, tuple[Callable[[], Chart], Callable[[], Chart], str]] = {
     "revocation_pending": (revoked, chart, "revocation of bo on gpu01 pending 22 min"),
     "stray_key": (
@@ -191,6 +205,11 @@ CASES: Mapping[str, tuple[Callable[[], Chart], Callable[[], Chart], str]] = {
         "bundle/jupyter@1 on gpu01: runtime_hash_wrong: not the one that was agreed",
     ),
     "node_in_doubt": (lambda: doubted(DoubtKind.UNSEEN), chart, "node/gpu01 in doubt, unseen"),
+    "node_failing": (
+        lambda: chart(failures={"gpu01": failure(3)}),
+        chart,
+        "node/gpu01 ",
+    ),
     "run_stalled": (
         lambda: chart(run(RunState.RUNNING, living=True, minutes=10)),
         lambda: chart(run(RunState.RUNNING, living=True, minutes=1)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -197,13 +198,9 @@ def test_who_waits_still_is_under_way() -> None:
 
 def test_two_runs_are_two_operations_and_so_is_each_event_outside() -> None:
     told = [*CREATE, event("refused", "09:30:00", run="", reason="protected"), *RELEASE]
-    told = [e if e.at < "10" else e.__class__(**_with_run(e, "run-2")) for e in told]
+    told = [e if e.at < "10" else replace(e, run="run-2") for e in told]
     names = [(one.name, one.run) for one in operations_of(told, {})]
     assert names == [("create", "run-1"), ("refused", ""), ("release", "run-2")]
-
-
-def _with_run(one: Event, run: str) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in Event.__slots__} | {"run": run}
 
 
 def test_moments_are_words_of_their_own() -> None:

@@ -116,7 +116,9 @@ def test_no_name_of_a_folder_is_a_command(folder: str) -> None:
     (step,) = (one for one in make_plan(of, showing(of)).steps if is_slow(one))
     place = f"{folder}/nodes/gpu01/opt/gpuaas/runtimes/torch/1.0"
     words = shlex.split(step.item["activate"], comments=True)
-    assert {f"PATH={place}/bin:$PATH", f"VIRTUAL_ENV={place}"} <= set(words)
+    assert {f"PATH={place}/bin${{_gpuaas_path:+:$_gpuaas_path}}", f"VIRTUAL_ENV={place}"} <= set(
+        words
+    )
     assert "id" not in words
 
 
