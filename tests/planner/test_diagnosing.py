@@ -11,9 +11,14 @@ import pytest
 
 from reconciler.model.capacity import ClaimState
 from reconciler.model.codes import CODES
+<<<<<<< HEAD
 from reconciler.model.evidence import Observation, ProbeProblem
 from reconciler.model.install import Install, InstallState
 from reconciler.model.failure import Failure
+=======
+from reconciler.model.evidence import Observation
+from reconciler.model.failure import Failure, basis_of
+>>>>>>> e1f617b (Try that a failing node is told of)
 from reconciler.model.lifecycle import Phase, RunState, StepState
 from reconciler.model.lock import Holder
 from reconciler.model.moment import format_moment
@@ -149,7 +154,9 @@ def stored(state: VolumeState = VolumeState.MADE, *, allocation_id: str) -> Char
 
 
 def failure(count: int) -> Failure:
+    (node,) = DESIRED.of("node")
     return Failure(
+        basis=basis_of(paper.observation(node).facts),
         node="gpu01",
         count=count,
         since=at(hours=1),
@@ -208,7 +215,7 @@ CASES: Mapping[str, tuple[Callable[[], Chart], Callable[[], Chart], str]] = {
     "node_failing": (
         lambda: chart(failures={"gpu01": failure(3)}),
         chart,
-        "node/gpu01 ",
+        "node/gpu01 failed 3 times",
     ),
     "run_stalled": (
         lambda: chart(run(RunState.RUNNING, living=True, minutes=10)),
