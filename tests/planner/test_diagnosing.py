@@ -11,14 +11,9 @@ import pytest
 
 from reconciler.model.capacity import ClaimState
 from reconciler.model.codes import CODES
-<<<<<<< HEAD
 from reconciler.model.evidence import Observation, ProbeProblem
-from reconciler.model.install import Install, InstallState
-from reconciler.model.failure import Failure
-=======
-from reconciler.model.evidence import Observation
 from reconciler.model.failure import Failure, basis_of
->>>>>>> e1f617b (Try that a failing node is told of)
+from reconciler.model.install import Install, InstallState
 from reconciler.model.lifecycle import Phase, RunState, StepState
 from reconciler.model.lock import Holder
 from reconciler.model.moment import format_moment
