@@ -51,7 +51,9 @@ class Fleet:
     actor: Actor
     now: Clock = field(default=utc_now)
     patience: Patience = NO_PATIENCE
-    wanted: Callable[[Fleet], frozenset[Ref]] = field(default=lambda fleet: frozenset())
+    wanted: Callable[[Fleet], frozenset[Ref]] = field(
+        default=lambda fleet: frozenset(), compare=False
+    )
 
     @property
     def folder(self) -> Path:

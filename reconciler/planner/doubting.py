@@ -23,6 +23,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Doubt, DoubtKind, World
 from reconciler.planner.effective import as_recorded
+from reconciler.planner.showing import barred
 
 IDLE_MIB = 1024
 """Drivers keep some memory of a card for themselves; what is above that is somebody's."""
@@ -62,7 +63,7 @@ def _checks(
         yield _volumes(world, facts)
         return
     first_uid = desired.settings.posix.first_uid
-    yield _listed("paths", facts.paths, lambda paths: strange_paths(paths, known, first_uid))
+    yield _listed("paths", _in_full(facts), lambda paths: strange_paths(paths, known, first_uid))
     if node.spec.isolation is Isolation.ACCOUNT:
         yield _tenants(known, facts)
         yield _strangers(known, facts)
@@ -96,7 +97,20 @@ def _descriptors(known: Known, facts: NodeFacts) -> Check:
 def _volumes(world: World, facts: NodeFacts) -> Check:
     """Data of anybody unknown: a storage that was new would get a second, empty volume."""
     ids = _known_volumes(world)
-    return _listed("data", facts.paths, lambda paths: sorted(set(recorded_volumes(paths)) - ids))
+    return _listed(
+        "data", _in_full(facts), lambda paths: sorted(set(recorded_volumes(paths)) - ids)
+    )
+
+
+def _in_full(facts: NodeFacts) -> Mapping[str, str] | None:
+    """All paths; None where something that is no folder stands in the way to any of them."""
+    if any(barred(facts, f"{place}/") for place in PLACES):
+        return None
+    return facts.paths
+
+
+PLACES = ("/etc/gpuaas", "/home", "/var/lib/gpuaas/scratch", "/var/lib/gpuaas/instances")
+"""Where things of allocations lie, and records of data."""
 
 
 @once

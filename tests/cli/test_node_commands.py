@@ -138,7 +138,8 @@ def test_a_node_without_evidence_is_unknown(yard: Yard) -> None:
     with yard.away("gpu02"):
         yard.plan("--refresh")
         text = Shell(yard.folder)("node", "show", "gpu02").stdout
-        assert "none that counts   gpuaas plan --refresh asks it again" in text
+        assert "from the host itself" in text
+        assert "reachable  root folder" in text and "is not there" in text
     missing = yard.gpuaas("node", "show", "gpu04")
     assert (missing.code, missing.problems) == (1, ["not_found"])
     assert "did you mean" in missing.messages

@@ -14,9 +14,11 @@ from gpuaas import smi as smi_calls
 
 from reconciler import shipped
 from reconciler.kinds import node as node_kind
+from reconciler.model.evidence import NodeFacts
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.operations import standin
+from reconciler.planner.showing import shown
 
 UUIDS = ("GPU-eb6c0716-025b-941f-3e3d-bab07b5a9539", "GPU-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0")
 ROWS = (
@@ -328,8 +330,9 @@ def test_a_listing_that_fails_is_unknown(root: Path, place: str) -> None:
     (root / place).parent.mkdir(parents=True, exist_ok=True)
     (root / place).symlink_to("/nowhere")
     facts = code.observe({"root": str(root)})
-    assert "paths" not in facts
-    assert "paths" in [p["probe"] for p in facts["problems"]]
+    assert facts["paths"][f"/{place}"].startswith("link ")
+    read = NodeFacts(source="host", paths=facts["paths"])
+    assert str(shown(read, f"/{place}/x")).startswith("unknown: ")
 
 
 def test_a_listing_without_end_is_unknown(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

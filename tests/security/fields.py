@@ -133,6 +133,8 @@ def _texts(root: Any, schema: Any, name: str) -> Iterator[tuple[str, Any]]:
         if _is_text(part):
             yield name, part
         for key, inner in part.get("properties", {}).items():
+            if "x-gate" in inner:
+                continue  # Whatever it says is refused.
             yield from _texts(root, inner, f"{name}.{key}")
         if isinstance(part.get("additionalProperties"), dict):
             yield f"{name}.<key>", part.get("propertyNames", {})
