@@ -35,6 +35,7 @@ class WaveProofs:
     now: World
     made: list[Proof] = field(default_factory=list)
     works: dict[str, Work] = field(default_factory=dict)
+    coming: dict[str, Ref] = field(default_factory=dict)
 
     def prove(
         self, steps: Sequence[Step], seen: Mapping[str, Observation], at: str
@@ -65,18 +66,20 @@ class WaveProofs:
         }
         if not refused:
             return {}, ()
-        coming = {c.allocation_id: c.ref for c in plan.active if c.action in COMING}
-        told = {**before, **{one.step.id: one for one in worked.judged}}
         own = self.works or self._index(plan)
+        coming = self.coming
+        now = {one.step.id: one for one in worked.judged}
         proofs: list[Proof] = []
         for id in sorted(refused & coming.keys()):
             steps, claims = own[id]
-            outcomes = [told[step.id] for step in steps if step.id in told]
+            told = (now.get(step.id) or before.get(step.id) for step in steps)
+            outcomes = [outcome for outcome in told if outcome is not None]
             proofs += let_go(claims, (steps, outcomes), worked.seen.get(steps[0].node), at)
         return {p.allocation_id: coming[p.allocation_id] for p in proofs}, tuple(proofs)
 
     def _index(self, plan: Plan) -> Mapping[str, Work]:
         """By allocation; made once a wave, and only where a host has refused one."""
+        self.coming = {c.allocation_id: c.ref for c in plan.active if c.action in COMING}
         for step in plan.steps:
             self.works.setdefault(str(step.item.get("id")), ([], []))[0].append(step)
         for claim in self.now.claims:
