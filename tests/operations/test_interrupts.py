@@ -231,6 +231,9 @@ def test_a_look_that_hangs_is_ended_by_the_second(yard: Yard, whole: Yard) -> No
         time.sleep(0.7)
         assert command.process.poll() is None
         assert "once more ends it at once" in command.told
+        while ("done",) not in yard.rows("SELECT state FROM step"):
+            assert command.process.poll() is None
+            time.sleep(0.05)
         began = time.monotonic()
         command.signal(SIGINT)
         assert command.end() == 130, command.told
