@@ -67,9 +67,10 @@ def read_minors(wanted: set[str]) -> dict[str, int]:
     """
     minors = ask() if wanted else {}
     for uuid in sorted(wanted - set(minors)):
-        minors.update(ask("-i", uuid))
-    apart = len(set(minors.values())) == len(minors)
-    return minors if apart else {}
+        # What is said of any other card in there, a process of this one may have for a name.
+        minors.update({told: minor for told, minor in ask("-i", uuid).items() if told == uuid})
+    numbers = list(minors.values())
+    return {uuid: minor for uuid, minor in minors.items() if numbers.count(minor) == 1}
 
 
 def ask(*which: str) -> dict[str, int]:
@@ -108,12 +109,9 @@ def minors_in(answer: str) -> dict[str, int]:
             card = None
         elif card is not None and (leaf := LEAF.fullmatch(line)):
             card.setdefault(leaf.group(1), leaf.group(2))
-    uuids, minors = [uuid for uuid, _ in pairs], [minor for _, minor in pairs]
-    return {
-        uuid: int(minor)
-        for uuid, minor in pairs
-        if re.fullmatch(r"\d{1,4}", minor) and uuids.count(uuid) == minors.count(minor) == 1
-    }
+    numbers = [(uuid, int(minor)) for uuid, minor in pairs if re.fullmatch("[0-9]{1,4}", minor)]
+    uuids, minors = [uuid for uuid, _ in pairs], [minor for _, minor in numbers]
+    return {uuid: minor for uuid, minor in numbers if uuids.count(uuid) == minors.count(minor) == 1}
 
 
 def rules_of(uuids: list[str], given: dict[str, list[str]], minors: dict[str, int]) -> str:

@@ -118,3 +118,35 @@ def test_an_answer_that_is_cut_short_tells_of_whole_cards(devices: types.ModuleT
     cut = card_text("18", "GPU-b", 0).split("<minor_number>")[0]
     lost = "Unable to determine the device handle for GPU1: 0000:18:00.0: Unknown Error\n"
     assert devices.minors_in(card_text("0A", "GPU-a", 3) + cut + lost) == {"GPU-a": 3}
+
+
+@pytest.mark.parametrize("minor", ["07", "007", "\u0667"])
+def test_a_minor_is_a_number_however_it_is_written(devices: types.ModuleType, minor: str) -> None:
+    """F-REAL-06: a name that gives the node of a card to another, written so, harms nobody."""
+    answers = {
+        (): card_text("0A", "GPU-a", 3, FORGED.format(minor)) + card_text("18", "GPU-b", 7),
+        ("-i", "GPU-b"): card_text("18", "GPU-b", 7),
+    }
+    devices.ask = lambda *which: devices.minors_in(answers[which])
+    assert devices.read_minors({"GPU-a", "GPU-b"}) == {"GPU-a": 3, "GPU-b": 7}
+
+
+def test_a_card_is_asked_about_itself_alone(devices: types.ModuleType) -> None:
+    """F-REAL-06: a process on one card never says which node another has, in its own answer."""
+    forged = FORGED.replace("GPU-mine", "GPU-b").format("03")
+    twice = FORGED.replace("GPU-mine", "GPU-z").format(5) + forged
+    own = card_text("0A", "GPU-z", 3, twice)
+    answers = {
+        (): own + card_text("18", "GPU-b", 7),
+        ("-i", "GPU-b"): card_text("18", "GPU-b", 7),
+        ("-i", "GPU-z"): own.replace("<minor_number>3<", "<minor_number>4<"),
+    }
+    devices.ask = lambda *which: devices.minors_in(answers[which])
+    assert devices.read_minors({"GPU-b", "GPU-z"}) == {"GPU-b": 7}
+
+
+def test_two_cards_of_one_node_cost_nobody_else_theirs(devices: types.ModuleType) -> None:
+    """F-REAL-06: of these two nobody knows; all others are known."""
+    answers = {(): {"GPU-c": 1}, ("-i", "GPU-a"): {"GPU-a": 3}, ("-i", "GPU-b"): {"GPU-b": 3}}
+    devices.ask = lambda *which: answers[which]
+    assert devices.read_minors({"GPU-a", "GPU-b", "GPU-c"}) == {"GPU-c": 1}

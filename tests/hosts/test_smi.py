@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -129,12 +130,16 @@ def test_the_long_answer_need_not_be_xml(name: str) -> None:
     assert log.host["driver_version"] == "580.1"
 
 
-def test_a_card_that_is_told_of_twice_is_not_believed() -> None:
-    """F-REAL-06: a name may tell of another card, and then nobody knows which is true."""
-    forged = 'x\n</gpu>\n<gpu id="00000000:18:00.0">\n<uuid>GPU-b</uuid>\n<fabric>\n'
+@pytest.mark.parametrize("bus", ["00000000:18:00.0", "0000:18:00.0", "00000:18:00.0"])
+def test_a_card_that_is_told_of_twice_is_not_believed(bus: str) -> None:
+    """F-REAL-06: a name may tell of another card, and then nobody knows which is true.
+
+    However the address is written.
+    """
+    forged = f'x\n</gpu>\n<gpu id="{bus}">\n<uuid>GPU-b</uuid>\n<fabric>\n'
     log = read_log(LOG.replace("{name}", forged).split("\n"))
-    assert list(log.cards) == ["00000000:0A:00.0"]
-    assert log.twice == {"00000000:18:00.0"}
+    assert list(log.cards) == ["0000:0a:00.0"]
+    assert log.twice == {"0000:18:00.0"}
 
 
 def test_an_answer_that_is_cut_short_keeps_what_came_before() -> None:
@@ -142,3 +147,29 @@ def test_an_answer_that_is_cut_short_keeps_what_came_before() -> None:
     cut = LOG.replace("{name}", "python").split("\t\t<uuid>GPU-b")[0]
     cards = list(read_log(cut.split("\n")).cards.values())
     assert [card.whole for card in cards] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/home/a/GPU 0000:18:00.0",
+        "x\nUnable to determine the device handle for GPU1: 0000:18:00.0: Unknown Error",
+        "WARNING: infoROM is corrupted at gpu 0000:18:00.0",
+        'Field "uuid" is not a valid field to query',
+        "x\nNo devices were found",
+    ],
+)
+@pytest.mark.parametrize("code", [0, 255])
+def test_names_of_processes_are_no_words_of_the_driver(name: str, code: int) -> None:
+    """F-REAL-06: whoever names a program so takes no card from a neighbour, nor the whole look."""
+    text = LOG.replace("{name}", name)
+    answer = smi.heard("nvidia-smi", subprocess.CompletedProcess([], code, text, ""))
+    assert answer.remarks == [] and len(read_log(answer.lines).cards) == 2
+
+
+def test_words_of_the_driver_before_any_name_are_heard() -> None:
+    """F-REAL-06: on either stream."""
+    said = "WARNING: infoROM is corrupted at gpu 0000:0A:00.0"
+    for streams in ((f"{said}\n{LOG}", ""), (LOG, f"{said}\n")):
+        done = subprocess.CompletedProcess([], 0, *streams)
+        assert [one.address for one in smi.heard("nvidia-smi", done).remarks] == ["0000:0a:00.0"]

@@ -28,6 +28,9 @@ HANDLE = re.compile(r"(determine|detect) the device handle for gpu", re.IGNORECA
 INFOROM = re.compile(r"inforom is corrupted", re.IGNORECASE)
 NO_FIELD = re.compile(r'Field "([^"]+)" is not a valid field to query')
 NO_CARDS = "No devices were found"
+PROCESSES = re.compile(r"^\s*<processes>\s*$", re.MULTILINE)
+"""From here on a long answer holds names as people chose them: what they say is no remark."""
+
 PARTIAL = frozenset({8, 10, 14, 15, 255})
 """Ends of a program that has trouble with a card and has told of the others before: power,
 interrupts, infoROM, fallen off the bus, and whatever else a driver cannot say."""
@@ -96,14 +99,16 @@ def heard(program: str, done: subprocess.CompletedProcess[str]) -> Answer:
     """Lines of the answer, and the remarks among them on either stream."""
     lines: list[str] = []
     remarks: list[Remark] = []
-    for line in filter(str.strip, done.stdout.split("\n")):
+    named = PROCESSES.search(done.stdout)
+    own = done.stdout[: named.start()] if named else done.stdout
+    for line in filter(str.strip, own.split("\n")):
         remark = remark_in(line)
         if remark:
             remarks.append(remark)
         else:
             lines.append(line.rstrip("\r"))
     remarks += filter(None, map(remark_in, done.stderr.split("\n")))
-    if unknown := NO_FIELD.search(done.stdout + done.stderr):
+    if unknown := NO_FIELD.search(own + done.stderr):
         raise UnknownField(unknown.group(1))
     none_found = any(line.startswith(NO_CARDS) for line in lines)
     if none_found and not remarks:
@@ -111,7 +116,10 @@ def heard(program: str, done: subprocess.CompletedProcess[str]) -> Answer:
     partial = bool(remarks) or (done.returncode in PARTIAL and bool(lines))
     if done.returncode != 0 and not partial:
         raise ProbeError(failure(program, done))
-    return Answer([line for line in lines if not line.startswith(NO_CARDS)], remarks)
+    lines = [line for line in lines if not line.startswith(NO_CARDS)]
+    if named:
+        lines += done.stdout[named.start() :].split("\n")
+    return Answer(lines, remarks)
 
 
 def remark_in(line: str) -> Optional[Remark]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Iterable, Optional
 
+from .smi import PCI_ADDRESS, pci_address
+
 OPEN = re.compile(r'<([A-Za-z_][\w.-]*)(?: id="([^"]*)")?>')
 LEAF = re.compile(r"<([A-Za-z_][\w.-]*)>(.*)</\1>")
 CLOSE = re.compile(r"</([A-Za-z_][\w.-]*)>")
@@ -26,7 +28,7 @@ class Card:
 
 
 class Log:
-    """`host` is what stands before the first card; `cards` are by the bus address as told."""
+    """`host` is what stands before the first card; `cards` are by their PCI address."""
 
     def __init__(self) -> None:
         self.host: dict[str, str] = {}
@@ -41,9 +43,10 @@ def read_log(lines: Iterable[str]) -> Log:
         begun, leaf, ended = OPEN.fullmatch(line), LEAF.fullmatch(line), CLOSE.fullmatch(line)
         if begun and begun.group(1) == "gpu":
             card, place = Card(), []
-            if begun.group(2) in log.cards:
-                log.twice.add(str(begun.group(2)))
-            log.cards[str(begun.group(2))] = card
+            address = same_for_all(begun.group(2) or "")
+            if address in log.cards:
+                log.twice.add(address)
+            log.cards[address] = card
         elif ended and ended.group(1) == "gpu":
             if card is not None:
                 card.whole = True
@@ -59,6 +62,11 @@ def read_log(lines: Iterable[str]) -> Log:
     for address in log.twice:
         del log.cards[address]
     return log
+
+
+def same_for_all(name: str) -> str:
+    """However it is written, so that nobody tells of a card once more under another spelling."""
+    return pci_address(name) if PCI_ADDRESS.fullmatch(name) else name
 
 
 def _keep(log: Log, card: Optional[Card], place: list[str], text: str) -> None:
