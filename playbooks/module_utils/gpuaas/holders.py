@@ -10,9 +10,10 @@ import os
 import re
 import stat
 from contextlib import suppress
-from typing import Iterable, Iterator, Optional
+from typing import Iterable, Optional
 
 from .cards import inquiry
+from .handles import Handles
 from .passwd import Accounts
 from .paths import holder
 from .probes import Probes, shortened
@@ -23,7 +24,7 @@ MAJOR, SHARED = 195, range(254, 256)
 
 GIVEN = "run/systemd/system/user-{}.slice.d/70-gpuaas-devices.conf"
 NODE = re.compile(r"^DeviceAllow=/dev/nvidia(\d+) rw$", re.MULTILINE)
-MAPPED = re.compile(r"\s/dev/nvidia(\d+)(?: \(deleted\))?$", re.MULTILINE)
+FIRST_OF_PEOPLE = 1000
 
 KEEPERS = (
     "usr/bin/nvidia-persistenced",
@@ -42,34 +43,43 @@ KEEPERS = (
 
 def held_cards(probes: Probes) -> list[str]:
     """Processes of tenants that have a card open which is not given to them, each in words."""
+    handles = Handles(probes)
     return [
         f"process {pid} {name} of {user.login} has /dev/nvidia{minor} open"
         for user in Accounts(probes.root).tenants()
         for pid, name in sorted(running(probes.root, user.uid).items())
-        for minor in sorted(set(open_cards(probes, pid)) - given(probes, user.uid))
+        for minor in sorted(cards_of(handles, pid) - given(probes, user.uid))
     ]
 
 
 def read_holders(probes: Probes) -> dict[str, list[str]]:
-    """By UUID of each card whose device node is known: who has it open, whoever it is."""
-    by_minor = holders_by_minor(probes)
-    found = {}
+    """By UUID of each card whose device node is known: who has it open, whoever it is.
+
+    Of two that say to have one node, nothing is known.
+    """
+    minors = {}
     for address, row in inquiry(probes).rows.items():
         card = inquiry(probes).log.get(address)
         minor = card.told.get("minor_number", "") if card else ""
         if minor.isascii() and minor.isdigit():
-            found[row["uuid"]] = shortened(by_minor.get(int(minor), []))
-    return found
+            minors[row["uuid"]] = int(minor)
+    by_minor, anywhere = holders_by_minor(probes), hidden(probes)
+    told = list(minors.values())
+    return {
+        uuid: shortened([*by_minor.get(minor, []), *anywhere])
+        for uuid, minor in minors.items()
+        if told.count(minor) == 1
+    }
 
 
 def holders_by_minor(probes: Probes) -> dict[int, list[str]]:
-    accounts = Accounts(probes.root)
+    accounts, handles = Accounts(probes.root), Handles(probes)
     logins = {user.uid: user.login for user in accounts.users}
     tenants = {user.uid for user in accounts.tenants()}
     keepers = programs(probes, KEEPERS)
     found: dict[int, list[str]] = {}
     for pid, name, uids in sorted(alive(probes.root)):
-        minors = {*open_cards(probes, pid), *mapped_cards(probes, pid)}
+        minors = cards_of(handles, pid)
         owners = {holder(int(uid)) for uid in uids}
         if not minors or (not owners & tenants and program_of(probes, pid) in keepers):
             continue
@@ -80,22 +90,20 @@ def holders_by_minor(probes: Probes) -> dict[int, list[str]]:
     return found
 
 
-def open_cards(probes: Probes, pid: int) -> Iterator[int]:
+def hidden(probes: Probes) -> list[str]:
+    """Processes of people in whose sockets open files wait: any card may be among these."""
+    handles, found = Handles(probes), []
+    for pid, name, uids in sorted(alive(probes.root)):
+        if any(int(uid) >= FIRST_OF_PEOPLE for uid in uids) and handles.in_flight(pid):
+            owner = holder(int(uids[0]))
+            found.append(f"process {pid} {name} of uid {owner} has been sent open files unseen")
+    return found
+
+
+def cards_of(handles: Handles, pid: int) -> set[int]:
     """Minors, by what is open and not by its name, which a process may choose."""
-    folder = probes.at("proc", str(pid), "fd")
-    with suppress(FileNotFoundError, ProcessLookupError):
-        for name in os.listdir(folder):
-            with suppress(FileNotFoundError):
-                device = os.stat(os.path.join(folder, name)).st_rdev
-                if os.major(device) == MAJOR and os.minor(device) not in SHARED:
-                    yield os.minor(device)
-
-
-def mapped_cards(probes: Probes, pid: int) -> Iterator[int]:
-    """What is mapped stays open when it is closed."""
-    path = probes.at("proc", str(pid), "maps")
-    with suppress(FileNotFoundError, ProcessLookupError), open(path, errors="replace") as file:
-        yield from map(int, MAPPED.findall(file.read()))
+    devices = handles.of(pid)
+    return {minor for major, minor in devices if major == MAJOR and minor not in SHARED}
 
 
 def programs(probes: Probes, paths: Iterable[str]) -> set[tuple[int, int]]:
