@@ -97,3 +97,24 @@ def test_siblings_are_imported_in_the_forms_that_are_carried(path: Path) -> None
         if isinstance(node, ast.ImportFrom) and node.level:
             assert node.level == 1 and node.col_offset == 0
             assert node.module or not any(alias.asname for alias in node.names)
+
+
+@pytest.mark.parametrize("entry", ["observe", "observe_host", "converge"])
+def test_what_is_carried_is_less_than_its_source_and_loads_no_openssl(
+    tmp_path: Path, entry: str
+) -> None:
+    """F-REAL-26: what each look sends and loads is paid for by every host, each time."""
+    script = carried(CODE, entry)
+    used = {path for path in CODE.glob("*.py") if path.stem.encode() in script}
+    assert len(script) < 1.6 * sum(path.stat().st_size for path in used)
+    if entry == "converge":
+        return
+    request = {"root": str(tmp_path), "prove": [], "topology": False}
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-I", "-", json.dumps(request)],
+        input=script,
+        capture_output=True,
+        cwd="/",
+    )
+    assert done.returncode == 0
+    assert b"_hashlib" not in done.stderr
