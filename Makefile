@@ -1,5 +1,6 @@
 # make demo   see it work: a small fleet on this machine, no root needed
-# make test   everything; installs what it needs itself
+# make test   all that any machine and any account can try; names at its end what could not be
+# make test-hosts   the tests on real Debian hosts, raised on this machine: needs root and nspawn
 # make check  the quick part: static checks and unit tests
 # make slow   what the tests try already, in more places: a kill at every stop of every command
 # make lab    three real Debian hosts on this machine, and a fleet for them; make lab-down ends it
@@ -11,10 +12,17 @@ SHELL := bash
 BIN := .venv/bin
 HOST_CODE := playbooks/module_utils
 
-.PHONY: help demo test check static unit walk slow wheel lab-test lab lab-down bench fuzz lock clean
+.PHONY: help demo test check static unit walk slow wheel test-hosts lab lab-down bench fuzz lock clean
 
 help:
 	@sed -n 's/^# \(make .*\)/  \1/p' Makefile
+
+# An environment is of one Python; `make PYTHON=...` with another one makes it anew.
+ifdef PYTHON
+ifneq ($(shell test ! -x .venv/bin/python || .venv/bin/python -V),$(shell $(PYTHON) -V))
+.PHONY: .venv/.ready-run .venv/.ready-dev .venv/.ready-fuzz
+endif
+endif
 
 .venv/.ready-run .venv/.ready-dev .venv/.ready-fuzz: .venv/.ready-%: requirements.lock pyproject.toml .ci/prepare
 	@.ci/prepare $*
@@ -22,7 +30,8 @@ help:
 demo: .venv/.ready-run
 	@$(BIN)/python tests/demo.py
 
-test: check walk wheel lab-test
+test: check walk wheel
+	@$(BIN)/python -m tests.untried unit walk wheel
 
 check: static unit
 
@@ -38,21 +47,22 @@ static: .venv/.ready-dev
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/ansible-lint playbooks
 
 unit: .venv/.ready-dev
-	$(BIN)/pytest -n auto --dist loadfile -m "not walk and not wheel and not lab and not slow"
+	GPUAAS_PART=unit $(BIN)/pytest -n auto --dist loadfile -m "not walk and not wheel and not lab and not slow"
 
 # These wait too, for guards and for hosts that do not answer.
 walk: .venv/.ready-dev
-	$(BIN)/pytest -n 3 --dist worksteal -m "walk and not slow"
+	GPUAAS_PART=walk $(BIN)/pytest -n 3 --dist worksteal -m "walk and not slow"
 
 slow: .venv/.ready-dev
 	$(BIN)/pytest -n 2 --dist worksteal -m slow
 
 wheel: .venv/.ready-dev
-	$(BIN)/pytest -m wheel
+	GPUAAS_PART=wheel $(BIN)/pytest -m wheel
 
 # Hosts are waited for more than they work, so there are more workers than processors. Where it is
 # run on purpose, a lab that cannot be had is a failure and no reason to skip.
-lab-test: .venv/.ready-dev
+test-hosts: .venv/.ready-dev
+	@$(BIN)/python -m tests.lab able
 	GPUAAS_LAB=required $(BIN)/pytest -n 4 --dist loadfile -m "lab and not slow"
 
 lab: .venv/.ready-dev

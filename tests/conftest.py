@@ -1,7 +1,8 @@
-"""What pytest says at the end: how often commands were killed, and how many texts were tried."""
+"""What pytest says at the end: how many kills and texts were tried, and what was not and why."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -9,12 +10,33 @@ from pathlib import Path
 
 import pytest
 
+from tests import privileges, untried
+
 # What runs on hosts can be imported as the package `gpuaas`.
 sys.path.append(str(Path(__file__).parents[1] / "playbooks" / "module_utils"))
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # Whoever is started in the background by a shell ignores it, and so would all that is tried.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def listen() -> None:
+    """What `nohup` and `&` have a run ignore, it would hand down to all that it starts and tries.
+
+    So it hears them and goes on; and since nobody inherits a handler, what it starts is ended by
+    them. Workers hear them too, which the run itself ends.
+    """
+    worker = "PYTEST_XDIST_WORKER" in os.environ
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        if worker or signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+listen()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs"):
+        privileges.have(*mark.args)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -26,6 +48,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     tried = [int(str(number)) for number in told(passed, "hostile")]
     if tried:
         terminalreporter.write_line(f"{sum(tried)} pairs of a text field and a hostile text")
+    skipped = untried.reasons(terminalreporter.stats.get("skipped", ()))
+    if skipped:
+        terminalreporter.write_line(untried.line(skipped))
+    untried.keep(skipped)
 
 
 def told(reports: list[pytest.TestReport], wanted: str) -> Iterator[object]:

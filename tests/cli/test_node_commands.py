@@ -33,7 +33,7 @@ from reconciler.operations.approving import Approved
 from reconciler.operations.surveying import InForce, NodeShown, SlotShown
 from tests.cli.test_commands import Shell, at_terminal
 from tests.fleets import public_key
-from tests.hosts.sshd import needs_root, sshd
+from tests.hosts.sshd import needs_sshd, sshd
 from tests.operations.yard import Yard, copy_of, laid, node
 
 HOSTILE = "x\x1b[2J\nforged \u202egnp"
@@ -288,7 +288,7 @@ def test_bootstrap_prints_and_does_no_more(yard: Yard, shell: Shell) -> None:
     assert "--print" in without.stderr
 
 
-@needs_root
+@needs_sshd
 def test_an_unseen_key_is_asked_about_at_a_terminal_only(
     yard: Yard, shell: Shell, tmp_path: Path
 ) -> None:

@@ -7,7 +7,6 @@ and a test may change what its sessions see of the machine.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import socket
 import subprocess
@@ -18,12 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from reconciler.model.work import Host
+from tests import privileges
 from tests.hosts.hosting import PLAYBOOKS
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a local sshd needs root")
+needs_sshd = privileges.needs(privileges.sshd)
 
 MACHINE_ID = "5" * 32
 MAX_LISTENERS = 16

@@ -15,6 +15,7 @@ from gpuaas.passwd import Accounts, ageing_of
 from gpuaas.paths import Places, Refusal, Tree, mount_unit
 
 from reconciler.kinds import allocation as kind
+from tests import privileges
 from tests.fleets import public_key
 from tests.hosts.hosting import HOME, ID, KEYS, LOGIN, RELEASE, folder, keys_item, provide_item
 from tests.kinds.test_allocation_account import tenant
@@ -30,7 +31,7 @@ OURS = {
 }
 SLICE = f"/etc/systemd/system/user-{UID}.slice.d/60-gpuaas.conf"
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="accounts are made by root")
+as_root = privileges.needs(privileges.giving_away)
 
 PASSWD = "root:x:0:0:root:/root:/bin/bash\nana:x:1000:1000:Ana:/home/ana:/bin/bash\n"
 GROUPS = "root:x:0:\nana:x:1000:\ngpuaas-tenants:x:990:\n"

@@ -15,13 +15,14 @@ from typing import Any
 import gpuaas
 import pytest
 
+from tests import privileges
 from tests.bundles import hello
 from tests.hosts.building import PHASES, Ground, stage
 from tests.hosts.hosting import tree
 
 pytestmark = pytest.mark.walk
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="file systems are mounted by root")
+with_mounts = privileges.needs(privileges.mounts)
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def without_tmp(ground: Ground, items: list[dict[str, Any]]) -> None:
     assert [one["changed"] for one in json.loads(done.stdout)] == [True, True, False, False]
 
 
-@as_root
+@with_mounts
 def test_two_versions_are_built_at_once_and_two_builds_of_one_are_one() -> None:
     """BND-04, BND-13, F-BUN-01, F-BUN-02: after a kill, asked for twice, with a full /tmp."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
@@ -212,7 +213,7 @@ def empty(folder: Path) -> None:
         path.unlink()
 
 
-@as_root
+@with_mounts
 @pytest.mark.parametrize(
     ("what", "lacking"), [("blocks", "MiB are free, 64 are"), ("inodes", "more files, 2000 are")]
 )

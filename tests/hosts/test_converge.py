@@ -13,6 +13,7 @@ import pytest
 from gpuaas import converge as code
 from gpuaas.paths import Refusal
 
+from tests import privileges
 from tests.fleets import public_key
 from tests.hosts.hosting import (
     DESCRIPTOR,
@@ -29,7 +30,7 @@ from tests.hosts.hosting import (
     tree,
 )
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+with_mounts = privileges.needs(privileges.mounts)
 
 NOTHING = {**provide_item(), "directories": [], "files": []}
 
@@ -227,7 +228,7 @@ def mounted(provided: Path, tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", point], check=True)
 
 
-@as_root
+@with_mounts
 def test_nothing_is_removed_over_a_mount(provided: Path, mounted: Path) -> None:
     """F-STO-02: a bind mount below the home keeps all of the home, and what is mounted."""
     for dry in (True, False):
@@ -238,12 +239,11 @@ def test_nothing_is_removed_over_a_mount(provided: Path, mounted: Path) -> None:
     assert below(provided, HOME + "/a-file").exists()
 
 
-@as_root
+@privileges.needs(privileges.immutable)
 def test_a_file_that_cannot_be_removed_is_named(provided: Path) -> None:
     stuck = below(provided, HOME + "/stuck")
     stuck.write_text("x")
-    if subprocess.run(["chattr", "+i", stuck], capture_output=True, check=False).returncode:
-        pytest.skip("this file system has no immutable files")
+    subprocess.run(["chattr", "+i", stuck], check=True)
     try:
         receipt = one(provided, "allocation.release", RELEASE)
     finally:

@@ -13,8 +13,8 @@ import pytest
 from gpuaas import disks, probes
 from gpuaas.disks import check_fits, put_disk
 
+from tests import privileges
 from tests.hosts.hosting import tree as all_of
-from tests.hosts.sshd import needs_root
 from tests.hosts.volumes import opened, refused
 
 DISK = "/disk.img"
@@ -50,7 +50,7 @@ def may_resize() -> bool:
 
 
 @pytest.mark.walk
-@needs_root
+@privileges.needs(privileges.loops)
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
 def test_a_disk_is_made_once_and_grows_while_in_use(tmp_path: Path, filesystem: str) -> None:
     """Its room is its own from the first moment, and its size a limit; it never gets smaller."""

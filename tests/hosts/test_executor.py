@@ -48,7 +48,7 @@ from tests.hosts.hosting import (
     step,
     tree,
 )
-from tests.hosts.sshd import needs_root, sshd
+from tests.hosts.sshd import needs_sshd, sshd
 
 pytestmark = pytest.mark.walk
 
@@ -97,7 +97,7 @@ def place(how: str, base: Path, root: Path) -> Iterator[Host]:
         yield server.host(root, LONG_NAME, address=LONG_ADDRESS)
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("ssh", marks=needs_root)])
+@pytest.fixture(scope="module", params=["local", pytest.param("ssh", marks=needs_sshd)])
 def life(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

@@ -10,7 +10,9 @@ import pytest
 from gpuaas import holders
 from gpuaas.probes import Probes
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="device nodes are made by root")
+from tests import privileges
+
+with_nodes = privileges.needs(privileges.nodes)
 PASSWD = """\
 root:x:0:0:root:/root:/bin/bash
 persist:x:143:143:Persistence:/:/usr/sbin/nologin
@@ -58,7 +60,7 @@ def process(
         (folder / f"fd/{at}").symlink_to(root / f"dev/any-name-{minor}")
 
 
-@as_root
+@with_nodes
 @pytest.mark.parametrize(
     ("uid", "whose"),
     [
@@ -75,14 +77,14 @@ def test_every_open_handle_counts_whoever_holds_it(root: Path, uid: int, whose: 
     assert holders.holders_by_minor(Probes(str(root))) == {3: [f"process 77 any of {whose}"]}
 
 
-@as_root
+@with_nodes
 def test_what_is_mapped_is_open(root: Path) -> None:
     """F-REAL-04: a handle that was closed after it was mapped is one still."""
     process(root, 77, 0, program(root, "usr/bin/python3"), maps=(0, 255))
     assert list(holders.holders_by_minor(Probes(str(root)))) == [0]
 
 
-@as_root
+@with_nodes
 @pytest.mark.parametrize("path", holders.KEEPERS)
 @pytest.mark.parametrize("uid", [0, 143])
 def test_programs_that_keep_or_watch_cards_are_no_holders(root: Path, path: str, uid: int) -> None:
@@ -91,7 +93,7 @@ def test_programs_that_keep_or_watch_cards_are_no_holders(root: Path, path: str,
     assert holders.holders_by_minor(Probes(str(root))) == {}
 
 
-@as_root
+@with_nodes
 @pytest.mark.parametrize(
     ("path", "mode", "owner", "uid"),
     [
@@ -117,7 +119,7 @@ def test_a_name_makes_no_keeper(root: Path, path: str, mode: int, owner: int, ui
     assert list(holders.holders_by_minor(Probes(str(root)))) == [0]
 
 
-@as_root
+@with_nodes
 def test_a_program_that_was_replaced_is_another(root: Path) -> None:
     """F-REAL-04: what runs is the file, not the path that it once had."""
     exe = program(root, "usr/bin/nv-hostengine")

@@ -25,10 +25,10 @@ from reconciler.hosts.settling import settle
 from reconciler.model.evidence import Observation
 from reconciler.model.work import Host, HostWork, Receipt
 from tests.hosts.hosting import HOME, PLAYBOOKS, Wish, host, ignore, options, provide_item, step
-from tests.hosts.sshd import Sshd, needs_root, sshd
+from tests.hosts.sshd import Sshd, needs_sshd, sshd
 from tests.hosts.test_evidence import answering
 
-pytestmark = [pytest.mark.walk, needs_root]
+pytestmark = [pytest.mark.walk, needs_sshd]
 
 AT = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 BAD, GOOD = "gpu01", "gpu02"

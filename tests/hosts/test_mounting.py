@@ -20,8 +20,8 @@ from gpuaas.probes import ProbeError, Probes
 from gpuaas.volumes import Volume, volume_of
 from gpuaas.wipe import remove_folder
 
+from tests import privileges
 from tests.hosts.hosting import tree as all_of
-from tests.hosts.sshd import needs_root
 from tests.hosts.volumes import (
     DIRECTORY,
     ID,
@@ -37,7 +37,7 @@ from tests.hosts.volumes import (
     wiped,
 )
 
-pytestmark = [pytest.mark.walk, needs_root]
+pytestmark = [pytest.mark.walk, privileges.needs(privileges.mounts)]
 
 UID = 31_999
 SEAT = Seat(ID, LOGIN, "data", "/data")

@@ -25,9 +25,9 @@ from reconciler.hosts.play import environment
 from reconciler.model.codec import encode
 from reconciler.model.work import Host, HostProgress, HostWork
 from tests.hosts.hosting import ENVIRONMENT, HOME, PLAYBOOKS, Wish, options, provide_item, step
-from tests.hosts.sshd import ending, needs_root, sshd
+from tests.hosts.sshd import ending, needs_sshd, sshd
 
-pytestmark = [pytest.mark.walk, needs_root]
+pytestmark = [pytest.mark.walk, needs_sshd]
 
 ROOT = Path(__file__).parents[2]
 REACHED = "reached"

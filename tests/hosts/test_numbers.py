@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 from playbooks.module_utils.gpuaas import leftovers, numbers
 from playbooks.module_utils.gpuaas.probes import Probes
+from tests import privileges
 
 OURS = "gpuaas abcdefghij"
 
@@ -55,8 +54,7 @@ def test_what_is_owned_without_an_account_is_told(tmp_path: Path) -> None:
     """F-REAL-10: who was deleted with his home left there is not read by whoever comes next."""
     probes = host(tmp_path, user("root", 0))
     (tmp_path / "home/alice").mkdir(parents=True)
-    if os.geteuid() != 0:
-        pytest.skip("only root gives files away")
+    privileges.have(privileges.giving_away)
     os.chown(tmp_path / "home/alice", 20002, 20002)
     assert numbers.read_taken(probes) == {"uid": "20002"}
 

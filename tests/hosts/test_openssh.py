@@ -23,7 +23,7 @@ from reconciler.hosts.openssh import (
 )
 from reconciler.model.endpoint import Endpoint
 from reconciler.model.problem import ProblemError
-from tests.hosts.sshd import Sshd, needs_root, sshd
+from tests.hosts.sshd import Sshd, needs_sshd, sshd
 from tests.model.test_endpoint import KEY, PLAIN
 
 
@@ -56,7 +56,7 @@ def with_key(line: str, door: Sshd) -> str:
     return line.replace("ssh ", f"ssh -o IdentitiesOnly=yes -i {door.login_key} ", 1)
 
 
-@needs_root
+@needs_sshd
 def test_the_line_works_as_pasted(door: Sshd, tmp_path: Path) -> None:
     """ALC-07, ACC-01: own keys, the pins inside the line, and the host's shell reads the words."""
     line = shlex.join(login_command(endpoint(door), ("echo", "it is $((40+2))")))
@@ -64,7 +64,7 @@ def test_the_line_works_as_pasted(door: Sshd, tmp_path: Path) -> None:
     assert not (tmp_path / ".ssh").exists(), "nothing is left behind"
 
 
-@needs_root
+@needs_sshd
 def test_only_the_pinned_host_is_believed(door: Sshd, tmp_path: Path) -> None:
     """INV-14: whatever else a person's own settings say, another key ends it."""
     careless = tmp_path / "config"
@@ -76,7 +76,7 @@ def test_only_the_pinned_host_is_believed(door: Sshd, tmp_path: Path) -> None:
     assert said(with_key(shlex.join(login_command(two, ("echo", "in"))), door), tmp_path) == "in\n"
 
 
-@needs_root
+@needs_sshd
 @pytest.mark.parametrize("folder", ["plain", "with spaces and 100%"])
 def test_a_published_file_works_by_both_names(door: Sshd, tmp_path: Path, folder: str) -> None:
     """Rule 5: the pins stand in a file beside it, whatever its folder is called."""
@@ -93,7 +93,7 @@ def test_a_published_file_works_by_both_names(door: Sshd, tmp_path: Path, folder
     assert "Host key verification failed" in said(with_key(line, door), tmp_path, code=255)
 
 
-@needs_root
+@needs_sshd
 def test_an_included_file_needs_no_other(door: Sshd, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text(f"Include {tmp_path}/gpuaas\nHost *\n    User nobody\n")
     (tmp_path / "gpuaas").write_text(ssh_config([endpoint(door)]))

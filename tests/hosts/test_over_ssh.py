@@ -16,6 +16,7 @@ from reconciler.hosts.ssh import fingerprint
 from reconciler.model.evidence import Observation
 from reconciler.model.problem import Problem
 from reconciler.model.work import Host, HostWork, Receipt
+from tests import privileges
 from tests.hosts.hosting import (
     DESCRIPTOR,
     Wish,
@@ -25,9 +26,9 @@ from tests.hosts.hosting import (
     step,
     tree,
 )
-from tests.hosts.sshd import MACHINE_ID, Sshd, cutting, make_key, needs_root, public_half, sshd
+from tests.hosts.sshd import MACHINE_ID, Sshd, cutting, make_key, needs_sshd, public_half, sshd
 
-pytestmark = [pytest.mark.walk, needs_root]
+pytestmark = [pytest.mark.walk, needs_sshd]
 
 AT = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 
@@ -119,6 +120,7 @@ REFUSALS = {
 
 def seen_instead_of_sudo(folder: Path, script: str) -> str:
     """Shell that puts another sudo in the place of /usr/bin/sudo; none at all for no script."""
+    privileges.have(privileges.overlays)
     folder.mkdir()
     if script:
         (folder / "sudo").write_text(script)

@@ -18,6 +18,7 @@ import pytest
 from gpuaas.building import STARTING_SECONDS
 from gpuaas.converge import converge
 
+from tests import privileges
 from tests.bundles import hello
 from tests.hosts.building import Ground, stage
 from tests.hosts.hosting import ENVIRONMENT, ID, LOGIN, tree
@@ -480,7 +481,7 @@ def mounted(place: Path) -> Iterator[Path]:
 
 
 @pytest.mark.walk
-@pytest.mark.skipif(os.geteuid() != 0, reason="file systems are mounted by root")
+@privileges.needs(privileges.mounts)
 def test_nothing_is_removed_across_a_mount(ground: Ground) -> None:
     """F-BUN-07: not as a stranger's, not with what is put aside, not with what nobody uses."""
     ground.seal()
@@ -639,7 +640,7 @@ def test_what_a_process_uses_stays(ground: Ground, how: str) -> None:
 
 
 @pytest.mark.walk
-@pytest.mark.skipif(os.geteuid() != 0, reason="file systems are mounted by root")
+@privileges.needs(privileges.mounts)
 def test_what_a_container_was_given_stays(ground: Ground) -> None:
     """F-BUN-04: it has it by another name, and nothing of it open."""
     ground.seal()

@@ -10,7 +10,7 @@ import pytest
 from reconciler.hosts.scanning import discover, scan
 from reconciler.model.problem import ProblemError
 from tests.hosts.hosting import options
-from tests.hosts.sshd import MACHINE_ID, free_port, needs_root, sshd
+from tests.hosts.sshd import MACHINE_ID, free_port, needs_sshd, sshd
 
 AT = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 GOOD = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICGTOlRUwaDq+FdLAFLwgIUBSEeAHTydCJP5usGjjrwN"
@@ -27,7 +27,7 @@ SHOWN = f"""
 
 
 @pytest.mark.walk
-@needs_root
+@needs_sshd
 def test_what_a_real_host_shows_and_tells(tmp_path: Path) -> None:
     """INV-01: keys first, to be pinned by a person; by these alone the rest is then asked."""
     with sshd(tmp_path / "sshd") as server:

@@ -11,9 +11,11 @@ from gpuaas import strangers
 from gpuaas.mounts import Mount
 from gpuaas.probes import ProbeError, Probes
 
+from tests import privileges
+
 FIRST, LAST = 20000, 59999
 GONE, ANA, LOW = 20007, 1000, 19000
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="other people's files need root")
+as_root = privileges.needs(privileges.giving_away)
 HEAD = {"shm": "key shmid perms uid gid cuid cgid", "msg": "key msqid uid gid cuid cgid"}
 HEAD["sem"] = "key semid uid gid cuid cgid"
 

@@ -17,13 +17,14 @@ from gpuaas.passwd import Accounts
 from gpuaas.paths import Refusal, Tree
 from gpuaas.probes import ProbeError, Probes, shortened
 
+from tests import privileges
 from tests.fleets import public_key
 
 LOGIN, OTHER = "train-a-abcd", "notes-b-wxyz"
 UID = 59876
 """Of nobody on the machine that the tests run on."""
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="other people's processes need root")
+with_others = privileges.needs(privileges.others)
 
 
 @pytest.fixture
@@ -197,7 +198,7 @@ def mount(point: str, **changes: str) -> Mount:
     return Mount(point=point, options=(), **values)
 
 
-@as_root
+@with_others
 def test_files_of_a_uid_are_found_by_their_topmost_folder(tmp_path: Path) -> None:
     for path in ("opt/mine/deep/er", "opt/theirs/mine", "srv/odd\nname"):
         (tmp_path / path).mkdir(parents=True)
@@ -215,7 +216,7 @@ def test_files_of_a_uid_are_found_by_their_topmost_folder(tmp_path: Path) -> Non
     ]
 
 
-@as_root
+@with_others
 def test_a_walk_does_not_go_across_a_mount(tmp_path: Path) -> None:
     """What is mounted there is looked at in its own place; names are no patterns."""
     odd, like = tmp_path / "m[a-z]*", tmp_path / "mnt"
@@ -257,7 +258,7 @@ def never(until: float) -> str:
     raise ProbeError("never")
 
 
-@as_root
+@with_others
 def test_a_card_that_was_handed_on_to_a_neighbour_is_found(probes: Probes, tmp_path: Path) -> None:
     """Rule 1: its slice would not let it open the card, but nobody asks once it is open."""
     conf = tmp_path / "run/systemd/system/user-20001.slice.d/70-gpuaas-devices.conf"
@@ -277,7 +278,7 @@ def test_a_card_that_was_handed_on_to_a_neighbour_is_found(probes: Probes, tmp_p
     assert holders.held_cards(probes) == [f"process 77 python3 of {OTHER} has /dev/nvidia0 open"]
 
 
-@as_root
+@with_others
 def test_a_folder_that_no_path_can_name_is_looked_into(tmp_path: Path) -> None:
     """F-PLC-04: one tenant's nest of folders must not hide others' files, nor stop the look."""
     deepest = os.open(tmp_path, os.O_RDONLY)
@@ -363,7 +364,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-@as_root
+@with_others
 def test_a_process_is_seen_by_any_of_its_uids_and_ended(sleeper: subprocess.Popen[bytes]) -> None:
     assert processes.running("/", UID) == {sleeper.pid: ANY}
     dry = Tree(os.open("/", os.O_RDONLY), dry=True)
@@ -374,7 +375,7 @@ def test_a_process_is_seen_by_any_of_its_uids_and_ended(sleeper: subprocess.Pope
     assert processes.running("/", UID) == {}
 
 
-@as_root
+@with_others
 def test_a_first_thread_that_has_ended_does_not_hide_the_others() -> None:
     code = (
         f"import ctypes, os, threading, time; os.setuid({UID});"
@@ -396,7 +397,7 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-@as_root
+@with_others
 def test_what_keeps_coming_back_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "PATIENCE_SECONDS", 0.3)
     script = f"while :; do setpriv --reuid={UID} --clear-groups sleep 60; done"
@@ -412,7 +413,7 @@ def test_what_keeps_coming_back_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     processes.end_all(Tree(os.open("/", os.O_RDONLY), dry=False), UID)
 
 
-@as_root
+@with_others
 def test_objects_of_a_uid_are_found_and_removed() -> None:
     code = (
         f"import os; os.setuid({UID}); import ctypes; c = ctypes.CDLL(None);"

@@ -21,10 +21,11 @@ from gpuaas.machine import read_boot_id
 from gpuaas.paths import Refusal, Tree
 from gpuaas.probes import Probes
 
+from tests import privileges
 from tests.hosts.hosting import NO_KEYS, provide_item
 from tests.hosts.test_converge import below, do, work
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the lock of a whole host is root's")
+as_root = privileges.needs(privileges.root)
 
 
 @pytest.fixture

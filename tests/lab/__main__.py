@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.lab import example, host, network, place
+from tests.lab import borrowing, example, host, network, place
 from tests.lab.host import Host
 
 BIN = str(Path(sys.executable).parent)
@@ -77,6 +77,7 @@ def main() -> int:
     verbs.add_parser("list", help="which hosts there are")
     verbs.add_parser("open", help="three hosts, a fleet for them, and what to do with both")
     verbs.add_parser("close", help="end what `open` began")
+    verbs.add_parser("able", help="whether this machine can have hosts, and why not")
     asked = parser.parse_args()
     try:
         return obey(asked)
@@ -93,6 +94,9 @@ def obey(asked: argparse.Namespace) -> int:
         open_lab()
     elif asked.verb == "close":
         close_lab()
+    elif asked.verb == "able":
+        if why := borrowing.why_not():
+            raise place.LabError(why)
     elif asked.verb == "sh":
         there = host.host(asked.host)
         sys.stdout.flush()

@@ -17,14 +17,25 @@ DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 COUNTER = itertools.count()
 
 
-def why_not() -> str:
-    """What this machine lacks for a lab, in words; '' if it has one."""
+def lacks() -> str:
+    """What this machine lacks for a lab, as far as that is seen without building one; or ''."""
     if os.geteuid() != 0:
         return "the lab needs root"
     if absent := [program for program in PROGRAMS if shutil.which(program) is None]:
         return f"the lab needs {', '.join(absent)}"
     if Path("/proc/driver/nvidia").exists():
         return "the lab's device nodes would be those of the cards of this machine"
+    try:
+        place.order("unshare", "--mount", "true")
+    except place.LabError as error:
+        return f"the lab needs mounts and namespaces: {error}"
+    return ""
+
+
+def why_not() -> str:
+    """What this machine lacks for a lab, in words; '' if it has one."""
+    if why := lacks():
+        return why
     try:
         network.up()
         recipe.image()

@@ -20,7 +20,7 @@ from reconciler.operations.observing import run_options
 from reconciler.operations.reading import read_desired
 from reconciler.specs.documents import read_documents
 from tests.fleets import public_key
-from tests.hosts.sshd import Sshd, needs_root, sshd
+from tests.hosts.sshd import Sshd, needs_sshd, sshd
 from tests.lab import server
 from tests.operations.yard import Yard, laid
 from tests.planner import fleet as paper
@@ -225,7 +225,7 @@ def ask(yard: Yard, wanted: Target, *, yes: bool = False) -> tuple[str, list[str
     return refused(problem).code, asked
 
 
-@needs_root
+@needs_sshd
 def test_an_unseen_key_is_shown_and_refused(reached: Yard, server_of_ours: Sshd) -> None:
     """Rule 8, F-ANS-02: as `ssh-keygen -lf` shows it; no session was opened meanwhile."""
     before = len(server_of_ours.sessions)
@@ -237,7 +237,7 @@ def test_an_unseen_key_is_shown_and_refused(reached: Yard, server_of_ours: Sshd)
     assert len(server_of_ours.sessions) == before
 
 
-@needs_root
+@needs_sshd
 def test_a_key_that_was_confirmed_or_given_is_believed(reached: Yard, server_of_ours: Sshd) -> None:
     key = parse_public_key(server_of_ours.host_key)
     assert isinstance(key, SshKey)
@@ -248,7 +248,7 @@ def test_a_key_that_was_confirmed_or_given_is_believed(reached: Yard, server_of_
     assert ask(reached, at(server_of_ours, host_keys=(key.fingerprint,))) == in_cards
 
 
-@needs_root
+@needs_sshd
 def test_another_key_than_the_one_given_is_another_host(
     reached: Yard, server_of_ours: Sshd
 ) -> None:
@@ -263,7 +263,7 @@ def test_another_key_than_the_one_given_is_another_host(
     assert len(server_of_ours.sessions) == before
 
 
-@needs_root
+@needs_sshd
 def test_the_keys_in_the_specs_are_known(reached: Yard, server_of_ours: Sshd) -> None:
     """Nobody is asked about a host that is enrolled; with another key it is refused."""
 

@@ -18,13 +18,14 @@ from typing import Any
 import pytest
 
 from reconciler.operations import working
+from tests import privileges
 from tests.operations.conftest import TRAIN
 from tests.operations.yard import ROOT, Said, Yard
 from tests.planner import fleet as paper
 
 pytestmark = [
     pytest.mark.walk,
-    pytest.mark.skipif(os.geteuid() != 0, reason="file systems are mounted by root"),
+    privileges.needs(privileges.mounts),
 ]
 
 NEW, NEW_REF = paper.allocation("new", node="gpu02"), "allocation/vision/new"

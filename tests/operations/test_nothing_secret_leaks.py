@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.hosts.folders import short_folder
-from tests.hosts.sshd import needs_root, sshd
+from tests.hosts.sshd import needs_sshd, sshd
 from tests.operations.test_over_ssh import behind
 from tests.operations.yard import ROOT, Yard, laid
 from tests.planner import fleet as paper
 
-pytestmark = [pytest.mark.walk, needs_root]
+pytestmark = [pytest.mark.walk, needs_sshd]
 
 TOKEN = "QQsecretQQ" * 4
 """In the environment of whoever starts gpuaas."""

@@ -15,11 +15,11 @@ from reconciler.operations import working
 from reconciler.operations.observing import run_options
 from reconciler.operations.wiring import Fleet
 from tests.counting import processes
-from tests.hosts.sshd import Sshd, cutting, needs_root, sshd
+from tests.hosts.sshd import Sshd, cutting, needs_sshd, sshd
 from tests.operations.yard import Yard, laid, node
 from tests.planner import fleet as paper
 
-pytestmark = [pytest.mark.walk, needs_root]
+pytestmark = [pytest.mark.walk, needs_sshd]
 
 ADDRESSES = {"gpu01": "127.0.0.1", "gpu02": "127.0.0.2", "gpu03": "127.0.0.3"}
 

@@ -19,6 +19,7 @@ from reconciler.model.plan import Plan, fingerprint
 from reconciler.model.problem import ProblemError
 from reconciler.operations.planning import signer
 from reconciler.operations.saving import read_plan, save_plan
+from tests import privileges
 from tests.operations.yard import Yard, copy_of
 
 FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -147,7 +148,7 @@ def test_a_plan_that_somebody_else_may_have_changed_is_not_applied(tmp_path: Pat
     assert refusal(read_plan, tmp_path / "pipe") == refusal(read_plan, tmp_path) == "plan_damaged"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give things away")
+@privileges.needs(privileges.giving_away)
 def test_a_plan_of_somebody_else_is_not_applied(tmp_path: Path) -> None:
     file = tmp_path / "one.plan"
     save_plan(a_plan(), file)

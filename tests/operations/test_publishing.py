@@ -20,13 +20,13 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.ref import Ref
 from reconciler.operations import fetching
 from reconciler.operations.publishing import publish
-from tests.hosts.sshd import Sshd, needs_root, sshd
+from tests.hosts.sshd import Sshd, needs_sshd, sshd
 from tests.operations.doorway import agent, book, files_below, on_the_books, shell, web
 from tests.operations.yard import Yard, copy_of
 
 NAMES = {"ssh_config", "known_hosts", "status.json", "status.md"}
 
-pytestmark = needs_root
+pytestmark = needs_sshd
 
 
 @pytest.fixture(scope="module")

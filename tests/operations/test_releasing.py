@@ -14,6 +14,7 @@ import pytest
 
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Risk
+from tests import privileges
 from tests.operations.conftest import BOX, GRANTS, SOLO, TRAIN
 from tests.operations.yard import Yard, card, laid, project
 from tests.planner import fleet as paper
@@ -70,8 +71,8 @@ def test_a_slot_is_free_when_its_host_is_proved_clean_and_not_before(yard: Yard)
 def immutable(path: Path) -> Iterator[None]:
     """A file that not even root removes."""
     path.write_text("left behind")
-    if subprocess.run(["chattr", "+i", path], check=False, capture_output=True).returncode:
-        pytest.skip("this needs root, and a file system that keeps files immutable")
+    privileges.have(privileges.immutable)
+    subprocess.run(["chattr", "+i", path], check=True)
     try:
         yield
     finally:

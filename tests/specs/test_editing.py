@@ -17,6 +17,7 @@ from reconciler.model.problem import ProblemError
 from reconciler.specs import editing
 from reconciler.specs.documents import read_documents
 from reconciler.specs.editing import add_entry, create, entry_added, values_set
+from tests import privileges
 from tests.specs.small_fleet import Fleet
 
 PATH = ("spec", "approvals")
@@ -229,7 +230,7 @@ def test_the_mode_stays_and_the_place_is_told(fleet: Fleet, node: Path) -> None:
     assert sorted(path.name for path in node.parent.iterdir() if "gpuaas" in path.name) == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@privileges.needs(privileges.giving_away)
 def test_root_leaves_the_file_to_its_owner(fleet: Fleet, node: Path) -> None:
     os.chown(node, 1234, 1235)
     add(fleet)

@@ -13,6 +13,7 @@ import pytest
 from reconciler.model.problem import ProblemError
 from reconciler.store import place
 from reconciler.store.place import check_file, check_place, file_system, read_mounts
+from tests import privileges
 
 MOUNTS = r"""
 22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -74,7 +75,7 @@ def test_a_place_is_no_link(tmp_path: Path) -> None:
     assert "is a link" in refused(check_file, tmp_path / "real/gpuaas.db")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give things away")
+@privileges.needs(privileges.giving_away)
 def test_what_belongs_to_somebody_else_is_no_place(tmp_path: Path) -> None:
     """SEC-05: he may change what it holds, whatever its mode is now."""
     folder = tmp_path / "state"
@@ -108,7 +109,7 @@ def test_nobody_can_put_another_folder_in_its_place(tmp_path: Path, way: str) ->
     check_place(shown)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give things away")
+@privileges.needs(privileges.giving_away)
 def test_a_sticky_folder_keeps_only_what_is_ours(tmp_path: Path) -> None:
     folder = tmp_path / "open/deep/state"
     folder.mkdir(mode=0o700, parents=True)
