@@ -15,7 +15,9 @@ from gpuaas import handles, holders
 from gpuaas.handles import Handles
 from gpuaas.probes import ProbeError, Probes
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="other processes are looked into by root")
+from tests import privileges
+
+pytestmark = privileges.needs(privileges.others)
 
 Start = Callable[[str], int]
 
