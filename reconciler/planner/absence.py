@@ -6,7 +6,7 @@ merge that went wrong rather than by intent: an explicit word, a suspension, is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from reconciler.kinds.access import in_force
 from reconciler.model.desired import Doubt, Origin
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action
+from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import LETS_IN, as_recorded
@@ -98,13 +99,15 @@ class _Loss:
 
 
 def guard_revocations(
-    situation: Situation, refused: Collection[Ref], limit_of: Limit
+    situation: Situation, refused: Mapping[Ref, Problem], limit_of: Limit
 ) -> Iterator[tuple[Difference, Held]]:
     """Each difference that takes access away by absence, where they are too many at once.
 
-    `limit_of` says how many of a number may go.
+    One that is refused for something else takes it away all the same. `limit_of` says how many of
+    a number may go.
     """
-    admitted = [one for one in situation.differences if one.ref not in refused]
+    stays = {ref for ref, why in refused.items() if why.code in STAYS or ref.kind == "grant"}
+    admitted = [one for one in situation.differences if one.ref not in stays]
     losses = list(_losses(admitted, situation))
     if not losses or len(losses) <= limit_of(0):
         return
@@ -127,6 +130,11 @@ def _losses(differences: Iterable[Difference], situation: Situation) -> Iterator
             continue
         if kind == "user" and one.action is Action.FORGET:
             if _is_active(recorded.normal):
+                yield _Loss(change=one.ref, what="users", person=one.ref.name)
+        elif kind == "user" and one.resource is not None:
+            before, after = recorded.normal, one.resource.normal
+            has_lost_all = before["spec"]["keys"] and not after["spec"]["keys"]
+            if has_lost_all and _is_active(before) and _is_active(after):
                 yield _Loss(change=one.ref, what="users", person=one.ref.name)
         elif kind == "grant" and one.action is Action.FORGET:
             now = situation.now

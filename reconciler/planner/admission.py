@@ -197,7 +197,7 @@ def _guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
 
 def _guard_revocations(situation: Situation, refused: dict[Ref, Problem]) -> None:
     """The same for people who would be shut out by what is absent."""
-    held = guard_revocations(situation, refused.keys(), partial(_removal_limit, situation))
+    held = guard_revocations(situation, refused, partial(_removal_limit, situation))
     for difference, why in list(held):
         refused[difference.ref] = _problem(difference.ref, difference.resource, Refusal(*why))
 

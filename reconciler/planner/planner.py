@@ -222,7 +222,8 @@ def _blocked(node: Resource) -> str:
 def _origins_of(request: PlanRequest, differences: Iterable[Difference]) -> Mapping[Ref, Origin]:
     """By which commit each is, or was taken away; nobody asks that of what stays as it is."""
     asked = [d for d in differences if d.file and d.action is not Action.FROZEN]
-    gone = {d.ref for d in asked if d.resource is None and d.ref not in request.desired.resources}
+    leaving = (d for d in asked if d.resource is None and d.ref not in request.desired.resources)
+    gone = {d.ref: d.recorded.commit if d.recorded else "" for d in leaving}
     return _origins(request, {d.ref: d.file for d in asked}, gone)
 
 

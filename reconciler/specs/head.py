@@ -84,15 +84,18 @@ class _Eye:
         """At a tree and the submodules in it."""
         git = tree.git(self.settings)
         stand = stand or history.work_tree(git, tree.prefix, ["."], tree.name)
-        if not stand.commit:
+        if not stand.commit and revision == "HEAD":
             return
         tags = history.tags(git)
+        moved = revision not in ("HEAD", stand.commit)
         wanted: dict[str, str] = {}
         for mode, blob, path in history.entries(git, revision):
             name = tree.name + path
             if mode == SUBMODULE:
                 self.submodule(tree, path, blob)
-            elif mode != LINK and _is_spec(path) and self.may_differ(name, path, stand, tags):
+            elif mode == LINK or not _is_spec(path):
+                continue
+            elif moved or self.may_differ(name, path, stand, tags):
                 wanted[name] = blob
         blobs = Blobs(git, self.cache)
         blobs.load(wanted.values())

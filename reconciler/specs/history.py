@@ -42,7 +42,8 @@ def work_tree(git: Git, prefix: str, places: Collection[str], called: str = "") 
     `prefix` leads from the top of the repository to the folder in which git is asked, with a slash
     if any; names of its files then begin with what it is `called`.
     """
-    options = ("--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--ignored=matching")
+    seen = ("--untracked-files=all", "--ignored=matching", "--ignore-submodules=none")
+    options = ("--porcelain=v2", "--branch", "-z", *seen)
     fields = iter(git("status", *options, "--", *places).split("\0"))
     commit = branch = ""
     changed = set()

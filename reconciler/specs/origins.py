@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from reconciler.model.desired import Doubt, Origin
@@ -13,6 +14,7 @@ from reconciler.model.settings import Settings
 from reconciler.specs import history
 from reconciler.specs.blobs import ABSENT, Blobs, documents_of
 from reconciler.specs.git_folder import shallow
+from reconciler.specs.history import Git
 from reconciler.specs.library import read_spec
 from reconciler.specs.provenance import Provenance, Wanted
 from reconciler.specs.trees import Tree, by_tree, spec_tree
@@ -26,8 +28,10 @@ def origins(
 ) -> Mapping[Ref, Origin]:
     """The commit of each document in its file; of those that are `gone`, the one that removed it.
 
-    An empty Origin for what no commit has as it is; one with a doubt where git does not say.
+    An empty Origin for what no commit has as it is; one with a doubt where git does not say. Where
+    `gone` maps to the commits by which they were applied, an earlier removal is none of theirs.
     """
+    applied = gone if isinstance(gone, Mapping) else {}
     found = dict.fromkeys(files, Origin())
     root = spec_tree(settings)
     if root is None:
@@ -38,10 +42,30 @@ def origins(
             stand = history.work_tree(tree.git(settings), tree.prefix, ["."])
             if stand.commit:
                 asked = _Asked(settings=settings, tree=tree, changed=stand.changed, cache=cache)
-                found.update(asked.origins(here, frozenset(gone)))
+                told = asked.origins(here, frozenset(gone))
+                found.update(_since(tree.git(settings), told, applied))
         except ProblemError:
             found.update(dict.fromkeys(here, Origin(doubt=Doubt.SILENT)))
     return found
+
+
+def _since(
+    git: Git, told: Mapping[Ref, Origin], applied: Mapping[Ref, str]
+) -> Iterator[tuple[Ref, Origin]]:
+    """What took away what was made anew afterwards has not taken away that."""
+    earlier: dict[tuple[str, str], bool] = {}
+    for ref, origin in told.items():
+        pair = origin.commit, applied.get(ref, "")
+        if all(pair) and pair not in earlier:
+            earlier[pair] = _came_before(git, *pair)
+        yield ref, Origin() if earlier.get(pair) else origin
+
+
+def _came_before(git: Git, commit: str, other: str) -> bool:
+    """Whether it leads to the other one, which may be of another repository, or rewritten."""
+    with suppress(ProblemError):
+        return not git("rev-list", "--max-count=1", commit, f"^{other}").strip()
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +104,8 @@ class _Asked:
     def _committed(self, paths: Collection[str]) -> Mapping[str, Mapping[Ref, str]]:
         """What the commit in hand says in these files."""
         blobs = Blobs(self.tree.git(self.settings), self.cache)
-        names = {path: f"HEAD:./{path}" for path in paths}
+        # What is asked for stands on a line of its own, and no spec has a name of two.
+        names = {path: f"HEAD:./{path}" for path in paths if "\n" not in path}
         blobs.load(names.values())
         return {path: blobs.documents(name) or {} for path, name in sorted(names.items())}
 

@@ -38,6 +38,11 @@ def instead(*documents: dict[str, Any]) -> list[dict[str, Any]]:
     return [*without(*names), *documents]
 
 
+def keyless(name: str) -> dict[str, Any]:
+    one = user(name)
+    return {**one, "spec": {**one["spec"], "keys": []}}
+
+
 def codes(made: Plan) -> dict[str, str]:
     return {str(c.ref): c.problem.code for c in made.changes if c.problem}
 
@@ -57,8 +62,10 @@ def nobody(files: Mapping[Ref, str], gone: Collection[Ref]) -> Mapping[Ref, Orig
         instead(project("vision", "ana")),
         instead(allocation("a", access=["ana"])),
         without(*(f"g-{name}" for name in NAMES[8:]), *NAMES[8:10]),
+        instead(project("vision", "ana", tenant="acme")),
+        instead(*(keyless(name) for name in NAMES)),
     ],
-    ids=["members", "access", "grants and users"],
+    ids=["members", "access", "grants and users", "beside what is refused", "all keys"],
 )
 def test_many_who_vanish_keep_their_keys(then: list[dict[str, Any]]) -> None:
     """F-REAL-02: of every sort, held and told."""

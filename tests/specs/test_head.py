@@ -121,6 +121,48 @@ def test_a_submodule_that_is_not_there_freezes_what_it_may_hold(
     assert found.is_broken("specs/team/team.yaml")
 
 
+def _with_submodule(story: Story, tmp_path: Path) -> Path:
+    """A team of two documents in one file; the folder of the submodule."""
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    story.git("init", "-q", "-b", "main", folder=inner)
+    (inner / "team.yaml").write_text(text("teamster") + "---\n" + text("foreman"))
+    _commit(story, inner)
+    allow = ("-c", "protocol.file.allow=always")
+    story.git(*allow, "submodule", "add", "-q", str(inner), "specs/team")
+    story.by("op")
+    return story.fleet.folder / "specs/team"
+
+
+def _commit(story: Story, folder: Path) -> None:
+    story.git("add", "-A", folder=folder)
+    story.git("-c", "user.name=i", "-c", "user.email=i@x", "commit", "-qm", "x", folder=folder)
+
+
+def test_a_submodule_counts_as_the_commit_has_it(story: Story, tmp_path: Path) -> None:
+    """F-REAL-01: whoever moved it to another commit, or to none, has not said so in the fleet's."""
+    team = _with_submodule(story, tmp_path)
+    gone = {Ref("user", "", "foreman"): Absence(file="specs/team/team.yaml")}
+    (team / "team.yaml").write_text(text("teamster"))
+    assert story.fleet.load().absent == gone
+    _commit(story, team)
+    assert story.fleet.load().absent == gone
+    story.git("checkout", "-q", "--orphan", "none", folder=team)
+    assert story.fleet.load().absent == gone
+    story.git("checkout", "-q", "-f", "main", folder=team)
+    story.by("op")
+    assert not story.fleet.load().absent
+
+
+def test_a_submodule_is_looked_at_whatever_it_is_told(story: Story, tmp_path: Path) -> None:
+    """F-REAL-01: `ignore` hides its changes from `git status`, and not from us."""
+    team = _with_submodule(story, tmp_path)
+    story.git("config", "submodule.specs/team.ignore", "all")
+    assert not story.fleet.load().revision.dirty
+    (team / "team.yaml").write_text(text("teamster", "b"))
+    assert story.fleet.load().revision.dirty
+
+
 def test_a_pointer_is_not_the_file(story: Story) -> None:
     """F-REAL-01: of git-lfs, checked out without it."""
     story.write("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n")

@@ -92,6 +92,29 @@ def test_a_comment_and_a_layout_are_nobodys_word(story: Story) -> None:
 HEAD = "kind: User\nmetadata: {name: hello}\napiVersion: gpuaas/v1\n"
 
 
+def test_a_file_with_an_odd_name_moves_no_answer(story: Story) -> None:
+    """F-REAL-17: git is asked for many files at once, each on a line of its own."""
+    made = story.write(text("hello")).write(text("other"), "specs/z.yaml").by("op")
+    story.write("---\n" + text("hello")).write("", "specs/a\nb.yaml")
+    story.write("---\n" + text("other"), "specs/z.yaml")
+    assert story.of().commit == story.of(OTHER, "specs/z.yaml").commit == made
+
+
+def test_a_removal_before_it_was_made_anew_is_none_of_it(story: Story) -> None:
+    """F-REAL-01: on an older branch the commit is found that once took away its namesake."""
+    story.write(text("hello")).by("op")
+    old = story.remove().by("op")
+    made = story.write(text("hello", "b")).by("op")
+    story.git("checkout", "-q", old)
+    assert story.remover() == "op"
+    found = origins(story.fleet.settings, {HELLO: FILE}, {HELLO: made}, NoCache())[HELLO]
+    assert found == Origin()
+    story.git("checkout", "-q", "main")
+    gone = story.remove().by("member")
+    found = origins(story.fleet.settings, {HELLO: FILE}, {HELLO: made}, NoCache())[HELLO]
+    assert (found.commit, found.author) == (gone, "member")
+
+
 def test_another_value_is(story: Story) -> None:
     """F-REAL-17"""
     story.write(text("hello")).by("op")
