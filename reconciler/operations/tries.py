@@ -43,10 +43,17 @@ class Tries:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What went wrong with something that stands by now is told, and is no error."""
-        stand = {str(change.ref) for change in self.settled}
-        found = [problem for walk in self.walks for problem in walk.problems]
-        return tuple(replace(p, severity=Severity.WARNING) if p.ref in stand else p for p in found)
+        """What went wrong with something that a later try has brought about is no error."""
+        found: list[Problem] = []
+        stand: set[str] = set()
+        for walk in reversed(self.walks):
+            found[:0] = (_bettered(one) if one.ref in stand else one for one in walk.problems)
+            stand |= {str(ref) for ref in walk.settled}
+        return tuple(found)
+
+
+def _bettered(problem: Problem) -> Problem:
+    return replace(problem, severity=Severity.WARNING)
 
 
 def try_elsewhere(first: Walk, options: PlanOptions) -> Tries:
