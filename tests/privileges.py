@@ -73,6 +73,12 @@ def nodes() -> str:
 
 
 @cache
+def devices() -> str:
+    """Nodes that open, too: where files lie, the machine may withhold that."""
+    return nodes() or _tried(_open_node, "device nodes of one's own may not be opened")
+
+
+@cache
 def immutable() -> str:
     return _tried(_freeze, "files may not be made immutable")
 
@@ -131,6 +137,11 @@ def _look(folder: Path) -> None:
 def _make_node(folder: Path) -> None:
     os.mknod(folder / "node", 0o600 | stat.S_IFCHR, os.makedev(195, 3))
     os.chown(folder / "node", FOREIGN, FOREIGN)
+
+
+def _open_node(folder: Path) -> None:
+    os.mknod(folder / "zero", 0o600 | stat.S_IFCHR, os.makedev(1, 5))
+    os.close(os.open(folder / "zero", os.O_RDWR))
 
 
 def _freeze(folder: Path) -> None:

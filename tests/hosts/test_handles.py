@@ -17,7 +17,7 @@ from gpuaas.probes import ProbeError, Probes
 
 from tests import privileges
 
-pytestmark = privileges.needs(privileges.others)
+pytestmark = privileges.needs(privileges.others, privileges.devices)
 
 Start = Callable[[str], int]
 
