@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from reconciler.model.desired import Desired
-from reconciler.model.moment import parse_moment
+from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Plan, Step, Wave
 from reconciler.model.problem import Problem, Severity
 from reconciler.model.ref import Ref
@@ -30,11 +31,23 @@ class SuspensionWatch:
 
     revocations: Revocations
     known: tuple[Suspension, ...]
+    planned: tuple[Suspension, ...] = field(init=False)
     version: int = -1
     touched: set[str] = field(default_factory=set)
     busy: dict[str, set[str]] = field(default_factory=dict)
     due: set[str] = field(default_factory=set)
     overtaken: bool = False
+
+    def __post_init__(self) -> None:
+        self.planned = self.known
+
+    def moment_of_record(self, now: datetime) -> str:
+        """When what is recorded now was decided: no later than a word that the plan did not know.
+
+        Whoever was let in by its steps is then named as long as he may be inside.
+        """
+        words = set(self.revocations.journal.suspensions()) - set(self.planned)
+        return min([format_moment(now), *(one.since for one in words)])
 
     def begin_wave(self, steps: Iterable[Step]) -> None:
         for step in steps:

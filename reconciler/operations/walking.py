@@ -332,7 +332,8 @@ class Walk:
 
     def _recorded(self, change: Change) -> Recorded:
         before = self.world.recorded.get(change.former or change.ref)
-        return recorded_as(change, before, self._steps_of(change), format_moment(self.fleet.now()))
+        at = self.watch.moment_of_record(self.fleet.now())
+        return recorded_as(change, before, self._steps_of(change), at)
 
 
 def _new_boots(worked: Worked) -> dict[str, str]:

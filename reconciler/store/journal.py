@@ -271,7 +271,9 @@ class Journal:
             self._observe(record, outcome.observations)
             if suspensions.read_suspensions(record.connection) != tuple(known):
                 return False
-            revocations.end(record, [one.step for one in outcome.steps if one.ok])
+            shown = [one.step for one in outcome.steps if one.ok]
+            others = resources.overtaken(record, {step.ref for step in shown})
+            revocations.end(record, [step for step in shown if step.ref not in others])
             same = resources.still_in_doubt(record, [before for before, _ in recorded])
             self._keep(record, [after for before, after in recorded if before.ref in same])
             return True

@@ -165,6 +165,16 @@ def still_in_doubt(record: Record, before: Sequence[Recorded]) -> frozenset[Ref]
     )
 
 
+def overtaken(record: Record, refs: Iterable[Ref]) -> frozenset[Ref]:
+    """Those of which a step has begun, or ended and been recorded, since they were in doubt."""
+    query = (
+        "SELECT 1 FROM resource WHERE ref = ? AND (basis <> ''"
+        " OR EXISTS (SELECT 1 FROM step WHERE step.ref = resource.ref"
+        " AND step.node = resource.node AND state = 'open'))"
+    )
+    return frozenset(r for r in refs if record.connection.execute(query, (str(r),)).fetchone())
+
+
 def release(record: Record, allocations: Iterable[str]) -> None:
     """Billing ends when the release begins, however long the cleanup takes."""
     ids = sorted(allocations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from reconciler.model.event import EventType
+from reconciler.model.problem import refuse
 from reconciler.model.ref import parse_ref
 from reconciler.model.world import Suspension
 from reconciler.store.record import Entry, Record
@@ -36,6 +37,14 @@ def begin(record: Record, one: Suspension) -> None:
 
 
 def end(record: Record, one: Suspension, why: str) -> None:
+    """Raises ProblemError `not_found` where somebody has said another word of it meanwhile."""
+    now = {known.since for known in read_suspensions(record.connection) if known.scope == one.scope}
+    if one.since and one.since not in now:
+        raise refuse(
+            "not_found",
+            f"{one.scope} is not suspended any more as it was",
+            "somebody has said so anew: see gpuaas status, and agree with him first",
+        )
     before = {"scope": one.scope, "reason": one.reason, "until": one.until}
     record.write(Entry(type=EventType.RESUMED, ref=parse_ref(one.scope), before=before, reason=why))
     record.connection.execute("DELETE FROM suspension WHERE scope = ?", (one.scope,))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 from reconciler.model.plan import Plan
 from reconciler.model.world import Suspension
-from reconciler.operations.suspension_watch import revise
+from reconciler.operations.suspension_watch import SuspensionWatch, revise
 from tests.planner.fleet import allocation, base_fleet, desired, world
 from tests.planner.walk import allocation_ref, make_plan
 
@@ -50,3 +53,16 @@ def test_what_can_be_no_more_is_left_out_and_nothing_is_added() -> None:
     assert [problem.code for problem in revised.problems] == ["suspended_meanwhile"] * 2
     assert [step for step in revised.plan.steps if step.ref in (A, B)] == []
     assert revise(fresh, before, 0).plan.steps == fresh.steps
+
+
+def test_what_is_recorded_is_of_before_a_word_that_the_plan_did_not_know() -> None:
+    """F-REAL-24: so that who was let in by its steps is named, as long as he may be inside."""
+    now = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    known = Suspension(scope="user/a", reason="x", actor="o", since="2026-01-01T10:00:00Z")
+    said = [known]
+    journal: Any = SimpleNamespace(suspensions=lambda: tuple(said))
+    revocations: Any = SimpleNamespace(journal=journal)
+    watch = SuspensionWatch(revocations=revocations, known=(known,))
+    assert watch.moment_of_record(now) == "2026-01-01T12:00:00Z"
+    said.append(replace(known, scope="user/bo", since="2026-01-01T11:59:58Z"))
+    assert watch.moment_of_record(now) == "2026-01-01T11:59:58Z"
