@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.hosts.answers import AnswerError, read_answer
+from reconciler.hosts.answers import AnswerError, read_answer, read_json
 from reconciler.hosts.evidence import MAX_ANSWER, observe
 from reconciler.model.codec import encode
 from reconciler.model.evidence import GpuFact, NodeFacts, Observation, ProbeProblem
@@ -196,3 +196,13 @@ def test_another_machine_is_not_believed(tmp_path: Path) -> None:
     same, other = observe(hosts, options(tmp_path), at=AT)
     assert same.facts is not None
     assert (other.problem, other.facts) == ("host_identity_changed", None)
+
+
+def test_names_of_any_number_of_commas_cost_no_answer() -> None:
+    """F-REAL-04: whoever leaves files of such names behind hides no host; values are bounded."""
+    names = [',{["\\' * 250] * 50
+    answer = json.dumps({"leftovers": {str(uid): names for uid in range(9)}}).encode()
+    assert read_json(answer)["leftovers"]["8"] == names
+    for odd in (b"[" + b"1," * 50_001 + b"1]", b"[" * 50_001, b'["' + b"," * 60_000):
+        with pytest.raises(AnswerError):
+            read_json(odd)

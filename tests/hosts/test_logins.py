@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -151,3 +153,30 @@ def test_in_a_folder_no_slice_lives(tmp_path: Path) -> None:
     assert filters.let_through(str(tmp_path), [20000]) == {}
     assert filters.is_of_gpus("/dev/nvidia12") and not filters.is_of_gpus("/dev/tty")
     assert not filters.is_of_gpus("/dev/nvidia-uvm-tools")
+
+
+@pytest.mark.parametrize("what", ["ends", "hangs", "is refused"])
+def test_a_slice_in_which_nobody_can_look_costs_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """F-REAL-12: by a tenant who has used up all of its memory, say; all others are known."""
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidia0").touch()
+    for uid in (20000, 20001, 20002):
+        (tmp_path / f"sys/fs/cgroup/user.slice/user-{uid}.slice").mkdir(parents=True)
+
+    def enter(group: str) -> None:
+        if "20001" in group and what == "ends":
+            os._exit(1)
+        if "20001" in group and what == "hangs":
+            time.sleep(60)
+        if "20001" in group:
+            raise PermissionError(13, "not here")
+
+    monkeypatch.setattr(filters, "_enter", enter)
+    monkeypatch.setattr(filters, "ONE_SECONDS", 0.5)
+    found = filters.let_through(str(tmp_path), [20000, 20001, 20002])
+    odd = found.pop(20001)
+    assert isinstance(odd, str) and odd.startswith("unknown: ")
+    assert found == dict.fromkeys((20000, 20002), frozenset({"/dev/nvidia0"}))
+    assert not list(tmp_path.glob("sys/fs/cgroup/user.slice/*/*"))

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from playbooks.module_utils.gpuaas import leftovers, numbers
+from playbooks.module_utils.gpuaas.passwd import Accounts
 from playbooks.module_utils.gpuaas.probes import Probes
+from reconciler.hosts import answers
 from tests import privileges
 
 OURS = "gpuaas abcdefghij"
@@ -67,10 +71,29 @@ def test_numbers_for_containers_take_the_uid_that_they_belong_to(tmp_path: Path)
 
 
 def test_very_many_are_told_as_more_than_they_are(tmp_path: Path) -> None:
-    """Never as fewer."""
+    """Never as fewer, and never as more than a host may say of one thing: then all was lost."""
     told = numbers.told(range(1001, 20001, 2))
-    assert len(told.split(",")) == numbers.MOST
+    assert 2000 < len(told) <= answers.MAX_TEXT
     assert told.endswith("-19999")
+    assert len(numbers.told(range(20000, 60000, 2))) <= answers.MAX_TEXT
+
+
+def test_one_that_goes_while_it_is_looked_at_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-REAL-10: files come and go in these folders."""
+    probes = host(tmp_path, user("root", 0))
+    (tmp_path / "home/z-alice").mkdir(parents=True)
+    os.chown(tmp_path / "home/z-alice", 20002, 20002)
+    listed = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda place: ["a-gone", *listed(place)])
+    assert 20002 in list(numbers.owners(probes))
+
+
+def test_odd_digits_in_a_file_of_accounts_cost_their_line(tmp_path: Path) -> None:
+    """F-REAL-10: no account of the host is lost by one that the host does not know either."""
+    odd = [user("root", 0).replace(":0:", f":{number}:", 1) for number in ("\u00b2", "9" * 5000)]
+    assert [one.uid for one in Accounts(host(tmp_path, *odd, user("bob", 7)).root).users] == [7]
 
 
 def test_what_is_somebody_elses_own_is_not_called_left_behind(tmp_path: Path) -> None:

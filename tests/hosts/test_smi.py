@@ -30,6 +30,7 @@ def before(root: Path, script: str) -> None:
 
 def look(root: Path, **request: Any) -> tuple[dict[str, Any], str]:
     facts = observe.observe({"root": str(root), **request})
+    observe.BUDGET.begin(None)
     return facts, "; ".join(f"{p['probe']}: {p['message']}" for p in facts["problems"])
 
 

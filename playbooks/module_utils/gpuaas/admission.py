@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from typing import Iterable
 
-from .probes import ProbeError, printable
+from .probes import BUDGET, ProbeError, printable
 
 SECONDS = 10.0
 MAX_ANSWER, MAX_SAID = 1 << 16, 200
@@ -47,7 +47,7 @@ def admitted(logins: Iterable[str], service: str, came: str) -> dict[str, str]:
 
     Whom it has not told of in time is unknown.
     """
-    until, found = time.monotonic() + SECONDS, {}
+    until, found = time.monotonic() + BUDGET.left(SECONDS), {}
     for login in logins:
         found[login] = _asked(login, service, came, until)
     return found

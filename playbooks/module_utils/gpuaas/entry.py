@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Callable
 
 from .paths import INSTANCES, PRIVATE
-from .probes import SAFE_PATH, ProbeError, call, found_in_path, lines_of, printable
+from .probes import BUDGET, SAFE_PATH, ProbeError, call, found_in_path, lines_of, printable
 
 FOLDER, PREFIX = "/run", "gpuaas-entry-"
 KEYS = "/etc/gpuaas/ssh"
@@ -59,6 +59,8 @@ def why_refused(login: str, address: str, port: str, accepted: str, put: Door) -
     """
     if found_in_path("ssh") is None or found_in_path("ssh-keygen") is None:
         raise ProbeError("no login can be tried: the host has no ssh")
+    if BUDGET.left(SECONDS) < SECONDS:
+        raise ProbeError("no login was tried: the time of this look was up")
     _sweep()
     folder = tempfile.mkdtemp(prefix=PREFIX, dir=FOLDER)
     try:

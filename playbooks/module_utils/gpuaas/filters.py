@@ -18,13 +18,15 @@ from contextlib import suppress
 from typing import Iterable, Iterator, Union
 
 from .paths import Refusal
-from .probes import ProbeError
+from .probes import BUDGET
 from .processes import slice_folder
 from .programs import must
 
 NODES = ("dev/nvidia[0-9]*", "dev/nvidiactl", "dev/nvidia-uvm")
 GROUP = "gpuaas-look"
-SECONDS = 10.0
+SECONDS, ONE_SECONDS = 10.0, 3.0
+"""For all tenants, and for each of them."""
+
 MAX_ANSWER = 1 << 20
 
 CONTROL = "/run/systemd/system.control"
@@ -81,19 +83,31 @@ def _nodes(root: str) -> list[str]:
 
 
 def _told_by_child(root: str, uids: list[int], nodes: list[str]) -> dict[str, object]:
-    """By a process that goes from slice to slice. Raises ProbeError where it does not come back."""
+    """By processes that go from slice to slice; the next goes on behind a slice that kept one."""
+    until = time.monotonic() + BUDGET.left(SECONDS)
+    told, left = dict[str, object](), list(uids)
+    while left:
+        lines = _lines_of_child(root, left, nodes, until)
+        told.update(one for line in lines for one in json.loads(line).items())
+        left = [uid for uid in left if str(uid) not in told]
+        if left:
+            told[str(left.pop(0))] = "unknown: whoever tried the devices did not come back"
+    return {uid: one for uid, one in told.items() if one is not None}
+
+
+def _lines_of_child(root: str, uids: list[int], nodes: list[str], until: float) -> list[bytes]:
+    """A line for each uid, up to the one that took too long or ended whoever tried."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        code = 1
         with suppress(BaseException):
             os.close(reader)
-            os.write(writer, json.dumps(dict(_tried(root, uids, nodes))).encode("ascii"))
-            code = 0
-        os._exit(code)
+            for uid, one in _tried(root, uids, nodes):
+                os.write(writer, json.dumps({uid: one}).encode("ascii") + b"\n")
+        os._exit(0)
     os.close(writer)
     try:
-        answer = _read(reader)
+        return _read(reader, until)
     finally:
         os.close(reader)
         with suppress(ProcessLookupError):
@@ -101,40 +115,43 @@ def _told_by_child(root: str, uids: list[int], nodes: list[str]) -> dict[str, ob
         os.waitpid(child, 0)
         for uid in uids:
             _remove(f"{slice_folder(root, uid)}/{GROUP}.{child}")
-    try:
-        told: dict[str, object] = json.loads(answer)
-    except ValueError:
-        raise ProbeError("devices could not be tried from within the slices") from None
-    return told
 
 
-def _read(reader: int) -> bytes:
-    until, answer = time.monotonic() + SECONDS, b""
+def _read(reader: int, until: float) -> list[bytes]:
+    """Whole lines, as long as one follows another in time."""
+    answer = b""
+    patience = time.monotonic() + ONE_SECONDS
     while len(answer) < MAX_ANSWER:
-        ready, _, _ = select.select([reader], [], [], max(0.0, until - time.monotonic()))
+        left = min(until, patience) - time.monotonic()
+        ready, _, _ = select.select([reader], [], [], max(0.0, left))
         chunk = os.read(reader, 1 << 16) if ready else b""
         if not chunk:
             break
         answer += chunk
-    return answer
+        if chunk.endswith(b"\n"):
+            patience = time.monotonic() + ONE_SECONDS
+    return answer.split(b"\n")[:-1]
 
 
 def _tried(root: str, uids: list[int], nodes: list[str]) -> Iterator[tuple[str, object]]:
     home = f"{root}/sys/fs/cgroup{_own_group()}"
     for uid in uids:
         group = f"{slice_folder(root, uid)}/{GROUP}.{os.getpid()}"
+        found: object
         try:
             os.mkdir(group, 0o700)
             _enter(group)
-            yield str(uid), [node for node in nodes if _may_open(root, node)]
+            found = [node for node in nodes if _may_open(root, node)]
         except FileNotFoundError:
-            continue
+            found = None
         except OSError as error:
-            yield str(uid), f"unknown: {error.strerror}"
+            found = f"unknown: {error.strerror}"
         finally:
             with suppress(OSError):
                 _enter(home)
             _remove(group)
+        # Outside again: within, the room of a tenant may be used up.
+        yield str(uid), found
 
 
 def _may_open(root: str, node: str) -> bool:

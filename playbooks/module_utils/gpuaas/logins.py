@@ -20,7 +20,7 @@ from .connections import CONFIG, Connection, criteria
 from .files import put_file, remove_file
 from .passwd import Accounts, User
 from .paths import Refusal, Tree
-from .probes import OPEN_FOLDER, ProbeError, Probes, call, printable
+from .probes import BUDGET, OPEN_FOLDER, ProbeError, Probes, call, printable
 from .processes import slice_folder
 from .sessions import told_sessions
 from .sshd import PROBE, Told, ask, connection, lets_in, value_of
@@ -194,7 +194,7 @@ def _bits(blob: str) -> Optional[int]:
 
 def _await_boot() -> None:
     """While a host starts it lets nobody in, and says so by a file of its own; that passes."""
-    until = time.monotonic() + BOOT_SECONDS
+    until = time.monotonic() + BUDGET.left(BOOT_SECONDS)
     while os.path.exists("/run/nologin") and time.monotonic() < until:
         if call("systemctl", "is-system-running").stdout.strip() not in BOOTING:
             return
@@ -207,7 +207,7 @@ def _alone() -> Iterator[None]:
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(lock, 0o600)
-        until = time.monotonic() + LOCK_SECONDS
+        until = time.monotonic() + BUDGET.left(LOCK_SECONDS)
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,6 +7,7 @@ something of theirs; and by the numbers that others were given for their contain
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Iterable, Iterator
 
 from .passwd import GROUP, Accounts
@@ -17,8 +18,8 @@ from .subids import holders_of_ranges
 PLACES = ("home", "srv", "var/mail", "var/spool/cron/crontabs")
 """Where somebody who has no account any more may still own something."""
 
-MOST = 2000
-"""So many ranges are told; what lies beyond is told as one, as if all of it were taken."""
+MOST = 4000
+"""So many characters are told; what lies beyond is told as one, as if all of it were taken."""
 
 
 def read_taken(probes: Probes) -> dict[str, str]:
@@ -43,7 +44,7 @@ def known_elsewhere(probes: Probes, database: str) -> Iterator[int]:
         return
     for line in lines_of("getent", database):
         fields = line.split(":")
-        if len(fields) > 2 and fields[2].isdigit():
+        if len(fields) > 2 and fields[2].isascii() and fields[2].isdigit():
             yield int(fields[2])
 
 
@@ -64,9 +65,9 @@ def owners(probes: Probes) -> Iterator[int]:
             continue
         try:
             for name in os.listdir(folder):
-                yield os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
-        except FileNotFoundError:
-            continue
+                # One that has just gone is nobody's; all others still are.
+                with suppress(FileNotFoundError):
+                    yield os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
         finally:
             os.close(folder)
 
@@ -74,9 +75,11 @@ def owners(probes: Probes) -> Iterator[int]:
 def told(numbers: Iterable[int]) -> str:
     """Those among the numbers of tenants, as ranges."""
     ranges: list[list[int]] = []
+    length = 0
     for number in sorted(number for number in set(numbers) if number in UIDS):
-        if ranges and (number == ranges[-1][1] + 1 or len(ranges) >= MOST):
+        if ranges and (number == ranges[-1][1] + 1 or length >= MOST):
             ranges[-1][1] = number
         else:
             ranges.append([number, number])
+            length += len(f"{number}-{UIDS[-1]},")
     return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in ranges)

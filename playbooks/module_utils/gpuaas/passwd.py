@@ -59,12 +59,12 @@ class Accounts:
                 ageing_of(shadow.get(f[0], [])),
             )
             for f in _fields(root, "passwd", 7)
-            if f[2].isdigit() and f[3].isdigit()
+            if is_number(f[2]) and is_number(f[3])
         ]
         self.groups = [
             Group(f[0], int(f[2]), tuple(filter(None, f[3].split(","))))
             for f in _fields(root, "group", 4)
-            if f[2].isdigit()
+            if is_number(f[2])
         ]
 
     def user(self, login: str) -> Optional[User]:
@@ -92,6 +92,11 @@ class Accounts:
             f" groups={','.join(self.groups_of(user.login))} home={user.home} shell={user.shell}"
             + " ".join((f" password={'locked' if user.locked else 'open'}", *user.ageing))
         )
+
+
+def is_number(text: str) -> bool:
+    """Signs that only look like digits are none, and no host has numbers of more of them."""
+    return text.isascii() and text.isdigit() and len(text) <= 10
 
 
 def ageing_of(shadow: list[str]) -> tuple[str, ...]:
