@@ -96,12 +96,19 @@ def end_workers(folder: Path) -> None:
 
 
 def _workers(folder: Path) -> list[int]:
-    """Living processes of ours with the mark of this call; the dead have no environment."""
+    """Living processes of ours with the mark of this call; the dead have no environment.
+
+    Who has not begun yet has it as an argument of `env`.
+    """
     mark = os.fsencode(f"{MARK}={folder}\0")
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
-            if mark in file.read():
+        with (
+            suppress(OSError),
+            open(f"/proc/{name}/environ", "rb") as given,
+            open(f"/proc/{name}/cmdline", "rb") as words,
+        ):
+            if mark in given.read() or mark in words.read():
                 found.append(int(name))
     return found
 
