@@ -39,7 +39,7 @@ def test_the_way_back_when_all_else_is_gone(yard: Yard, tmp_path: Path) -> None:
         _, told = second.communicate(timeout=30)
         assert (second.returncode, "state_locked" in told) == (1, True)
         yard.write(paper.allocation("new"))
-        cut = command(yard.folder, "apply", "--auto-approve", GPUAAS_STOP_AT="play.after")
+        cut = command(yard.folder, "apply", "--auto-approve", GPUAAS_STOP_AT="finish_wave.before")
         cut.communicate(timeout=60)
         assert cut.returncode == -signal.SIGKILL, "the host has done its work, nobody knows"
         assert yard.gpuaas("state", "check").code == 0
