@@ -37,13 +37,25 @@ class Handles:
 
     def __init__(self, probes: Probes) -> None:
         self._probes = probes
+        self._mapped: dict[str, Optional[Device]] = {}
         self._until = time.monotonic() + BUDGET.left(SECONDS)
 
     def of(self, pid: int) -> set[Device]:
         """What is mapped stays open when it is closed."""
-        folders = [*self._tables(pid), *self._mappings(pid)]
-        found = (device_of(path) for folder in folders for path in self._inside(pid, folder))
+        found = {device_of(p) for folder in self._tables(pid) for p in self._inside(pid, folder)}
+        for folder in self._mappings(pid):
+            files = _files(f"{os.path.dirname(folder)}/maps")
+            for path in self._inside(pid, folder):
+                found.add(self._of_mapping(path, files.get(os.path.basename(path))))
         return {device for device in found if device is not None}
+
+    def _of_mapping(self, path: str, file: Optional[str]) -> Optional[Device]:
+        """Asked once for each file: most processes have the same libraries."""
+        if file is None:
+            return device_of(path)
+        if file not in self._mapped:
+            self._mapped[file] = device_of(path)
+        return self._mapped[file]
 
     def in_flight(self, pid: int) -> int:
         """How many open files wait in its sockets: nobody has them, and somebody may take them."""
@@ -98,6 +110,17 @@ def device_of(path: str) -> Optional[Device]:
     (mode,) = struct.unpack_from("=H", buffer, MODE_AT)
     major, minor = struct.unpack_from("=II", buffer, RDEV_AT)
     return (major, minor) if stat.S_ISCHR(mode) else None
+
+
+def _files(path: str) -> dict[str, str]:
+    """Name in `map_files` → the file system and the inode that are mapped there."""
+    found = {}
+    with suppress(OSError), open(path, errors="replace") as file:
+        for line in file:
+            words = line.split(maxsplit=5)
+            first, _, last = words[0].partition("-")
+            found[f"{int(first, 16):x}-{int(last, 16):x}"] = f"{words[3]} {words[4]}"
+    return found
 
 
 def _about_socket(path: str) -> str:
