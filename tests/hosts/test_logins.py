@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from gpuaas import admission, entry, filters, logins
-from gpuaas.probes import ProbeError
+from gpuaas.probes import ProbeError, Probes
 from gpuaas.tenants import slice_fact
 
 from tests.fleets import public_key
@@ -180,3 +180,18 @@ def test_a_slice_in_which_nobody_can_look_costs_itself(
     assert isinstance(odd, str) and odd.startswith("unknown: ")
     assert found == dict.fromkeys((20000, 20002), frozenset({"/dev/nvidia0"}))
     assert not list(tmp_path.glob("sys/fs/cgroup/user.slice/*/*"))
+
+
+def test_a_look_makes_no_folder_for_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F-REAL-12: a host whose preparation was taken back has the account and no such folder."""
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text("gpuaas-probe:x:999:999::/:/bin/sh\n")
+    (tmp_path / "etc/shadow").write_text("")
+    (tmp_path / "etc/group").write_text("")
+
+    def never(*told: object) -> dict[str, str]:
+        raise AssertionError("a login is tried")
+
+    monkeypatch.setattr(logins, "_hindrances", never)
+    assert logins.read_logins(Probes(str(tmp_path))) == {}
+    assert not (tmp_path / "etc/gpuaas").exists()

@@ -42,7 +42,8 @@ def read_logins(probes: Probes) -> dict[str, str]:
     accounts = Accounts(probes.root)
     probe = accounts.user(PROBE)
     users = [*accounts.tenants(), *([probe] if probe else [])]
-    if not users:
+    # Without a folder for keys nobody gets in, and a look is not what makes one.
+    if not users or not os.path.isdir(probes.at(entry.KEYS[1:])):
         return {}
     _await_boot()
     found = {login: _fact(why) for login, why in _hindrances(probes.root, users).items()}
