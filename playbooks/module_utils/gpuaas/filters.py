@@ -113,8 +113,8 @@ def _lines_of_child(root: str, uids: list[int], nodes: list[str], until: float) 
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        for uid in uids:
-            _remove(f"{slice_folder(root, uid)}/{GROUP}.{child}")
+        for each in uids:
+            _remove(f"{slice_folder(root, each)}/{GROUP}.{child}")
 
 
 def _read(reader: int, until: float) -> list[bytes]:
