@@ -244,7 +244,7 @@ SCENARIOS = (
     Scenario(
         name="change",
         lay=changing,
-        words=WALK,
+        words=f"{WALK} observe",
         whole=True,
     ),
     Scenario(
@@ -305,6 +305,7 @@ ELSEWHERE: Mapping[str, str] = {
     "test_repairing": "accept_drift retract_drift let_go",
     "test_suspending": "suspend resume",
     "test_suspending_meanwhile": "begin_revocation finish_revocation",
+    "test_black_holes": "retry",
     "test_cleaning": "override",
     "test_storing": "fence",
     "test_crash_staging": "build",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.operations.crashing import kill
 from tests.operations.yard import Yard, laid
 from tests.planner import fleet as paper
 
@@ -15,6 +16,7 @@ ONE, TWO, THREE = (
     paper.allocation(name, "slice-1", expiresAt=paper.LASTING) for name in ("one", "two", "three")
 )
 REF = "allocation/vision/one"
+RETRY = ("node", "retry", "gpu01")
 
 
 @pytest.fixture
@@ -54,7 +56,9 @@ def test_who_is_refused_untouched_is_placed_elsewhere_in_the_same_apply(sick: Ya
     assert "failed once" in next(one["detail"] for one in explained if one["node"] == "gpu01")
 
     (sick.root("gpu01") / "home").unlink()
-    assert "failed once" in sick.gpuaas("node", "retry", "gpu01").document["result"]["failed"]
+    kill(sick, RETRY, "retry.before")
+    assert "failed once" in sick.gpuaas("node", "show", "gpu01").document["result"]["failed"]
+    kill(sick, RETRY, "retry.after")
     assert sick.gpuaas("node", "retry", "gpu01").document["result"]["failed"] == ""
     assert sick.gpuaas("node", "retry", "gpu1").problems == ["not_found"]
     sick.write(THREE)

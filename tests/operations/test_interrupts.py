@@ -213,7 +213,7 @@ def test_a_terminal_that_is_closed_takes_no_record(yard: Yard, whole: Yard) -> N
         command.until("play.before")
         command.shown("connect")
         os.close(command.terminal)
-        assert command.end() == 130
+        assert command.end() == 0
     assert yard.rows("SELECT DISTINCT state FROM step") == [("done",)]
     assert yard.rows("SELECT state FROM run") == [("done",)]
     assert_goes_on(yard, whole)

@@ -189,7 +189,10 @@ def test_what_a_backup_does_not_know_is_not_free(yard: Yard, tmp_path: Path) -> 
     assert yard.gpuaas("state", "rebuild", "--node", "gpu02", "--yes").code == 0
     assert (yard.claims[f"{NEW_REF}@gpu02/s1"], yard.hosts()) == ("held", hosts)
     assert yard.plan().actions == {NEW_REF: "release", "allocation/vision/other": "blocked"}
-    assert yard.plan().blocked == {"allocation/vision/other": "sku_unavailable"}
+    assert yard.plan().blocked == {
+        "allocation/vision/other": "sku_unavailable",
+        NEW_REF: "removal_uncommitted",
+    }
     yard.write(NEW)
     assert yard.plan().actions == {"allocation/vision/other": "blocked"}
 

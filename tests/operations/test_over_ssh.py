@@ -73,14 +73,17 @@ def test_a_host_is_asked_once_whatever_the_number_of_allocations(tmp_path: Path)
         sessions = len(server.sessions)
 
         assert yard.apply().code == 0
-        assert asked(server, sessions) == {("gpu01", "converge"): 1, ("gpu01", "observe"): 1}
+        # Once more before anybody is placed there.
+        assert asked(server, sessions) == {("gpu01", "converge"): 1, ("gpu01", "observe"): 2}
         sessions = len(server.sessions)
 
         yard.write(*more)
         yard.commit()
         assert yard.apply().code == 0
         assert asked(server, sessions) == {
-            (name, what): 1 for name in ("gpu01", "gpu02") for what in ("converge", "observe")
+            (name, what): times
+            for name in ("gpu01", "gpu02")
+            for what, times in (("converge", 1), ("observe", 2))
         }
         runs, sessions = yard.runs, len(server.sessions)
         assert len(runs) == 2
@@ -101,7 +104,8 @@ def test_links_that_fail_are_not_fine_and_hold_up_nobody(
 ) -> None:
     """F-ANS-02: one host refuses connections, another drops the link in the last task.
 
-    Neither is recorded, both keep their claims, the exit code is 1; the third host's is done.
+    Neither is recorded, the exit code is 1, and who may have begun there keeps the claim: on the
+    first nobody is placed. The third host's is done.
     """
     wanted = {f"allocation/vision/{name}": name for name in ADDRESSES}
     documents = [paper.allocation(name, node=name) for name in ADDRESSES]
@@ -124,7 +128,9 @@ def test_links_that_fail_are_not_fine_and_hold_up_nobody(
         assert {str(ref) for ref in yard.world.recorded if ref.kind == "allocation"} == {
             "allocation/vision/gpu01"
         }
-        assert yard.claims == {f"{ref}@{name}/s0": "held" for ref, name in wanted.items()}
+        assert yard.claims == {
+            f"{ref}@{name}/s0": "held" for ref, name in wanted.items() if name != "gpu02"
+        }
         assert list(yard.root("gpu03").glob("home/*")), "it was done, and is not believed yet"
         assert not list(yard.root("gpu02").glob("home/*"))
 

@@ -32,8 +32,8 @@ SLOTS, FREE = 16, 2
 LOCK = f"hello==1.0 --hash=sha256:{'0' * 64}\n"
 LABELS = 16
 
-EFFECTLESS = ("sku", "storage_class", "bundle", "artifact", "app_manifest", "node_family", "user")
-UNSUPPORTED = ("app",)
+EFFECTLESS = ("sku", "storage_class", "bundle", "node_family", "user")
+UNSUPPORTED = ("app", "app_manifest", "artifact")
 """Kinds that this version reads, checks and plans, and then says that it cannot do them yet."""
 
 Document = dict[str, Any]
@@ -161,7 +161,7 @@ def infested(kind: str, number: int, text: str) -> Iterator[Document]:
     made: Document = copy.deepcopy(dict(sample.value))
     name = f"{kind.replace('_', '-')}-{number}"
     made["metadata"] = {"name": name, "labels": {"note": "x"}}
-    if kind in UNSUPPORTED:
+    if kind == "app":
         made["metadata"]["project"] = NAMES[0]
     _rename(kind, made, number, text)
     for field in sample.fields:
