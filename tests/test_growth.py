@@ -21,6 +21,7 @@ from reconciler.model.world import Suspension
 from reconciler.operations.opening import open_fleet
 from reconciler.operations.reading import read_desired
 from reconciler.operations.writing import writing
+from reconciler.specs import library
 from tests import growing
 from tests.faultless import FaultlessHosts, in_place_of_real_hosts, look
 
@@ -52,6 +53,12 @@ READS = (
     "explain team-0/run-4",
     "why team-0/run-0",
 )
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of a file just written is kept; else all counts were a matter of the clock."""
+    monkeypatch.setattr(library, "UNSETTLED_NS", 0)
 
 
 def command(*words: str) -> int:

@@ -27,12 +27,14 @@ class SuspensionWatch:
     """`known` is what the plan knows of. `touched` are nodes of this run, `busy` those at work now,
 
     `due` those on which something may stand that was made before a suspension was known.
+    `unplanned` is since when there is a word that the plan did not know, by version of the state.
     """
 
     revocations: Revocations
     known: tuple[Suspension, ...]
     planned: tuple[Suspension, ...] = field(init=False)
     version: int = -1
+    unplanned: tuple[int, str] = (-1, "")
     touched: set[str] = field(default_factory=set)
     busy: dict[str, set[str]] = field(default_factory=dict)
     due: set[str] = field(default_factory=set)
@@ -46,8 +48,11 @@ class SuspensionWatch:
 
         Whoever was let in by its steps is then named as long as he may be inside.
         """
-        words = set(self.revocations.journal.suspensions()) - set(self.planned)
-        return min([format_moment(now), *(one.since for one in words)])
+        journal = self.revocations.journal
+        if (version := journal.version()) != self.unplanned[0]:
+            words = set(journal.suspensions()) - set(self.planned)
+            self.unplanned = version, min((one.since for one in words), default="")
+        return min(filter(None, [format_moment(now), self.unplanned[1]]))
 
     def begin_wave(self, steps: Iterable[Step]) -> None:
         for step in steps:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
-from reconciler.model.capacity import Need, SlotState
+from reconciler.model.capacity import Candidate, Need, SlotState
 from reconciler.planner import objections
 from reconciler.planner.capacity import Held, Offer, Slot
 from reconciler.planner.compatibility import RULES as FIT_RULES
@@ -132,10 +132,10 @@ def judge(offer: Offer, held: Held, need: Need, *, sharing: bool = True) -> Verd
     return Verdict(usable=free)
 
 
-def refused_to_all(offer: Offer, need: Need) -> str:
-    """The rule that refuses a node to all who ask this, whatever is free on it; '' if none does."""
-    refusal = _judge_node(offer, need)
-    return refusal.rule if refusal else ""
+def refused_to_all(offer: Offer, need: Need) -> Candidate:
+    """A node to all who ask this, whatever is free on it; without a rule where none refuses it."""
+    refusal = _judge_node(offer, need) or Verdict()
+    return Candidate(node=offer.name, rule=refusal.rule, detail=refusal.detail)
 
 
 def refused_elsewhere(offer: Offer, need: Need) -> str:

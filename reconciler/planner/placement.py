@@ -20,7 +20,8 @@ from reconciler.planner.capacity import (
     read_held,
     tenant_group,
 )
-from reconciler.planner.feasibility import judge, usable_slots
+from reconciler.planner.compatibility import not_for_lack_of_room
+from reconciler.planner.feasibility import REQUEST_RULES, judge, refused_to_all, usable_slots
 from reconciler.planner.index import WHOLE, Layout, Pool, layout
 from reconciler.planner.tally import Kinds, Tally
 
@@ -43,6 +44,7 @@ class Placer:
         self._asked: dict[tuple[object, ...], _Sort] = {}
         self._sorts_of: dict[int, list[_Sort]] = {}
         self._tallies: dict[tuple[object, ...], Tally] = {}
+        self._misfits: dict[tuple[object, ...], tuple[str, str] | None] = {}
 
     def place(self, need: Need) -> Placement | None:
         """The best place, taken at once; None if there is none (`refusals` says why)."""
@@ -90,6 +92,16 @@ class Placer:
             one = Candidate(node=offer.name, slots=slots, score=score or (), detail=offer.failed)
             fitting.append((offer.weight, one.score, offer.name, one))
         return (*(one for *_, one in sorted(fitting, key=lambda row: row[:3])), *refused)
+
+    def misfit(self, need: Need) -> tuple[str, str] | None:
+        """Code and why, where its runtimes fit no node: nothing that it could wait for."""
+        if not need.runtimes:
+            return None
+        asked = (*_same(need), need.project in self._suspended)
+        if asked not in self._misfits:
+            near = (refused_to_all(self.offers[at], need) for at in self._candidates(need))
+            self._misfits[asked] = not_for_lack_of_room(near, REQUEST_RULES)
+        return self._misfits[asked]
 
     def refusals(self, need: Need) -> Unavailable:
         """Why nothing fits: nodes counted by the first rule that refused them, and the nearest."""

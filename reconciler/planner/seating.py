@@ -21,9 +21,8 @@ from reconciler.model.world import World
 from reconciler.planner.accounts import Accounts, Taken
 from reconciler.planner.attaching import refusal
 from reconciler.planner.capacity import Offer, read_offers
-from reconciler.planner.compatibility import not_for_lack_of_room, problem_of, unfit
+from reconciler.planner.compatibility import problem_of, unfit
 from reconciler.planner.diff import Difference
-from reconciler.planner.feasibility import REQUEST_RULES
 from reconciler.planner.identity import allocation_id, login_for
 from reconciler.planner.inventory import as_named
 from reconciler.planner.joining import Ledger
@@ -248,7 +247,6 @@ class _Usher:
     ) -> Mapping[Ref, Unseated]:
         """Once everybody else sits: what did not fit before fits even less now."""
         known: dict[tuple[object, ...], Unavailable] = {}
-        misfits: dict[tuple[object, ...], tuple[str, str] | None] = {}
         outlook = outlooks(
             [requests[ref].need for ref in waiting],
             self.placer.offers,
@@ -263,8 +261,7 @@ class _Usher:
             same = (need.sku, need.tenant, need.project, need.pin, need.storage, need.runtimes)
             if same not in known:
                 known[same] = self.placer.refusals(need)
-                misfits[same] = self._unfit(need)
-            if told := misfits[same]:
+            if told := self.placer.misfit(need):
                 found[ref] = Unseated(problem=problem_of(coming[ref], *told))
                 continue
             why = replace(known[same], outlook=outlook[ref])
@@ -272,12 +269,6 @@ class _Usher:
             problem = _no_place(request, why, replaces)
             found[ref] = Unseated(problem=problem, unavailable=None if replaces else why, need=need)
         return found
-
-    def _unfit(self, need: Need) -> tuple[str, str] | None:
-        """Where it is no matter of room: nothing that it could wait for."""
-        if not need.runtimes:
-            return None
-        return not_for_lack_of_room(self.placer.explain(need), REQUEST_RULES)
 
 
 def _offers(seating: Seating) -> tuple[Offer, ...]:

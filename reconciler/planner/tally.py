@@ -89,7 +89,7 @@ class Tally:
 
     def count(self, offer: Offer, held: Held, need: Need) -> None:
         """One node by all rules but those on who may share it."""
-        if rule := refused_to_all(offer, need):
+        if rule := refused_to_all(offer, need).rule:
             self._always[rule] += 1
             return
         group = held.group(str(offer.spec.sharing))

@@ -41,7 +41,8 @@ class _Need:
     commit: str = ""
 
 
-_Others = Mapping[str, list[tuple[str, Touch]]]
+_Files = list[tuple[str, Touch]]
+_Others = Mapping[str, _Files]
 _Trace = Generator[_Need, None, Origin]
 
 
@@ -55,7 +56,8 @@ class Provenance:
     _blobs: Blobs = field(init=False)
     _logs: dict[str, Log] = field(default_factory=dict)
     _commits: dict[str, Log] = field(default_factory=dict)
-    _sides: tuple[dict[str, _Others], dict[str, _Others]] = field(default_factory=lambda: ({}, {}))
+    _moves: dict[tuple[str, bool], _Files] = field(default_factory=dict)
+    _sides: dict[tuple[str, bool], _Others] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._blobs = Blobs(self.git, self.cache)
@@ -83,8 +85,8 @@ class Provenance:
         if paths:
             log = read_log(self.git, paths if len(paths) <= ARGUMENT_LIMIT else ["."])
             self._logs.update(dict.fromkeys(paths, log))
-        for blobs in {need.blobs for need in needs}:
-            self._blobs.load(blobs)
+        # Many ask for the same: their sets are told apart before they are joined.
+        self._blobs.load(frozenset().union(*{need.blobs for need in needs}))
         commits = {need.commit for need in needs} - self._commits.keys() - {""}
         if commits:
             self._commits.update(dict.fromkeys(commits, read_commits(self.git, commits)))
@@ -171,18 +173,24 @@ class Provenance:
         commit = self._logs[path].commits[event.number].id
         if commit not in self._commits:
             yield _Need(commit=commit)
-        sides = self._sides[gone]
-        if commit not in sides:
-            others = self._others(commit, gone)
-            blobs = frozenset(blob for _, touch in others for blob in _side(touch, gone))
-            yield _Need(blobs=blobs)
-            if commit not in sides:
-                sides[commit] = self._by_name(others, gone)
-        others = [*sides[commit].get(ref.name, ()), *sides[commit].get(ANY, ())]
+        move = commit, gone
+        if move not in self._sides:
+            yield self._contents(move)
+        if move not in self._sides:
+            self._sides[move] = self._by_name(self._moves[move], gone)
+        sides = self._sides[move]
+        others = [*sides.get(ref.name, ()), *sides.get(ANY, ())]
         yield _Need(blobs=frozenset(b for _, touch in others for b in (touch.blob, *touch.before)))
         return next((other for other in self._places(ref, value, others) if other != path), "")
 
-    def _others(self, commit: str, gone: bool) -> list[tuple[str, Touch]]:
+    def _contents(self, move: tuple[str, bool]) -> _Need:
+        """Of its files, asked for by the first who may have moved: the others wait for it."""
+        if move in self._moves:
+            return _Need()
+        files = self._moves[move] = self._others(*move)
+        return _Need(blobs=frozenset(b for _, touch in files for b in _side(touch, move[1])))
+
+    def _others(self, commit: str, gone: bool) -> _Files:
         """The spec files of a commit that a document may have come from, or have gone to."""
         return [
             (other, touch)
@@ -193,15 +201,15 @@ class Provenance:
             and any(_side(touch, gone))
         ]
 
-    def _by_name(self, others: list[tuple[str, Touch]], gone: bool) -> _Others:
+    def _by_name(self, others: _Files, gone: bool) -> _Others:
         """By the names that documents of them may have."""
-        found: dict[str, list[tuple[str, Touch]]] = {}
+        found: dict[str, _Files] = {}
         for one in others:
             for name in {name for blob in _side(one[1], gone) for name in self._blobs.names(blob)}:
                 found.setdefault(name, []).append(one)
         return found
 
-    def _places(self, ref: Ref, value: str, others: list[tuple[str, Touch]]) -> Iterator[str]:
+    def _places(self, ref: Ref, value: str, others: _Files) -> Iterator[str]:
         for other, touch in others:
             after = self._blobs.value(touch.blob, ref)
             before = [self._blobs.value(blob, ref) for blob in touch.before]

@@ -14,6 +14,7 @@ from gpuaas.probes import ProbeError, Probes
 
 from reconciler import shipped
 from reconciler.kinds import node_host
+from tests.hosts.sshd import make_room
 
 BASE = Connection(
     user="gpuaas-probe", host="10.1.1.1", addr="10.1.1.1", laddr="10.9.9.9", lport="22"
@@ -165,6 +166,11 @@ def root(tmp_path: Path) -> Path:
     return written(
         tmp_path, "\n".join([f"HostKey {key}", "UsePAM yes", "DROPIN", "Match all", *ours, ""])
     )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def room() -> None:
+    make_room()
 
 
 def told(root: Path, drop_in: str) -> str:

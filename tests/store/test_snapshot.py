@@ -31,7 +31,8 @@ def test_what_is_written_is_read(state: State) -> None:
     assert encode(recorded) == encode(make_recorded("a")) | {"appliedAt": recorded.applied_at}
     assert recorded.facts["/etc/old"] is None
     assert recorded.shape is Shape.GPU_SLICE
-    assert world.observations["gpu01"] == make_observation()
+    seen = make_observation()
+    assert world.observations["gpu01"] == replace(seen, answered_at=seen.at)
     assert world.state_id == STATE_ID
     assert world.counters.logins == {"a-k7q2"}
 
