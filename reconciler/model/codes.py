@@ -214,6 +214,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "play_incomplete": "An Ansible run that ended well without a host it was for",
         "host_busy": "A host on which an earlier run is still at work",
         "revocation_under_way": "A revocation left to the apply that is at work on the host",
+        "changed_meanwhile": "A change left out since another run came between",
         "suspended_meanwhile": "A change left out since something was suspended meanwhile",
         "host_rebooted": "A host that has started anew since it was looked at",
         "host_did_not_return": "A host that was to start anew and is not back",

@@ -33,12 +33,20 @@ def nobody_listens(holder: str) -> None:
     """Where nobody watches, nobody is told."""
 
 
+def never() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait for the lock; `tell` is told for whom, once for each that holds it."""
+    """How long to wait for the lock, unless it is to `stop` before.
+
+    `tell` is told for whom, once for each that holds it.
+    """
 
     seconds: float = 0.0
     tell: Callable[[str], None] = nobody_listens
+    stop: Callable[[], bool] = never
 
 
 NO_PATIENCE = Patience()

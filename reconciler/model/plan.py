@@ -39,6 +39,10 @@ class Risk(StrEnum):
     DESTROYS = "destroys"
 
 
+RISKS = (Risk.SAFE, Risk.INTERRUPTS, Risk.DESTROYS)
+"""From the least to the worst."""
+
+
 class Order(StrEnum):
     """The order of work on one host: retire, then provide, then enrich."""
 

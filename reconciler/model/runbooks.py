@@ -213,6 +213,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "play_incomplete": "host-silent",
         "host_busy": "host-silent",
         "revocation_under_way": "revocation",
+        "changed_meanwhile": "applying",
         "suspended_meanwhile": "suspension",
         "host_rebooted": "host-silent",
         "host_did_not_return": "restart",

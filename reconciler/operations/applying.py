@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from reconciler.hosts.openssh import plain_command
 from reconciler.model.desired import Desired
 from reconciler.model.endpoint import unsound
 from reconciler.model.moment import format_moment, parse_moment
-from reconciler.model.plan import Action, Cause, Change, Plan, Risk
-from reconciler.model.problem import Problem, refuse
+from reconciler.model.plan import RISKS, Action, Cause, Change, Plan, Risk, fingerprint
+from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.ref import Ref
 from reconciler.model.work import HostProgress, StepOutcome
 from reconciler.model.world import World
@@ -26,6 +27,7 @@ from reconciler.operations.recording import recorded_as
 from reconciler.operations.saving import read_plan
 from reconciler.operations.syncing import keep_alarms
 from reconciler.operations.tries import try_elsewhere
+from reconciler.operations.turns import Turns, behind_others, within
 from reconciler.operations.walking import Walk
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.operations.writing import writing
@@ -37,8 +39,6 @@ Progress = Callable[[HostProgress], None]
 
 GIVEN = frozenset({Cause.EXPIRED, Cause.CONSENTED})
 """Causes that need no consent: somebody has given it before."""
-
-RISKS = (Risk.SAFE, Risk.INTERRUPTS, Risk.DESTROYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,41 +108,107 @@ def apply(
         return Applied(plan=plan, problems=_keep_waiting(fleet, plan))
     if not ask(plan):
         raise refuse("declined", "nothing was applied", "run it again and answer yes")
-    with writing(fleet, "apply") as journal:
-        options_of_plan = _options_of(plan)
-        desired, world, fresh = _look_and_plan(fleet, journal, options_of_plan, looks)
-        _insist(plan, fresh)
-        journal.snapshot(fleet.settings.keep.snapshots)
-        # From here on a signal is a wish to stop; until now it simply ended the command.
-        with interrupts:
-            walk = Walk(
-                fleet=fleet,
-                journal=journal,
-                plan=fresh,
-                desired=desired,
-                world=world,
-                options=options_of_plan,
-                on_progress=on_progress,
-                interrupts=interrupts,
-                stands=lambda settled: _let_in(fleet, journal, settled, on_progress),
-                wait=options.wait,
-                silent=looks.silent(world),
-            )
-            journal.refuse(fresh)
-            run = walk.run(saved=options.plan_file is not None)
-            tries = try_elsewhere(walk, _options_of(fresh))
-            after = journal.world()
-            unpublished = publish(fleet, after)
-            logins = tuple(_logins(fleet, tries.settled, after))
-    return Applied(
-        plan=fresh,
-        run=run,
-        outcomes=tries.outcomes,
-        problems=(*tries.problems, *unpublished),
-        done=tries.settled,
-        interrupted=tries.interrupted,
-        logins=logins,
+    ours = _Apply(
+        fleet=fleet,
+        options=options,
+        options_of_plan=_options_of(plan),
+        looks=looks,
+        on_progress=on_progress,
+        interrupts=interrupts,
     )
+    with ExitStack() as to_the_end:
+        with writing(fleet, "apply") as journal:
+            desired, world, fresh = _look_and_plan(fleet, journal, ours.options_of_plan, looks)
+            _insist(plan, fresh, saved=options.plan_file is not None)
+            journal.snapshot(fleet.settings.keep.snapshots)
+            # From here on a signal is a wish to stop; until now it simply ended the command.
+            to_the_end.enter_context(interrupts)
+            ours.begin(journal, desired, world, fresh)
+        while ours.turns.gave_way:
+            ours.go_on()
+    return ours.result()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Apply:
+    """An apply that has consent, in one turn or in several."""
+
+    fleet: Fleet
+    options: ApplyOptions
+    options_of_plan: PlanOptions
+    looks: Looks
+    on_progress: Progress
+    interrupts: Interrupts
+    turns: Turns = field(init=False)
+    run: str = ""
+    unpublished: tuple[Problem, ...] = ()
+    logins: tuple[Login, ...] = ()
+
+    def begin(self, journal: Journal, desired: Desired, world: World, plan: Plan) -> None:
+        self.turns = Turns(shown=plan)
+        self._turn(journal, desired, world, plan, saved=self.options.plan_file is not None)
+
+    def go_on(self) -> None:
+        """With what is left, behind whoever waited; what is done stays done if that cannot be."""
+        try:
+            with behind_others(self.fleet, "apply", self.interrupts) as journal:
+                self._rest(journal)
+        except ProblemError as error:
+            told = () if self.interrupts.asked else error.problems
+            self.turns = self.turns.ended(told, stopped=self.interrupts.asked)
+
+    def _rest(self, journal: Journal) -> None:
+        options, looks = self.options_of_plan, self.looks
+        desired, world, plan = _look_and_plan(self.fleet, journal, options, looks)
+
+        def make(only: tuple[str, ...]) -> Plan:
+            if not only:
+                return plan
+            return plan_from(self.fleet, desired, world, replace(options, only=only))
+
+        self.turns, rest = within(self.turns, make)
+        if rest is None:
+            self.turns = self.turns.ended()
+        else:
+            self._turn(journal, desired, world, rest, saved=False)
+
+    def _turn(
+        self, journal: Journal, desired: Desired, world: World, plan: Plan, *, saved: bool
+    ) -> None:
+        fleet = self.fleet
+        walk = Walk(
+            fleet=fleet,
+            journal=journal,
+            plan=plan,
+            desired=desired,
+            world=world,
+            options=replace(self.options_of_plan, only=plan.only),
+            on_progress=self.on_progress,
+            interrupts=self.interrupts,
+            stands=lambda settled: _let_in(fleet, journal, settled, self.on_progress),
+            wait=self.options.wait,
+            silent=self.looks.silent(world),
+            gives_way=True,
+        )
+        journal.refuse(plan)
+        self.run = walk.run(saved=saved)
+        tries = try_elsewhere(walk, walk.options)
+        self.turns = replace(self.turns, tries=(*self.turns.tries, tries))
+        after = journal.world()
+        self.unpublished = publish(fleet, after)
+        self.logins = tuple(_logins(fleet, self.turns.settled, after))
+
+    def result(self) -> Applied:
+        turns = self.turns
+        return Applied(
+            plan=turns.shown,
+            run=self.run,
+            outcomes=turns.outcomes,
+            problems=(*turns.problems, *self.unpublished),
+            done=turns.settled,
+            interrupted=turns.interrupted,
+            logins=self.logins,
+        )
 
 
 def _plan_to_show(fleet: Fleet, options: ApplyOptions, looks: Looks) -> Plan:
@@ -248,9 +314,14 @@ def _given_up(desired: Desired, world: World) -> tuple[Ref, ...]:
     return tuple(ref for ref in (*world.waiting, *world.lapsed) if ref not in wanted)
 
 
-def _insist(shown: Plan, fresh: Plan) -> None:
-    """Raise `plan_stale` unless the world still wants exactly what was shown."""
+def _insist(shown: Plan, fresh: Plan, *, saved: bool) -> None:
+    """Raise `plan_stale` unless the world still wants exactly what was shown.
+
+    Whether anything else was written meanwhile counts only for a plan that was kept.
+    """
     if fresh.fingerprint == shown.fingerprint:
+        return
+    if not saved and fingerprint(replace(fresh, serial=shown.serial)) == shown.fingerprint:
         return
     reasons = (
         (shown.state_id != fresh.state_id, "it was made for another state"),

@@ -42,6 +42,10 @@ class Tries:
         return any(walk.interrupted for walk in self.walks)
 
     @property
+    def gave_way(self) -> bool:
+        return self.walks[0].gave_way
+
+    @property
     def problems(self) -> tuple[Problem, ...]:
         """What went wrong with something that a later try has brought about is no error."""
         found: list[Problem] = []
@@ -80,7 +84,7 @@ def _homeless(walk: Walk) -> Mapping[Ref, Change]:
     """What was to come, failed, and holds no place: none was taken for it, or it was let go."""
     failed = {c.ref: c for c in walk.plan.active if c.action in COMING and c.ref in walk.failed}
     failed = {r: c for r, c in failed.items() if r.kind == "allocation" and r not in walk.settled}
-    if not failed or walk.interrupts.asked:
+    if not failed or walk.interrupts.asked or walk.gave_way:
         return {}
     held = {claim.allocation_id for claim in walk.journal.world().claims}
     return {ref: change for ref, change in failed.items() if change.allocation_id not in held}

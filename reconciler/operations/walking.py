@@ -39,6 +39,7 @@ from reconciler.planner.ordering import PREPARE
 from reconciler.planner.staging import is_slow
 from reconciler.stops import around
 from reconciler.store.journal import Journal
+from reconciler.store.lock import is_waited_for
 from reconciler.store.progress import Progress
 
 
@@ -51,6 +52,7 @@ class Walk:
     `silent` those that were found out of reach, which are not tried again. `stands` is told
     what is done before hosts begin with what nobody waits for. `boots` are the boots
     into which this run has restarted hosts; unless it is to `wait`, that is left to the next one.
+    One that `gives_way` ends between two waves if others wait for the lock, and then it `gave_way`.
     """
 
     fleet: Fleet
@@ -74,6 +76,8 @@ class Walk:
     changes: dict[Ref, Change] = field(default_factory=dict)
     voice: Lock = field(default_factory=Lock)
     at: int = 0
+    gives_way: bool = False
+    gave_way: bool = False
     progress: Progress = field(init=False)
     watch: SuspensionWatch = field(init=False)
 
@@ -112,11 +116,14 @@ class Walk:
             self.at = at
             self._heed(at)
             wave = self.plan.waves[at]
+            if self._is_to_give_way():
+                self.gave_way = True
+                break
             if all(map(is_slow, wave.steps)) and not self.interrupts.asked:
                 self.problems += self.stands(tuple(self.settled.values()))
             if not self.interrupts.asked:
                 self._wave(run, wave)
-        if not self.interrupts.asked:
+        if not self.interrupts.asked and not self.gave_way:
             self._record(run, [c for c in stepless if c.action is Action.FORGET])
         self._heed(len(self.plan.waves))
         self.journal.wait(self.plan.waiting)
@@ -136,6 +143,15 @@ class Walk:
     def interrupted(self) -> bool:
         """A wish to stop that came when all was done has interrupted nothing."""
         return self.interrupts.asked and any(c.ref not in self.settled for c in self.plan.active)
+
+    def _is_to_give_way(self) -> bool:
+        """Not before something is done; nor for builds, for which nobody is kept waiting."""
+        if not self.gives_way or not self.outcomes or self.interrupts.asked:
+            return False
+        ahead = [step for wave in self.plan.waves[self.at :] for step in wave.steps]
+        if all(is_slow(s) or s.ref in self.failed for s in ahead):
+            return False
+        return is_waited_for(self.fleet.state / "lock")
 
     def _state(self) -> RunState:
         if self.interrupted:
@@ -283,7 +299,8 @@ class Walk:
         """The same for another plan, in the same apply."""
         fresh: dict[str, Any] = {"outcomes": {}, "settled": {}, "problems": []}
         options = replace(self.options, only=plan.only)
-        return replace(self, plan=plan, world=world, options=options, failed=set(), at=0, **fresh)
+        fresh |= {"failed": set(), "at": 0, "gives_way": False, "gave_way": False}
+        return replace(self, plan=plan, world=world, options=options, **fresh)
 
     def _settle(self, refs: Set[Ref], proofs: Sequence[Proof]) -> tuple[list[Recorded], list[Ref]]:
         """What may be written down of the changes whose last step has ended.

@@ -57,6 +57,7 @@ class StateLock:
         try:
             self._wait(folder)
             self.left_behind = _read(self._path)
+            _unwant(self._path)
             _write(self._path, _myself(self._actor, self._command))
             reach("lock.taken")
         except BaseException:
@@ -93,7 +94,8 @@ class StateLock:
                 continue
             _want(self._path)
             gives_way = who is not None and who.command.endswith(YIELDING)
-            if waited >= max(self._patience.seconds, YIELD_SECONDS if gives_way else 0.0):
+            patience = max(self._patience.seconds, YIELD_SECONDS if gives_way else 0.0)
+            if waited >= patience or self._patience.stop():
                 raise _locked(who, self._path, self._patience.seconds)
             if (words := _told(who)) != told:
                 self._patience.tell(words)
@@ -112,14 +114,22 @@ def give_way(path: Path) -> None:
     """This process holds the lock, and only waits for hosts: whoever wants it is to have it."""
     who = holder(path)
     if who is not None and who.pid == os.getpid():
-        with suppress(FileNotFoundError):
-            _wanted(path).unlink()
+        _unwant(path)
         _write(path, replace(who, command=f"{who.command}, {YIELDING}"))
 
 
 def is_wanted(path: Path) -> bool:
     """Whether somebody has wanted the lock since its holder has begun to give way."""
     return _wanted(path).exists()
+
+
+def is_waited_for(path: Path) -> bool:
+    """Whether somebody waits for the lock at this moment, and not only once has."""
+    if not is_wanted(path):
+        return False
+    _unwant(path)
+    time.sleep(3 * PAUSE)
+    return is_wanted(path)
 
 
 @contextmanager
@@ -177,6 +187,11 @@ def _want(path: Path) -> None:
     """Seen by a holder who gives way, and by nobody else."""
     with suppress(OSError):
         _wanted(path).touch(0o600)
+
+
+def _unwant(path: Path) -> None:
+    with suppress(OSError):
+        _wanted(path).unlink()
 
 
 def _open(folder: Path) -> int:

@@ -1,0 +1,176 @@
+"""Turns: whoever has another change to make waits for a wave of an apply, and not for all of it."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.model.desired import Revision
+from reconciler.model.plan import Action, Change, Plan, Risk
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.operations.turns import Turns, within
+from reconciler.store.lock import StateLock, is_waited_for
+from tests.operations.conftest import BOX, TRAIN
+from tests.operations.hanging import Apply, hanging, until
+from tests.operations.test_access import TRAIN_REF
+from tests.operations.yard import Yard
+
+BOX_REF = "allocation/nlp/box"
+MOVED = {**TRAIN, "spec": {**TRAIN["spec"], "sku": "slice-1", "node": "gpu02"}}
+"""A place on gpu02 in the first wave; that on gpu01 is given up in the second."""
+SHARED = {**BOX, "spec": {**BOX["spec"], "access": ["ana"]}}
+
+APPLY = """
+import sys
+from reconciler.cli.main import run
+words = ["apply", "--auto-approve=destroys", "--lock-timeout=3m", "-o", "json", *sys.argv[2:]]
+sys.exit(run(["-C", sys.argv[1], *words]))
+"""
+
+
+def other(yard: Yard, *words: str) -> subprocess.Popen[str]:
+    """The apply of somebody else, who waits by now."""
+    lock = yard.folder / "state/wanted"
+    assert not lock.exists()
+    started = yard.python(APPLY, *words)
+    until(lock.exists)
+    return started
+
+
+def ended(one: subprocess.Popen[str]) -> tuple[int, str]:
+    out, _ = one.communicate(timeout=240)
+    return one.returncode, out
+
+
+def test_another_change_waits_for_a_wave_alone(
+    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-REAL-24: it is made between two waves; then the first goes on with what was agreed to."""
+    before = max(number for (number,) in yard.rows("SELECT number FROM run"))
+    yard.write(MOVED)
+    yard.commit()
+    with hanging(monkeypatch, tmp_path / "hang", "gpu02") as let_go:
+        first = Apply(yard)
+        until(lambda: (tmp_path / "hang/begun-gpu02").exists())
+        yard.write(SHARED)
+        yard.commit()
+        second = other(yard, "--only", BOX_REF)
+        let_go()
+        done = first.end()
+    code, said = ended(second)
+    assert code == 0, said
+    assert (done.problems, done.left, done.interrupted) == ((), (), False)
+    work = [(number - before, ref) for number, ref in worked(yard, before)]
+    assert work == [(1, TRAIN_REF), (2, BOX_REF), (3, TRAIN_REF)]
+    assert "ana" in {key.partition("/")[0] for key in yard.keys(BOX_REF)}
+    assert_all_is_well(yard)
+
+
+def test_what_others_did_meanwhile_is_done(
+    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-REAL-24: an apply of everything takes the rest along, and the first has nothing left."""
+    yard.write(MOVED)
+    yard.commit()
+    with hanging(monkeypatch, tmp_path / "hang", "gpu02") as let_go:
+        first = Apply(yard)
+        until(lambda: (tmp_path / "hang/begun-gpu02").exists())
+        second = other(yard)
+        let_go()
+        done = first.end()
+    code, said = ended(second)
+    assert code == 0, said
+    assert (done.problems, done.left, done.interrupted) == ((), (), False)
+    assert_all_is_well(yard)
+
+
+def test_who_gave_up_waiting_is_not_given_way(tmp_path: Path) -> None:
+    """F-REAL-24: a command that found the lock taken and went away has no turn to take."""
+    lock = tmp_path / "lock"
+    with StateLock(lock, actor="olga", command="apply"):
+        assert not is_waited_for(lock)
+        (tmp_path / "wanted").touch()
+        assert not is_waited_for(lock)
+
+
+def assert_all_is_well(yard: Yard) -> None:
+    assert yard.recorded(TRAIN_REF).node == "gpu02"
+    assert not [place for place in yard.claims if place.startswith(f"{TRAIN_REF}@gpu01")]
+    assert yard.plan("--detailed-exitcode").actions == {}
+    assert yard.gpuaas("state", "check").code == 0
+
+
+def worked(yard: Yard, after: int) -> list[tuple[int, str]]:
+    """The run and what it worked on, by runs in their order."""
+    return [
+        (number, ref)
+        for number, ref in yard.rows(
+            "SELECT DISTINCT run.number, step.ref FROM run JOIN step ON step.run = run.id"
+            " WHERE run.number > ? ORDER BY run.number",
+            after,
+        )
+    ]
+
+
+def line(name: str, **changes: Any) -> Change:
+    given: dict[str, Any] = {"digest": "sha256:1", "risk": Risk.INTERRUPTS, **changes}
+    return Change(ref=Ref("allocation", "nlp", name), action=Action.REPLACE, **given)
+
+
+def plan(*changes: Change) -> Plan:
+    return Plan(
+        revision=Revision(),
+        desired_digest="sha256:0",
+        state_id="s",
+        serial=1,
+        made_at="2026-01-01T12:00:00Z",
+        changes=changes,
+    )
+
+
+OTHERWISE = pytest.mark.parametrize(
+    "now",
+    [
+        line("a", digest="sha256:2"),
+        line("a", risk=Risk.DESTROYS),
+        replace(line("a"), action=Action.RELEASE),
+        line("a", basis="sha256:3"),
+        line("a", problem=Problem(code="sku_unavailable", message="x")),
+    ],
+)
+
+
+@OTHERWISE
+def test_what_would_be_done_otherwise_is_left_and_told(now: Change) -> None:
+    """F-REAL-24: nobody has agreed to it."""
+    made: list[tuple[str, ...]] = []
+
+    def make(only: tuple[str, ...]) -> Plan:
+        made.append(only)
+        return plan(line("b")) if only else plan(now, line("b"), line("new"))
+
+    turns, rest = within(Turns(plan(line("a"), line("b"))), make)
+    assert made == [(), ("allocation/nlp/b",)]
+    assert rest is not None and [change.ref.name for change in rest.active] == ["b"]
+    wanted = now.problem.code if now.problem else "changed_meanwhile"
+    assert [problem.code for problem in turns.problems] == [wanted]
+
+
+def test_another_place_for_the_same_is_agreed_to() -> None:
+    """F-REAL-24: whoever had his turn may have taken the one that was shown."""
+    fresh = plan(line("a", allocation_id="a-1", steps=("s1",)))
+    turns, rest = within(Turns(plan(line("a", steps=("s0",)), line("b"))), lambda only: fresh)
+    assert rest == fresh
+    assert ([c.ref.name for c in turns.settled], turns.problems) == (["b"], ())
+
+
+def test_where_the_same_alone_cannot_be_had_nothing_is_done() -> None:
+    """F-REAL-24: what it needs now, and nobody was shown, is not done along with it."""
+    turns, rest = within(Turns(plan(line("a"))), lambda only: plan(line("a"), line("new")))
+    assert rest is None
+    assert [problem.code for problem in turns.problems] == ["changed_meanwhile"]
