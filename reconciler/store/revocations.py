@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from reconciler.model.canonical import canonical
 from reconciler.model.capacity import Claim, ClaimState
 from reconciler.model.plan import Step
-from reconciler.model.ref import Ref
+from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Revocation
 from reconciler.store.record import Record
 
@@ -29,6 +29,8 @@ _END = (
     "SELECT value FROM json_each(people) EXCEPT SELECT value FROM json_each(?))"
 )
 _IN_DOUBT = "SELECT project, name FROM resource WHERE kind = 'allocation' AND basis = ''"
+
+_WORD = "SELECT 1 FROM suspension WHERE since <= ? AND scope IN (SELECT value FROM json_each(?))"
 
 
 def begin(record: Record, steps: Sequence[Step]) -> None:
@@ -76,15 +78,31 @@ def forget(record: Record, refs: Iterable[Ref]) -> None:
 def read_revocations(
     connection: sqlite3.Connection, claims: Iterable[Claim]
 ) -> Iterator[Revocation]:
-    """Of every allocation that is in doubt, or given up and not proved gone."""
+    """Of every allocation that is in doubt, or given up and not proved gone.
+
+    One that was recorded by steps which knew nothing of a word that counts still is no less open.
+    """
     doubted = (Ref("allocation", *names) for names in connection.execute(_IN_DOUBT))
     given_up = (claim.ref for claim in claims if claim.state is not ClaimState.HELD)
     refs = {str(ref): ref for ref in (*doubted, *given_up)}
     rows = connection.execute("SELECT ref, node, people, since FROM revocation ORDER BY ref, node")
-    for ref, node, people, since in rows:
-        if ref in refs:
-            named = tuple(json.loads(people))
-            yield Revocation(ref=refs[ref], node=node, people=named, since=since)
+    for text, node, people, since in rows.fetchall():
+        named = tuple(json.loads(people))
+        ref = refs.get(text) or _shut_out(connection, text, named, since)
+        if ref is not None:
+            yield Revocation(ref=ref, node=node, people=named, since=since)
+
+
+def _shut_out(
+    connection: sqlite3.Connection, text: str, people: Iterable[str], since: str
+) -> Ref | None:
+    """The ref of a row that a suspension was written for, and that stands still."""
+    ref = parse_ref(text)
+    if ref is None:
+        return None
+    scopes = {f"project/{ref.project}", *(f"user/{one.partition('/')[0]}" for one in people)}
+    word = connection.execute(_WORD, (since, canonical(sorted(scopes)))).fetchone()
+    return ref if word else None
 
 
 def _drop(record: Record, steps: Iterable[Step]) -> None:

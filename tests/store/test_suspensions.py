@@ -59,3 +59,17 @@ def test_what_nobody_else_has_touched_is_ended(state: State) -> None:
     pair = make_recorded("a"), make_recorded("a")
     assert state.journal.finish_revocation((), done(sync(*BO)), [pair])
     assert pending(state) == []
+
+
+def test_whom_a_step_that_knew_nothing_let_in_again_is_told_still(state: State) -> None:
+    """F-REAL-24: recorded by a run that ends before it could carry the word there."""
+    state.hold()
+    run, began = state.run(), sync()
+    state.journal.begin_wave(run, [began])
+    state.journal.suspend(Suspension(scope="user/bo", reason="theft", actor="olga", since=""))
+    state.journal.begin_revocation([sync(*BO)], "2020-01-01T00:00:00Z")
+    state.journal.finish_wave(run, done(began), [make_recorded("a")])
+    (told,) = state.journal.world().revocations
+    assert told.people == BO
+    state.journal.resume(*state.journal.suspensions(), "it was found")
+    assert state.journal.world().revocations == (), "nobody is to be shut out any more"
