@@ -102,11 +102,37 @@ def test_nothing_of_a_login_that_fails_is_left(
     monkeypatch.setattr(entry, "STALE_SECONDS", -1)
     (tmp_path / "gpuaas-entry-old").mkdir()
     lines: list[str] = []
-    why = entry.why_refused("nobody-aaaa", "127.0.0.1", "9", "ssh-ed25519", lines.append)
-    assert why.startswith("a login comes to nothing: ")
+    with pytest.raises(ProbeError, match="sshd hears nobody just now: ssh: connect to host"):
+        entry.why_refused("nobody-aaaa", "127.0.0.1", "9", "ssh-ed25519", lines.append)
     (line,) = lines
     assert line.startswith('restrict,command="internal-sftp",from="127.0.0.1",expiry-time="2')
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "is_known"),
+    [
+        ("nobody-aaaa@127.0.0.1: Permission denied (publickey).", True),
+        ("Connection closed by 127.0.0.1 port 22", True),
+        ("kex_exchange_identification: Connection closed by remote host", False),
+        ("kex_exchange_identification: read: Connection reset by peer", False),
+        ("ssh_exchange_identification: Connection closed by remote host", False),
+    ],
+)
+def test_a_door_that_others_stand_in_refuses_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, is_known: bool
+) -> None:
+    """F-REAL-12: whoever fills MaxStartups makes it unknown who would get in, not refused."""
+    monkeypatch.setattr(entry, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(entry, "SAFE_PATH", str(tmp_path))
+    (tmp_path / "ssh").write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 255\n")
+    (tmp_path / "ssh").chmod(0o755)
+    try:
+        why = entry.why_refused("nobody-aaaa", "127.0.0.1", "22", "ssh-ed25519", lambda line: None)
+    except ProbeError as error:
+        assert not is_known and str(error) == f"sshd hears nobody just now: {said}"
+    else:
+        assert is_known and why == f"a login comes to nothing: {said}"
 
 
 def test_without_a_client_no_login_can_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:

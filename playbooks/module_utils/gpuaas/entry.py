@@ -28,6 +28,9 @@ HELLO, HELLO_BACK = b"\0\0\0\5\1\0\0\0\3", b"\2"
 
 SILENT = "it is ended without a word; the host's journal of sshd has more"
 
+UNHEARD = ("kex_exchange_identification", "ssh_exchange_identification", "ssh: connect to host")
+"""How ssh begins where nobody was asked for a login: too many are at the door, or none listens."""
+
 TYPES = (
     ("ssh-ed25519", ("-t", "ed25519")),
     ("ecdsa-sha2-nistp256", ("-t", "ecdsa", "-b", "256")),
@@ -102,6 +105,7 @@ def _tried(login: str, address: str, port: str, key: str) -> str:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
+            bufsize=0,  # ssh may be gone before it is told, and then nothing is left to write
             env={"PATH": SAFE_PATH, "LC_ALL": "C"},
         ) as ssh,
     ):
@@ -110,6 +114,8 @@ def _tried(login: str, address: str, port: str, key: str) -> str:
             return ""
         errors.seek(0)
         said = " ".join(errors.read(MAX_SAID).decode("utf-8", "replace").split())
+    if said.startswith(UNHEARD):
+        raise ProbeError(printable(f"sshd hears nobody just now: {said}"))
     return printable(f"a login comes to nothing: {said or SILENT}")
 
 
