@@ -92,7 +92,7 @@ class Scope:
 def _revoking(
     named: Collection[Ref], by_ref: Mapping[Ref, Difference], desired: Desired
 ) -> Iterator[Ref]:
-    """What takes access to one of them away: a grant that has gone, a suspension of somebody."""
+    """What takes access to one of them away: grants and keys that have gone, a suspension."""
     resources = (desired.resources.get(ref) for ref in named if ref.kind == "allocation")
     people = {user for one in resources if one for user in one.spec.access}
     for grant in desired.of("grant"):
@@ -103,12 +103,16 @@ def _revoking(
             of = one.recorded.normal["spec"]["allocation"]
             if Ref("allocation", ref.project, of) in named:
                 yield ref
-        if ref.kind == "user" and ref.name in people and _is_suspended(one):
+        if ref.kind == "user" and ref.name in people and _takes_away(one):
             yield ref
 
 
-def _is_suspended(one: Difference) -> bool:
-    return one.resource is not None and one.resource.spec.state is UserState.SUSPENDED
+def _takes_away(one: Difference) -> bool:
+    """Whether a person is shut out, or a key is not what it was: gone, or with another end."""
+    if one.resource is None or one.resource.spec.state is UserState.SUSPENDED:
+        return True
+    before = one.recorded.normal["spec"]["keys"] if one.recorded else []
+    return any(key not in one.resource.normal["spec"]["keys"] for key in before)
 
 
 def _unmatched(text: str, ref: Ref | None, there: Iterable[Ref]) -> Problem:

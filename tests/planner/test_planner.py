@@ -530,8 +530,9 @@ def test_only_names_what_it_touches() -> None:
 
 
 def test_what_is_not_asked_for_has_no_effect_through_others() -> None:
-    """F-PLN-03: a change of the key file waits with the person that was left out."""
-    documents = with_changes(FLEET, user("ana", "desk"), allocation("a", labels={"x": "y"}))
+    """F-PLN-03: a key more waits with the person that was left out."""
+    more = user("ana", "laptop", "desk")
+    documents = with_changes(FLEET, more, allocation("a", labels={"x": "y"}))
     made = make_plan(desired(documents), settled(FLEET), only=(REF_A,))
     assert told(made) == [f"change {REF_A}"]
     assert made.steps == ()
@@ -550,10 +551,15 @@ def test_only_brings_what_was_never_applied_and_is_needed() -> None:
     assert nodes == {f"node/{claim.node}" for claim in made.claims}
 
 
-def test_only_brings_what_takes_access_away() -> None:
-    """F-REAL-23, rule 9: somebody who is suspended, or whose grant has gone, stays in nowhere."""
-    shut = user("ana", "laptop")
-    shut["spec"]["state"] = "suspended"
+EARLIER = user("ana", "laptop")
+EARLIER["spec"]["keys"][0]["expiresAt"] = "2027-01-01T00:00:00Z"
+SHUT = user("ana", "laptop")
+SHUT["spec"]["state"] = "suspended"
+
+
+@pytest.mark.parametrize("shut", [SHUT, user("ana", "desk"), EARLIER])
+def test_only_brings_what_takes_access_away(shut: dict[str, Any]) -> None:
+    """F-REAL-23, rule 9: who is suspended, or whose grant or key has gone, stays in nowhere."""
     documents = with_changes(FLEET, shut, allocation("a", labels={"x": "y"}))
     made = make_plan(desired(documents), settled(FLEET), only=(REF_A,))
     assert told(made) == [f"change {REF_A}", "change user/ana"]
