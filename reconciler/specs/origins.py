@@ -52,12 +52,15 @@ def origins(
 def _since(
     git: Git, told: Mapping[Ref, Origin], applied: Mapping[Ref, str]
 ) -> Iterator[tuple[Ref, Origin]]:
-    """What took away what was made anew afterwards has not taken away that."""
+    """What took away what was made anew afterwards has not taken away that.
+
+    What is held although it is gone may have been recorded since as of the very commit of its end.
+    """
     earlier: dict[tuple[str, str], bool] = {}
     for ref, origin in told.items():
         pair = origin.commit, applied.get(ref, "")
         if all(pair) and pair not in earlier:
-            earlier[pair] = _came_before(git, *pair)
+            earlier[pair] = pair[0] != pair[1] and _came_before(git, *pair)
         yield ref, Origin() if earlier.get(pair) else origin
 
 

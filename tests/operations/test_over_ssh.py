@@ -135,7 +135,9 @@ def test_links_that_fail_are_not_fine_and_hold_up_nobody(
         assert not list(yard.root("gpu02").glob("home/*"))
 
         again = yard.apply()
-        assert again.code == 1
+        gpu02 = again.change("allocation/vision/gpu02")["problem"]
+        assert (again.code, gpu02["code"]) == (3, "sku_unavailable"), gpu02
+        assert gpu02["message"].endswith("1 unreachable")
         assert yard.recorded("allocation/vision/gpu03") is not None
         assert yard.recorded("allocation/vision/gpu02") is None
 

@@ -125,6 +125,7 @@ def test_a_slip_is_held_back_by_what_the_state_remembers(yard: Yard) -> None:
 
     elsewhere = folder.rename(yard.folder / "elsewhere")
     (yard.specs / "project/vision.yaml").unlink()
+    yard.commit()
     together = yard.apply("--auto-approve=safe")
     assert together.blocked == {
         ref: "protected",
@@ -136,6 +137,7 @@ def test_a_slip_is_held_back_by_what_the_state_remembers(yard: Yard) -> None:
     elsewhere.rename(folder)
     yard.write(project("vision", "ana", "bo", "cem", "dana"))
     yard.write({**SOLO, "spec": {**SOLO["spec"], "protect": False}})
+    yard.commit()
     lifted = yard.apply("--auto-approve=safe")
     assert (lifted.code, lifted.actions) == (0, {ref: "change"})
     yard.remove(SOLO)
