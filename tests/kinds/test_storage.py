@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
 
 from playbooks.module_utils.gpuaas import volumes
+from reconciler import shipped
 from reconciler.kinds import storage_class
 from tests.kinds.sample import Fleet
 
@@ -31,6 +34,30 @@ def test_a_class_is_asked_for_what_it_can_do() -> None:
     fleet[STORAGE]["accessMode"] = "single_writer"
     fleet[CLASS]["accessModes"] = ["multi_reader"]
     assert fleet.only(STORAGE).code == "document_rejected"
+
+
+@pytest.mark.parametrize("server", ["300.1.1.1", "a..b", "::::", "filer:2049"])
+def test_a_server_that_is_none_is_told(server: str) -> None:
+    """F-REAL-19: nothing would ever answer there."""
+    fleet = Fleet()
+    fleet[CLASS]["nfs"]["server"] = server
+    problem = fleet.only(CLASS)
+    assert problem.code == "value_pattern" and server in problem.message
+
+
+@pytest.mark.parametrize(
+    ("option", "is_one"),
+    [
+        *(("port=2049", True), ("port=1", True), ("port=65535", True), ("hard", True)),
+        *(("port=0", False), ("port=65536", False), ("port=99999", False), ("nolock", False)),
+    ],
+)
+def test_an_option_of_a_mount_is_one_here_and_on_the_host(option: str, is_one: bool) -> None:
+    """F-REAL-19: both doors take the same."""
+    schema = json.loads(shipped.schemas()["storage_class"])
+    options = schema["properties"]["spec"]["properties"]["nfs"]["properties"]["options"]
+    assert (re.search(options["items"]["pattern"], option) is not None) is is_one
+    assert (volumes.OPTION.fullmatch(option) is not None) is is_one
 
 
 def test_several_need_a_class_that_allows_several() -> None:

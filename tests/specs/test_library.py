@@ -223,9 +223,14 @@ def test_no_settings_is_said_plainly(tmp_path: Path) -> None:
         ("", "settings_invalid", 1),
         ("operators: [ana]\nnetwork:\n  closed: [10.0.0.0/33]\n", "settings_invalid", 3),
         ("operators: [ana]\nnetwork: {closed: ['1.2.3.4 }']}\n", "value_pattern", 2),
+        ("operators: [ana]\npublish:\n  proxyJump: me@::1:22\n", "settings_invalid", 3),
+        ("operators: [ana]\npublish:\n  proxyJump: a,none\n", "settings_invalid", 3),
+        ("operators: [ana]\npublish:\n  sshHostSuffix: a..b\n", "settings_invalid", 3),
+        ("operators: [ana]\nindex:\n  own: https://300.1.1.1/\n", "settings_invalid", 3),
     ],
 )
 def test_settings_are_checked_like_a_spec(fleet: Fleet, text: str, code: str, line: int) -> None:
+    """F-REAL-19: what means something is told at its place where it means nothing."""
     (fleet.folder / "gpuaas.yaml").write_text(text)
     with pytest.raises(ProblemError) as refused:
         load_settings(fleet.folder, shipped.schemas()["settings"])

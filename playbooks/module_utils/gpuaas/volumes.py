@@ -20,7 +20,8 @@ SERVER = re.compile(r"[A-Za-z0-9.:\[\]-]{1,255}")
 OPTION = re.compile(
     r"hard|soft|intr|noatime|nodiratime|nocto|vers=(3|4|4\.[012])|proto=(tcp|rdma)"
     r"|sec=(sys|krb5|krb5i|krb5p)|nconnect=([1-9]|1[0-6])"
-    r"|(rsize|wsize|timeo|retrans|actimeo|acregmax|acdirmax|port)=[0-9]{1,8}"
+    r"|(rsize|wsize|timeo|retrans|actimeo|acregmax|acdirmax)=[0-9]{1,8}"
+    r"|port=([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 )
 """None that undoes what all volumes are mounted with, and none without locks between hosts."""
 
