@@ -166,7 +166,7 @@ class _Apply:
                 return plan
             return plan_from(self.fleet, desired, world, replace(options, only=only))
 
-        self.turns, rest = within(self.turns, make)
+        self.turns, rest = within(self.turns, world, make)
         if rest is None:
             self.turns = self.turns.ended()
         else:

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from reconciler.model.lifecycle import Phase
 from reconciler.model.lock import Patience
-from reconciler.model.plan import RISKS, Change, Plan
+from reconciler.model.plan import RISKS, Action, Change, Plan
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.work import StepOutcome
+from reconciler.model.world import World
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.tries import Tries
 from reconciler.operations.wiring import Fleet
@@ -78,17 +80,18 @@ class Turns:
         """Without another turn."""
         return replace(self, told=(*self.told, *told), stopped=stopped, over=True)
 
-    def rest(self, plan: Plan) -> tuple[Turns, tuple[Ref, ...]]:
+    def rest(self, plan: Plan, world: World) -> tuple[Turns, tuple[Ref, ...]]:
         """What is still to be done, as `plan` would do it now that others had their turn.
 
-        What it has no line for others have done; what it does otherwise was not agreed to.
+        What it has no line for others have done, if the state shows it; what it does otherwise was
+        not agreed to.
         """
         left, lines = self.left, {change.ref: change for change in plan.changes}
         begun = {outcome.step.ref for outcome in self.outcomes}
         agreed = [c.ref for c in plan.active if _is_agreed(c, left.get(c.ref), begun)]
-        others = tuple(change for ref, change in left.items() if ref not in lines)
+        others = tuple(c for c in left.values() if c.ref not in lines and _stands(c, world))
         changed = left.keys() - set(agreed) - {change.ref for change in others}
-        told = tuple(_changed(ref, lines[ref].problem) for ref in sorted(changed))
+        told = tuple(_changed(ref, lines.get(ref)) for ref in sorted(changed))
         seen = replace(self, others=(*self.others, *others), told=(*self.told, *told))
         return seen, tuple(agreed)
 
@@ -103,8 +106,18 @@ def _is_agreed(change: Change, shown: Change | None, begun: set[Ref]) -> bool:
     return same == (shown.action, shown.risk, shown.former, shown.fields, shown.basis)
 
 
-def _changed(ref: Ref, problem: Problem | None) -> Problem:
-    return problem or Problem(
+def _stands(change: Change, world: World) -> bool:
+    """Whether the state has it as it was to be: there and made from this, or not there."""
+    recorded = world.recorded.get(change.ref)
+    if change.action in (Action.RELEASE, Action.FORGET):
+        return recorded is None or (change.undo_minutes > 0 and recorded.phase is not Phase.ACTIVE)
+    return recorded is not None and recorded.digest == change.digest
+
+
+def _changed(ref: Ref, now: Change | None) -> Problem:
+    if now is not None and now.problem is not None:
+        return now.problem
+    return Problem(
         code="changed_meanwhile",
         message=f"{ref}: another run had its turn, and now something else would be done",
         hint="look at what is to be done now: gpuaas plan",
@@ -112,10 +125,12 @@ def _changed(ref: Ref, problem: Problem | None) -> Problem:
     )
 
 
-def within(turns: Turns, make: Callable[[tuple[str, ...]], Plan]) -> tuple[Turns, Plan | None]:
+def within(
+    turns: Turns, world: World, make: Callable[[tuple[str, ...]], Plan]
+) -> tuple[Turns, Plan | None]:
     """A plan of the rest and of nothing else, if there is one; `make` plans for some refs only."""
     plan = make(())
-    turns, agreed = turns.rest(plan)
+    turns, agreed = turns.rest(plan, world)
     for _ in range(MOST):
         if len(agreed) == len(plan.active):
             return turns, plan if agreed else None

@@ -10,15 +10,18 @@ from typing import Any
 import pytest
 
 from reconciler.model.desired import Revision
+from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Change, Plan, Risk
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.world import Recorded, World
 from reconciler.operations.turns import Turns, within
 from reconciler.store.lock import StateLock, is_waited_for
 from tests.operations.conftest import BOX, TRAIN
 from tests.operations.hanging import Apply, hanging, until
 from tests.operations.test_access import TRAIN_REF
 from tests.operations.yard import Yard
+from tests.store.making import make_recorded
 
 BOX_REF = "allocation/nlp/box"
 MOVED = {**TRAIN, "spec": {**TRAIN["spec"], "sku": "slice-1", "node": "gpu02"}}
@@ -133,6 +136,9 @@ def plan(*changes: Change) -> Plan:
     )
 
 
+B = line("b").ref
+NOTHING = World(state_id="s", serial=1, recorded={})
+
 OTHERWISE = pytest.mark.parametrize(
     "now",
     [
@@ -154,7 +160,7 @@ def test_what_would_be_done_otherwise_is_left_and_told(now: Change) -> None:
         made.append(only)
         return plan(line("b")) if only else plan(now, line("b"), line("new"))
 
-    turns, rest = within(Turns(plan(line("a"), line("b"))), make)
+    turns, rest = within(Turns(plan(line("a"), line("b"))), NOTHING, make)
     assert made == [(), ("allocation/nlp/b",)]
     assert rest is not None and [change.ref.name for change in rest.active] == ["b"]
     wanted = now.problem.code if now.problem else "changed_meanwhile"
@@ -164,13 +170,42 @@ def test_what_would_be_done_otherwise_is_left_and_told(now: Change) -> None:
 def test_another_place_for_the_same_is_agreed_to() -> None:
     """F-REAL-24: whoever had his turn may have taken the one that was shown."""
     fresh = plan(line("a", allocation_id="a-1", steps=("s1",)))
-    turns, rest = within(Turns(plan(line("a", steps=("s0",)), line("b"))), lambda only: fresh)
+    world = replace(NOTHING, recorded={B: replace(make_recorded("b"), digest="sha256:1")})
+    shown = plan(line("a", steps=("s0",)), line("b"))
+    turns, rest = within(Turns(shown), world, lambda only: fresh)
     assert rest == fresh
     assert ([c.ref.name for c in turns.settled], turns.problems) == (["b"], ())
 
 
+RELEASED = Change(ref=B, action=Action.RELEASE, risk=Risk.DESTROYS)
+AS_SHOWN = replace(make_recorded("b"), digest="sha256:1")
+
+
+@pytest.mark.parametrize(
+    ("shown", "recorded", "is_done"),
+    [
+        (line("b"), AS_SHOWN, True),
+        (line("b"), make_recorded("b"), False),
+        (line("b"), None, False),
+        (RELEASED, None, True),
+        (RELEASED, AS_SHOWN, False),
+        (replace(RELEASED, undo_minutes=5), replace(AS_SHOWN, phase=Phase.QUARANTINED), True),
+        (replace(RELEASED, undo_minutes=5), AS_SHOWN, False),
+    ],
+)
+def test_what_is_not_planned_any_more_is_done_if_the_state_shows_it(
+    shown: Change, recorded: Recorded | None, is_done: bool
+) -> None:
+    """F-REAL-24: the other one may have taken the wish away, and then nobody has done anything."""
+    world = replace(NOTHING, recorded={B: recorded} if recorded else {})
+    turns, rest = within(Turns(plan(shown)), world, lambda only: plan())
+    assert rest is None and [change.ref for change in turns.settled] == ([B] if is_done else [])
+    told = [] if is_done else ["changed_meanwhile"]
+    assert [problem.code for problem in turns.problems] == told
+
+
 def test_where_the_same_alone_cannot_be_had_nothing_is_done() -> None:
     """F-REAL-24: what it needs now, and nobody was shown, is not done along with it."""
-    turns, rest = within(Turns(plan(line("a"))), lambda only: plan(line("a"), line("new")))
+    turns, rest = within(Turns(plan(line("a"))), NOTHING, lambda only: plan(line("a"), line("new")))
     assert rest is None
     assert [problem.code for problem in turns.problems] == ["changed_meanwhile"]
