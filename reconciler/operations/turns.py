@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from reconciler.model.lifecycle import Phase
 from reconciler.model.lock import Patience
-from reconciler.model.plan import RISKS, Action, Change, Plan
+from reconciler.model.plan import Change, Plan
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.work import StepOutcome
 from reconciler.model.world import World
+from reconciler.operations.agreeing import changed_meanwhile, is_agreed, stands
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.tries import Tries
 from reconciler.operations.wiring import Fleet
@@ -88,41 +88,12 @@ class Turns:
         """
         left, lines = self.left, {change.ref: change for change in plan.changes}
         begun = {outcome.step.ref for outcome in self.outcomes}
-        agreed = [c.ref for c in plan.active if _is_agreed(c, left.get(c.ref), begun)]
-        others = tuple(c for c in left.values() if c.ref not in lines and _stands(c, world))
+        agreed = [c.ref for c in plan.active if is_agreed(c, left.get(c.ref), begun)]
+        others = tuple(c for c in left.values() if c.ref not in lines and stands(c, world))
         changed = left.keys() - set(agreed) - {change.ref for change in others}
-        told = tuple(_changed(ref, lines.get(ref)) for ref in sorted(changed))
+        told = tuple(changed_meanwhile(ref, lines.get(ref)) for ref in sorted(changed))
         seen = replace(self, others=(*self.others, *others), told=(*self.told, *told))
         return seen, tuple(agreed)
-
-
-def _is_agreed(change: Change, shown: Change | None, begun: set[Ref]) -> bool:
-    """Nothing but the same, be it in another place; or the end of what has begun."""
-    if shown is None or change.digest != shown.digest:
-        return False
-    if change.ref in begun:
-        return RISKS.index(change.risk) <= RISKS.index(shown.risk)
-    same = (change.action, change.risk, change.former, change.fields, change.basis)
-    return same == (shown.action, shown.risk, shown.former, shown.fields, shown.basis)
-
-
-def _stands(change: Change, world: World) -> bool:
-    """Whether the state has it as it was to be: there and made from this, or not there."""
-    recorded = world.recorded.get(change.ref)
-    if change.action in (Action.RELEASE, Action.FORGET):
-        return recorded is None or (change.undo_minutes > 0 and recorded.phase is not Phase.ACTIVE)
-    return recorded is not None and recorded.digest == change.digest
-
-
-def _changed(ref: Ref, now: Change | None) -> Problem:
-    if now is not None and now.problem is not None:
-        return now.problem
-    return Problem(
-        code="changed_meanwhile",
-        message=f"{ref}: another run had its turn, and now something else would be done",
-        hint="look at what is to be done now: gpuaas plan",
-        ref=str(ref),
-    )
 
 
 def within(
@@ -139,7 +110,7 @@ def within(
         plan = make(tuple(map(str, agreed)))
         wanted = set(agreed)
         agreed = tuple(change.ref for change in plan.active if change.ref in wanted)
-    told = tuple(_changed(ref, None) for ref in agreed)
+    told = tuple(changed_meanwhile(ref, None) for ref in agreed)
     return replace(turns, told=(*turns.told, *told)), None
 
 
