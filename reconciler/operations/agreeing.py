@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
 from reconciler.model.lifecycle import Phase
-from reconciler.model.plan import RISKS, Action, Change
+from reconciler.model.plan import RISKS, Action, Change, Plan, Step
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.work import StepOutcome
 from reconciler.model.world import World
+from reconciler.planner.ordering import PREPARE
+from reconciler.planner.staging import is_slow
 
 
 def is_agreed(change: Change, shown: Change | None, begun: Collection[Ref]) -> bool:
@@ -17,19 +20,49 @@ def is_agreed(change: Change, shown: Change | None, begun: Collection[Ref]) -> b
         return False
     if change.ref in begun:
         return RISKS.index(change.risk) <= RISKS.index(shown.risk)
-    same = (change.action, change.risk, change.former, change.fields, change.basis)
-    return same == (shown.action, shown.risk, shown.former, shown.fields, shown.basis)
+    return _nature(change) == _nature(shown)
 
 
-def stands(change: Change, world: World) -> bool:
-    """Whether the state has it as it was to be: there and made from this, or not there."""
+def _nature(change: Change) -> tuple[object, ...]:
+    held = change.allocation_id if change.action is Action.RELEASE else ""
+    return (
+        *(change.action, change.risk, change.former, change.fields, change.basis),
+        *(change.undo_minutes, held),
+    )
+
+
+def stands(change: Change, nodes: Iterable[str], world: World) -> bool:
+    """Whether the state has it as it was to be, and nobody who could tell otherwise is silent.
+
+    `nodes` are those that were to be worked on.
+    """
+    seen = (world.observations.get(node) for node in nodes)
+    if any(one is None or one.problem for one in seen):
+        return False
     recorded = world.recorded.get(change.ref)
     if change.action in (Action.RELEASE, Action.FORGET):
-        return recorded is None or (change.undo_minutes > 0 and recorded.phase is not Phase.ACTIVE)
-    return recorded is not None and recorded.digest == change.digest
+        if change.undo_minutes and recorded is not None:
+            return recorded.phase is not Phase.ACTIVE
+        return recorded is None and all(claim.ref != change.ref for claim in world.claims)
+    is_sure = recorded is not None and (not change.basis or recorded.basis != "")
+    return is_sure and recorded is not None and recorded.digest == change.digest
+
+
+def may_end_turn(plan: Plan, outcomes: Collection[StepOutcome], ahead: Sequence[Step]) -> bool:
+    """Whether the rest, which is `ahead`, may be planned anew behind others.
+
+    For builds nobody is kept waiting. And nothing is done again that people feel: a host that was
+    prepared in vain is not followed by the next one, nor a restart by another.
+    """
+    if all(map(is_slow, ahead)) or any(o.step.verb == PREPARE and not o.ok for o in outcomes):
+        return False
+    begun = {outcome.step.ref for outcome in outcomes}
+    restarted = {c.ref for c in plan.active if c.action is Action.RESTART and c.ref in begun}
+    return not any(step.ref in restarted for step in ahead)
 
 
 def changed_meanwhile(ref: Ref, now: Change | None) -> Problem:
+    """Why it is left: by what refuses it now, if anything does."""
     if now is not None and now.problem is not None:
         return now.problem
     return Problem(

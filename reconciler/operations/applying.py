@@ -13,23 +13,22 @@ from reconciler.model.endpoint import unsound
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import RISKS, Action, Cause, Change, Plan, Risk, fingerprint
 from reconciler.model.problem import Problem, ProblemError, refuse
-from reconciler.model.ref import Ref
 from reconciler.model.work import HostProgress, StepOutcome
 from reconciler.model.world import World
 from reconciler.operations.endpoints import endpoints, published_config, way_in
 from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.observing import Looks, look, stale_nodes
+from reconciler.operations.looking import look_and_plan
+from reconciler.operations.observing import Looks
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
 from reconciler.operations.publishing import publish
-from reconciler.operations.reading import read_at_rest
 from reconciler.operations.recording import recorded_as
 from reconciler.operations.saving import read_plan
 from reconciler.operations.syncing import keep_alarms
 from reconciler.operations.tries import try_elsewhere
-from reconciler.operations.turns import Turns, behind_others, within
+from reconciler.operations.turns import Turns, behind_others
 from reconciler.operations.walking import Walk
-from reconciler.operations.wiring import Fleet, without_collector
+from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import writing
 from reconciler.store.history import plan_used_at
 from reconciler.store.journal import Journal
@@ -118,7 +117,7 @@ def apply(
     )
     with ExitStack() as to_the_end:
         with writing(fleet, "apply") as journal:
-            desired, world, fresh = _look_and_plan(fleet, journal, ours.options_of_plan, looks)
+            desired, world, fresh = look_and_plan(fleet, journal, ours.options_of_plan, looks)
             _insist(plan, fresh, saved=options.plan_file is not None)
             journal.snapshot(fleet.settings.keep.snapshots)
             # From here on a signal is a wish to stop; until now it simply ended the command.
@@ -150,23 +149,33 @@ class _Apply:
 
     def go_on(self) -> None:
         """With what is left, behind whoever waited; what is done stays done if that cannot be."""
+        waits = True
         try:
             with behind_others(self.fleet, "apply", self.interrupts) as journal:
+                waits = False
                 self._rest(journal)
         except ProblemError as error:
-            told = () if self.interrupts.asked else error.problems
-            self.turns = self.turns.ended(told, stopped=self.interrupts.asked)
+            if waits and self.interrupts.asked:
+                self.turns = self.turns.ended(stopped=True)
+            else:
+                self.turns = self.turns.ended(error.problems)
 
     def _rest(self, journal: Journal) -> None:
-        options, looks = self.options_of_plan, self.looks
-        desired, world, plan = _look_and_plan(self.fleet, journal, options, looks)
+        """What was seen before others had their turn counts no more."""
+        if not journal.knows_run(self.run):
+            raise refuse(
+                "changed_meanwhile",
+                "the state was put in another's place, so nothing more was done",
+                "look at what is to be done now: gpuaas plan",
+            )
+        everything = replace(self.options_of_plan, only=())
+        self.looks = Looks()
+        desired, world, plan = look_and_plan(self.fleet, journal, everything, self.looks)
 
         def make(only: tuple[str, ...]) -> Plan:
-            if not only:
-                return plan
-            return plan_from(self.fleet, desired, world, replace(options, only=only))
+            return plan_from(self.fleet, desired, world, replace(everything, only=only))
 
-        self.turns, rest = within(self.turns, world, make)
+        self.turns, rest = self.turns.within(world, plan, make)
         if rest is None:
             self.turns = self.turns.ended()
         else:
@@ -189,6 +198,7 @@ class _Apply:
             wait=self.options.wait,
             silent=self.looks.silent(world),
             gives_way=True,
+            earlier={outcome.step.id for outcome in self.turns.outcomes},
         )
         journal.refuse(plan)
         self.run = walk.run(saved=saved)
@@ -217,7 +227,7 @@ def _plan_to_show(fleet: Fleet, options: ApplyOptions, looks: Looks) -> Plan:
             only=options.only, hold_above=options.approve, uncommitted=options.uncommitted
         )
         with writing(fleet, "apply") as journal:
-            _, world, plan = _look_and_plan(fleet, journal, wanted, looks)
+            _, world, plan = look_and_plan(fleet, journal, wanted, looks)
             if not plan.active:
                 _confirm(fleet, journal, world, plan)
         return plan
@@ -260,58 +270,6 @@ def _options_of(plan: Plan) -> PlanOptions:
         uncommitted=plan.uncommitted,
         leases_from=parse_moment(plan.made_at),
     )
-
-
-def _look_and_plan(
-    fleet: Fleet, journal: Journal, options: PlanOptions, looks: Looks
-) -> tuple[Desired, World, Plan]:
-    """Look at nodes with old evidence or a step without an end, then plan from what is true.
-
-    A place is looked at right before it is given to anybody: cards fail between two looks.
-    """
-    with without_collector():
-        desired, world = read_at_rest(fleet), journal.world()
-        if journal.has_unended():
-            journal.close_open_steps()
-        if given_up := _given_up(desired, world):
-            journal.stop_waiting(given_up)
-        if strangers := _strangers(desired, world):
-            journal.unsee(strangers)
-        in_doubt = {step.node for step in world.open_steps}
-        in_doubt.update(doubt.node for doubt in world.doubts)
-        now = fleet.now()
-        names = looks.due(in_doubt.union(stale_nodes(desired, world, now)), now)
-        if names:
-            look(fleet, journal, desired, names)
-            world = journal.world()
-        plan = plan_from(fleet, desired, world, options)
-        while names := looks.due({claim.node for claim in plan.claims}, now):
-            look(fleet, journal, desired, names)
-            world = journal.world()
-            plan = plan_from(fleet, desired, world, options)
-        return desired, world, plan
-
-
-def _strangers(desired: Desired, world: World) -> tuple[Ref, ...]:
-    """Nodes that were looked at once, never used, and that no file speaks of any more."""
-    if desired.broken or desired.blind:
-        return ()
-    wanted = desired.resources.keys() | desired.frozen | desired.absent.keys()
-    wanted |= world.recorded.keys()
-    held = {claim.node for claim in world.claims}
-    seen = (Ref("node", "", name) for name in world.observations if name not in held)
-    return tuple(ref for ref in seen if ref not in wanted)
-
-
-def _given_up(desired: Desired, world: World) -> tuple[Ref, ...]:
-    """Requests that wait, or whose time was over, and that nobody wants any more, as far as all
-
-    files can be read.
-    """
-    if desired.broken or desired.blind:
-        return ()
-    wanted = desired.resources.keys() | desired.frozen | desired.absent.keys()
-    return tuple(ref for ref in (*world.waiting, *world.lapsed) if ref not in wanted)
 
 
 def _insist(shown: Plan, fresh: Plan, *, saved: bool) -> None:

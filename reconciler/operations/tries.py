@@ -84,7 +84,7 @@ def _homeless(walk: Walk) -> Mapping[Ref, Change]:
     """What was to come, failed, and holds no place: none was taken for it, or it was let go."""
     failed = {c.ref: c for c in walk.plan.active if c.action in COMING and c.ref in walk.failed}
     failed = {r: c for r, c in failed.items() if r.kind == "allocation" and r not in walk.settled}
-    if not failed or walk.interrupts.asked or walk.gave_way:
+    if not failed or walk.interrupts.asked:
         return {}
     held = {claim.allocation_id for claim in walk.journal.world().claims}
     return {ref: change for ref, change in failed.items() if change.allocation_id not in held}

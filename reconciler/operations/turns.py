@@ -6,11 +6,11 @@ What it changes is seen: the rest is planned anew, from the specs and the state 
 
 from __future__ import annotations
 
-import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from reconciler.model.lock import Patience
 from reconciler.model.plan import Change, Plan
@@ -24,25 +24,36 @@ from reconciler.operations.tries import Tries
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import writing
 from reconciler.store.journal import Journal
+from reconciler.store.lock import PAUSE, holder, want
 
-COURTESY = 0.5
-"""Seconds in which whoever waits for the lock takes it: he asks more often than that."""
+COURTESY, BETWEEN = 1.5, 0.5
+"""Seconds in which whoever waits for the lock takes it, who asks more often than that; and seconds
+
+that lie between the two times that a command takes it, to show a plan and to carry it out.
+"""
+
+PATIENCE = 600.0
+"""Seconds that another one may take for his turn, unless more were asked for."""
 
 MOST = 3
 """So many plans are made of the rest until one is of nothing else."""
+
+Make = Callable[[tuple[str, ...]], Plan]
 
 
 @dataclass(frozen=True, slots=True)
 class Turns:
     """All turns of one apply, as if they were one.
 
-    `shown` is the plan that was agreed to; `others` are changes of it that somebody else has made.
+    `shown` is the plan that was agreed to; `others` are changes of it that somebody else has made,
+    and `told` says of which ones nothing more is done, and why.
     """
 
     shown: Plan
     tries: tuple[Tries, ...] = ()
     others: tuple[Change, ...] = ()
-    told: tuple[Problem, ...] = ()
+    told: Mapping[Ref, Problem] = field(default_factory=dict)
+    failure: tuple[Problem, ...] = ()
     stopped: bool = False
     over: bool = False
 
@@ -58,11 +69,12 @@ class Turns:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return (*(one for each in self.tries for one in each.problems), *self.told)
+        of_tries = (one for each in self.tries for one in each.problems)
+        return (*of_tries, *self.told.values(), *self.failure)
 
     @property
     def interrupted(self) -> bool:
-        return self.stopped or any(each.interrupted for each in self.tries)
+        return self.stopped or any(each.interrupted for each in self.tries[-1:])
 
     @property
     def gave_way(self) -> bool:
@@ -70,57 +82,81 @@ class Turns:
         return not self.over and bool(self.tries) and self.tries[-1].gave_way
 
     @property
+    def begun(self) -> frozenset[Ref]:
+        """What hosts or the record have something of; names and versions are written down first."""
+        first = {c.ref for c in self.shown.active if c.ref.kind == "bundle" or c.former}
+        return frozenset(first.union(outcome.step.ref for outcome in self.outcomes))
+
+    @property
     def left(self) -> Mapping[Ref, Change]:
-        """What was agreed to, and was neither done nor tried in vain."""
-        gone = {one.ref for one in self.settled}
+        """What was agreed to, and was neither done nor tried in vain nor told of."""
+        gone = {one.ref for one in self.settled}.union(self.told)
         gone.update(ref for each in self.tries for walk in each.walks for ref in walk.failed)
         return {one.ref: one for one in self.shown.active if one.ref not in gone}
 
-    def ended(self, told: tuple[Problem, ...] = (), *, stopped: bool = False) -> Turns:
+    def ended(self, failure: tuple[Problem, ...] = (), *, stopped: bool = False) -> Turns:
         """Without another turn."""
-        return replace(self, told=(*self.told, *told), stopped=stopped, over=True)
+        return replace(self, failure=failure, stopped=stopped, over=True)
 
-    def rest(self, plan: Plan, world: World) -> tuple[Turns, tuple[Ref, ...]]:
-        """What is still to be done, as `plan` would do it now that others had their turn.
+    def within(self, world: World, plan: Plan, make: Make) -> tuple[Turns, Plan | None]:
+        """A plan of what is left and of nothing else, if there is one.
 
-        What it has no line for others have done, if the state shows it; what it does otherwise was
-        not agreed to.
+        `plan` is of everything there is to do by now; `make` plans for some refs only.
+        """
+        turns, agreed = self._rest(plan, world), self._agreed(plan)
+        wanted = agreed
+        for _ in range(MOST):
+            if len(agreed) == len(plan.active):
+                break
+            plan = make(tuple(map(str, sorted(agreed)))) if agreed else replace(plan, changes=())
+            agreed &= self._agreed(plan)
+        found = plan if agreed and len(agreed) == len(plan.active) else None
+        lines = {change.ref: change for change in plan.changes}
+        lost = wanted - agreed if found else wanted
+        return turns._tell({ref: lines.get(ref) for ref in lost}), found
+
+    def _agreed(self, plan: Plan) -> frozenset[Ref]:
+        left, begun = self.left, self.begun
+        return frozenset(c.ref for c in plan.active if is_agreed(c, left.get(c.ref), begun))
+
+    def _rest(self, plan: Plan, world: World) -> Turns:
+        """What it has no line for others have done, if the state shows it.
+
+        What would be done otherwise was not agreed to.
         """
         left, lines = self.left, {change.ref: change for change in plan.changes}
-        begun = {outcome.step.ref for outcome in self.outcomes}
-        agreed = [c.ref for c in plan.active if is_agreed(c, left.get(c.ref), begun)]
-        others = tuple(c for c in left.values() if c.ref not in lines and stands(c, world))
-        changed = left.keys() - set(agreed) - {change.ref for change in others}
-        told = tuple(changed_meanwhile(ref, lines.get(ref)) for ref in sorted(changed))
-        seen = replace(self, others=(*self.others, *others), told=(*self.told, *told))
-        return seen, tuple(agreed)
+        nodes = defaultdict[Ref, set[str]](set)
+        for step in self.shown.steps:
+            nodes[step.ref].add(step.node)
+        gone = (change for ref, change in left.items() if ref not in lines)
+        others = tuple(one for one in gone if stands(one, nodes[one.ref], world))
+        changed = left.keys() - self._agreed(plan) - {change.ref for change in others}
+        told = self._tell({ref: lines.get(ref) for ref in changed})
+        return replace(told, others=(*self.others, *others))
 
-
-def within(
-    turns: Turns, world: World, make: Callable[[tuple[str, ...]], Plan]
-) -> tuple[Turns, Plan | None]:
-    """A plan of the rest and of nothing else, if there is one; `make` plans for some refs only."""
-    plan = make(())
-    turns, agreed = turns.rest(plan, world)
-    for _ in range(MOST):
-        if len(agreed) == len(plan.active):
-            return turns, plan if agreed else None
-        if not agreed:
-            break
-        plan = make(tuple(map(str, agreed)))
-        wanted = set(agreed)
-        agreed = tuple(change.ref for change in plan.active if change.ref in wanted)
-    told = tuple(changed_meanwhile(ref, None) for ref in agreed)
-    return replace(turns, told=(*turns.told, *told)), None
+    def _tell(self, lines: Mapping[Ref, Change | None]) -> Turns:
+        why = {ref: changed_meanwhile(ref, lines[ref]) for ref in sorted(lines)}
+        return replace(self, told={**self.told, **why})
 
 
 @contextmanager
 def behind_others(fleet: Fleet, command: str, interrupts: Interrupts) -> Iterator[Journal]:
     """The lock again, after whoever waits for it.
 
-    Raises ProblemError as `writing` does; `state_locked` only where somebody wishes to stop.
+    Raises ProblemError as `writing` does: `state_locked` where nobody gave it back, or where
+    somebody wished to stop before.
     """
-    time.sleep(COURTESY)
-    patience = Patience(seconds=math.inf, tell=fleet.patience.tell, stop=lambda: interrupts.asked)
+    lock, until = fleet.state / "lock", time.monotonic() + max(fleet.patience.seconds, PATIENCE)
+    free_until = time.monotonic() + COURTESY
+    while time.monotonic() < min(free_until, until) and not interrupts.asked:
+        if holder(lock) is not None:
+            want(lock)
+            free_until = time.monotonic() + BETWEEN
+        time.sleep(PAUSE)
+    patience = Patience(
+        seconds=max(0.0, until - time.monotonic()),
+        tell=fleet.patience.tell,
+        stop=lambda: interrupts.asked,
+    )
     with writing(replace(fleet, patience=patience), command) as journal:
         yield journal

@@ -22,6 +22,7 @@ from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.work import Host, HostProgress, StepOutcome, WaveOutcome
 from reconciler.model.world import Recorded, World
+from reconciler.operations.agreeing import may_end_turn
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import SILENT, host_of
 from reconciler.operations.options import PlanOptions
@@ -52,7 +53,8 @@ class Walk:
     `silent` those that were found out of reach, which are not tried again. `stands` is told
     what is done before hosts begin with what nobody waits for. `boots` are the boots
     into which this run has restarted hosts; unless it is to `wait`, that is left to the next one.
-    One that `gives_way` ends between two waves if others wait for the lock, and then it `gave_way`.
+    One that `gives_way` ends between two waves if others wait for the lock, and then it `gave_way`;
+    `earlier` are the steps of turns before this one.
     """
 
     fleet: Fleet
@@ -77,6 +79,7 @@ class Walk:
     voice: Lock = field(default_factory=Lock)
     at: int = 0
     gives_way: bool = False
+    earlier: Set[str] = frozenset()
     gave_way: bool = False
     progress: Progress = field(init=False)
     watch: SuspensionWatch = field(init=False)
@@ -145,13 +148,13 @@ class Walk:
         return self.interrupts.asked and any(c.ref not in self.settled for c in self.plan.active)
 
     def _is_to_give_way(self) -> bool:
-        """Not before something is done; nor for builds, for which nobody is kept waiting."""
-        if not self.gives_way or not self.outcomes or self.interrupts.asked:
+        """Not before something new is done."""
+        if not self.gives_way or self.interrupts.asked or self.outcomes.keys() <= self.earlier:
             return False
-        ahead = [step for wave in self.plan.waves[self.at :] for step in wave.steps]
-        if all(is_slow(s) or s.ref in self.failed for s in ahead):
-            return False
-        return is_waited_for(self.fleet.state / "lock")
+        waves = self.plan.waves[self.at :]
+        ahead = [s for wave in waves for s in wave.steps if s.ref not in self.failed]
+        may_end = may_end_turn(self.plan, self.outcomes.values(), ahead)
+        return may_end and is_waited_for(self.fleet.state / "lock")
 
     def _state(self) -> RunState:
         if self.interrupted:

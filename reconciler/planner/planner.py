@@ -223,7 +223,10 @@ def _origins_of(request: PlanRequest, differences: Iterable[Difference]) -> Mapp
     """By which commit each is, or was taken away; nobody asks that of what stays as it is."""
     asked = [d for d in differences if d.file and d.action is not Action.FROZEN]
     leaving = (d for d in asked if d.resource is None and d.ref not in request.desired.resources)
-    gone = {d.ref: d.recorded.commit if d.recorded else "" for d in leaving}
+    gone = {
+        d.ref: (d.recorded.commit, d.recorded.applied_at) if d.recorded else ("", "")
+        for d in leaving
+    }
     return _origins(request, {d.ref: d.file for d in asked}, gone)
 
 

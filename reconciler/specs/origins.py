@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from reconciler.model.desired import Doubt, Origin
 from reconciler.model.document import DocumentCache
+from reconciler.model.moment import parse_moment
 from reconciler.model.problem import ProblemError
 from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
@@ -29,7 +30,8 @@ def origins(
     """The commit of each document in its file; of those that are `gone`, the one that removed it.
 
     An empty Origin for what no commit has as it is; one with a doubt where git does not say. Where
-    `gone` maps to the commits by which they were applied, an earlier removal is none of theirs.
+    `gone` maps to the commits by which they were applied, and when, an earlier removal is none of
+    theirs.
     """
     applied = gone if isinstance(gone, Mapping) else {}
     found = dict.fromkeys(files, Origin())
@@ -50,24 +52,35 @@ def origins(
 
 
 def _since(
-    git: Git, told: Mapping[Ref, Origin], applied: Mapping[Ref, str]
+    git: Git, told: Mapping[Ref, Origin], applied: Mapping[Ref, tuple[str, str]]
 ) -> Iterator[tuple[Ref, Origin]]:
     """What took away what was made anew afterwards has not taken away that.
 
     What is held although it is gone may have been recorded since as of the very commit of its end.
     """
-    earlier: dict[tuple[str, str], bool] = {}
+    earlier: dict[tuple[str, str, str], bool] = {}
     for ref, origin in told.items():
-        pair = origin.commit, applied.get(ref, "")
-        if all(pair) and pair not in earlier:
-            earlier[pair] = pair[0] != pair[1] and _came_before(git, *pair)
-        yield ref, Origin() if earlier.get(pair) else origin
+        commit, at = applied.get(ref, ("", ""))
+        asked = origin.commit, commit, "" if commit else at
+        if origin.commit and (commit or at) and asked not in earlier:
+            earlier[asked] = _came_before(git, *asked)
+        yield ref, Origin() if earlier.get(asked) else origin
 
 
-def _came_before(git: Git, commit: str, other: str) -> bool:
-    """Whether it leads to the other one, which may be of another repository, or rewritten."""
+def _came_before(git: Git, commit: str, other: str, at: str) -> bool:
+    """Whether it leads to the other one, which may be of another repository, or rewritten.
+
+    What was applied without a commit, `at` that moment, was gone by a commit after it or by none.
+    """
     with suppress(ProblemError):
-        return not git("rev-list", "--max-count=1", commit, f"^{other}").strip()
+        if other:
+            leads = not git("rev-list", "--max-count=1", commit, f"^{other}").strip()
+            return leads and commit != other
+        made, applied = (
+            parse_moment(git("show", "-s", "--format=%cI", commit).strip()),
+            parse_moment(at),
+        )
+        return made is not None and applied is not None and made < applied
     return False
 
 

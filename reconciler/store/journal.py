@@ -172,6 +172,11 @@ class Journal:
             resources.forget(record, forgotten)
             runs.note_progress(record)
 
+    def knows_run(self, run: str) -> bool:
+        """Whether this is the state in which it was begun, or a later copy of that."""
+        query = "SELECT 1 FROM run WHERE id = ?"
+        return self._database.connection.execute(query, (run,)).fetchone() is not None
+
     def end_run(self, run: str, state: RunState, problems: Sequence[Problem] = ()) -> None:
         with self._recording("end_run", run) as record:
             runs.end(record, state, problems, self._program)

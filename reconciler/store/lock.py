@@ -92,7 +92,7 @@ class StateLock:
             if who is None and waited < NAMING_SECONDS:
                 time.sleep(MOMENT)
                 continue
-            _want(self._path)
+            want(self._path)
             gives_way = who is not None and who.command.endswith(YIELDING)
             patience = max(self._patience.seconds, YIELD_SECONDS if gives_way else 0.0)
             if waited >= patience or self._patience.stop():
@@ -183,8 +183,8 @@ def _wanted(path: Path) -> Path:
     return path.with_name("wanted")
 
 
-def _want(path: Path) -> None:
-    """Seen by a holder who gives way, and by nobody else."""
+def want(path: Path) -> None:
+    """Say that somebody waits: seen by a holder who gives way, and by nobody else."""
     with suppress(OSError):
         _wanted(path).touch(0o600)
 

@@ -5,23 +5,26 @@ from __future__ import annotations
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from reconciler.model.desired import Revision
 from reconciler.model.lifecycle import Phase
-from reconciler.model.plan import Action, Change, Plan, Risk
+from reconciler.model.plan import Action, Change, Plan, Risk, Wave
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.work import StepOutcome
 from reconciler.model.world import Recorded, World
-from reconciler.operations.turns import Turns, within
+from reconciler.operations import walking
+from reconciler.operations.turns import Turns
 from reconciler.store.lock import StateLock, is_waited_for
 from tests.operations.conftest import BOX, TRAIN
 from tests.operations.hanging import Apply, hanging, until
 from tests.operations.test_access import TRAIN_REF
 from tests.operations.yard import Yard
-from tests.store.making import make_recorded
+from tests.store.making import make_claim, make_observation, make_recorded, make_step
 
 BOX_REF = "allocation/nlp/box"
 MOVED = {**TRAIN, "spec": {**TRAIN["spec"], "sku": "slice-1", "node": "gpu02"}}
@@ -139,6 +142,11 @@ def plan(*changes: Change) -> Plan:
 B = line("b").ref
 NOTHING = World(state_id="s", serial=1, recorded={})
 
+
+def never(only: tuple[str, ...]) -> Plan:
+    raise AssertionError("no other plan is needed")
+
+
 OTHERWISE = pytest.mark.parametrize(
     "now",
     [
@@ -158,54 +166,119 @@ def test_what_would_be_done_otherwise_is_left_and_told(now: Change) -> None:
 
     def make(only: tuple[str, ...]) -> Plan:
         made.append(only)
-        return plan(line("b")) if only else plan(now, line("b"), line("new"))
+        return plan(line("b"))
 
-    turns, rest = within(Turns(plan(line("a"), line("b"))), NOTHING, make)
-    assert made == [(), ("allocation/nlp/b",)]
+    shown = Turns(plan(line("a"), line("b")))
+    turns, rest = shown.within(NOTHING, plan(now, line("b"), line("new")), make)
+    assert made == [("allocation/nlp/b",)]
     assert rest is not None and [change.ref.name for change in rest.active] == ["b"]
     wanted = now.problem.code if now.problem else "changed_meanwhile"
     assert [problem.code for problem in turns.problems] == [wanted]
+    assert set(turns.left) == {B}, "what is told of is not taken up again"
 
 
 def test_another_place_for_the_same_is_agreed_to() -> None:
     """F-REAL-24: whoever had his turn may have taken the one that was shown."""
     fresh = plan(line("a", allocation_id="a-1", steps=("s1",)))
-    world = replace(NOTHING, recorded={B: replace(make_recorded("b"), digest="sha256:1")})
-    shown = plan(line("a", steps=("s0",)), line("b"))
-    turns, rest = within(Turns(shown), world, lambda only: fresh)
+    world = replace(NOTHING, recorded={B: AS_SHOWN})
+    turns, rest = Turns(plan(line("a", steps=("s0",)), line("b"))).within(world, fresh, never)
     assert rest == fresh
     assert ([c.ref.name for c in turns.settled], turns.problems) == (["b"], ())
 
 
 RELEASED = Change(ref=B, action=Action.RELEASE, risk=Risk.DESTROYS)
-AS_SHOWN = replace(make_recorded("b"), digest="sha256:1")
+SOME_TIME = replace(RELEASED, undo_minutes=5)
+AS_SHOWN = replace(make_recorded("b"), ref=B, digest="sha256:1")
+CLAIMED = replace(make_claim("b"), ref=B)
+SEEN, SILENT = make_observation(), make_observation(problem="host_unreachable")
 
 
 @pytest.mark.parametrize(
-    ("shown", "recorded", "is_done"),
+    ("shown", "recorded", "changes", "is_done"),
     [
-        (line("b"), AS_SHOWN, True),
-        (line("b"), make_recorded("b"), False),
-        (line("b"), None, False),
-        (RELEASED, None, True),
-        (RELEASED, AS_SHOWN, False),
-        (replace(RELEASED, undo_minutes=5), replace(AS_SHOWN, phase=Phase.QUARANTINED), True),
-        (replace(RELEASED, undo_minutes=5), AS_SHOWN, False),
+        (line("b"), AS_SHOWN, {}, True),
+        (line("b"), make_recorded("b"), {}, False),
+        (line("b"), None, {}, False),
+        (line("b", basis="sha256:9"), replace(AS_SHOWN, basis=""), {}, False),
+        (line("b"), AS_SHOWN, {"observations": {"gpu01": SILENT}}, False),
+        (line("b"), AS_SHOWN, {"observations": {}}, False),
+        (RELEASED, None, {}, True),
+        (RELEASED, None, {"claims": (CLAIMED,)}, False),
+        (RELEASED, AS_SHOWN, {}, False),
+        (SOME_TIME, replace(AS_SHOWN, phase=Phase.QUARANTINED), {}, True),
+        (SOME_TIME, AS_SHOWN, {}, False),
     ],
 )
 def test_what_is_not_planned_any_more_is_done_if_the_state_shows_it(
-    shown: Change, recorded: Recorded | None, is_done: bool
+    shown: Change, recorded: Recorded | None, changes: dict[str, Any], is_done: bool
 ) -> None:
-    """F-REAL-24: the other one may have taken the wish away, and then nobody has done anything."""
+    """F-REAL-24: the other one may have taken the wish away, or nobody sees what is left of it."""
+    step = replace(make_step("b", "gpu01"), ref=B)
     world = replace(NOTHING, recorded={B: recorded} if recorded else {})
-    turns, rest = within(Turns(plan(shown)), world, lambda only: plan())
+    world = replace(world, **{"observations": {"gpu01": SEEN}, **changes})
+    agreed = replace(plan(shown), waves=(Wave(number=1, steps=(step,)),))
+    turns, rest = Turns(agreed).within(world, plan(), never)
     assert rest is None and [change.ref for change in turns.settled] == ([B] if is_done else [])
     told = [] if is_done else ["changed_meanwhile"]
     assert [problem.code for problem in turns.problems] == told
 
 
-def test_where_the_same_alone_cannot_be_had_nothing_is_done() -> None:
+@pytest.mark.parametrize("limited", [(line("a"), line("new")), (line("a", risk=Risk.DESTROYS),)])
+def test_where_the_same_alone_cannot_be_had_nothing_is_done(limited: tuple[Change, ...]) -> None:
     """F-REAL-24: what it needs now, and nobody was shown, is not done along with it."""
-    turns, rest = within(Turns(plan(line("a"))), NOTHING, lambda only: plan(line("a"), line("new")))
+    everything = plan(line("a"), line("new"))
+    turns, rest = Turns(plan(line("a"))).within(NOTHING, everything, lambda only: plan(*limited))
     assert rest is None
     assert [problem.code for problem in turns.problems] == ["changed_meanwhile"]
+
+
+def test_what_was_written_down_first_has_begun() -> None:
+    """F-REAL-24: a version is known, and a name is the new one, before hosts have anything."""
+    bundle = replace(line("x"), ref=Ref("bundle", "", "x"), action=Action.CREATE)
+    renamed = line("b", former=Ref("allocation", "nlp", "old"))
+    by_now = plan(replace(bundle, action=Action.STAGE), replace(line("b"), action=Action.CHANGE))
+    turns, rest = Turns(plan(bundle, renamed)).within(NOTHING, by_now, never)
+    assert (rest, turns.problems) == (by_now, ())
+
+
+def outcome(name: str, verb: str = "access.sync", *, ok: bool = True) -> StepOutcome:
+    step = replace(make_step(name, "gpu01"), id=f"{verb}-{name}", verb=verb, ref=line(name).ref)
+    return StepOutcome(step=step, ok=ok, changed=True)
+
+
+@pytest.mark.parametrize(
+    ("done", "earlier", "action", "is_to"),
+    [
+        (outcome("a"), (), Action.REPLACE, True),
+        (outcome("a"), ("access.sync-a",), Action.REPLACE, False),
+        (outcome("a"), ("access.sync-b",), Action.REPLACE, True),
+        (outcome("a"), (), Action.RESTART, False),
+        (outcome("a", "node.prepare", ok=False), (), Action.REPLACE, False),
+        (outcome("a", "node.prepare"), (), Action.REPLACE, True),
+        (None, (), Action.REPLACE, False),
+    ],
+)
+def test_a_turn_ends_where_nobody_is_hurt_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    done: StepOutcome | None,
+    earlier: tuple[str, ...],
+    action: Action,
+    is_to: bool,
+) -> None:
+    """F-REAL-24: not before something new is done, after a host was harmed, or amid a restart."""
+    monkeypatch.setattr(walking, "is_waited_for", lambda lock: True)
+    rest = outcome("a", "allocation.provide").step
+    walk: Any = SimpleNamespace(
+        gives_way=True,
+        interrupts=SimpleNamespace(asked=False),
+        outcomes={done.step.id: done} if done else {},
+        earlier=frozenset(earlier),
+        plan=replace(
+            plan(replace(line("a"), action=action)), waves=(Wave(number=1, steps=(rest,)),)
+        ),
+        at=0,
+        failed=set(),
+        fleet=SimpleNamespace(state=tmp_path),
+    )
+    assert walking.Walk._is_to_give_way(walk) is is_to

@@ -107,12 +107,24 @@ def test_a_removal_before_it_was_made_anew_is_none_of_it(story: Story) -> None:
     made = story.write(text("hello", "b")).by("op")
     story.git("checkout", "-q", old)
     assert story.remover() == "op"
-    found = origins(story.fleet.settings, {HELLO: FILE}, {HELLO: made}, NoCache())[HELLO]
+    found = origins(story.fleet.settings, {HELLO: FILE}, {HELLO: (made, "")}, NoCache())[HELLO]
     assert found == Origin()
     story.git("checkout", "-q", "main")
     gone = story.remove().by("member")
-    found = origins(story.fleet.settings, {HELLO: FILE}, {HELLO: made}, NoCache())[HELLO]
+    found = origins(story.fleet.settings, {HELLO: FILE}, {HELLO: (made, "")}, NoCache())[HELLO]
     assert (found.commit, found.author) == (gone, "member")
+
+
+@pytest.mark.parametrize(("applied", "is_gone"), [("2000-01-01", True), ("2999-01-01", False)])
+def test_what_was_applied_without_a_commit_is_not_gone_by_an_earlier_one(
+    story: Story, applied: str, is_gone: bool
+) -> None:
+    """F-REAL-01: it was written anew, its file was lost, and a commit had once removed another."""
+    story.write(text("hello")).by("op")
+    gone = story.remove().by("op")
+    when = ("", f"{applied}T00:00:00Z")
+    found = origins(story.fleet.settings, {HELLO: FILE}, {HELLO: when}, NoCache())[HELLO]
+    assert found.commit == (gone if is_gone else "")
 
 
 def test_another_value_is(story: Story) -> None:
