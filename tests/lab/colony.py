@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -41,6 +42,7 @@ TREE = f"""
 {OURS} -printf '%p %M %U:%G %l %T@\\n' 2>/dev/null | sort
 {OURS} -type f -print0 2>/dev/null | sort -z | xargs -0 sha256sum
 """
+DOORS = re.compile(r"^(/etc/gpuaas/ssh|/var/lib/gpuaas/instances/[a-z-]+) (d.*)  \S+$", re.M)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -155,8 +157,9 @@ class Colony(Yard):
     def change(self, *documents: Mapping[str, Any], but: Sequence[Mapping[str, Any]] = ()) -> Said:
         """Write these, remove those, commit all of it and apply; what the apply came to."""
         self.write(*documents)
-        self.remove(*but)
         self.commit()
+        if but:
+            self.remove(*but)
         return self.apply()
 
     def applied(self, *documents: Mapping[str, Any], but: Sequence[Mapping[str, Any]] = ()) -> Said:
@@ -166,8 +169,11 @@ class Colony(Yard):
         return done
 
     def tree(self, name: str) -> str:
-        """Names, modes, owners, times and content of all that the platform may write there."""
-        return self.machines[name].run(TREE).stdout
+        """Names, modes, owners, times and content of all that the platform may write there.
+
+        But for the times of the folders in which each look lets its probe in, and leaves nothing.
+        """
+        return DOORS.sub(r"\1 \2", self.machines[name].run(TREE).stdout)
 
     def trees(self, *names: str) -> dict[str, str]:
         wanted = names or tuple(self.machines)
