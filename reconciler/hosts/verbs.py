@@ -147,6 +147,32 @@ _LIST = (
         ),
     ),
     Verb(
+        name="storage.reopen",
+        summary="Makes files that an ended allocation has left on a volume those of another one.",
+        item={
+            "id": "the id of the allocation that is to own them",
+            "login": LOGIN,
+            "uid": "its uid",
+            "volume": "the id of the volume",
+            "backend": "what it lies on",
+            "fenced": "ids of allocations that are cut off from it",
+            "from": "the id of the allocation that has ended",
+            "fromUid": "the uid that it had",
+        },
+        evidence="`reopened`: `all`, or `more` where the next call goes on, and how many were"
+        " changed; `left`: how many were not, why, and some of their names",
+        refuses=(
+            "where the old uid is an account's or runs anything: `account_conflict`,"
+            " `processes_left`",
+            "where the ended allocation has the volume, by the record beside its data:"
+            " `storage_in_use`",
+            "where the other one does not have it on this host: `volume_not_mounted`",
+            "to touch files of any other uid, groups, or modes but setuid and setgid of files",
+            "to follow links, and to enter what is mounted below",
+            "a file that has a name outside of the volume, and a device: they are told of and left",
+        ),
+    ),
+    Verb(
         name="storage.wipe",
         summary="Removes the data of a volume that nobody has, and the word whose it was.",
         item={

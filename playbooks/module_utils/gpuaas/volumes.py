@@ -36,6 +36,8 @@ NFS = {"server": str, "export": str, "options": [str]}
 BACKENDS: dict[str, Any] = {"directory": DIRECTORY, "loop": LOOP, "nfs": NFS}
 
 WHOSE, DATA = "volume.json", "data"
+PROGRESS = "reopening"
+"""How far it has come that files of one allocation become those of another."""
 
 
 class Volume(NamedTuple):

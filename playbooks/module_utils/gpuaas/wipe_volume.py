@@ -18,7 +18,7 @@ from .files import fact_of, put_folder, remove_file
 from .mounts import mounted_at, mounts
 from .paths import Refusal, Tree, parent_of
 from .programs import must
-from .volumes import VOLUMES, Volume, backend, volume_of
+from .volumes import PROGRESS, VOLUMES, Volume, backend, volume_of
 from .wipe import remove_folder
 
 KEYS = {"volume": str, "backend": backend, "record": str}
@@ -36,7 +36,8 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
             _refuse_holders(tree, volume)
             making.refuse_strangers(tree, volume)
             _remove_data(tree, volume)
-            remove_folder(tree, f"{volume.folder}/{HOLDERS}")
+            for name in (HOLDERS, PROGRESS):
+                remove_folder(tree, f"{volume.folder}/{name}")
             remove_file(tree, volume.record)
             remove_folder(tree, volume.folder)
     elif fact_of(tree, volume.record) is not None:
