@@ -29,6 +29,7 @@ from reconciler.model.volume import Attachment, Volume, VolumeState
 from reconciler.model.world import World
 
 ATTACH, DETACH, FORGET = "storage.attach", "storage.detach", "storage.forget"
+REOPEN = "storage.reopen"
 
 RECORD = "storage/volume.json.j2"
 SOURCE, MOUNT, VIEW = (f"storage/{name}.mount.j2" for name in ("source", "attachment", "view"))

@@ -126,6 +126,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "storage_wiping": "A storage whose data is being wiped",
         "storage_in_use": "A storage that would go, or change, while somebody has it",
         "fence_refused": "A word over a storage that its host shows otherwise",
+        "reopen_refused": "Files that are not to be given to another allocation",
+        "reopen_unfinished": "Files that were to be given to another allocation, not all of them",
         "volume_missing": "A volume that should be there and is not",
         "volume_not_blank": "A place that is not proved blank, and so is not formatted",
         "volume_fenced": "A volume that somebody has, by the record beside its data",

@@ -37,6 +37,8 @@ class EventType(StrEnum):
     ATTACHING = "attaching"
     DETACHED = "detached"
     FENCED = "fenced"
+    REOPENING = "reopening"
+    REOPENED = "reopened"
     STAGING = "staging"
     STAGED = "staged"
     STAGING_FAILED = "staging_failed"
@@ -110,9 +112,10 @@ _COMES_FROM: Mapping[Component, str] = {
     Component.NODE_AGENT: "step_started step_ended restarting observed",
     Component.CLEANUP: "proved claim_blocked claim_freed",
     Component.STORAGE: "volume_pending volume_made volume_grown volume_kept volume_wiping"
-    " volume_gone attaching detached",
+    " volume_gone attaching detached reopened",
     Component.CATALOG: "staging staged staging_failed discarded",
-    Component.OPERATOR: "suspended resumed overridden fenced drift_accepted drift_retracted",
+    Component.OPERATOR: "suspended resumed overridden fenced reopening drift_accepted"
+    " drift_retracted",
     Component.STATE: "state_created state_restored state_rebuilt doubted doubt_ended"
     " lock_taken_over",
 }

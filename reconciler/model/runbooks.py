@@ -126,6 +126,8 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "storage_wiping": "storage",
         "storage_in_use": "storage",
         "fence_refused": "storage",
+        "reopen_refused": "storage",
+        "reopen_unfinished": "storage",
         "volume_missing": "storage",
         "volume_not_blank": "storage",
         "volume_fenced": "storage",

@@ -145,6 +145,7 @@ NAMES: tuple[tuple[str, Callable[[Deed], bool]], ...] = (
     ("discard", lambda deed: deed.asked("discard")),
     ("create", lambda deed: EventType.CLAIMED in deed.types),
     ("fence", _has(EventType.FENCED)),
+    ("reopen", _has(EventType.REOPENING, EventType.REOPENED)),
     ("wipe", _has(EventType.VOLUME_WIPING)),
     ("keep", _has(EventType.VOLUME_KEPT)),
     ("forget", _has(EventType.FORGOTTEN)),

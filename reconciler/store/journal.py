@@ -22,6 +22,7 @@ from reconciler.model.plan import Change, ClaimIntent, Order, Plan, Step
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.rebuilt import Judged, Rebuilt
 from reconciler.model.ref import Ref
+from reconciler.model.reopening import Former, Reopening
 from reconciler.model.settings import KeepSettings
 from reconciler.model.volume import Attachment, Joining
 from reconciler.model.work import WaveOutcome
@@ -34,7 +35,9 @@ from reconciler.store import (
     ends,
     failures,
     installs,
+    people,
     rebuilding,
+    reopenings,
     resources,
     restarting,
     revocations,
@@ -128,6 +131,7 @@ class Journal:
             volumes.begin_wipes(record, steps)
             installs.begin(record, steps)
             resources.doubt(record, steps)
+            people.begin(record, steps, self._changes)
             runs.begin_steps(record, steps, self._changes)
             ends.quarantine(record, steps, self._changes)
             restarting.tell(record, steps, self._changes)
@@ -307,6 +311,20 @@ class Journal:
         """One allocation is cut off from one volume, on the word of whoever acts."""
         with self._recording("fence") as record:
             attachments.fence(record, held, reason)
+
+    def reopen(self, one: Reopening, reason: str) -> None:
+        """Files of one allocation are about to be another's, on the word of whoever acts."""
+        with self._recording("reopen") as record:
+            reopenings.reopen(record, one, reason)
+
+    def reopened(self, one: Reopening, changed: int, left: str) -> None:
+        """A host has looked at all of them: so many are, and these are not."""
+        with self._recording("reopened") as record:
+            reopenings.reopened(record, one, changed, left)
+
+    def formers(self, volume: str) -> tuple[Former, ...]:
+        """Every allocation that has or had this volume, oldest first."""
+        return reopenings.formers(self._database, volume)
 
     def has_unended(self) -> bool:
         """Whether a run or a step has no end, which under the lock nobody will write any more."""

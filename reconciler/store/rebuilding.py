@@ -13,7 +13,7 @@ from reconciler.model.event import EventType
 from reconciler.model.problem import refuse
 from reconciler.model.rebuilt import Rebuilt
 from reconciler.stops import around
-from reconciler.store import accounts, attachments, claims, doubts, resources, runs, volumes
+from reconciler.store import accounts, attachments, claims, doubts, people, resources, runs, volumes
 from reconciler.store.copies import sync
 from reconciler.store.database import Database
 from reconciler.store.record import Entry, Record
@@ -65,6 +65,7 @@ def write(record: Record, rebuilt: Rebuilt) -> None:
         claims.make_claims(record, tuple(made), lambda claim: rebuilt.why[claim.allocation_id])
     runs.observe(record, rebuilt.observations)
     resources.keep(record, rebuilt.recorded)
+    people.doubt(record, rebuilt.recorded)
     changes = {change.ref: change for change in rebuilt.changes}
     resources.begin_use(record, rebuilt.recorded, changes)
     accounts.keep_gids(record, rebuilt.gids)

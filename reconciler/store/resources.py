@@ -14,7 +14,7 @@ from reconciler.model.plan import Change, Step
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded
-from reconciler.store import acceptances, attachments, installs, revocations, volumes
+from reconciler.store import acceptances, attachments, installs, people, revocations, volumes
 from reconciler.store.accounts import end_gids, keep_logins, rename_gid
 from reconciler.store.ends import end_use
 from reconciler.store.record import Entry, Record
@@ -52,6 +52,7 @@ def keep(record: Record, recorded: Sequence[Recorded]) -> None:
     record.write(*entries)
     record.connection.executemany(_UPSERT, sorted(rows))
     keep_logins(record, {(one.login, one.id, str(one.ref)) for one in recorded})
+    people.keep(record, recorded)
     volumes.take_back(record, [one.ref for one in recorded if one.ref.kind == "storage"])
 
 

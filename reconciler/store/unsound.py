@@ -67,6 +67,7 @@ UNSOUND = (
             ("a", "volume", "storage", "volume_pending"),
             ("an", "attachment", "storage", "attaching"),
             ("a", "fence", "volume", "fenced"),
+            ("a", "reopening", "volume", "reopening"),
         )
     ),
 )

@@ -10,7 +10,11 @@ import pytest
 from reconciler.cli.text import Line
 from reconciler.cli.views import storage as view
 from reconciler.model.desired import Origin
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.reopening import Former, Heir, Reopening
 from reconciler.operations.fencing import Fenced, Severed
+from reconciler.operations.reopening import Reopened
 from reconciler.operations.storing import Holder, StorageRow, StorageShown
 
 TRAIN = Holder(
@@ -111,7 +115,9 @@ def test_one_in_full() -> None:
         "its host has burnt",
     ):
         assert said in shown
+    assert "gpuaas storage reopen vision/data --from ID --to ALLOCATION" in shown
     assert "nobody" in text(view.lines(StorageShown(row=KEPT)))
+    assert "reopen" not in text(view.lines(StorageShown(row=KEPT, past=(past,))))
 
 
 def test_a_word() -> None:
@@ -123,3 +129,43 @@ def test_a_word() -> None:
     assert "nobody has it now" in text(view.fenced(said))
     still = text(view.fenced(replace(said, left=(replace(TRAIN, mode="ro"),))))
     assert "still attached to vision/train ro" in still
+
+
+REOPENING = Reopening(
+    storage=Ref("storage", "vision", "data"),
+    volume=ROW.volume,
+    node="gpu17",
+    old=Former(
+        allocation_id="oldoldoldo",
+        ref="allocation/vision/old",
+        until="t2",
+        lives=False,
+        uid=20_001,
+        people=("", "bo"),
+    ),
+    new=Heir(
+        allocation_id="k7q2m3xdp4",
+        ref=Ref("allocation", "vision", "train"),
+        login="train-k7q2",
+        uid=20_002,
+        owner="ana",
+    ),
+    to_others=True,
+)
+
+
+def test_whose_files_are_opened_to_whom() -> None:
+    """F-REAL-11: before the question, with people whom nobody knows; and what was left after it."""
+    asked = text(view.reopening(REOPENING))
+    for said in ("oldoldoldo, uid 20001, until t2", "k7q2m3xdp4, uid 20002", "on gpu17"):
+        assert said in asked
+    assert "owned by people whom nobody has written down, bo, and is by ana" in asked
+    assert "closed ones too, to ana and whoever may log in to vision/train" in asked
+    assert "opens" not in text(view.reopening(replace(REOPENING, to_others=False)))
+    done = Reopened(reopening=REOPENING, actor="olga", reason="hers", changed=12, whole=True)
+    assert text(view.reopened(done)) == (
+        "12 files of oldoldoldo in vision/data are that of vision/train, by the word of olga: hers"
+    )
+    problem = Problem(code="reopen_unfinished", message="cut short", hint="again")
+    cut = text(view.reopened(replace(done, left="1 a device: x", problems=(problem,))))
+    assert "left as they were: 1 a device: x" in cut and "cut short" in cut

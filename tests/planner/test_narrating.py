@@ -54,6 +54,7 @@ CASES = {
     "discard": asked("runtime.discard"),
     "create": of(EventType.CLAIMED),
     "fence": of(EventType.FENCED),
+    "reopen": of(EventType.REOPENING),
     "wipe": of(EventType.VOLUME_WIPING, EventType.VOLUME_GONE, EventType.FORGOTTEN),
     "keep": of(EventType.VOLUME_KEPT, EventType.FORGOTTEN),
     "forget": of(EventType.FORGOTTEN),

@@ -8,13 +8,17 @@ import click
 
 from reconciler.cli.agreement import agreement
 from reconciler.cli.command import Reply, Session, command, group
-from reconciler.cli.exit_codes import of_problems
+from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.patience import lock_timeout, open_to_write
 from reconciler.cli.views import storage as storage_view
-from reconciler.operations import fencing, storing
+from reconciler.cli.views.progress import Progress
+from reconciler.model.reopening import Wish
+from reconciler.operations import fencing, reopening, storing
+from reconciler.operations.interrupting import Interrupts
 
 QUESTION = "Is it cut off, by your word?"
+REOPEN = "Are they to own these files?"
 
 
 @group("storage")
@@ -94,3 +98,49 @@ def fence(session: Session, name: str, allocation: str, **word: Unpack[Word]) ->
         result=found,
         lines=storage_view.fenced(found),
     )
+
+
+class Change(TypedDict):
+    old: str
+    new: str
+    reason: str
+    to_others: bool
+
+
+@command("reopen", "text", "json", parent=storage)
+@click.argument("name", metavar="PROJECT/STORAGE")
+@click.option("--from", "old", required=True, metavar="OLD", help="Who left them: its ref or id.")
+@click.option("--to", "new", required=True, metavar="ALLOCATION", help="Who is to own them.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason, written to the audit log.")
+@click.option("--to-others", is_flag=True, help="Even if they were another person's.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@lock_timeout
+def reopen(
+    session: Session, name: str, *, yes: bool, lock_timeout: float, **change: Unpack[Change]
+) -> Reply:
+    """Give the files that an ended allocation left in a storage to another allocation.
+
+    Each allocation has a uid of its own, so what somebody closed to all but themselves stays closed
+    in their next one. This changes the owner of files of exactly that uid on the host where the
+    other allocation has the storage; groups and modes stay. Only an operator can, only once the old
+    one is proved gone, and only between allocations of one owner unless --to-others is given. It is
+    shown first, and a yes asked for. Cut short, it goes on when it is said again.
+    """
+    progress = Progress(session.screen)
+    with progress as report:
+        found = reopening.reopen(
+            open_to_write(session, lock_timeout),
+            Wish(storage=name, **change),
+            agreement(session, storage_view.reopening, REOPEN, yes=yes),
+            report,
+            Interrupts(progress.wish),
+        )
+    return Reply(
+        code=Exit.INTERRUPTED if found.interrupted else of_problems(found.problems),
+        problems=found.problems,
+        result=found,
+        lines=storage_view.reopened(found),
+    )
+
+
+reopen.writes = True

@@ -8,8 +8,10 @@ from typing import Any
 from reconciler.cli.text import BLANK, Line, Span, Style, column, dim, line, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
+from reconciler.model.reopening import Reopening
 from reconciler.model.volume import VolumeState
 from reconciler.operations.fencing import Fenced, Severed
+from reconciler.operations.reopening import Reopened
 from reconciler.operations.storing import UNKNOWN, UNUSED, Holder, StorageRow, StorageShown
 
 LABEL = 11
@@ -88,6 +90,10 @@ def lines(found: StorageShown, *, width: int = 0) -> Iterator[Line]:
         yield line(strong("HAD IT BEFORE"))
         titles = "ALLOCATION ID NODE MODE SINCE UNTIL ENDED-BY WHY"
         yield from tables.lines(titles, [_past(one) for one in found.past], width=width)
+        if found.row.holders:
+            short = row.ref.removeprefix("storage/")
+            how = f"gpuaas storage reopen {short} --from ID --to ALLOCATION"
+            yield line(dim(f"files that they closed to others stay closed: {how}"))
 
 
 def severed(shown: Severed) -> Iterator[Line]:
@@ -113,6 +119,41 @@ def fenced(found: Fenced) -> Iterator[Line]:
     left = ", ".join(f"{_short(other.allocation)} {other.mode}" for other in found.left)
     yield line(f"it is still attached to {left}" if left else "nobody has it now", hang=2)
     yield line(dim(f"it is for good, and kept: gpuaas storage show {short}"))
+    for problem in found.problems:
+        yield from problems_view.one(problem)
+
+
+def reopening(shown: Reopening) -> Iterator[Line]:
+    """Whose files are about to be whose."""
+    old, new = shown.old, shown.new
+    whose = ", ".join(person or "people whom nobody has written down" for person in old.people)
+    yield line(
+        strong(str(shown.storage)),
+        f" on {shown.node}: what {_short(old.ref)} ({old.allocation_id}, uid {old.uid},"
+        f" until {old.until}) has left becomes that of {_short(str(new.ref))}"
+        f" ({new.allocation_id}, uid {new.uid})",
+        hang=2,
+    )
+    yield line(f"  it was owned by {whose or 'nobody knows whom'}, and is by {new.owner}", hang=2)
+    if shown.to_others:
+        said = f"This opens their files, closed ones too, to {new.owner}"
+        yield line(Span(said, Style.BAD), f" and whoever may log in to {_short(str(new.ref))}.")
+    yield line("Nobody else's files are touched, and no group and no mode changes.")
+
+
+def reopened(found: Reopened) -> Iterator[Line]:
+    one = found.reopening
+    short = str(one.storage).removeprefix("storage/")
+    new = _short(str(one.new.ref))
+    yield line(
+        strong(str(found.changed)),
+        f" files of {one.old.allocation_id} in {short} are that of ",
+        strong(new),
+        f", by the word of {found.actor}: {found.reason}",
+        hang=2,
+    )
+    if found.left:
+        yield line(Span("left as they were: ", Style.WARN), found.left, hang=2)
     for problem in found.problems:
         yield from problems_view.one(problem)
 
