@@ -23,6 +23,7 @@ SECONDS: Mapping[str, float] = MappingProxyType(
         "allocation.restart": 180.0,
         "allocation.quarantine": 60.0,
         "allocation.release": 300.0,
+        "storage.detach": 120.0,
         "storage.reopen": 90.0,
         "storage.wipe": 600.0,
         "storage.forget": 15.0,

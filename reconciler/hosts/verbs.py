@@ -136,12 +136,14 @@ _LIST = (
             "id": ID,
             "login": LOGIN,
             "uid": UID,
+            "end": "whether its own processes that work in there are ended, asked to at first",
             "volumes": "list of id, name, backend, mountPath, absent and last: its mount units, and"
             " whether nobody else has it on this host",
         },
         evidence="`attached <id>/<storage>` and the units are gone, read back",
         refuses=(
-            "to take it from under somebody who is using it, who is named: `storage_busy`",
+            "to take it from under somebody who is using it, who is named: `storage_busy`; with"
+            " `end` also where others do, or what is ended keeps coming back",
             "to count an unmount that only hides it, in whatever namespace of that tenant",
             "to say it is let go of where nobody can reach what stands beside its data",
         ),

@@ -241,7 +241,7 @@ def detaching(binding: Binding, context: Context) -> tuple[Step, ...]:
         )
         facts |= {shown(path): None for unit in absent for path in (unit, _link(unit))}
         facts[attached(binding.id, one.storage.name)] = None
-    item = {"uid": binding.uid, "volumes": volumes}
+    item = {"uid": binding.uid, "end": binding.ref in context.forced, "volumes": volumes}
     return (step_of(binding, DETACH, Order.RETIRE, item, facts),)
 
 

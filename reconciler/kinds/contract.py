@@ -40,6 +40,8 @@ class Context:
     """Template → digest of its text: part of a basis, so that a new wording reaches the hosts."""
     leases_from: datetime | None = None
     """From when the time of what is to come counts: when the plan that people saw was made."""
+    forced: frozenset[Ref] = frozenset()
+    """Allocations whose own processes are ended where they keep a storage from being detached."""
     volumes: Mapping[Ref, Volume] = field(default_factory=dict)
     """What storages are made of, by the names that they will have; also those this plan begins."""
 

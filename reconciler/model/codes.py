@@ -107,6 +107,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "release_first": "No free slots beside those it holds",
         "removals_guard": "More removals at once than the policy allows",
         "rename_unsound": "A former name that cannot be taken over",
+        "force_unmatched": "A forced detach where nothing is detached",
         "only_unmatched": "A ref to limit the plan to that is nowhere",
         "resource_broken": "Left as it is, since its file or its own document has errors",
         "foreign_descriptors": "A host that holds allocations of another state",

@@ -37,6 +37,7 @@ class EventType(StrEnum):
     ATTACHING = "attaching"
     DETACHED = "detached"
     FENCED = "fenced"
+    DETACH_FORCED = "detach_forced"
     REOPENING = "reopening"
     REOPENED = "reopened"
     STAGING = "staging"
@@ -114,8 +115,8 @@ _COMES_FROM: Mapping[Component, str] = {
     Component.STORAGE: "volume_pending volume_made volume_grown volume_kept volume_wiping"
     " volume_gone attaching detached reopened",
     Component.CATALOG: "staging staged staging_failed discarded",
-    Component.OPERATOR: "suspended resumed overridden fenced reopening drift_accepted"
-    " drift_retracted",
+    Component.OPERATOR: "suspended resumed overridden fenced detach_forced reopening"
+    " drift_accepted drift_retracted",
     Component.STATE: "state_created state_restored state_rebuilt doubted doubt_ended"
     " lock_taken_over",
 }

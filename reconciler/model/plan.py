@@ -11,6 +11,7 @@ from reconciler.model.canonical import digest, text_digest
 from reconciler.model.capacity import Placement, Shape
 from reconciler.model.codec import encode
 from reconciler.model.desired import Origin, Revision
+from reconciler.model.forced import NOTHING_FORCED, Forced
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, VolumeIntent
@@ -237,6 +238,7 @@ class Plan:
     figures: FleetFigures = field(default_factory=FleetFigures)
     only: tuple[str, ...] = ()
     uncommitted: tuple[str, ...] = ()
+    forced: Forced = NOTHING_FORCED
     hold_above: Risk | None = None
     next_moment: str = ""
     written_by: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 NAME_PATTERN = r"[a-z](-?[a-z0-9])*"
@@ -65,3 +66,8 @@ def parse_ref(text: str) -> Ref | None:
         case [project, name] if is_name(project):
             return Ref("allocation", project, name)
     return None
+
+
+def parsed(texts: Iterable[str]) -> frozenset[Ref]:
+    """Those that are refs."""
+    return frozenset(ref for text in texts if (ref := parse_ref(text)) is not None)

@@ -107,6 +107,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "release_first": "capacity",
         "removals_guard": "refused-changes",
         "rename_unsound": "refused-changes",
+        "force_unmatched": "storage",
         "only_unmatched": "refused-changes",
         "resource_broken": "spec-files",
         "foreign_descriptors": "host-identity",

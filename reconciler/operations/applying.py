@@ -10,12 +10,14 @@ from pathlib import Path
 from reconciler.hosts.openssh import plain_command
 from reconciler.model.desired import Desired
 from reconciler.model.endpoint import unsound
+from reconciler.model.forced import NOTHING_FORCED, Forced
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import RISKS, Action, Cause, Change, Plan, Risk, fingerprint
 from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.work import HostProgress, StepOutcome
 from reconciler.model.world import World
 from reconciler.operations.endpoints import endpoints, published_config, way_in
+from reconciler.operations.forcing import insist_on_forced
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.looking import look_and_plan
 from reconciler.operations.observing import Looks
@@ -51,6 +53,7 @@ class ApplyOptions:
     approve: Risk | None = None
     only: tuple[str, ...] = ()
     uncommitted: tuple[str, ...] = ()
+    forced: Forced = NOTHING_FORCED
     wait: bool = True
 
 
@@ -224,14 +227,19 @@ class _Apply:
 def _plan_to_show(fleet: Fleet, options: ApplyOptions, looks: Looks) -> Plan:
     if options.plan_file is None:
         wanted = PlanOptions(
-            only=options.only, hold_above=options.approve, uncommitted=options.uncommitted
+            only=options.only,
+            hold_above=options.approve,
+            uncommitted=options.uncommitted,
+            forced=options.forced,
         )
         with writing(fleet, "apply") as journal:
             _, world, plan = look_and_plan(fleet, journal, wanted, looks)
+            insist_on_forced(fleet, plan)
             if not plan.active:
                 _confirm(fleet, journal, world, plan)
         return plan
     plan = read_plan(options.plan_file)
+    insist_on_forced(fleet, plan)
     with fleet.reading() as database:
         used_at = plan_used_at(database, plan.fingerprint)
     if used_at:
@@ -268,6 +276,7 @@ def _options_of(plan: Plan) -> PlanOptions:
         only=plan.only,
         hold_above=plan.hold_above,
         uncommitted=plan.uncommitted,
+        forced=plan.forced,
         leases_from=parse_moment(plan.made_at),
     )
 

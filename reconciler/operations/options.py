@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from reconciler.model.forced import NOTHING_FORCED, Forced
 from reconciler.model.plan import Risk
 
 
@@ -20,4 +21,5 @@ class PlanOptions:
     refresh: bool = False
     hold_above: Risk | None = None
     uncommitted: tuple[str, ...] = ()
+    forced: Forced = NOTHING_FORCED
     leases_from: datetime | None = None

@@ -15,6 +15,7 @@ from reconciler.model.plan import Plan
 from reconciler.model.problem import refuse
 from reconciler.model.world import World
 from reconciler.operations import observing
+from reconciler.operations.forcing import insist_on_forced
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.reading import read_desired, read_origins
 from reconciler.operations.remembering import input_key, is_empty, remember
@@ -32,6 +33,7 @@ def make_plan(fleet: Fleet, options: PlanOptions) -> Plan:
         key = input_key(fleet, options, database)
         world = read_world(database)
         plan = plan_from(fleet, read_desired(fleet), world, options)
+        insist_on_forced(fleet, plan)
         # Somebody may have edited meanwhile: only what was the same before and after is known.
         if key and is_empty(plan) and key == input_key(fleet, options, database):
             remember(fleet, key, plan)
@@ -54,6 +56,7 @@ def plan_from(fleet: Fleet, desired: Desired, world: World, options: PlanOptions
             only=options.only,
             hold_above=options.hold_above,
             uncommitted=options.uncommitted,
+            forced=options.forced,
             leases_from=options.leases_from,
         )
     )

@@ -39,7 +39,7 @@ def recall_plan(fleet: Fleet, options: PlanOptions) -> Plan | None:
 
 def input_key(fleet: Fleet, options: PlanOptions, database: Database) -> str:
     """A key over everything a plan is made from; empty if nobody can tell, or part is asked for."""
-    if options.only or options.uncommitted or options.hold_above is not None:
+    if options.only or options.uncommitted or options.forced.refs or options.hold_above is not None:
         return ""
     with fleet.cache() as cache:
         tree = tree_key(fleet.settings, cache)

@@ -258,7 +258,8 @@ def _hold(situation: Situation, refused: dict[Ref, Problem]) -> None:
     for difference in situation.differences:
         if has_begun(difference, situation.world) or is_consented(difference):
             continue
-        held = _held(risk_of(difference.action), situation.hold_above)
+        risk = risk_of(difference.action, is_forced=difference.ref in situation.forced)
+        held = _held(risk, situation.hold_above)
         if held is not None and difference.ref not in refused:
             refused[difference.ref] = _problem(difference.ref, difference.resource, held)
 
@@ -279,8 +280,9 @@ def _held(risk: Risk, limit: Risk | None) -> Refusal | None:
     return Refusal("held_for_approval", message, f"gpuaas apply, or --auto-approve={risk}")
 
 
-def risk_of(action: Action) -> Risk:
-    return ACTION_RISKS.get(action, Risk.SAFE)
+def risk_of(action: Action, *, is_forced: bool = False) -> Risk:
+    """One that is forced to let go of storage may lose what it runs in there."""
+    return ACTION_RISKS.get(action, Risk.INTERRUPTS if is_forced else Risk.SAFE)
 
 
 def _problem(ref: Ref, resource: Resource | None, found: Refusal) -> Problem:

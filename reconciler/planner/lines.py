@@ -340,7 +340,7 @@ def _change(difference: Difference, desk: Desk) -> Change:
     change = Change(
         ref=difference.ref,
         action=difference.action,
-        risk=risk_of(difference.action),
+        risk=risk_of(difference.action, is_forced=difference.ref in context.forced),
         summary=why.summary_of(resource, context.now) if resource else "",
         file=difference.file,
         line=resource.line if resource else 0,

@@ -15,10 +15,11 @@ from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Candidate
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.drift import Drift
+from reconciler.model.forced import NOTHING_FORCED, Forced
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Action, Change, Plan, Risk, Step, fingerprint
 from reconciler.model.problem import Problem
-from reconciler.model.ref import Ref
+from reconciler.model.ref import Ref, parsed
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
 from reconciler.planner.absence import STAYS
@@ -71,7 +72,8 @@ class PlanRequest:
 
     `actor` is the OS user who asks: the author of what no commit has yet. `leases_from` is the
     moment from which leases that begin are counted, `now` unless it is given. `uncommitted` are
-    removals that count though no commit has made them.
+    removals that count though no commit has made them, and `forced` allocations from which storage
+    is detached even while they work in it.
     """
 
     desired: Desired
@@ -85,6 +87,7 @@ class PlanRequest:
     actor: str = ""
     leases_from: datetime | None = None
     uncommitted: tuple[str, ...] = ()
+    forced: Forced = NOTHING_FORCED
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -171,7 +174,12 @@ def _situation(
     differences: tuple[Difference, ...],
     origins: Mapping[Ref, Origin],
 ) -> Situation:
-    said = Said(origins=origins, uncommitted=frozenset(request.uncommitted), now=request.now)
+    said = Said(
+        origins=origins,
+        uncommitted=frozenset(request.uncommitted),
+        forced=parsed(request.forced.refs),
+        now=request.now,
+    )
     return Situation(request.desired, request.world, differences, request.hold_above, said)
 
 
@@ -274,6 +282,7 @@ def _context(request: PlanRequest, desired: Desired, origins: Mapping[Ref, Origi
         origins=origins,
         template_digests=renderer.digests(),
         leases_from=request.leases_from,
+        forced=parsed(request.forced.refs),
         volumes=request.world.volumes,
     )
 
@@ -331,6 +340,7 @@ def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[
         suspended=tuple(suspensions_in_force(world.suspensions, request.now)),
         only=request.only,
         uncommitted=request.uncommitted,
+        forced=request.forced,
         next_moment=_next_moment(
             desired,
             world,

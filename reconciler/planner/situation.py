@@ -25,6 +25,7 @@ class Said:
 
     origins: Mapping[Ref, Origin] = field(default_factory=dict)
     uncommitted: frozenset[str] = frozenset()
+    forced: frozenset[Ref] = frozenset()
     now: datetime | None = None
 
 
@@ -46,6 +47,7 @@ class Situation:
         self.hold_above = hold_above
         self.origins = said.origins
         self.uncommitted = said.uncommitted
+        self.forced = said.forced
         self.now = said.now
         self.renamed = {d.former: d.ref for d in differences if d.former is not None}
 

@@ -68,7 +68,12 @@ def mounting(steps: Iterable[Step], recorded: Recorded) -> Mapping[str, str]:
     for step in steps:
         places = ", ".join(_places(step, recorded))
         if step.verb == DETACH:
-            facts["detach"] = f"{places}; not while a process has it open, none is ended for it"
+            how = (
+                "its processes that have it open are ended"
+                if step.item["end"]
+                else "not while a process has it open, none is ended for it"
+            )
+            facts["detach"] = f"{places}; {how}"
         elif step.verb == ATTACH and places:
             facts["attach"] = f"{places}; open sessions see it"
     return facts

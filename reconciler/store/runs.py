@@ -63,7 +63,11 @@ def begin(record: Record, plan: Plan, program: str) -> str:
                 "serial": plan.serial,
                 "program": program,
             },
-        )
+        ),
+        *(
+            Entry(type=EventType.DETACH_FORCED, ref=parse_ref(text), reason=plan.forced.why)
+            for text in plan.forced.refs
+        ),
     )
     return run
 

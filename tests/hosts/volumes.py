@@ -67,7 +67,7 @@ def detached(root: Path, id: str = ID, login: str = LOGIN, **changes: Any) -> bo
     known = {"id": VOLUME, "name": "data", "backend": DIRECTORY, "mountPath": "/data"}
     with opened(root) as tree:
         one = {**known, "absent": [], "last": True, **changes}
-        detach.run(tree, {"id": id, "login": login, "uid": 0, "volumes": [one]})
+        detach.run(tree, {"id": id, "login": login, "uid": 0, "end": False, "volumes": [one]})
         return tree.changed
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.lab.colony import Colony, founded
 from tests.lab.host import Host
+from tests.lab.test_fleet_storage import shell
 from tests.planner import fleet as paper
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("reopening")]
@@ -102,6 +103,29 @@ def test_by_an_operators_word_it_is_theirs_again(story: Colony) -> None:
     for ref, key, path in ((NEXT, "ana", "/data/team/theirs"), (PEER, "cem", "/data/team/run/log")):
         assert denied(story, ref, key, f"cat {path}")
     assert story.said(PEER, "cem", "cat /data/team/theirs /data/team/open") == "mine\ntwo\n"
+
+
+def test_whoever_works_in_it_is_ended_when_it_is_forced(story: Colony) -> None:
+    """STO-10: of that allocation, in that storage; its other session and its neighbour go on."""
+    bare = {**HEIR, "spec": {**HEIR["spec"], "storage": []}}
+    force = ("--force-detach", NEXT, "--reason", "the next run waits")
+    with (
+        story.session(NEXT, "ana") as elsewhere,
+        shell(story, NEXT, "ana") as inside,
+        shell(story, PEER, "cem") as peer,
+    ):
+        inside("cd /data/team && exec 3>>/data/team/run/log")
+        peer("cd /data/team")
+        busy = story.change(bare)
+        assert busy.code == 1 and "storage_busy" in busy.problems, busy.messages
+        assert story.apply("--auto-approve=safe", *force).code != 0
+        done = story.apply("--auto-approve=interrupts", *force)
+        assert done.code == 0, done.messages
+        assert elsewhere.poll() is None and peer("pwd; cat theirs") == ["/data/team", "mine"]
+        mounted = story.machines["h2"].run("findmnt", "-rn", "-o", "TARGET").stdout
+        assert not [point for point in mounted.split() if point.startswith("/gpuaas/")]
+    story.applied(HEIR)
+    assert story.said(NEXT, "ana", "cat /data/team/run/log") == "one\nmore\n"
 
 
 def test_nothing_else_changes_by_it(story: Colony) -> None:

@@ -127,6 +127,62 @@ def test_a_name_that_is_none(stored: Yard) -> None:
     assert "data" in unknown.messages
 
 
+class TestForce:
+    WORD = ("--force-detach", "vision/train", "--reason", "the next run waits")
+
+    def test_it_is_shown_asked_for_and_kept(self, stored: Yard) -> None:
+        """STO-10: nothing that is safe covers it; the run keeps who said so and why."""
+        stored.write(BARE)
+        made = stored.plan(*self.WORD)
+        assert made.plan["forced"] == {"refs": ["vision/train"], "why": "the next run waits"}
+        assert made.change(REF)["risk"] == "interrupts"
+        assert "are ended" in made.change(REF)["facts"]["detach"]
+        held = stored.apply("--auto-approve=safe", *self.WORD)
+        assert held.blocked == {REF: "held_for_approval"}
+        done = stored.apply("--auto-approve=interrupts", *self.WORD)
+        assert done.code == 0, done.messages
+        assert listed(stored)[0]["holders"] == []
+        events = stored.gpuaas("events", REF).document["result"]
+        assert [e["reason"] for e in events if e["type"] == "detach_forced"] == [
+            "the next run waits"
+        ]
+
+    def test_a_saved_plan_keeps_it(self, stored: Yard) -> None:
+        """STO-10: what was shown is what is done."""
+        stored.write(BARE)
+        file = stored.folder / "plan"
+        assert stored.plan(*self.WORD, "--save", str(file)).code == 0
+        assert stored.apply(str(file), "--auto-approve=interrupts").code == 0
+        assert listed(stored)[0]["holders"] == []
+
+    def test_where_nothing_is_detached_it_is_an_error(self, stored: Yard) -> None:
+        """STO-10 F-REAL-21: it would be taken for done."""
+        for words in (("plan",), ("apply", "--auto-approve=interrupts")):
+            said = stored.gpuaas(*words, *self.WORD)
+            assert (said.code, said.problems) == (1, ["force_unmatched"]), said.messages
+        assert listed(stored)[0]["holders"]
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("--force-detach", "vision/train"),
+            ("--reason", "x"),
+            ("--force-detach", "vision/train", "--reason", " "),
+        ],
+    )
+    def test_neither_without_the_other(self, stored: Yard, words: tuple[str, ...]) -> None:
+        stored.write(BARE)
+        assert stored.plan(*words).problems == ["usage"]
+        assert stored.gpuaas("apply", "--auto-approve", *words).problems == ["usage"]
+
+    def test_by_nobody_but_an_operator(self, stored: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+        stored.write(BARE)
+        be("bo", monkeypatch)
+        said = stored.apply("--auto-approve=interrupts", *self.WORD)
+        assert said.problems[0] in ("operator_only", "person_unknown")
+        assert listed(stored)[0]["holders"]
+
+
 class TestFence:
     def test_refused_where_the_host_shows_it(self, stored: Yard) -> None:
         """F-STO-04: a word is no way around a detach."""

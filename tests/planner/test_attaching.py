@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from reconciler.model.forced import Forced
 from reconciler.model.lifecycle import Phase
-from reconciler.model.plan import Action, Order, Plan
+from reconciler.model.plan import Action, Order, Plan, Risk
 from reconciler.model.ref import Ref
 from reconciler.model.volume import VolumeState
 from reconciler.model.world import Doubt, DoubtKind, World
@@ -139,6 +140,29 @@ def test_a_restart_asserts_storage_again() -> None:
     ]
     assert "/data/data (data)" in line(made, REF_A).facts["keeps"]
     assert made.attachments == ()
+
+
+def test_a_detach_by_force_interrupts() -> None:
+    """STO-10: of the one that is named; a consent to what is safe holds it."""
+    bare = fleet(storage("data"), storage("more"), allocation("a"), allocation("b"))
+    state = settled(
+        fleet(storage("data"), storage("more"), having("a", "data"), having("b", "more"))
+    )
+    forced = Forced(refs=("vision/a",), why="the next run waits")
+    made = make_plan(desired(bare), state, forced=forced)
+    ends = {str(step.ref): step.item["end"] for step in made.steps if step.verb == "storage.detach"}
+    assert ends == {REF_A: True, "allocation/vision/b": False}
+    assert (line(made, REF_A).risk, line(made, "allocation/vision/b").risk) == (
+        Risk.INTERRUPTS,
+        Risk.SAFE,
+    )
+    assert "its processes that have it open are ended" in line(made, REF_A).facts["detach"]
+    assert made.forced == forced
+    assert made.fingerprint != make_plan(desired(bare), state).fingerprint
+    held = make_plan(desired(bare), state, forced=forced, hold_above=Risk.SAFE)
+    problem = line(held, REF_A).problem
+    assert problem is not None and problem.code == "held_for_approval"
+    assert [str(step.ref) for step in held.steps] == ["allocation/vision/b"]
 
 
 def test_attach_and_detach_later() -> None:

@@ -1,7 +1,7 @@
 """storage.detach: an allocation has these volumes no longer; all that is on them stays.
 
-Nothing is taken from under anybody who works on it: who does is named, and it stays mounted. An
-unmount that only hides it is none.
+Nothing is taken from under anybody who works on it: who does is named, and it stays mounted, unless
+somebody has asked for the tenant's own to be ended. An unmount that only hides it is none.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 from . import making
 from .attached import OURS, Seat, seat_of, shows
+from .eviction import letting_go
 from .fencing import Fence, machine_of
 from .files import fact_of, remove_file
 from .mounting import GRACE_SECONDS, REST_SECONDS, link_of, unmount
@@ -26,6 +27,7 @@ KEYS = {
     "id": str,
     "login": str,
     "uid": int,
+    "end": bool,
     "volumes": [
         {
             "id": str,
@@ -62,7 +64,7 @@ def _detach(tree: Tree, item: dict[str, Any], one: dict[str, Any]) -> None:
     if not item["uid"]:
         remove_file(tree, seat.real)
     elif tree.whole_host:
-        _unmount(tree, seat, item["uid"], one, volume)
+        _unmount(tree, seat, item, one, volume)
     if volume is None:
         return
     if not never_had:
@@ -80,14 +82,22 @@ def _never_had(tree: Tree, volume: Volume, seat: Seat) -> bool:
 
 
 def _unmount(
-    tree: Tree, seat: Seat, uid: int, one: dict[str, Any], volume: Optional[Volume]
+    tree: Tree, seat: Seat, item: dict[str, Any], one: dict[str, Any], volume: Optional[Volume]
 ) -> None:
     """The view first, then what it is a view of, and nothing of them in anybody's namespace."""
     source = (volume.source_unit,) if volume and volume.source_unit else ()
     absent = [owned(path, (*seat.units, *source)) for path in one["absent"]]
-    for place in reversed(seat.places):
-        unmount(tree, place, lambda: told(users_of(seat, uid, one["id"])))
-    _refuse_hidden(tree, seat, uid, one["id"])
+    uid, id = item["uid"], one["id"]
+
+    def let_go() -> None:
+        for place in reversed(seat.places):
+            unmount(tree, place, lambda: told(users_of(seat, uid, id)))
+        _refuse_hidden(tree, seat, uid, id)
+
+    if item["end"]:
+        letting_go(tree, seat, uid, id, let_go)
+    else:
+        let_go()
     _remove_units(tree, *(unit for unit in absent if unit in seat.units))
     _remove_folder(tree, seat.real)
     _remove_way(tree, seat)

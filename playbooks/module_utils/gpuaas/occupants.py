@@ -24,10 +24,21 @@ def users_of(seat: Seat, uid: int, volume: str) -> list[str]:
     tenants, found = running("/", uid), []
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with suppress(OSError):
-            if pid in tenants or _space(pid) == _space("self"):
-                points = _points(seat, volume, str(pid))
-                if any(_is_below(path, points) for path in (_held(pid) if points else ())):
-                    found.append(f"{pid} {_name(pid)}")
+            is_near = pid in tenants or _space(pid) == _space("self")
+            if is_near and _works_in(seat, volume, pid):
+                found.append(f"{pid} {_name(pid)}")
+    return found
+
+
+def tenants_in(seat: Seat, uid: int, volume: str) -> dict[int, str]:
+    """pid → name of this tenant's own that work in it, or have it where the host does not."""
+    is_there = {one.point for one in mounts() if one.point in seat.places}
+    found = {}
+    for pid, name in running("/", uid).items():
+        with suppress(OSError):
+            hidden = not is_there and _space(pid) != _space("self")
+            if _works_in(seat, volume, pid) or (hidden and _points(seat, volume, str(pid))):
+                found[pid] = name
     return found
 
 
@@ -40,6 +51,11 @@ def hidden_with(seat: Seat, uid: int, volume: str) -> list[str]:
             if space not in (*found, _space("self")) and _points(seat, volume, str(pid)):
                 found[space] = f"{pid} {name}"
     return list(found.values())
+
+
+def _works_in(seat: Seat, volume: str, pid: int) -> bool:
+    points = _points(seat, volume, str(pid))
+    return any(_is_below(path, points) for path in (_held(pid) if points else ()))
 
 
 def told(who: list[str]) -> str:

@@ -89,14 +89,19 @@ def _end(uid: int, found: dict[int, str]) -> None:
     """The whole slice at once, so that nothing forks away, and then one by one."""
     with suppress(OSError), open(f"{slice_folder('/', uid)}/cgroup.kill", "w") as file:
         file.write("1")
-    for pid in found:
+    tell(uid, found, signal.SIGKILL)
+
+
+def tell(uid: int, pids: Iterable[int], what: signal.Signals) -> None:
+    """A signal to processes that still are of this uid, and to no other."""
+    for pid in pids:
         with suppress(OSError):
             process = os.pidfd_open(pid)
             try:
                 # The number may have gone to somebody else between the look and the opening.
                 uids = UIDS.search(_status("/", str(pid)))
                 if uids is not None and _is_of(uid, uids.groups()):
-                    signal.pidfd_send_signal(process, signal.SIGKILL)
+                    signal.pidfd_send_signal(process, what)
             finally:
                 os.close(process)
 

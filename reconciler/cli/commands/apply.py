@@ -11,6 +11,7 @@ import click
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.consent import Consent
 from reconciler.cli.exit_codes import Exit, of_plan, of_problems, worst
+from reconciler.cli.forced import checked, force_detach
 from reconciler.cli.patience import lock_timeout, open_to_write
 from reconciler.cli.refs import ALL_REMOVALS, check_ref, check_removals
 from reconciler.cli.views import applied as applied_view
@@ -26,6 +27,8 @@ RISKS = tuple(risk.value for risk in Risk)
 
 class Waiting(TypedDict):
     uncommitted: tuple[str, ...]
+    forced: tuple[str, ...]
+    reason: str
     no_wait: bool
     lock_timeout: float
 
@@ -53,6 +56,7 @@ class Waiting(TypedDict):
     multiple=True,
     help="Take this, or all, for removed though no commit says so; may be repeated.",
 )
+@force_detach
 @click.option(
     "--no-wait", is_flag=True, help="Do not wait for hosts that start anew or build bundles."
 )
@@ -72,10 +76,11 @@ def apply(
     """
     if plan_file is not None and plan_file.name in RISKS and not plan_file.exists():
         raise click.UsageError(f"the risk needs a sign: --auto-approve={plan_file}")
-    if plan_file is not None and (only or waiting["uncommitted"]):
+    if plan_file is not None and (only or waiting["uncommitted"] or waiting["forced"]):
         raise click.UsageError(
             "--only and the like are for making a plan; PLANFILE is made already"
         )
+    forced = checked(waiting["forced"], waiting["reason"])
     approve = Risk(auto_approve) if auto_approve else None
     consent, progress = Consent(session, approve), Progress(session.screen)
     with progress as report:
@@ -86,6 +91,7 @@ def apply(
                 approve=approve,
                 only=only,
                 uncommitted=waiting["uncommitted"],
+                forced=forced,
                 wait=not waiting["no_wait"],
             ),
             consent,

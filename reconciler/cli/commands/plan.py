@@ -10,6 +10,7 @@ import click
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import of_plan
+from reconciler.cli.forced import checked, force_detach
 from reconciler.cli.patience import lock_timeout, open_to_write
 from reconciler.cli.refs import ALL_REMOVALS, check_ref, check_removals
 from reconciler.cli.text import line
@@ -25,6 +26,8 @@ class Given(TypedDict):
     save: Path | None
     only: tuple[str, ...]
     uncommitted: tuple[str, ...]
+    forced: tuple[str, ...]
+    reason: str
     risk: str
     summary: bool
     expand: bool
@@ -55,6 +58,7 @@ class Given(TypedDict):
     multiple=True,
     help="Take this, or all, for removed though no commit says so; may be repeated.",
 )
+@force_detach
 @click.option(
     "--risk",
     type=click.Choice([risk.value for risk in Risk]),
@@ -80,7 +84,10 @@ def plan(session: Session, **given: Unpack[Given]) -> Reply:
     """
     fleet = open_to_write(session, given["lock_timeout"])
     options = PlanOptions(
-        only=given["only"], uncommitted=given["uncommitted"], refresh=given["refresh"]
+        only=given["only"],
+        uncommitted=given["uncommitted"],
+        forced=checked(given["forced"], given["reason"]),
+        refresh=given["refresh"],
     )
     found = recall_plan(fleet, options) or _make_plan(fleet, options)
     if (file := given["save"]) is not None:

@@ -43,6 +43,8 @@ def header(plan: Plan) -> str:
         parts.append("only " + ", ".join(plan.only))
     if plan.uncommitted:
         parts.append("uncommitted removals: " + ", ".join(plan.uncommitted))
+    if plan.forced.refs:
+        parts.append(f"detached by force from {', '.join(plan.forced.refs)}: {plan.forced.why}")
     return " · ".join(parts)
 
 

@@ -1,0 +1,16 @@
+"""Forced: an operator's word that what somebody runs in a storage does not keep it attached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forced:
+    """Allocations from which storage is detached though they work in it, and why."""
+
+    refs: tuple[str, ...] = ()
+    why: str = ""
+
+
+NOTHING_FORCED = Forced()

@@ -1,0 +1,37 @@
+"""Forcing: storage is detached from an allocation though it works in it, by an operator's word.
+
+The word is part of the plan, which shows what it interrupts, and of the run, which keeps why.
+"""
+
+from __future__ import annotations
+
+from reconciler.kinds.allocation_storage import DETACH
+from reconciler.model.plan import Plan
+from reconciler.model.problem import Problem, ProblemError
+from reconciler.operations.approving import operator
+from reconciler.operations.reading import read_desired
+from reconciler.operations.wiring import Fleet
+
+
+def insist_on_forced(fleet: Fleet, plan: Plan) -> None:
+    """Raises ProblemError `person_unknown` or `operator_only`, and `force_unmatched` for each
+
+    allocation from which the plan detaches nothing.
+    """
+    if not plan.forced.refs:
+        return
+    operator(fleet, read_desired(fleet), "ends what somebody runs in a storage")
+    known = {step.ref for step in plan.steps if step.verb == DETACH}
+    known.update(change.ref for change in plan.changes if change.problem is not None)
+    named = {str(ref) for ref in known} | {f"{ref.project}/{ref.name}" for ref in known}
+    if unmatched := [text for text in plan.forced.refs if text not in named]:
+        raise ProblemError(tuple(map(_unmatched, unmatched)))
+
+
+def _unmatched(text: str) -> Problem:
+    return Problem(
+        code="force_unmatched",
+        message=f"nothing is detached from {text} by this plan",
+        hint="take it out of its spec.storage first; what is attached: gpuaas storage list",
+        ref=text,
+    )
