@@ -131,8 +131,6 @@ def test_the_vocabulary_stands_in_the_glossary() -> None:
     assert list(glossary) == sorted(glossary), "the glossary is in alphabetical order"
 
 
-def test_decisions_are_numbered_once_each() -> None:
-    """Numbers are given out before decisions are written, which may come in any order."""
-    numbers = [page.name[:4] for page in (DOCS / "decisions").glob("*.md")]
-    assert all(number.isdigit() for number in numbers)
-    assert len(set(numbers)) == len(numbers)
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = sorted(page.name[:4] for page in (DOCS / "decisions").glob("*.md"))
+    assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
