@@ -206,8 +206,8 @@ def test_a_driver_that_says_nothing_and_a_host_that_is_slow(colony: Colony) -> N
             colony.remove(more)
             colony.commit()
     assert done.blocked == {"allocation/vision/more": "sku_unavailable"}
-    assert codes(done) == {"end4": "cleanup_blocked"}
-    assert "not seen" in done.messages
+    assert codes(done).keys() == {"end4"}
+    assert "cleanup_blocked" in done.problems and "not seen" in done.messages
     assert state_of(colony, "end4") == "cleanup_blocked"
     rows = colony.gpuaas("status").document["result"]["allocations"]
     health = {row["ref"]: row["health"] for row in rows}
