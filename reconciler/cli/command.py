@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +15,7 @@ from reconciler.cli.screen import Screen
 from reconciler.cli.text import BLANK, Line
 from reconciler.cli.views.documents import document
 from reconciler.model.problem import Problem, ProblemError
+from reconciler.model.records import dataclass
 
 STOPPED = Problem(code="interrupted", message="stopped on request")
 

@@ -11,12 +11,13 @@ import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Any, Union
 
 from reconciler.model.codec import camel, decode
 from reconciler.model.evidence import NodeFacts, ProbeProblem
+from reconciler.model.records import dataclass
 from reconciler.model.topology import Topology
 
 MAX_TEXT = 4096

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
 from reconciler.model.evidence import NodeFacts, Observation
 from reconciler.model.moment import format_moment
+from reconciler.model.records import dataclass
 from reconciler.model.work import Host
 from reconciler.stops import around, reach
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
@@ -26,6 +26,7 @@ from reconciler.hosts.play import PlayRequest, play
 from reconciler.hosts.receipts import failure, receipts_of
 from reconciler.hosts.run_events import Listener, Played
 from reconciler.hosts.verbs import check_item
+from reconciler.model.records import dataclass
 from reconciler.model.work import HostProgress, HostWork, Receipt
 from reconciler.stops import around, reach
 

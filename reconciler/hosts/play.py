@@ -10,13 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reconciler.hosts.folders import workplace, write_private
 from reconciler.hosts.passing import MARK, end_workers
 from reconciler.hosts.run_events import Heard, Listener, Played
+from reconciler.model.records import dataclass
 
 GUARD = Path(__file__).with_name("guard.py")
 KEPT_ENVIRONMENT = ("HOME", "USER", "LOGNAME", "TZ", "SSH_AUTH_SOCK", "KRB5CCNAME")

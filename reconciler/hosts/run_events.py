@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from reconciler.hosts.answers import AnswerError, read_json
 from reconciler.hosts.inventory import PREFIX
+from reconciler.model.records import dataclass
 
 LOG_LINES = 200
 STARTING_SECONDS = 60.0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from reconciler.kinds.once import once
 from reconciler.kinds.ssh_key import SshKey, parse_public_key
 from reconciler.model.desired import Desired
 from reconciler.model.moment import parse_moment
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 

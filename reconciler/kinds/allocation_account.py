@@ -6,7 +6,6 @@ The account's numbers are given; what it may use is the sum of its slots.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from reconciler.kinds.allocation_steps import mount_unit
@@ -15,6 +14,7 @@ from reconciler.kinds.contract import Binding, Render
 from reconciler.model.cpus import format_cpus, parse_cpus
 from reconciler.model.desired import Desired
 from reconciler.model.posix import SUBIDS, inside, loopback_of, numbers
+from reconciler.model.records import dataclass
 
 SLICE = "allocation/slice.conf.j2"
 USER_MANAGER = "allocation/user.conf.j2"

@@ -6,7 +6,6 @@ What it has besides, where a node isolates by accounts, is `allocation_account`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from reconciler.kinds import allocation_account as accounts
@@ -24,6 +23,7 @@ from reconciler.model.codec import encode
 from reconciler.model.descriptor import DESCRIPTOR_VERSION
 from reconciler.model.plan import Order, Step
 from reconciler.model.problem import refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from reconciler.kinds.allocation_account import INSTANCES, PRIVATE
+from reconciler.model.records import dataclass
 
 TOLD = ("account", "slice", "shm", "loopback", "linger")
 """Words of tenants that say that somebody is there; that a list denies him something does not."""

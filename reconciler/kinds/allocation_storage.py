@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from reconciler.kinds.allocation_steps import (
@@ -24,6 +23,7 @@ from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.once import once
 from reconciler.model.canonical import canonical
 from reconciler.model.plan import Order, Step
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, Volume, VolumeState
 from reconciler.model.world import World

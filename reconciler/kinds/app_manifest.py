@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any
@@ -13,6 +13,7 @@ from reconciler.model.capacity import Shape
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.resource import Reference, Resource
 
 NAME = "AppManifest"

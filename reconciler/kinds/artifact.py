@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -12,6 +11,7 @@ from reconciler.kinds.plain import NO_HOST_EFFECTS
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.resource import Reference, Resource
 
 NAME = "Artifact"

@@ -7,7 +7,7 @@ other, they meet in Desired and World.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from reconciler.model.capacity import Need, Placement
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Reference, Resource
 from reconciler.model.volume import Volume

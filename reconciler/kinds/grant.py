@@ -6,7 +6,7 @@ It has no files of its own: the key file belongs to the allocation, which `acces
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from ipaddress import ip_network
 from typing import Any
@@ -17,6 +17,7 @@ from reconciler.model.capacity import Isolation, Shape
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Reference, Resource
 

@@ -6,12 +6,12 @@ made later nor another policy moves the end of what lives already.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconciler.kinds.access import OPEN_ENDED
 from reconciler.model.desired import Desired
 from reconciler.model.moment import format_moment, parse_moment
+from reconciler.model.records import dataclass
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded
 

@@ -7,7 +7,7 @@ whose card is not there stays as well; only a card in its very place may take it
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from reconciler.kinds.node_family import near
@@ -15,6 +15,7 @@ from reconciler.kinds.node_proposal import MAX_SLOTS
 from reconciler.kinds.node_spec import NodeSpec, Slot
 from reconciler.model.codec import encode
 from reconciler.model.evidence import NodeFacts
+from reconciler.model.records import dataclass
 
 OF_CARD, MEASURED = ("uuid", "pciAddress", "model"), "memoryMiB"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -11,6 +11,7 @@ from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.resource import Reference, Resource
 
 NAME = "NodeFamily"

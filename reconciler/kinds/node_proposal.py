@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from reconciler.kinds.node_family import NodeFamilySpec
@@ -17,6 +16,7 @@ from reconciler.kinds.node_spec import CONTROL_LOGIN, Ssh
 from reconciler.model.cpus import format_cpus, parse_cpus
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import GpuFact, NodeFacts
+from reconciler.model.records import dataclass
 from reconciler.model.topology import Card, Topology
 
 MAX_SLOTS, MAX_KEYS, MAX_TEXT = 16, 6, 256

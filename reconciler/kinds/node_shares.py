@@ -6,11 +6,11 @@ Everything of a card lies on the card's own NUMA node, and the host keeps someth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product, takewhile
 from typing import TypeVar
 
 from reconciler.model.evidence import NodeFacts
+from reconciler.model.records import dataclass
 from reconciler.model.topology import Card, Drive, Nic, NumaNode, Topology
 
 CORES_KEPT = 2

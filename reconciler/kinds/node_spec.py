@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from functools import lru_cache
 from operator import attrgetter
@@ -13,6 +13,7 @@ from reconciler.kinds.findings import same_moment
 from reconciler.model.capacity import Isolation, Shape, Sharing
 from reconciler.model.codec import decode
 from reconciler.model.cpus import format_cpus, parse_cpus
+from reconciler.model.records import dataclass
 from reconciler.model.settings import Settings
 
 

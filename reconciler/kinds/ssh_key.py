@@ -11,11 +11,11 @@ import binascii
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
 from reconciler.model.problem import Problem, ProblemError, refuse
+from reconciler.model.records import dataclass
 
 COMMENT_LIMIT = 128
 RSA_MIN_BITS, RSA_MAX_BITS = 2048, 16384

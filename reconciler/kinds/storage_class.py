@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
 from operator import itemgetter
@@ -17,6 +17,7 @@ from reconciler.model.desired import Desired
 from reconciler.model.formats import why_no_host
 from reconciler.model.moment import parse_moment
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Reference, Resource
 

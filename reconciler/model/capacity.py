@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from hmac import compare_digest
 from typing import Any
 
 from reconciler.model.canonical import canonical
 from reconciler.model.capacity import Shape
 from reconciler.model.moment import parse_moment
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, is_name, parse_ref
 
 DESCRIPTOR_VERSION = 2

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 
 

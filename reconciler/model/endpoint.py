@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from reconciler.model.records import dataclass
 from reconciler.model.ref import NAME_PATTERN, Ref
 
 

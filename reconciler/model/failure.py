@@ -6,13 +6,13 @@ it changes, somebody says so, or enough time has gone by.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
 from reconciler.model.evidence import NodeFacts
 from reconciler.model.moment import format_age, parse_moment
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 
 HALF_LIFE_MINUTES = 60

@@ -7,9 +7,10 @@ refused until it is built. In a schema, `x-gate` names the feature of a field.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+
+from reconciler.model.records import dataclass
 
 
 class Maturity(StrEnum):

@@ -7,9 +7,10 @@ are derived from claims, steps and proofs each time somebody asks: so none can b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+
+from reconciler.model.records import dataclass
 
 
 class Phase(StrEnum):

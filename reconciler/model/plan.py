@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
@@ -13,6 +13,7 @@ from reconciler.model.codec import encode
 from reconciler.model.desired import Origin, Revision
 from reconciler.model.forced import NOTHING_FORCED, Forced
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, VolumeIntent
 from reconciler.model.world import Suspension

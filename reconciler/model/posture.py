@@ -7,11 +7,11 @@ of the state says the same in SQL, and a test holds it to these tables row by ro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
 from reconciler.model.capacity import SlotState
+from reconciler.model.records import dataclass
 
 
 class Posture(StrEnum):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
 from reconciler.model.lock import Holder
+from reconciler.model.records import dataclass
 
 HELD_CODES = frozenset({"held_for_approval", "removal_uncommitted", "revocations_guard"})
 """Codes of what could be done, and waits for somebody's word."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from reconciler.model.evidence import Check, Observation
 from reconciler.model.plan import Change, ClaimIntent
+from reconciler.model.records import dataclass
 from reconciler.model.volume import Attachment, Volume
 from reconciler.model.world import Doubt, DoubtKind, Recorded
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 
 

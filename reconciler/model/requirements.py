@@ -5,7 +5,7 @@ They are handed to pip only in the one form that is written here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from reconciler.model.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

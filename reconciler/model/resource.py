@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from reconciler.model.problem import PathPart, Source
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 
 

@@ -6,9 +6,10 @@ A closed list beside the problem codes. Each has its runbook, as each code has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+
+from reconciler.model.records import dataclass
 
 
 class Sort(StrEnum):

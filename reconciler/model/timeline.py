@@ -7,11 +7,12 @@ is not among the events of an operation did not happen in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from types import MappingProxyType
 
 from reconciler.model.event import EventType
+from reconciler.model.records import dataclass
 
 
 class Standing(StrEnum):

@@ -5,7 +5,7 @@ A host tells it when it is discovered, and not again: later, slots are what peop
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from reconciler.model.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ descriptor, and who has the volume by what stands beside its data.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from hmac import compare_digest
 from typing import Any
 
@@ -20,6 +19,7 @@ from reconciler.model.descriptor import (
     mapping_of,
     matching,
 )
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, is_name, parse_ref
 
 MOST_GIB = 10**9

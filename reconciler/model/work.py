@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from reconciler.model.evidence import Observation, Proof
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 
 

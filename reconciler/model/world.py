@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
@@ -13,6 +13,7 @@ from reconciler.model.evidence import Observation
 from reconciler.model.failure import Failure
 from reconciler.model.install import Install
 from reconciler.model.lifecycle import Phase, StepState
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, Volume
 

@@ -5,13 +5,13 @@ It is about what was seen. Who may log in is never let be: that would be a grant
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from reconciler.model.desired import Desired
 from reconciler.model.drift import Acceptance, Becomes, Drift
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
 from reconciler.operations.inspecting import ref_of

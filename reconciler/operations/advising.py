@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from reconciler import shipped
 from reconciler.model.codes import CODES
 from reconciler.model.event import Event
 from reconciler.model.plan import Plan
 from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.runbooks import RUNBOOKS, runbook_of
 from reconciler.model.symptom import SYMPTOMS
 from reconciler.operations.inspecting import examine

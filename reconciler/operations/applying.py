@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from reconciler.hosts.openssh import plain_command
@@ -14,6 +14,7 @@ from reconciler.model.forced import NOTHING_FORCED, Forced
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import RISKS, Action, Cause, Change, Plan, Risk, fingerprint
 from reconciler.model.problem import Problem, ProblemError, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.work import HostProgress, StepOutcome
 from reconciler.model.world import World
 from reconciler.operations.endpoints import endpoints, published_config, way_in

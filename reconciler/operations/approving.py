@@ -7,7 +7,7 @@ contradicts the spec, the operator is warned and decides.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from reconciler.kinds.approval import HOST, approved_names, name_digests
 from reconciler.kinds.node_spec import Approval, NodeSpec
@@ -16,6 +16,7 @@ from reconciler.model.codec import encode
 from reconciler.model.desired import Desired
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, ProblemError, Severity, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.settings import Settings

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from reconciler.kinds.allocation_runtime import RUNTIMES
 from reconciler.model.desired import Origin
 from reconciler.model.install import Install, InstallState
 from reconciler.model.problem import refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
 from reconciler.operations.reading import read_desired, read_origins

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reconciler.hosts.evidence import Question, ask
 from reconciler.model.canonical import digest
@@ -12,6 +12,7 @@ from reconciler.model.descriptor import STATE_ID
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Observation
 from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.world import World
 from reconciler.operations.observing import host_of, node_names, run_options, uids_of_tenants
 from reconciler.operations.planning import signer

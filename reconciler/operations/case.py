@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.event import Event, EventType
 from reconciler.model.evidence import Check
 from reconciler.model.plan import Change
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World

@@ -7,13 +7,14 @@ who is shown what was not proved.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from reconciler.kinds.node_spec import AdminState
 from reconciler.model.capacity import Claim, ClaimState
 from reconciler.model.evidence import Check, CheckResult
 from reconciler.model.plan import Action, Plan
 from reconciler.model.problem import Problem, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.tenancy import Tenancy
 from reconciler.model.work import HostProgress

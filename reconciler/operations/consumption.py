@@ -7,13 +7,14 @@ what it did not say is unknown, never 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from reconciler.model.evidence import GpuFact
 from reconciler.model.moment import format_age, parse_moment
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.planner.why import UNKNOWN

@@ -6,7 +6,7 @@ Nothing is approved by it: an approval of what it changes is none any more. No h
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from reconciler.hosts import scanning
 from reconciler.kinds.approval import approved_names
@@ -15,6 +15,7 @@ from reconciler.kinds.node_proposal import Wish, propose
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import NodeFacts
 from reconciler.model.problem import refuse
+from reconciler.model.records import dataclass
 from reconciler.model.resource import Resource
 from reconciler.operations.approving import node_of
 from reconciler.operations.enrolling import HINTS

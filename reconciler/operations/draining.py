@@ -6,12 +6,13 @@ Nothing happens by it on any host: it counts once it is applied.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from reconciler.kinds.node_spec import AdminState
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import ProblemError, Source, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.resource import Resource
 from reconciler.operations.approving import node_of
 from reconciler.operations.reading import read_desired

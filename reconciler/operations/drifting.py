@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reconciler.model.desired import Desired
 from reconciler.model.drift import Drift
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
 from reconciler.operations.inspecting import ref_of

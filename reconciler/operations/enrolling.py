@@ -7,7 +7,7 @@ somebody has given or confirmed it, or if the specs hold it already (rule 8).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from reconciler.kinds.ssh_key import SshKey, listed, parse_public_key
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import NodeFacts
 from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import is_name
 from reconciler.model.resource import Resource
 from reconciler.model.work import Host

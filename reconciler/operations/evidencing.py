@@ -7,12 +7,12 @@ itself. All of it is measured or recorded; nothing here is anybody's word, but f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from reconciler.model.event import Event
 from reconciler.model.evidence import Check, CheckResult, Observation
 from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.world import Recorded
 from reconciler.operations.inspecting import ref_of
 from reconciler.operations.references import unknown_ref

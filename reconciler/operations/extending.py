@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconciler.kinds.lease import after, end_of, terms_of
 from reconciler.model.desired import Desired
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.problem import refuse
+from reconciler.model.records import dataclass
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
 from reconciler.operations.reading import read_desired

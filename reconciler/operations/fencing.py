@@ -8,10 +8,11 @@ it takes an operator, is refused where a host shows the opposite, and is kept wi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reconciler.kinds.allocation_storage import attached
 from reconciler.model.problem import Problem, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment
 from reconciler.model.world import World

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from reconciler.model.problem import Problem
 from reconciler.model.rebuilt import Judged
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Volume
 from reconciler.model.world import Doubt

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reconciler.hosts.executor import run_wave
 from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.reopening import Reopening
 from reconciler.model.work import HostProgress, HostWork, Receipt
 from reconciler.model.world import World

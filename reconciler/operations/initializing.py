@@ -6,11 +6,11 @@ import os
 import secrets
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler import shipped
 from reconciler.model.problem import refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import KIND_WORDS
 from reconciler.operations.opening import open_fleet
 from reconciler.operations.reading import read_desired

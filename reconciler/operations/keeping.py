@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from reconciler.model.lock import Holder
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.snapshot import Snapshot
 from reconciler.operations.initializing import make_state
 from reconciler.operations.opening import open_fleet

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler import shipped
@@ -11,6 +10,7 @@ from reconciler.hosts.wheels import fetch_wheels
 from reconciler.kinds.bundle import Install, Version, parse
 from reconciler.model.desired import Desired
 from reconciler.model.problem import refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.requirements import Requirements
 from reconciler.model.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from reconciler.model.descriptor import LAST_UID
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Observation
 from reconciler.model.moment import parse_moment
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.work import Host
 from reconciler.model.world import World

@@ -7,10 +7,11 @@ stands on, what the host showed, who is let in by what, and what a plan would do
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from reconciler.model.evidence import Observation
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem, Severity
+from reconciler.model.records import dataclass
 from reconciler.model.work import Host, StepOutcome
 from reconciler.planner.showing import differing
 

@@ -7,7 +7,7 @@ and left out; what nobody can know is written down as a doubt.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from reconciler import shipped
@@ -15,6 +15,7 @@ from reconciler.model.evidence import Observation
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import refuse
 from reconciler.model.rebuilt import Ended, Judged, Rebuilt
+from reconciler.model.records import dataclass
 from reconciler.model.world import Doubt, DoubtKind, World
 from reconciler.operations.canvassing import (
     RebuildOptions,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reconciler.model.event import Event, EventType
 from reconciler.model.moment import format_moment, parse_moment
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.timeline import Operation, Standing, Under
 from reconciler.model.world import Recorded

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reconciler.model.problem import Problem, ProblemError, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.reopening import Reopening, Wish
 from reconciler.model.volume import Volume

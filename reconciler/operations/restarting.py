@@ -5,10 +5,9 @@ Nothing happens by it on any host; whoever applies it says yes to what it interr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from reconciler.model.desired import Desired
 from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.resource import Resource
 from reconciler.operations.reading import read_desired

@@ -7,13 +7,13 @@ meanwhile. What a host does not show stays a pending revocation, which the next 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Change, Plan, Step
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.work import HostProgress, StepOutcome, WaveOutcome
 from reconciler.model.world import Recorded, World

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reconciler.model.codes import CODES
 from reconciler.model.evidence import Observation
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem, Severity
+from reconciler.model.records import dataclass
 from reconciler.model.timeline import BUILD
 from reconciler.model.work import Host, StepOutcome
 from reconciler.planner.discarding import DISCARD

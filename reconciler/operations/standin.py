@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.kinds.node_spec import NodeSpec, Slot
 from reconciler.model.canonical import text_digest
 from reconciler.model.cpus import format_cpus, parse_cpus
 from reconciler.model.problem import refuse
+from reconciler.model.records import dataclass
 from reconciler.model.resource import Resource
 
 LABEL = "# TEST STAND-IN, not a GPU"

@@ -7,13 +7,13 @@ anew from the other three each time, and says when it rests on evidence that is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from reconciler.model.capacity import Claim, ClaimState
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, CheckResult
 from reconciler.model.moment import format_age
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.operations.allocation_rows import allocation_rows

@@ -6,7 +6,7 @@ Read from the state, as nodes and slots are: no spec is read for a list, and no 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +14,7 @@ from reconciler.kinds.allocation_storage import record_path
 from reconciler.kinds.once import once
 from reconciler.model.desired import Origin
 from reconciler.model.problem import refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.volume import Attachment, Volume, VolumeState
 from reconciler.model.world import Recorded, World

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from reconciler.kinds.approval import HOST, approved_names
 from reconciler.kinds.containers import allows_containers
@@ -14,6 +14,7 @@ from reconciler.kinds.ssh_key import SshKey, parse_public_key
 from reconciler.model.capacity import Claim, Isolation
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, Observation
+from reconciler.model.records import dataclass
 from reconciler.model.world import World
 from reconciler.operations.approving import node_of
 from reconciler.operations.reading import origin_of, read_desired

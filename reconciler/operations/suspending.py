@@ -7,7 +7,7 @@ take away needs no lock either (rule 25); to give back waits for it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from reconciler.model.desired import Desired
@@ -15,6 +15,7 @@ from reconciler.model.lock import NO_PATIENCE
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Plan
 from reconciler.model.problem import Problem, ProblemError, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.work import HostProgress
 from reconciler.model.world import Suspension, World

@@ -7,13 +7,14 @@ done is done so. What hosts were given before is put right as soon as each of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from reconciler.model.desired import Desired
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Plan, Step, Wave
 from reconciler.model.problem import Problem, Severity
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import Suspension, World
 from reconciler.operations.options import PlanOptions

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from reconciler.model.codec import decode, encode
 from reconciler.model.codes import CODES
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan import Action, Change, Plan
 from reconciler.model.problem import HELD_CODES
+from reconciler.model.records import dataclass
 from reconciler.model.symptom import Diagnosis, Sort
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.remembering import input_key, recall_plan

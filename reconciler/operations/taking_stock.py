@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from reconciler.kinds import node as node_kind
@@ -19,6 +19,7 @@ from reconciler.model.capacity import Claim, ClaimState, SlotState
 from reconciler.model.desired import Desired
 from reconciler.model.moment import parse_moment
 from reconciler.model.posture import NODE_REUSE, SLOT_REUSE, NodeTally, Posture, postures_of
+from reconciler.model.records import dataclass
 from reconciler.model.resource import Resource
 from reconciler.model.settings import Settings
 from reconciler.model.world import Override, Recorded, World

@@ -10,11 +10,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from reconciler.model.lock import Patience
 from reconciler.model.plan import Change, Plan
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.work import StepOutcome
 from reconciler.model.world import World

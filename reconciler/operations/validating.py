@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from reconciler import shipped
 from reconciler.model.problem import Problem, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import KIND_WORDS
 from reconciler.operations.opening import open_fleet
 from reconciler.operations.overlaps import shared_devices

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from reconciler.model.capacity import Candidate, Need, Placement
 from reconciler.model.endpoint import Endpoint
 from reconciler.model.event import Event
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.world import Revocation, Suspension
 from reconciler.operations.consumption import CardRow, Used
 from reconciler.planner.noting import StrayKey

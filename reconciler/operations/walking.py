@@ -7,7 +7,7 @@ transactions leaves open steps, which the next walk observes before it plans.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from threading import Lock
 from typing import Any
 
@@ -19,6 +19,7 @@ from reconciler.model.lifecycle import RunState
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Change, Order, Plan, Step, Wave
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.work import Host, HostProgress, StepOutcome, WaveOutcome
 from reconciler.model.world import Recorded, World

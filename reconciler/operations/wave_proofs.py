@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from reconciler.model.capacity import Claim, ClaimState
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Observation, Proof
 from reconciler.model.plan import Action, Order, Plan, Step
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.work import StepOutcome
 from reconciler.model.world import World

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +21,7 @@ from reconciler.model.canonical import text_digest
 from reconciler.model.codec import decode, encode
 from reconciler.model.event import Actor
 from reconciler.model.lock import NO_PATIENCE, Patience
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.specs.library import find_folder, has_own_root, read_settings

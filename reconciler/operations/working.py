@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from reconciler.hosts.evidence import observe
 from reconciler.hosts.executor import BATCH, Answered, RunOptions, nobody_waits, run_wave
@@ -19,6 +19,7 @@ from reconciler.hosts.settling import settle
 from reconciler.kinds.allocation_restart import reboots
 from reconciler.model.evidence import Observation
 from reconciler.model.plan import Order, Step
+from reconciler.model.records import dataclass
 from reconciler.model.work import Host, HostProgress, HostWork, Receipt, StepOutcome
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import run_options

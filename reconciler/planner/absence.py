@@ -7,7 +7,6 @@ merge that went wrong rather than by intent: an explicit word, a suspension, is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from reconciler.kinds.access import in_force
@@ -15,6 +14,7 @@ from reconciler.model.desired import Doubt, Origin
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import LETS_IN, as_recorded

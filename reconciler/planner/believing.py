@@ -8,10 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeVar
 
 from reconciler.model.desired import Desired
+from reconciler.model.records import dataclass
 from reconciler.model.world import World
 
 STATE = "this state"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from reconciler.model.cpus import parse_cpus
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import GpuFact, NodeFacts, Observation
 from reconciler.model.moment import parse_moment
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World

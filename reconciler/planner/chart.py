@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconciler.model.lifecycle import RunState
 from reconciler.model.lock import Holder
 from reconciler.model.moment import format_age, parse_moment
+from reconciler.model.records import dataclass
 from reconciler.model.world import World
 from reconciler.planner.capacity import Offer
 

@@ -7,7 +7,6 @@ refused as well, unless the policy lets it pass. What an allocation has already 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from reconciler.kinds.allocation_runtime import runtime_needs
@@ -16,6 +15,7 @@ from reconciler.model.capacity import Candidate, RuntimeNeed
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import GpuFact, NodeFacts
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World

@@ -6,7 +6,7 @@ files on their hosts follow from something that has changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from reconciler.kinds.access import in_force as grant_in_force
@@ -18,6 +18,7 @@ from reconciler.model.drift import Drift
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World

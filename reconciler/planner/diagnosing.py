@@ -7,8 +7,8 @@ decided here: a plan judges for itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from reconciler.model.records import dataclass
 from reconciler.model.symptom import Diagnosis, Sort
 from reconciler.planner import host_signs, signs, storage_signs
 from reconciler.planner.chart import Chart, Seen

@@ -6,13 +6,14 @@ Whatever could not be read is frozen: its last recorded form stays, and nothing 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Cause, FieldChange
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 
@@ -20,6 +20,7 @@ from reconciler.model.drift import Becomes, Drift, DriftClass
 from reconciler.model.evidence import CheckResult, NodeFacts
 from reconciler.model.install import InstallState
 from reconciler.model.lifecycle import Phase
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.planner.capacity import read_offers

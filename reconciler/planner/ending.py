@@ -7,7 +7,7 @@ minutes git can have it back. After that, and where its time is over, nobody is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from reconciler.kinds.lease import end_of
@@ -17,6 +17,7 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Action, Cause, End, EndState
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.planner.diff import Difference

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
 from reconciler.model.capacity import Candidate, Need, SlotState
+from reconciler.model.records import dataclass
 from reconciler.planner import objections
 from reconciler.planner.capacity import Held, Offer, Slot
 from reconciler.planner.compatibility import RULES as FIT_RULES

@@ -7,12 +7,12 @@ answer, which touches nothing else of them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from reconciler.kinds.allocation_storage import FORGET, record_path
 from reconciler.kinds.node_spec import AdminState
 from reconciler.model.desired import Desired
 from reconciler.model.plan import Action, Order, Step, step_id
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Volume
 from reconciler.model.world import World

@@ -6,7 +6,6 @@ Taking one away is refused to nobody.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconciler.kinds.access import OPEN_ENDED, in_force
@@ -15,6 +14,7 @@ from reconciler.model.desired import Desired, Origin
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan import Action
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.planner.absence import doubted

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reconciler.model.capacity import Need, StorageNeed
 from reconciler.model.desired import Desired
 from reconciler.model.plan import Action
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.volume import Attachment, Volume, VolumeIntent, VolumeState

@@ -6,7 +6,6 @@ Taking away is refused to nobody.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reconciler.kinds.lease import after, end_of, terms_of
@@ -16,6 +15,7 @@ from reconciler.model.desired import Desired
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Action
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World

@@ -6,13 +6,13 @@ Who may log in is never accepted as it is: that would be a grant that nobody gav
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from reconciler.kinds.policy import Repair
 from reconciler.model.desired import Desired
 from reconciler.model.drift import Acceptance, DriftClass
 from reconciler.model.moment import parse_moment
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import World
 from reconciler.planner.showing import is_unknown

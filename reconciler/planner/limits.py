@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Claim, ClaimState, Need
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from reconciler.model.drift import Acceptance, Becomes, Drift
 from reconciler.model.evidence import Observation
 from reconciler.model.plan import Note
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
 from reconciler.planner.leniency import KEYS

@@ -6,7 +6,7 @@ bytes, and every refusal names its rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from reconciler.kinds.access import next_change
@@ -19,6 +19,7 @@ from reconciler.model.forced import NOTHING_FORCED, Forced
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Action, Change, Plan, Risk, Step, fingerprint
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parsed
 from reconciler.model.resource import Resource
 from reconciler.model.world import World

@@ -7,7 +7,6 @@ what it was made to show, or no longer what it shows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from reconciler.kinds.approval import HOST, approved_names
 from reconciler.kinds.contract import Binding, Context
@@ -15,6 +14,7 @@ from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Isolation, Placement, Shape
 from reconciler.model.evidence import NodeFacts
 from reconciler.model.plan import Risk, Step
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World

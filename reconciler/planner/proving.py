@@ -8,7 +8,6 @@ was deleted is called deleted, and a card that was not reset is not called so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from reconciler.kinds.allocation_account import INSTANCES
@@ -17,6 +16,7 @@ from reconciler.model.capacity import Claim, ClaimState
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import Check, CheckResult, NodeFacts, Observation, Proof
 from reconciler.model.plan import Step
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
 from reconciler.planner.residue import (

@@ -7,7 +7,6 @@ as well (INV-15). A check without an answer is unknown, never passed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 
 from reconciler.kinds.approval import HOST
@@ -15,6 +14,7 @@ from reconciler.kinds.node_family import NodeFamilySpec
 from reconciler.model.capacity import Isolation
 from reconciler.model.evidence import Check, CheckResult, NodeFacts
 from reconciler.model.moment import format_age
+from reconciler.model.records import dataclass
 from reconciler.planner import objections
 from reconciler.planner.capacity import Offer, Slot
 from reconciler.planner.faults import REMEDY, marks_of

@@ -8,7 +8,7 @@ have applied, and what differs is left for the next plan to show.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
 from reconciler.kinds.contract import Binding, Context
@@ -22,6 +22,7 @@ from reconciler.model.evidence import NodeFacts
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Change, ClaimIntent, Plan
 from reconciler.model.rebuilt import MARGIN
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import Counters, Recorded, World
 from reconciler.planner import why

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from reconciler.kinds.registry import KINDS
 from reconciler.kinds.storage import AccessMode
@@ -17,6 +17,7 @@ from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import NodeFacts
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, Volume, VolumeState
 from reconciler.model.world import Recorded, World

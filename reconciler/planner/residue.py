@@ -7,11 +7,12 @@ done: what was deleted is called deleted, and a card that was not reset is not c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from reconciler.kinds.allocation_account import INSTANCES
 from reconciler.model.capacity import Claim
 from reconciler.model.evidence import Check, CheckResult, GpuFact, NodeFacts
+from reconciler.model.records import dataclass
 from reconciler.planner.showing import is_unknown, listed, shown
 
 Look = Callable[["Case", str], Iterator[Check]]

@@ -7,7 +7,7 @@ claim at all, not even a part of one.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from reconciler.kinds.registry import KINDS
@@ -15,6 +15,7 @@ from reconciler.model.capacity import Claim, Need, Placement, Shape, Unavailable
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.plan import Action, ClaimIntent
 from reconciler.model.problem import Problem, ProblemError
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from reconciler.model.records import dataclass
 
 NOWHERE: frozenset[str] = frozenset()
 

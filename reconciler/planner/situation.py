@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cached_property
 
@@ -11,6 +11,7 @@ from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Risk
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World

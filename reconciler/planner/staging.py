@@ -9,7 +9,7 @@ import posixpath
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from reconciler.model.drift import Becomes, Drift
 from reconciler.model.evidence import NodeFacts
 from reconciler.model.install import Install, InstallState
 from reconciler.model.plan import Action, Order, Step, step_id
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.requirements import Requirements
 from reconciler.model.resource import Resource

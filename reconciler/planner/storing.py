@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from reconciler.kinds.allocation_storage import record_path
@@ -17,6 +17,7 @@ from reconciler.kinds.storage import OnDelete
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.plan import Action, Cause, Change, Order, Step, step_id
 from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Volume, VolumeState
 from reconciler.model.world import World

@@ -7,11 +7,12 @@ word, unless nobody could do anything with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reconciler.model.capacity import Isolation, Shape
 from reconciler.model.descriptor import Descriptor, DescriptorError, read_descriptor
 from reconciler.model.desired import Desired
+from reconciler.model.records import dataclass
 from reconciler.model.world import World
 from reconciler.planner.believing import (
     STATE,

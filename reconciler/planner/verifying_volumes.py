@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reconciler.model.canonical import canonical
 from reconciler.model.descriptor import DescriptorError
 from reconciler.model.desired import Desired
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.volume_record import VolumeRecord, read_volume_record
 from reconciler.planner.believing import (

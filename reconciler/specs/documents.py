@@ -7,7 +7,6 @@ shows everything; only what makes the rest unreadable ends a file. Knows nothing
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from yaml import events
@@ -16,6 +15,7 @@ from yaml.error import YAMLError
 
 from reconciler.model.document import Document
 from reconciler.model.problem import PathPart, Problem, ProblemError, Source
+from reconciler.model.records import dataclass
 from reconciler.specs.scalars import Scalar, plain
 from reconciler.specs.syntax import (
     DEPTH_LIMIT,

@@ -12,12 +12,12 @@ import stat
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reconciler.model.canonical import canonical
 from reconciler.model.problem import ProblemError, Source, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.settings import Settings
 from reconciler.specs.documents import Parsed, read_documents
 from reconciler.specs.emitting import flow

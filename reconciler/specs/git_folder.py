@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from reconciler.model.records import dataclass
 
 _UNDER_WAY = (
     ("MERGE_HEAD", "a merge", "finish it: git commit; or leave it: git merge --abort"),

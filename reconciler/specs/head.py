@@ -7,11 +7,12 @@ a commit. Submodules count as they stand in the commit.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from reconciler.model.desired import Absence
 from reconciler.model.document import DocumentCache
 from reconciler.model.problem import Problem, ProblemError, Severity
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.specs import history

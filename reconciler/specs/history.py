@@ -6,9 +6,9 @@ The function raises ProblemError where there is a repository and git does not an
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from reconciler.model.desired import Revision
+from reconciler.model.records import dataclass
 
 Git = Callable[..., str]
 """Runs git in the fleet's folder with these arguments, and `stdin`; its output."""

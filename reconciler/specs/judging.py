@@ -7,7 +7,7 @@ that is read again because somebody must be shown the line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -16,6 +16,7 @@ from reconciler.kinds.secrecy import find_secrets, is_suspicious
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
 from reconciler.model.problem import PathPart, Problem
+from reconciler.model.records import dataclass
 from reconciler.model.ref import KIND_WORDS, PROJECT_KINDS, Ref, is_name
 from reconciler.model.resource import Resource
 from reconciler.specs.documents import Located, Parsed, read_documents

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 from hashlib import sha256
 from operator import attrgetter
@@ -19,6 +19,7 @@ from pathlib import Path
 from reconciler.model.desired import Revision
 from reconciler.model.document import DocumentCache, FileStamp
 from reconciler.model.problem import Problem, ProblemError, Severity, Source, refuse
+from reconciler.model.records import dataclass
 from reconciler.model.settings import Settings
 from reconciler.specs import git, history
 from reconciler.specs.git_folder import stamp, under_way

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
 from reconciler.model.problem import PathPart, Problem, Source
+from reconciler.model.records import dataclass
 from reconciler.model.ref import KIND_WORDS, Ref
 from reconciler.model.resource import Reference, Resource
 from reconciler.model.settings import OwnershipRule, Settings

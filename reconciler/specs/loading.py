@@ -11,13 +11,14 @@ import json
 import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from itertools import islice
 
 from reconciler.model.canonical import canonical, text_digest
 from reconciler.model.document import DocumentCache
 from reconciler.model.problem import Problem, ProblemError
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.specs.judging import Judge, Judged, restore, store

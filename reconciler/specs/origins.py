@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from reconciler.model.desired import Doubt, Origin
 from reconciler.model.document import DocumentCache
 from reconciler.model.moment import parse_moment
 from reconciler.model.problem import ProblemError
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.specs import history

@@ -8,10 +8,11 @@ git is asked a few times, however many they are.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from reconciler.model.desired import Doubt, Origin
 from reconciler.model.document import DocumentCache
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.specs.blobs import ABSENT, ANY, Blobs
 from reconciler.specs.history import Git, Log, Touch, read_commits, read_log, signed

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from reconciler.model.records import dataclass
 from reconciler.model.settings import Settings
 from reconciler.specs import git
 from reconciler.specs.history import Git

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from reconciler.model.features import FEATURES
 from reconciler.model.problem import PathPart, Problem
+from reconciler.model.records import dataclass
 from reconciler.specs.nearest import did_you_mean
 
 Path = tuple[PathPart, ...]

@@ -13,7 +13,6 @@ import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from filecmp import cmp
 from itertools import count
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 from reconciler.model.canonical import canonical
 from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.records import dataclass
 from reconciler.stops import reach
 from reconciler.store import chain
 from reconciler.store.connection import PARTIAL

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +15,7 @@ from types import TracebackType
 from reconciler.model.event import Event, EventType
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.records import dataclass
 from reconciler.stops import around, reach
 from reconciler.store import chain
 from reconciler.store.connection import PARTIAL, connect, has_log, remove, set_modes

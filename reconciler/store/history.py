@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from reconciler.model.event import Event, EventType
 from reconciler.model.lifecycle import RunState
+from reconciler.model.records import dataclass
 from reconciler.model.timeline import Steps, StepTold
 from reconciler.store import archive, chain
 from reconciler.store.database import Database

@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -21,6 +21,7 @@ from reconciler.model.event import Actor, EventType
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.rebuilt import MARGIN
+from reconciler.model.records import dataclass
 from reconciler.stops import reach
 from reconciler.store import archive, chain, doubts
 from reconciler.store.connection import PARTIAL, connect, remove

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from reconciler.model.event import Event, EventType
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.store import chain
 

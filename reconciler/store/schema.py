@@ -9,11 +9,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from reconciler.model.records import dataclass
 from reconciler.stops import reach
 
 APPLICATION_ID = int.from_bytes(b"GPUA", "big")

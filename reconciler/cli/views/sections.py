@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from reconciler.cli.exit_codes import Exit, of_change
 from reconciler.cli.text import Style
 from reconciler.model.plan import Action, Cause, Change, Plan, Risk
+from reconciler.model.records import dataclass
 
 
 class Word(NamedTuple):
