@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 _RFC3339 = re.compile(
@@ -28,10 +28,24 @@ def format_moment(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+UNITS = ((172800, 86400, "d"), (7200, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
+"""From how many seconds on an age is told in which unit, and how many seconds that has."""
+
+
 def format_age(seconds: float) -> str:
     """An age for people, in its largest whole unit: `41 s`, `22 min`, `3 h`, `19 d`."""
     whole = max(0, int(seconds))
-    for size, unit in ((172800, "d"), (7200, "h"), (120, "min")):
-        if whole >= size:
-            return f"{whole // {'d': 86400, 'h': 3600, 'min': 60}[unit]} {unit}"
-    return f"{whole} s"
+    size, unit = _unit(whole)
+    return f"{whole // size} {unit}"
+
+
+def next_age(at: datetime, now: datetime) -> datetime:
+    """When the age of `at`, or how long it is until then, is told otherwise than `now`."""
+    seconds = (now - at).total_seconds()
+    size, _ = _unit(int(abs(seconds)))
+    steps = int(abs(seconds)) // size
+    return at + timedelta(seconds=size * (steps + 1) if seconds >= 0 else -size * steps)
+
+
+def _unit(whole: int) -> tuple[int, str]:
+    return next((size, unit) for least, size, unit in UNITS if whole >= least)

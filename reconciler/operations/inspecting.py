@@ -6,8 +6,10 @@ No spec is read and nothing is planned, so that a look stays quick however large
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
 
 from reconciler.model.event import Event
 from reconciler.model.moment import parse_moment
@@ -19,6 +21,7 @@ from reconciler.model.world import World
 from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.charting import chart_of
 from reconciler.operations.consumption import CardRow, cards_of
+from reconciler.operations.lasting import lasts_until
 from reconciler.operations.references import insist_on_name, insist_on_ref
 from reconciler.operations.syncing import Standing, alarms, needs_of, synced
 from reconciler.operations.taking_stock import (
@@ -30,6 +33,7 @@ from reconciler.operations.taking_stock import (
     take_stock,
 )
 from reconciler.operations.views import (
+    AllocationRow,
     LastRun,
     NeedsYou,
     NodeRow,
@@ -54,6 +58,20 @@ def status(
     With an OS `login`, only what its user owns or has access to. With the `standing` of a plan of
     now also what that says of each, and what is wanted and not applied yet.
     """
+    return glance(fleet, project, login, standing).status
+
+
+class Glance(NamedTuple):
+    """What there is, and until when it stays so with `rows` of its allocations in sight."""
+
+    status: Status
+    lasts_until: Callable[[Sequence[AllocationRow]], datetime | None]
+
+
+def glance(
+    fleet: Fleet, project: str = "", login: str = "", standing: Standing | None = None
+) -> Glance:
+    """As `status`, for whoever keeps it."""
     now = fleet.now()
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
@@ -69,7 +87,7 @@ def status(
         rows = synced(rows, standing, project)
     users = _users_of(world, login)
     allocations = tuple(r for r in rows if not login or users & {r.owner, *r.access})
-    return Status(
+    found = Status(
         state_id=world.state_id,
         serial=world.serial,
         at=now.isoformat(timespec="seconds"),
@@ -100,6 +118,8 @@ def status(
         if last
         else None,
     )
+    planned = standing.next_moment if standing else ""
+    return Glance(found, lambda shown: lasts_until(chart, stock, shown, planned))
 
 
 def cards(fleet: Fleet, project: str = "", login: str = "") -> tuple[CardRow, ...]:

@@ -10,26 +10,24 @@ import json
 from dataclasses import replace
 from datetime import datetime
 
-from reconciler import shipped
-from reconciler.model.canonical import digest
 from reconciler.model.codec import decode, encode
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Plan
+from reconciler.operations.inputs import fleet_key
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.wiring import Fleet
-from reconciler.specs.library import tree_key
+from reconciler.specs.tree_keys import asking_for_tree
 from reconciler.store.database import Database
-from reconciler.store.serial import read_stamp
 
 SPACE = "empty plans"
 
 
 def recall_plan(fleet: Fleet, options: PlanOptions) -> Plan | None:
     """The empty plan made from this very input, told of now; None if there is none."""
-    if options.refresh:
+    if options.refresh or not _is_of_all(options):
         return None
-    with fleet.reading() as database:
-        key = input_key(fleet, options, database)
+    with asking_for_tree(fleet.settings) as tree, fleet.reading() as database:
+        key = fleet_key(fleet, database, tree)
     if not key:
         return None
     with fleet.cache() as cache:
@@ -39,13 +37,15 @@ def recall_plan(fleet: Fleet, options: PlanOptions) -> Plan | None:
 
 def input_key(fleet: Fleet, options: PlanOptions, database: Database) -> str:
     """A key over everything a plan is made from; empty if nobody can tell, or part is asked for."""
-    if options.only or options.uncommitted or options.forced.refs or options.hold_above is not None:
+    if not _is_of_all(options):
         return ""
-    with fleet.cache() as cache:
-        tree = tree_key(fleet.settings, cache)
-    if not tree:
-        return ""
-    return digest([tree, read_stamp(database), shipped.stamp(), encode(fleet.settings)])
+    with asking_for_tree(fleet.settings) as tree:
+        return fleet_key(fleet, database, tree)
+
+
+def _is_of_all(options: PlanOptions) -> bool:
+    part = options.only or options.uncommitted or options.forced.refs
+    return not part and options.hold_above is None
 
 
 def is_empty(plan: Plan) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from reconciler.model.lifecycle import RunState
@@ -27,7 +28,8 @@ class RunNow:
 class Chart:
     """All that a diagnosis is made from.
 
-    `stopped` is who holds the lock and stands still, as by Ctrl-Z.
+    `stopped` is who holds the lock and stands still, as by Ctrl-Z. `worded` are the moments of
+    which it was said how long ago or ahead they are, for whoever keeps what was said.
     """
 
     world: World
@@ -35,6 +37,7 @@ class Chart:
     now: datetime
     run: RunNow | None = None
     stopped: Holder | None = None
+    worded: list[datetime] = field(default_factory=list)
 
     def age(self, at: str) -> timedelta | None:
         moment = parse_moment(at)
@@ -42,12 +45,22 @@ class Chart:
 
     def for_(self, at: str) -> str:
         """How long, in words."""
-        age = self.age(at)
-        return "unknown" if age is None else format_age(age.total_seconds())
+        return self._worded(at, 1)
+
+    def until(self, at: str) -> str:
+        """How long it is until then, in words."""
+        return self._worded(at, -1)
 
     def is_over(self, at: str) -> bool:
         age = self.age(at)
         return age is not None and age >= timedelta(0)
+
+    def _worded(self, at: str, sign: int) -> str:
+        moment = parse_moment(at)
+        if moment is None:
+            return "unknown"
+        self.worded.append(moment)
+        return format_age(sign * (self.now - moment).total_seconds())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -212,8 +212,7 @@ def leases_ending(chart: Chart) -> Iterator[Seen]:
     for one in _leased(chart.world):
         left = chart.age(one.expires_at)
         if left is not None and timedelta(0) < -left <= SOON:
-            when = format_age(-left.total_seconds())
-            text = f"{one.ref} in {when} ({_owner(one)})"
+            text = f"{one.ref} in {chart.until(one.expires_at)} ({_owner(one)})"
             yield Seen(about=str(one.ref), text=text, command=f"gpuaas extend {one.ref}")
 
 

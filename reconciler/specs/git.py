@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from reconciler.model.problem import ProblemError, refuse
@@ -45,9 +45,33 @@ def ask(settings: Settings, *arguments: str, stdin: str = "", folder: str = "") 
 
     Raises ProblemError `no_commit`: a repository that does not answer is not *no repository*.
     """
+    with asking(settings, *arguments, stdin=stdin, folder=folder) as answer:
+        return answer()
+
+
+@contextmanager
+def asking(
+    settings: Settings, *arguments: str, stdin: str = "", folder: str = ""
+) -> Iterator[Callable[[], str]]:
+    """As `ask`, while something else is done: the answer is waited for when it is called for.
+
+    Whoever leaves without it ends the question.
+    """
     environment = {**_environment(), "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    words = (*_QUIET, *arguments)
+
+    def answer() -> str:
+        with _telling_why():
+            return _answer(process, stdin)
+
+    with _telling_why(), _begun(folder or settings.folder, words, environment) as process:
+        yield answer
+
+
+@contextmanager
+def _telling_why() -> Iterator[None]:
     try:
-        return _run(folder or settings.folder, (*_QUIET, *arguments), environment, stdin=stdin)
+        yield
     except _Unanswered as why:
         raise refuse(
             "no_commit",
@@ -122,28 +146,46 @@ def _run(
     arguments: Sequence[str],
     environment: Mapping[str, str],
     *,
-    stdin: str = "",
     seconds: int = GIT_SECONDS,
 ) -> str:
+    with _begun(folder, arguments, environment) as process:
+        return _answer(process, seconds=seconds)
+
+
+@contextmanager
+def _begun(
+    folder: str, arguments: Sequence[str], environment: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             ["git", "--no-pager", "--literal-pathspecs", *arguments],
             cwd=folder,
             env=environment,
-            input=stdin.encode("utf-8", "surrogateescape"),
-            capture_output=True,
-            timeout=seconds,
-            check=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
-        return _text(done.stdout)
-    except FileNotFoundError:
-        reason = "git is not installed"
-    except subprocess.TimeoutExpired:
-        reason = f"git did not answer within {seconds} s"
-    except subprocess.CalledProcessError as error:
-        said = _text(error.stderr).strip() or _text(error.stdout).strip()
-        reason = next(iter(said.splitlines()), f"git ended with {error.returncode}")
-    raise _Unanswered(reason)
+    except FileNotFoundError as error:
+        raise _Unanswered("git is not installed") from error
+    with process:
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+
+
+def _answer(
+    process: subprocess.Popen[bytes], stdin: str = "", *, seconds: int = GIT_SECONDS
+) -> str:
+    try:
+        told, errors = process.communicate(stdin.encode("utf-8", "surrogateescape"), seconds)
+    except subprocess.TimeoutExpired as error:
+        raise _Unanswered(f"git did not answer within {seconds} s") from error
+    if process.returncode:
+        said = _text(errors).strip() or _text(told).strip()
+        raise _Unanswered(next(iter(said.splitlines()), f"git ended with {process.returncode}"))
+    return _text(told)
 
 
 def _text(said: bytes) -> str:

@@ -42,9 +42,18 @@ def work_tree(git: Git, prefix: str, places: Collection[str], called: str = "") 
     `prefix` leads from the top of the repository to the folder in which git is asked, with a slash
     if any; names of its files then begin with what it is `called`.
     """
-    seen = ("--untracked-files=all", "--ignored=matching", "--ignore-submodules=none")
-    options = ("--porcelain=v2", "--branch", "-z", *seen)
-    fields = iter(git("status", *options, "--", *places).split("\0"))
+    return read_work_tree(git(*STATUS, *places), prefix, called)
+
+
+STATUS = (
+    *("status", "--porcelain=v2", "--branch", "-z"),
+    *("--untracked-files=all", "--ignored=matching", "--ignore-submodules=none", "--"),
+)
+"""What git is asked for how places stand; their names follow."""
+
+
+def read_work_tree(said: str, prefix: str, called: str = "") -> WorkTree:
+    fields = iter(said.split("\0"))
     commit = branch = ""
     changed = set()
     for line in fields:
@@ -78,7 +87,14 @@ def entries(git: Git, commit: str) -> Iterator[tuple[str, str, str]]:
 
 def tags(git: Git, *places: str) -> Mapping[str, str]:
     """Paths that git does not look at in the folder: `S` skip-worktree, `H` assume-unchanged."""
-    lines = git("ls-files", "-v", "-z", "--", *places).split("\0")
+    return read_tags(git(*TAGS, *places))
+
+
+TAGS = ("ls-files", "-v", "-z", "--")
+
+
+def read_tags(said: str) -> Mapping[str, str]:
+    lines = said.split("\0")
     return {
         line[2:]: "S" if line[0] in "Ss" else "H"
         for line in lines

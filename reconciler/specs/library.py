@@ -9,22 +9,22 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import field
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
-from operator import attrgetter
 from pathlib import Path
 
 from reconciler.model.desired import Revision
-from reconciler.model.document import DocumentCache, FileStamp
-from reconciler.model.problem import Problem, ProblemError, Severity, Source, refuse
+from reconciler.model.document import FileStamp
+from reconciler.model.problem import Problem, Severity, Source, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.settings import Settings
 from reconciler.specs import git, history
 from reconciler.specs.git_folder import stamp, under_way
 from reconciler.specs.leftovers import is_leftover, is_misnamed
-from reconciler.specs.trees import is_plain, spec_tree
+from reconciler.specs.trees import spec_tree
 
 SETTINGS_FILE = "gpuaas.yaml"
 ENDINGS = (".yaml", ".yml")
@@ -314,45 +314,22 @@ def revision(settings: Settings) -> Revision:
     return work_tree(settings).revision
 
 
-def tree_key(settings: Settings, cache: DocumentCache) -> str:
-    """A key that is equal only for equal specs of one revision; "" where only reading would tell.
-
-    Git says that they are as committed, or the stamps of all files that their content is known.
-    Where git was told not to look at some, nobody knows.
-    """
-    try:
-        stand, tree = revision(settings), spec_tree(settings)
-        if tree is not None and history.tags(tree.git(settings)):
-            return ""
-        committed = stand.commit and not stand.dirty and tree and is_plain(settings, tree)
-        content = "as committed" if committed else _known(settings, cache)
-    except ProblemError:
-        return ""
-    return f"{stand.commit} {stand.branch} {content}" if content else ""
-
-
-def _known(settings: Settings, cache: DocumentCache) -> str:
-    listing, stamps = list_specs(settings), cache.stamps()
-    lines = []
-    for file in sorted(listing.files, key=attrgetter("name")):
-        stamp, content = stamps.get(file.name, (None, ""))
-        if stamp != file.stamp:
-            return ""
-        lines.append(f"{file.name} {content}")
-    lines += sorted(f"{name} is ignored" for name in listing.ignored)
-    return "" if listing.broken else sha256("\n".join(lines).encode()).hexdigest()
-
-
 def work_tree(settings: Settings) -> history.WorkTree:
     """How the spec root and the settings stand; raises ProblemError `no_commit`."""
+    with ExitStack() as stack:
+        return asking_how_it_stands(settings, stack)()
+
+
+def asking_how_it_stands(settings: Settings, stack: ExitStack) -> Callable[[], history.WorkTree]:
+    """As `work_tree`, when it is called: until then, and as long as `stack` is open, git looks."""
     top = git.repository(settings)
     if top is None:
-        return history.WorkTree()
+        return history.WorkTree
     prefix = Path(settings.folder).relative_to(top).as_posix()
+    below = "" if prefix == "." else f"{prefix}/"
     places = (settings.spec_root, SETTINGS_FILE)
-    return history.work_tree(
-        partial(git.ask, settings), "" if prefix == "." else f"{prefix}/", places
-    )
+    said = stack.enter_context(git.asking(settings, *history.STATUS, *places))
+    return lambda: history.read_work_tree(said(), below)
 
 
 def git_at_work(settings: Settings) -> Problem | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -151,7 +150,7 @@ def holder(path: Path) -> Holder | None:
 
 def lives(who: Holder) -> bool:
     """Whether it is this very process; another one with the same pid is not."""
-    same = who.host == socket.gethostname() and who.boot_id == _boot_id()
+    same = who.host == os.uname().nodename and who.boot_id == _boot_id()
     return same and who.start != 0 and who.start == _start_of(who.pid)
 
 
@@ -236,7 +235,7 @@ def _myself(actor: str, command: str) -> Holder:
         id=os.urandom(4).hex(),
         pid=os.getpid(),
         start=_start_of(os.getpid()),
-        host=socket.gethostname(),
+        host=os.uname().nodename,
         boot_id=_boot_id(),
         since=format_moment(datetime.now(UTC)),
         actor=actor,

@@ -28,6 +28,15 @@ def read_stamp(database: Database) -> str:
     return "/".join(map(str, parts))
 
 
+def read_last_run(database: Database) -> str:
+    """Text that stays as long as the last run does: how it goes is told by no event."""
+    with database.snapshot() as connection:
+        row = connection.execute(
+            "SELECT id, state, progress, ended, problem FROM run ORDER BY number DESC LIMIT 1"
+        ).fetchone()
+    return "/".join(row or ())
+
+
 def state_id(connection: sqlite3.Connection) -> str:
     row = connection.execute("SELECT state_id FROM state").fetchone()
     if row is None:

@@ -15,7 +15,7 @@ from reconciler import shipped
 from reconciler.model.document import NoCache
 from reconciler.model.problem import ProblemError
 from reconciler.model.ref import Ref
-from reconciler.specs import library
+from reconciler.specs import library, tree_keys
 from reconciler.specs.origins import origins
 from reconciler.specs.settings import load_settings
 from tests.specs.small_fleet import Fleet, allocation
@@ -260,7 +260,7 @@ def committed(fleet: Fleet) -> Fleet:
 def test_without_a_repository_there_is_no_commit(fleet: Fleet) -> None:
     revision = fleet.load().revision
     assert (revision.commit, revision.branch, revision.dirty) == ("", "", False)
-    assert library.tree_key(fleet.settings, NoCache()) == ""
+    assert tree_keys.tree_key(fleet.settings, NoCache()) == ""
 
 
 def test_the_revision_tells_commit_branch_and_edits(committed: Fleet) -> None:
@@ -280,15 +280,15 @@ def test_a_repository_without_commits(fleet: Fleet) -> None:
 
 
 def test_the_tree_key_follows_specs_and_settings(committed: Fleet) -> None:
-    key = library.tree_key(committed.settings, NoCache())
-    assert key and key == library.tree_key(committed.settings, NoCache())
+    key = tree_keys.tree_key(committed.settings, NoCache())
+    assert key and key == tree_keys.tree_key(committed.settings, NoCache())
     (committed.folder / ".git/info/exclude").write_text("*.yml\n")
     ignored = committed.write("ignored.yml", allocation("new"))
-    assert library.tree_key(committed.settings, NoCache()) == "", "ignored by git, but read by us"
+    assert tree_keys.tree_key(committed.settings, NoCache()) == "", "ignored by git, but read by us"
     ignored.unlink()
-    assert library.tree_key(committed.settings, NoCache()) == key
+    assert tree_keys.tree_key(committed.settings, NoCache()) == key
     (committed.folder / "gpuaas.yaml").write_text("operators: [bo]\n")
-    assert library.tree_key(committed.settings, NoCache()) == ""
+    assert tree_keys.tree_key(committed.settings, NoCache()) == ""
 
 
 def test_a_fleet_below_the_top_of_its_repository(fleet: Fleet) -> None:
@@ -300,7 +300,7 @@ def test_a_fleet_below_the_top_of_its_repository(fleet: Fleet) -> None:
     git(fleet, "add", ".")
     git(fleet, "commit", "-qm", "first")
     assert not library.revision(inner.settings).dirty
-    assert library.tree_key(inner.settings, NoCache())
+    assert tree_keys.tree_key(inner.settings, NoCache())
     inner.write("a b.yaml", "kind: y\n")
     assert library.revision(inner.settings).dirty
 
@@ -316,7 +316,7 @@ def test_a_repository_that_git_refuses_is_a_warning(
     (committed.folder / ".git" / "HEAD").write_text("damaged\n")
     [doubt] = [p for p in committed.load().problems if p.code == "no_commit"]
     assert not doubt.is_error and doubt.hint
-    assert library.tree_key(committed.settings, NoCache()) == ""
+    assert tree_keys.tree_key(committed.settings, NoCache()) == ""
 
 
 def test_git_runs_nothing_that_the_repository_brings(committed: Fleet, tmp_path: Path) -> None:

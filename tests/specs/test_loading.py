@@ -13,7 +13,7 @@ import pytest
 
 from reconciler.model.document import FileStamp
 from reconciler.specs import desired, loading
-from reconciler.specs.library import tree_key
+from reconciler.specs.tree_keys import tree_key
 from tests.specs.small_fleet import Fleet, allocation
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, strong
-from reconciler.cli.views import suspended, tables
+from reconciler.cli.views import pages, suspended, tables
 from reconciler.model.moment import format_age, parse_moment
 from reconciler.operations.views import AllocationRow, NeedsYou, Pending, SkuRow, Status
 
@@ -20,16 +20,45 @@ MOST_OF_A_KIND = 4
 """More needs of one kind than this are counted: `gpuaas doctor` has them all."""
 
 
-def lines(found: Status, *, width: int = 0, ways: bool = False) -> Iterator[Line]:
-    """`ways` adds to each allocation how to get in and what is lost at its end."""
+def lines(
+    found: Status, *, width: int = 0, ways: bool = False, most: int | None = None
+) -> Iterator[Line]:
+    """`ways` adds to each allocation how to get in and what is lost at its end.
+
+    Of more allocations than `most` those are shown that somebody should look at, and the first.
+    """
+    yield from body(found, width=width, ways=ways, most=most)
+    yield pages.foot(found.observed_age, found.source)
+
+
+def body(
+    found: Status, *, width: int = 0, ways: bool = False, most: int | None = None
+) -> Iterator[Line]:
+    """All of it that is not another each second."""
     yield from () if found.source else _fleet(found)
-    rows = [_row(row, found.at) for row in found.allocations]
+    kept = shown(found, most)
+    rows = [_row(row, found.at) for row in kept]
     right = "SESSIONS GPU% PRICE/h"
     yield from tables.lines(TITLES, rows, width=width, right=right, none="no allocations")
-    yield from _ways(found) if ways else ()
-    age = found.observed_age
-    told = "never observed" if age is None else f"observed {format_age(age)} ago"
-    yield line(dim(f"{told}, as published at {found.source}" if found.source else told))
+    if more := len(found.allocations) - len(kept):
+        yield line(dim(f"… {more} more: gpuaas status --all"))
+    yield from _ways(kept) if ways else ()
+
+
+def shown(found: Status, most: int | None) -> Sequence[AllocationRow]:
+    """All, or of more than `most` the gravest, and of these the first by name."""
+    if most is None or len(found.allocations) <= most:
+        return found.allocations
+    return sorted(found.allocations, key=_gravity)[:most]
+
+
+GRAVITY = (Style.BAD, Style.WARN, Style.GOOD)
+
+
+def _gravity(row: AllocationRow) -> int:
+    words = [toned(sync(row))]
+    words += [] if row.health == "-" else [toned(row.health)]
+    return min(GRAVITY.index(word.style) for word in words)
 
 
 def _fleet(found: Status) -> Iterator[Line]:
@@ -47,9 +76,9 @@ def _fleet(found: Status) -> Iterator[Line]:
     yield BLANK
 
 
-def _ways(found: Status) -> Iterator[Line]:
-    yield from (BLANK,) if found.allocations else ()
-    for row in found.allocations:
+def _ways(rows: Sequence[AllocationRow]) -> Iterator[Line]:
+    yield from (BLANK,) if rows else ()
+    for row in rows:
         name = row.ref.removeprefix("allocation/")
         way = strong(row.way_in) if row.way_in else dim(f"not now: it is {row.phase}")
         dies = "   home and scratch die at release"

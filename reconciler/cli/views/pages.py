@@ -1,0 +1,24 @@
+"""Pages: lines as plain JSON values and back, and the line that every look at a fleet ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from reconciler.cli.text import Line, Span, Style, dim, line
+from reconciler.model.moment import format_age
+
+
+def kept(lines: Iterable[Line]) -> list[Any]:
+    return [[one.hang, *([span.text, span.style.value] for span in one.spans)] for one in lines]
+
+
+def shown(value: Iterable[Any]) -> Iterator[Line]:
+    styles = {style.value: style for style in Style}
+    for hang, *spans in value:
+        yield Line(tuple(Span(text, styles[style]) for text, style in spans), hang)
+
+
+def foot(age: int | None, source: str = "") -> Line:
+    told = "never observed" if age is None else f"observed {format_age(age)} ago"
+    return line(dim(f"{told}, as published at {source}" if source else told))

@@ -1,0 +1,22 @@
+"""The input of whatever is made of the whole fleet, as one key: equal keys, equal input.
+
+This module loads none of the rooms that make anything: that is its use.
+"""
+
+from __future__ import annotations
+
+from reconciler import shipped
+from reconciler.model.canonical import digest
+from reconciler.model.codec import encode
+from reconciler.operations.wiring import Fleet
+from reconciler.specs.tree_keys import TreeKey
+from reconciler.store.database import Database
+from reconciler.store.serial import read_stamp
+
+
+def fleet_key(fleet: Fleet, database: Database, tree: TreeKey) -> str:
+    """Over specs, state, program and settings; empty if nobody can tell."""
+    parts = [read_stamp(database), shipped.stamp(), encode(fleet.settings)]
+    with fleet.cache() as cache:
+        specs = tree(cache)
+    return digest([specs, *parts]) if specs else ""

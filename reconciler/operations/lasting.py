@@ -1,0 +1,52 @@
+"""Lasting: until when a look at the state stays as it is, if nothing happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from reconciler.model.moment import next_age, parse_moment
+from reconciler.model.world import World
+from reconciler.operations.taking_stock import SOON, Stock
+from reconciler.operations.views import AllocationRow
+from reconciler.planner.chart import Chart
+from reconciler.planner.signs import SOON as ENDING
+
+AHEAD = (timedelta(0), ENDING, SOON)
+"""So long before its end a lease is told of, and what follows from its end."""
+
+
+def lasts_until(
+    chart: Chart, stock: Stock, rows: Iterable[AllocationRow], *others: str
+) -> datetime | None:
+    """The next moment at which time alone changes anything of it; now where that is not known.
+
+    `rows` are those of which it is shown how long they have, `others` moments of whatever else.
+    """
+    now = chart.now
+    if chart.world.failures or chart.stopped or (chart.run and chart.run.living):
+        return now
+    ends = (moment for row in rows if (moment := parse_moment(row.until)))
+    told = [next_age(moment, now) for moment in (*chart.worded, *ends)]
+    known = (*told, *_turns(chart.world, stock), *_moments(others))
+    return min((moment for moment in known if moment >= now), default=None)
+
+
+def _turns(world: World, stock: Stock) -> Iterator[datetime]:
+    """At which something counts that did not before, or no longer does."""
+    for offer in stock.offers:
+        if offer.observation is not None:
+            for at in _moments([offer.observation.at]):
+                yield from (at, at + offer.evidence_limit)
+        yield from _moments([offer.spec.admin.until or ""])
+    yield from _moments(one.until for one in world.suspensions)
+    for ref in world.recorded:
+        if ref.kind == "allocation":
+            one = world.recorded[ref]
+            yield from (end - ahead for end in _moments([one.expires_at]) for ahead in AHEAD)
+            yield from _moments([one.undo_until])
+    yield from _moments(price.from_ for sku in stock.skus for price in sku.spec.prices)
+
+
+def _moments(texts: Iterable[str]) -> Iterator[datetime]:
+    return (moment for text in texts if (moment := parse_moment(text)))
