@@ -11,6 +11,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.requirements import Requirements
 from reconciler.model.resource import Resource
+from reconciler.model.revision import Revision
 from reconciler.model.settings import Settings
 
 
@@ -45,15 +46,6 @@ class Absence:
 
     file: str
     hidden: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revision:
-    """Where the specs stand: no `commit` without a repository; `dirty` = uncommitted edits."""
-
-    commit: str = ""
-    branch: str = ""
-    dirty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,12 @@ from typing import Any
 from reconciler.model.canonical import digest, text_digest
 from reconciler.model.capacity import Placement, Shape
 from reconciler.model.codec import encode
-from reconciler.model.desired import Origin, Revision
+from reconciler.model.desired import Origin
 from reconciler.model.forced import NOTHING_FORCED, Forced
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
+from reconciler.model.revision import Revision
 from reconciler.model.volume import Attachment, VolumeIntent
 from reconciler.model.world import Suspension
 

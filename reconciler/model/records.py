@@ -54,22 +54,33 @@ def _compared(cls: Any) -> tuple[str, ...]:
 
 
 def _init_of(cls: Any) -> Any:
-    """What `dataclasses` writes for a frozen class of the same fields."""
-    twins = [(field.name, Any, _twin(field)) for field in dataclasses.fields(cls)]
-    after = getattr(cls, "__post_init__", None)
-    namespace = {"__post_init__": after} if after else {}
-    made: Any = dataclasses.make_dataclass(
-        cls.__qualname__.rpartition(".")[2], twins, namespace=namespace, frozen=True, repr=False
-    )
-    return made.__init__
+    """What `dataclasses` would write, by way of the slots: nothing else may set them."""
+    named: dict[str, Any] = {"__default": DEFAULT}
+    given, body = ["self"], []
+    for field in sorted(dataclasses.fields(cls), key=lambda field: bool(field.kw_only)):
+        name = value = field.name
+        named |= {f"__set_{name}": getattr(cls, name).__set__}
+        default = ""
+        if field.default is not dataclasses.MISSING:
+            named[f"__default_{name}"], default = field.default, f"=__default_{name}"
+        elif field.default_factory is not dataclasses.MISSING:
+            named[f"__make_{name}"], default = field.default_factory, "=__default"
+            value = f"__make_{name}() if {name} is __default else {name}"
+        if field.init:
+            given += ["*"] if field.kw_only and "*" not in given else []
+            given.append(name + default)
+        elif default:
+            value = f"__make_{name}()" if default == "=__default" else f"__default_{name}"
+        if field.init or default:
+            body.append(f" __set_{name}(self, {value})")
+    body.append(" self.__post_init__()" if hasattr(cls, "__post_init__") else " pass")
+    exec(f"def __init__({', '.join(given)}):\n" + "\n".join(body), named)
+    made = named["__init__"]
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    return made
 
 
-def _twin(field: dataclasses.Field[Any]) -> Any:
-    given: dict[str, Any] = {"init": field.init, "kw_only": field.kw_only}
-    for name in ("default", "default_factory"):
-        if (value := getattr(field, name)) is not dataclasses.MISSING:
-            given[name] = value
-    return dataclasses.field(**given)
+DEFAULT = object()
 
 
 def __repr__(self: Any) -> str:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from reconciler.model.canonical import canonical, digest, text_digest
 from reconciler.model.codec import decode, encode
-from reconciler.model.desired import Desired, Revision
+from reconciler.model.desired import Desired
 from reconciler.model.document import DocumentCache
 from reconciler.model.problem import Problem, ProblemError, Severity, in_order
+from reconciler.model.revision import Revision
 from reconciler.model.settings import Settings
 from reconciler.specs.documents import read_documents
 from reconciler.specs.head import Sight, look

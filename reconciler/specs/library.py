@@ -16,10 +16,10 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from reconciler.model.desired import Revision
 from reconciler.model.document import FileStamp
 from reconciler.model.problem import Problem, Severity, Source, refuse
 from reconciler.model.records import dataclass
+from reconciler.model.revision import Revision
 from reconciler.model.settings import Settings
 from reconciler.specs import git, history
 from reconciler.specs.git_folder import stamp, under_way

@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.cli.screen import Screen
 from reconciler.model.capacity import Placement, Shape
-from reconciler.model.desired import Origin, Revision
+from reconciler.model.desired import Origin
 from reconciler.model.plan import (
     Action,
     Cause,
@@ -25,6 +25,7 @@ from reconciler.model.plan import (
 )
 from reconciler.model.problem import Problem, Severity, Source
 from reconciler.model.ref import Ref
+from reconciler.model.revision import Revision
 
 GOLDEN = Path(__file__).parent / "golden"
 ANA = Origin(commit="3f9c2e1aaaa", author="ana", email="ana@corp.example", signed=True)

@@ -34,6 +34,19 @@ class Pair:
             raise ValueError("left of right")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worked:
+    """With fields that nobody states: of its own making, or with a default."""
+
+    name: str
+    size: int = dataclasses.field(init=False)
+    kept: list[str] = dataclasses.field(default_factory=list, init=False)
+    DEFAULT: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", len(self.name))
+
+
 @dataclass(slots=True, kw_only=True)
 class Tally:
     count: int = 0
@@ -85,6 +98,16 @@ def test_is_copied_replaced_shown_and_coded_as_any_other() -> None:
     assert repr(one) == "Place(name='a', size=2, labels={'x': 'y'}, note='')"
     assert decode(Place, encode(one)) == one
     assert dataclasses.is_dataclass(Place) and Place.__doc__ == "A place."
+
+
+def test_fields_that_nobody_states_are_made() -> None:
+    one = Worked(name="abc")
+    assert (one.size, one.kept, one.DEFAULT) == (3, [], "")
+    one.kept.append("x")
+    assert Worked(name="abc").kept == []
+    wrong: Any = Worked
+    with pytest.raises(TypeError, match="unexpected keyword argument 'size'"):
+        wrong(name="a", size=1)
 
 
 def test_what_is_not_frozen_is_an_ordinary_one() -> None:

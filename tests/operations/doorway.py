@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.model.capacity import Shape
-from reconciler.model.desired import Revision
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Plan
+from reconciler.model.revision import Revision
 from reconciler.model.world import Recorded
 from reconciler.operations.writing import writing
 from tests.hosts.sshd import Sshd

@@ -14,9 +14,9 @@ import pytest
 
 from reconciler.cli.main import run
 from reconciler.hosts.folders import short_folder
-from reconciler.model.desired import Revision
 from reconciler.model.plan import Plan, fingerprint
 from reconciler.model.problem import ProblemError
+from reconciler.model.revision import Revision
 from reconciler.operations.planning import signer
 from reconciler.operations.saving import read_plan, save_plan
 from tests import privileges

@@ -10,11 +10,11 @@ from typing import Any
 
 from reconciler.model.canonical import digest
 from reconciler.model.capacity import Shape
-from reconciler.model.desired import Revision
 from reconciler.model.event import Actor
 from reconciler.model.evidence import Check, CheckResult, NodeFacts, Observation, Proof
 from reconciler.model.plan import ClaimIntent, Order, Plan, Step
 from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.revision import Revision
 from reconciler.model.work import StepOutcome, WaveOutcome
 from reconciler.model.world import Recorded
 from reconciler.store.database import Database

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.capacity import ClaimState
-from reconciler.model.desired import Revision
 from reconciler.model.event import Actor, EventType
 from reconciler.model.evidence import CheckResult
 from reconciler.model.lifecycle import Phase, RunState, StepState
 from reconciler.model.plan import Action, Change, Order
 from reconciler.model.problem import Problem, ProblemError
+from reconciler.model.revision import Revision
 from reconciler.model.work import StepOutcome, WaveOutcome
 from reconciler.store import history
 from reconciler.store.database import Database
