@@ -30,9 +30,13 @@ sys.stdout.flush()
 def unpacked(text):
     return zlib.decompress(a2b_base64(text))
 
+sources = {{}}
+
 def source_of(name):
-    words = unpacked({sources!r}).decode("utf-8").split("\\0")
-    return dict(zip(words[::2], words[1::2]))[name]
+    if not sources:
+        words = unpacked({sources!r}).decode("utf-8").split("\\0")
+        sources.update(zip(words[::2], words[1::2]))
+    return sources[name]
 
 class Source:
     def __init__(self, name):
@@ -41,29 +45,57 @@ class Source:
     def get_source(self, name):
         return source_of(self.name)
 
-def load(name, run_as, code):
-    module = types.ModuleType(run_as)
+class Module(types.ModuleType):
+    def __getattr__(self, name):
+        if name.startswith("__") or not load(self):
+            raise AttributeError(name)
+        return getattr(self, name)
+
+def made(name, run_as):
+    module = Module(run_as)
     module.__package__ = {package!r}
     module.__loader__ = Source(name)
     sys.modules[run_as] = module
+    return module
+
+def run(module):
+    name = module.__loader__.name
+    code = codes.pop(name)
+    if code is None:
+        code = compile(source_of(name), name + ".py", "exec", dont_inherit=True)
+    else:
+        code = marshal.loads(code)
     exec(code, module.__dict__)
+
+def load(module):
+    if module.__loader__.name not in codes:
+        return False
+    try:
+        run(module)
+    except AttributeError as error:
+        raise ImportError(str(error)) from error
+    for each in list(vars(module).values()):
+        if isinstance(each, Module):
+            load(each)
+    return True
 
 package = types.ModuleType({package!r})
 package.__path__ = []
 sys.modules[{package!r}] = package
-if MAGIC_NUMBER == {magic!r}:
-    codes = marshal.loads(unpacked({codes!r}))
-else:
-    names = {names!r}
-    codes = (compile(source_of(name), name + ".py", "exec", dont_inherit=True) for name in names)
-for name, code in zip({names!r}, codes):
-    load(name, {package!r} + "." + name if name != {main!r} else "__main__", code)
+ours = MAGIC_NUMBER == {magic!r}
+codes = dict(zip({names!r}, marshal.loads(unpacked({codes!r})) if ours else [None] * {count}))
+for name in {names!r}:
+    if name != {main!r}:
+        setattr(package, name, made(name, {package!r} + "." + name))
+run(made({main!r}, "__main__"))
 sys.stdout.flush()
 os._exit(0)
 """
 """It speaks at once: whoever waits for it knows from then on that it is in.
 
-A process this short neither collects its garbage nor takes itself apart: a tenth of its time.
+A process this short neither collects its garbage nor takes itself apart: a tenth of its time. A
+module is run when the first of its names is asked for, and all that it imports with it: of all
+verbs those that are asked for, none of them in the midst of work.
 """
 
 
@@ -85,13 +117,15 @@ def carried(folder: Path, entry: str) -> bytes:
 def _made(folder: Path, entry: str) -> bytes:
     modules = dict(_in_import_order(folder, entry, []))
     codes = [
-        compile(source, f"{name}.py", "exec", dont_inherit=True) for name, source in modules.items()
+        marshal.dumps(compile(source, f"{name}.py", "exec", dont_inherit=True))
+        for name, source in modules.items()
     ]
     sources = "\0".join(word for module in modules.items() for word in module)
     script = _LOADER.format(
         package=PACKAGE,
         magic=MAGIC_NUMBER,
         names=tuple(modules),
+        count=len(modules),
         main=entry,
         codes=_packed(marshal.dumps(codes)),
         sources=_packed(sources.encode("utf-8")),

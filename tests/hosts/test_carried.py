@@ -6,11 +6,14 @@ import ast
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
+from reconciler.hosts import carried as carried_module
 from reconciler.hosts.carried import carried
 from tests.hosts.hosting import PLAYBOOKS
 
@@ -60,6 +63,45 @@ def test_siblings_come_first_and_once_each(tmp_path: Path) -> None:
     )
     done = run(carried(folder, "entry"), "a b", "{}")
     assert done.stdout.decode().splitlines() == ["", "once", "5 ['a b', '{}']"]
+
+
+def test_only_what_is_asked_for_is_run_and_whole_before_it_is_used(tmp_path: Path) -> None:
+    """F-REAL-26: of all verbs those that are asked for, each with all that it imports."""
+    folder = package(
+        tmp_path,
+        entry="from . import asked, other\nprint('begun')\nprint(asked.K)\nasked.go()",
+        asked="from . import deep\nprint('asked')\nK = 1\ndef go(): print(deep.D)",
+        deep="print('deep')\nD = 2",
+        other="raise AssertionError('nobody asked for it')",
+    )
+    done = run(carried(folder, "entry"))
+    assert done.stdout.decode().split() == ["begun", "asked", "deep", "1", "2"], done.stderr
+
+
+def test_a_module_that_cannot_be_run_says_why(tmp_path: Path) -> None:
+    entry = "from . import broken\nbroken.go()"
+    folder = package(tmp_path, entry=entry, broken="import os\nos.no_such_name\ndef go(): pass")
+    said = run(carried(folder, "entry")).stderr.decode()
+    assert 'File "broken.py", line 2' in said and "no_such_name" in said
+
+
+def test_a_name_that_a_module_lacks_is_told_of_it(tmp_path: Path) -> None:
+    folder = package(tmp_path, entry="from . import left\nleft.R", left="L = 1")
+    assert "AttributeError: R" in run(carried(folder, "entry")).stderr.decode()
+
+
+def test_it_is_made_once_for_all_who_ask_at_a_time(tmp_path: Path) -> None:
+    """F-REAL-26: sixteen threads that look at hosts begin by asking for the same code."""
+    folder = package(tmp_path, entry="K = 1")
+    before, barrier = carried_module._made.cache_info().misses, Barrier(16)
+
+    def ask(_: int) -> bytes:
+        barrier.wait()
+        return carried(folder, "entry")
+
+    with ThreadPoolExecutor(16) as pool:
+        assert len(set(pool.map(ask, range(16)))) == 1
+    assert carried_module._made.cache_info().misses == before + 1
 
 
 def test_texts_of_any_sort_arrive_as_they_are(tmp_path: Path) -> None:
