@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.model.desired import Revision
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Change, Plan, Risk, Wave
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.revision import Revision
 from reconciler.model.work import StepOutcome
 from reconciler.model.world import Recorded, World
 from reconciler.operations import walking
