@@ -55,7 +55,8 @@ def _page(session: Session, key: str) -> Reply:
     lines = tuple(status_view.body(found, width=width, most=MOST))
     until = made.lasts_until(status_view.shown(found, MOST))
     same = page_key(fleet, f"status {width}") == key
-    if same and found.pending and not found.pending.unknown and until != fleet.now():
+    lasts = until is None or until > fleet.now()
+    if same and lasts and found.pending and not found.pending.unknown:
         kept = {"observed": found.observed_age, "lines": pages.kept(lines)}
         remember_page(fleet, key, kept, until)
     return Reply(result=found, lines=(*lines, pages.foot(found.observed_age)))
