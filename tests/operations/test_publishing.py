@@ -222,7 +222,7 @@ def test_the_environment_says_where_to_read(
 def test_mine_are_those_that_let_me_in(
     yard: Yard, monkeypatch, capsys, login: str, names: set[str], published: bool
 ) -> None:
-    monkeypatch.setattr("reconciler.cli.commands.status.os_login", lambda: login)
+    monkeypatch.setattr("reconciler.cli.glance.os_login", lambda: login)
     where = ["--from", str(yard.folder / "public")] if published else ["-C", str(yard.folder)]
     assert run(["status", "--mine", *where, "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
