@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from reconciler.cli.text import Line, count, dim, line, strong
+from reconciler.cli.views import problems as problems_view
 from reconciler.model.world import Suspension
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def lines(found: Suspended, *, over: bool = False) -> Iterator[Line]:
     if found.done:
         hosts = f"{count(len(found.done), 'allocation')} changed on the hosts: "
         yield line("  ", dim(hosts), ", ".join(found.done), hang=4)
+    yield from problems_view.lines(found.problems)
     if found.problems:
         yield line("  what is not done there yet is done by the next apply", hang=2)
 
