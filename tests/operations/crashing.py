@@ -308,6 +308,7 @@ ELSEWHERE: Mapping[str, str] = {
     "test_black_holes": "retry",
     "test_cleaning": "override",
     "test_storing": "fence",
+    "test_reopening": "reopen reopened",
     "test_crash_staging": "build",
     "test_fleet_crash": "settle",
     "test_fleet_restart": "reboot",
