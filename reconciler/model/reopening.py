@@ -35,20 +35,22 @@ class Former:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heir:
-    """The allocation that is to own them, and its owner."""
+    """The allocation that is to own them, its owner, and the people who may log in to it."""
 
     allocation_id: str
     ref: Ref
     login: str
     uid: int
     owner: str
+    people: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reopening:
     """Whose files in `storage` are to be whose, by the host of `node`, where the heir has it.
 
-    `to_others`: they were not, or may not have been, those of the heir's owner.
+    `to_others`: they were not, or may not have been, those of the heir's owner, or others may log
+    in where they will be open.
     """
 
     storage: Ref

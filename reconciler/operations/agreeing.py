@@ -18,17 +18,20 @@ def is_agreed(change: Change, shown: Change | None, begun: Collection[Ref]) -> b
     """Nothing but the same, be it in another place; or the end of what has begun."""
     if shown is None or change.digest != shown.digest:
         return False
+    if change.action is Action.RELEASE and _released(change) != _released(shown):
+        return False
     if change.ref in begun:
         return RISKS.index(change.risk) <= RISKS.index(shown.risk)
     return _nature(change) == _nature(shown)
 
 
 def _nature(change: Change) -> tuple[object, ...]:
-    held = change.allocation_id if change.action is Action.RELEASE else ""
-    return (
-        *(change.action, change.risk, change.former, change.fields, change.basis),
-        *(change.undo_minutes, held),
-    )
+    return (change.action, change.risk, change.former, change.fields, change.basis)
+
+
+def _released(change: Change) -> tuple[object, ...]:
+    """Whose release it is, and whether it can be taken back."""
+    return (change.allocation_id, change.undo_minutes > 0)
 
 
 def stands(change: Change, nodes: Iterable[str], world: World) -> bool:

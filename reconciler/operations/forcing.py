@@ -23,7 +23,8 @@ def insist_on_forced(fleet: Fleet, plan: Plan) -> None:
     operator(fleet, read_desired(fleet), "ends what somebody runs in a storage")
     known = {step.ref for step in plan.steps if step.verb == DETACH}
     known.update(change.ref for change in plan.changes if change.problem is not None)
-    named = {str(ref) for ref in known} | {f"{ref.project}/{ref.name}" for ref in known}
+    theirs = [ref for ref in known if ref.kind == "allocation"]
+    named = {str(ref) for ref in theirs} | {f"{ref.project}/{ref.name}" for ref in theirs}
     if unmatched := [text for text in plan.forced.refs if text not in named]:
         raise ProblemError(tuple(map(_unmatched, unmatched)))
 

@@ -15,8 +15,11 @@ from reconciler.store.serial import read_stamp
 
 
 def fleet_key(fleet: Fleet, database: Database, tree: TreeKey) -> str:
-    """Over specs, state, program and settings; empty if nobody can tell."""
-    parts = [read_stamp(database), shipped.stamp(), encode(fleet.settings)]
+    """Over specs, state, program, settings and who asks, by whom what no commit has is judged.
+
+    Empty if nobody can tell.
+    """
+    parts = [read_stamp(database), shipped.stamp(), encode(fleet.settings), encode(fleet.actor)]
     with fleet.cache() as cache:
         specs = tree(cache)
     return digest([specs, *parts]) if specs else ""

@@ -12,7 +12,7 @@ from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.reopening import Former, Heir
 from reconciler.model.volume import Attachment
-from reconciler.model.world import World
+from reconciler.model.world import Recorded, World
 
 
 def former_of(formers: Sequence[Former], ref: Ref, text: str) -> Former:
@@ -50,8 +50,22 @@ def heir_of(world: World, having: Sequence[Attachment], ref: Ref, text: str) -> 
         login=recorded.login,
         uid=world.counters.uids.get(recorded.id, 0),
         owner=str(recorded.normal["spec"]["owner"]),
+        people=_people(world, recorded),
     )
     return heir, held[0].node
+
+
+def _people(world: World, recorded: Recorded) -> tuple[str, ...]:
+    """Whoever may log in, now or by a grant that is not in force just now."""
+    spec, ref = recorded.normal["spec"], recorded.ref
+    guests = (
+        str(one.normal["spec"]["user"])
+        for grant, one in world.recorded.items()
+        if grant.kind == "grant"
+        and grant.project == ref.project
+        and one.normal["spec"]["allocation"] == ref.name
+    )
+    return tuple(sorted({str(spec["owner"]), *map(str, spec.get("access", ())), *guests}))
 
 
 def _tail(text: str) -> str:

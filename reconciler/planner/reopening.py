@@ -34,7 +34,7 @@ def reopening_of(world: World, formers: Sequence[Former], volume: Volume, wish: 
         node=node,
         old=old,
         new=new,
-        to_others=set(old.people) != {new.owner},
+        to_others=not set(old.people) == set(new.people) == {new.owner},
     )
     for holds, why, hint in _refusals(one):
         if holds and not (hint is TO_OTHERS and wish.to_others):
@@ -79,7 +79,8 @@ def _refusals(one: Reopening) -> Sequence[tuple[bool, str, str]]:
         (not new.uid, f"{new.ref} has no account: its host isolates by folders alone", look),
         (
             one.to_others,
-            f"{who} was owned by {whose or 'nobody knows whom'}, {new.ref} is by {new.owner}",
+            f"{who} was owned by {whose or 'nobody knows whom'}, {new.ref} is by {new.owner},"
+            f" and open to {', '.join(new.people)}",
             TO_OTHERS,
         ),
     )

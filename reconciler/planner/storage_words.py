@@ -69,7 +69,7 @@ def mounting(steps: Iterable[Step], recorded: Recorded) -> Mapping[str, str]:
         places = ", ".join(_places(step, recorded))
         if step.verb == DETACH:
             how = (
-                "its processes that have it open are ended"
+                "its processes that have it open or mounted are ended, sessions too"
                 if step.item["end"]
                 else "not while a process has it open, none is ended for it"
             )

@@ -50,6 +50,16 @@ def doubt(record: Record, recorded: Iterable[Recorded]) -> None:
     _keep(record, {(id, NOBODY_KNOWS) for id in of})
 
 
+def part(record: Record, name: str) -> None:
+    """A User of this name has gone: whoever bears it later may be somebody else."""
+    record.connection.execute(
+        "INSERT INTO allocation_person (allocation_id, person, since)"
+        " SELECT DISTINCT allocation_id, ?1, ?2 FROM allocation_person WHERE person = ?3"
+        " AND allocation_id NOT IN (SELECT allocation_id FROM allocation_person WHERE person = ?1)",
+        (NOBODY_KNOWS, record.at, name),
+    )
+
+
 def _owner(normal: Mapping[str, Any]) -> str:
     return str(normal.get("spec", {}).get("owner", NOBODY_KNOWS))
 

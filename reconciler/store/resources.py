@@ -81,6 +81,9 @@ def forget(record: Record, refs: Sequence[Ref]) -> None:
         "DELETE FROM resource WHERE ref = ?", [(str(ref),) for ref in gone]
     )
     unsee(record, gone)
+    for ref in gone:
+        if ref.kind == "user":
+            people.part(record, ref.name)
     revocations.forget(record, gone)
     acceptances.forget(record, gone)
     end_gids(record, [ref for ref in gone if ref.name not in volumes.projects(record.connection)])
@@ -116,6 +119,8 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
     record.connection.execute(
         "UPDATE claim SET ref = ? WHERE ref = ? AND state <> 'freed'", (str(ref), str(former))
     )
+    if former.kind == "user":
+        people.part(record, former.name)
     unsee(record, [former])
     revocations.rename(record, former, ref)
     acceptances.rename(record, former, ref)

@@ -144,6 +144,7 @@ REOPENING = Reopening(
         people=("", "bo"),
     ),
     new=Heir(
+        people=("bo",),
         allocation_id="k7q2m3xdp4",
         ref=Ref("allocation", "vision", "train"),
         login="train-k7q2",
@@ -160,8 +161,7 @@ def test_whose_files_are_opened_to_whom() -> None:
     for said in ("oldoldoldo, uid 20001, until t2", "k7q2m3xdp4, uid 20002", "on gpu17"):
         assert said in asked
     assert "owned by people whom nobody has written down, bo, and is by ana" in asked
-    assert "closed ones too, to ana and whoever may log in to vision/train" in asked
-    assert "opens" not in text(view.reopening(replace(REOPENING, to_others=False)))
+    assert "closed ones too, to all who may log in there: bo" in asked
     done = Reopened(reopening=REOPENING, actor="olga", reason="hers", changed=12, whole=True)
     assert text(view.reopened(done)) == (
         "12 files of oldoldoldo in vision/data are that of vision/train, by the word of olga: hers"

@@ -333,3 +333,21 @@ def test_who_was_cut_off_is_in_nobodys_way(root: Path, data: Path) -> None:
 
 def die(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_a_folder_that_cannot_be_listed_costs_itself_alone(
+    root: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-REAL-11: it is named, and what comes after it is given all the same."""
+    files = [put(data / name / "f") for name in "abc"]
+    sick, listed = (data / "b").stat().st_ino, os.listdir
+
+    def failing(place: Any) -> list[str]:
+        if isinstance(place, int) and os.fstat(place).st_ino == sick:
+            raise OSError(5, "Input/output error")
+        return listed(place)
+
+    monkeypatch.setattr(os, "listdir", failing)
+    said = reopened(root)
+    assert [owner(one) for one in files] == [UID, OLD_UID, UID]
+    assert "Input/output error" in str(said)

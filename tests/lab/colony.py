@@ -168,6 +168,11 @@ class Colony(Yard):
         assert done.code == 0, done.messages or done.blocked
         return done
 
+    def rests(self) -> None:
+        """Nothing is to be done, and all hosts show what they should."""
+        said = self.plan("--refresh", "--detailed-exitcode")
+        assert said.code == 0, (said.actions, said.plan["notes"], said.document["problems"])
+
     def tree(self, name: str) -> str:
         """Names, modes, owners, times and content of all that the platform may write there.
 

@@ -56,7 +56,7 @@ def allocations(colony: Colony, impatient: None) -> Iterator[None]:
     back = colony.change(*map(allocation, ALLOCATIONS), but=more)
     assert back.code == 0, back.document["problems"]
     assert set(colony.refs) == set(ALLOCATIONS)
-    assert colony.plan("--refresh", "--detailed-exitcode").code == 0
+    colony.rests()
 
 
 @pytest.fixture(autouse=True)
@@ -225,7 +225,7 @@ def test_power_cut_while_a_host_is_made_ready(colony: Colony) -> None:
         assert "by hand" in console(c3, "cat /etc/sysctl.d/60-gpuaas.conf"), "put back at boot"
     assert colony.apply().code == 0
     assert "by hand" not in console(c3, "cat /etc/sysctl.d/60-gpuaas.conf")
-    assert colony.plan("--refresh", "--detailed-exitcode").code == 0
+    colony.rests()
 
 
 def test_hosts_that_answer_the_door_and_say_nothing(colony: Colony) -> None:

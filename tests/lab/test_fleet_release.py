@@ -46,7 +46,7 @@ def allocations(colony: Colony) -> Iterator[None]:
     assert given.code == 0, given.document["problems"]
     yield
     assert set(colony.refs) == set(ALLOCATIONS)
-    assert colony.plan("--refresh", "--detailed-exitcode").code == 0
+    colony.rests()
 
 
 def uid_of(colony: Colony, name: str) -> int:
@@ -95,7 +95,7 @@ def test_a_release_is_taken_back_and_finds_all_of_it_again(colony: Colony) -> No
     assert colony.recorded(ref).id == held.id
     again = colony.enter("vision/back", "ana", "cat ~/work /tmp/work")
     assert (again.returncode, again.stdout) == (0, "work\nwork\n")
-    assert colony.plan("--refresh", "--detailed-exitcode").code == 0
+    colony.rests()
 
 
 def policy_of(colony: Colony) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from tests.operations.spoiling import unguarded
 from tests.operations.test_approving import be
 from tests.operations.test_storing import CLASS, DATA, VISION, having
 from tests.operations.yard import Said, Yard, copy_of, laid
+from tests.planner import fleet as paper
 from tests.privileges import giving_away, needs
 
 pytestmark = [pytest.mark.walk, needs(giving_away)]
@@ -371,3 +372,21 @@ def test_whose_it_was_is_known_before_its_host_is_touched(bare: Yard) -> None:
         f" WHERE ref = '{REF}' ORDER BY person"
     )
     assert yard.rows(query) == [("ana",), ("bo",)]
+
+
+@pytest.mark.parametrize("by_grant", [False, True])
+def test_where_others_may_log_in_they_are_named_and_agreed_to(bare: Yard, by_grant: bool) -> None:
+    """F-REAL-11: all who log in to an allocation are one account there, so it opens to all."""
+    if by_grant:
+        bare.write(NEXT, paper.grant("bo-on-next", "next", "bo", expiresAt="none"))
+    else:
+        bare.write({**NEXT, "spec": {**NEXT["spec"], "access": ["bo"]}})
+    bare.commit()
+    assert bare.apply().code == 0
+    give_uids(bare)
+    secret = put(bare, "secret", OLD_UID)
+    refused = reopen(bare)
+    assert (refused.code, refused.problems) == (1, ["reopen_refused"])
+    assert "open to ana, bo" in refused.messages and secret.stat().st_uid == OLD_UID
+    assert reopen(bare, "--to-others").code == 0
+    assert secret.stat().st_uid == UID

@@ -65,7 +65,12 @@ def left(state: State) -> State:
 def reopening(state: State) -> Reopening:
     old, _ = formers(state.database, VOLUME)
     heir = Heir(
-        allocation_id="id-b", ref=ref("allocation/vision/b"), login="b-k7q2", uid=UID, owner="ana"
+        people=("ana",),
+        allocation_id="id-b",
+        ref=ref("allocation/vision/b"),
+        login="b-k7q2",
+        uid=UID,
+        owner="ana",
     )
     return Reopening(storage=DATA, volume=VOLUME, node="gpu01", old=old, new=heir, to_others=False)
 
@@ -183,3 +188,17 @@ def test_what_no_statement_changes(
     raw.execute("PRAGMA ignore_check_constraints = ON")
     with pytest.raises(sqlite3.IntegrityError, match=words):
         raw.execute(statement)
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_name_that_somebody_else_may_bear_by_now_is_nobodys(left: State, renamed: bool) -> None:
+    """F-REAL-11: who comes under the name of a person who is gone has never written anything."""
+    ana = replace(make_recorded("ana"), ref=ref("user/ana"), id="", login="", node="", slots=())
+    left.journal.record(left.run(), [ana])
+    if renamed:
+        as_now = replace(ana, ref=ref("user/ana2"))
+        left.journal.record(left.run(), renamed=[(ana.ref, as_now)])
+    else:
+        left.journal.record(left.run(), (), [ana.ref])
+    (of_a,) = [one for one in formers(left.database, VOLUME) if one.allocation_id == "id-a"]
+    assert set(of_a.people) == {"ana", NOBODY_KNOWS}

@@ -72,7 +72,11 @@ class Change:
 
     def _walk(self, folder: int, way: Place, at: Place, depth: int) -> bool:
         """In the order of names, from `at` on, which is still to be looked at."""
-        names = sorted(os.listdir(folder))
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError as error:
+            self._fail(error, way or (".",))
+            return True
         for name in names[bisect_left(names, at[0]) if at else 0 :]:
             rest = at[1:] if at and name == at[0] else ()
             # Something new is done in each call, however long it takes to list folders.

@@ -135,9 +135,8 @@ def reopening(shown: Reopening) -> Iterator[Line]:
         hang=2,
     )
     yield line(f"  it was owned by {whose or 'nobody knows whom'}, and is by {new.owner}", hang=2)
-    if shown.to_others:
-        said = f"This opens their files, closed ones too, to {new.owner}"
-        yield line(Span(said, Style.BAD), f" and whoever may log in to {_short(str(new.ref))}.")
+    said = f"This opens them, closed ones too, to all who may log in there: {', '.join(new.people)}"
+    yield line(Span(said, Style.BAD if shown.to_others else Style.PLAIN), hang=2)
     yield line("Nobody else's files are touched, and no group and no mode changes.")
 
 
