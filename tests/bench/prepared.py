@@ -45,7 +45,10 @@ def imagine(what: str, folder: Path) -> None:
 
 def commit(folder: Path) -> None:
     command(["git", "add", "--all"], folder)
-    command(["git", *AUTHOR, *NO_UPKEEP, "commit", "--quiet", "--message=specs"], folder)
+    command(
+        ["git", *AUTHOR, *NO_UPKEEP, "commit", "--quiet", "--allow-empty", "--message=specs"],
+        folder,
+    )
 
 
 def command(words: list[str], folder: Path) -> None:

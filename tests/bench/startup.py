@@ -12,7 +12,9 @@ CLICK = "import click; click.command()(lambda: None)([], standalone_mode=False)"
 
 
 def main(work: Path, scale: float) -> None:
-    folder = prepared.mixed(work, scaled(10000, scale, least=100))
+    count = scaled(10000, scale, least=100)
+    folder = prepared.mixed(work, count)
+    prepared.commit(folder)
     python, floor, version, status = taking_turns(
         7,
         lambda: run([sys.executable, "-c", "pass"], folder),
@@ -20,10 +22,13 @@ def main(work: Path, scale: float) -> None:
         lambda: run([GPUAAS, "--version"], folder),
         lambda: run([GPUAAS, "status"], folder),
     )
+    (folder / "specs" / "note.txt").touch()
+    (edited,) = taking_turns(3, lambda: run([GPUAAS, "status"], folder))
     beside = f"python {seconds(python.seconds)}, + click {seconds(floor.seconds)}"
     for what, measured, reach in (
         ("gpuaas --version", version, 1.3),
-        (f"gpuaas status, {scaled(10000, scale, least=100)} specs", status, 3),
+        (f"gpuaas status, {count} specs", status, 3),
+        (f"gpuaas status, {count} specs, not as committed", edited, 3),
     ):
         Row(
             topic="start-up",
