@@ -12,6 +12,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from reconciler.cli import glance
 from reconciler.cli.main import run
 from reconciler.model.moment import format_moment
 from reconciler.model.world import Suspension
+from reconciler.operations.inspecting import Glance
 from reconciler.operations.opening import open_fleet
 from reconciler.operations.reading import read_desired
 from reconciler.operations.writing import writing
@@ -64,6 +66,12 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     Of either fleet a page is shown: else what chooses its rows would begin with the larger.
     """
     monkeypatch.setattr(library, "UNSETTLED_NS", 0)
+    lasts = Glance.lasts_until
+
+    def for_ever(glance: Glance, shown: Any) -> None:
+        lasts(glance, shown)
+
+    monkeypatch.setattr(Glance, "lasts_until", for_ever)
     monkeypatch.setattr(glance, "MOST", 2)
 
 

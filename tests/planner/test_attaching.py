@@ -156,7 +156,9 @@ def test_a_detach_by_force_interrupts() -> None:
         Risk.INTERRUPTS,
         Risk.SAFE,
     )
-    assert "its processes that have it open are ended" in line(made, REF_A).facts["detach"]
+    assert (
+        "its processes that have it open or mounted are ended" in line(made, REF_A).facts["detach"]
+    )
     assert made.forced == forced
     assert made.fingerprint != make_plan(desired(bare), state).fingerprint
     held = make_plan(desired(bare), state, forced=forced, hold_above=Risk.SAFE)
