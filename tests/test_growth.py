@@ -66,12 +66,11 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     Of either fleet a page is shown: else what chooses its rows would begin with the larger.
     """
     monkeypatch.setattr(library, "UNSETTLED_NS", 0)
-    lasts = Glance.lasts_until
 
-    def for_ever(glance: Glance, shown: Any) -> None:
-        lasts(glance, shown)
+    def for_ever(glance: Glance) -> Callable[[Sequence[Any]], None]:
+        return lambda shown: (glance[1](shown), None)[1]
 
-    monkeypatch.setattr(Glance, "lasts_until", for_ever)
+    monkeypatch.setattr(Glance, "lasts_until", property(for_ever))
     monkeypatch.setattr(glance, "MOST", 2)
 
 
