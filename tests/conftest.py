@@ -15,6 +15,9 @@ from tests import privileges, untried
 # What runs on hosts can be imported as the package `gpuaas`.
 sys.path.append(str(Path(__file__).parents[1] / "playbooks" / "module_utils"))
 
+# Who commits in a test is nobody's business but the test's; else it would be whoever runs it.
+os.environ["GIT_CONFIG_GLOBAL"] = str(Path(__file__).parent / "data" / "gitconfig")
+
 
 def listen() -> None:
     """What `nohup` and `&` have a run ignore, it would hand down to all that it starts and tries.

@@ -82,6 +82,7 @@ def test_one_that_goes_while_it_is_looked_at_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F-REAL-10: files come and go in these folders."""
+    privileges.have(privileges.giving_away)
     probes = host(tmp_path, user("root", 0))
     (tmp_path / "home/z-alice").mkdir(parents=True)
     os.chown(tmp_path / "home/z-alice", 20002, 20002)
