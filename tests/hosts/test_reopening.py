@@ -28,7 +28,7 @@ from tests.hosts.volumes import (
     refused,
     wiped,
 )
-from tests.privileges import giving_away, mounts, needs
+from tests.privileges import giving_away, mounts, needs, nodes
 
 pytestmark = needs(giving_away)
 
@@ -125,6 +125,7 @@ def test_a_name_outside_is_not_given_away(root: Path, data: Path) -> None:
     assert (owner(outside), owner(root / "srv/backup")) == (OLD_UID, OLD_UID)
 
 
+@needs(nodes)
 def test_what_is_no_file_of_his_is_left_and_told_of(root: Path, data: Path) -> None:
     """F-REAL-11: devices, numbers of users in his containers, and what lies too deep to hold."""
     os.mknod(data / "null", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
