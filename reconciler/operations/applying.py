@@ -18,9 +18,9 @@ from reconciler.model.records import dataclass
 from reconciler.model.work import HostProgress, StepOutcome
 from reconciler.model.world import World
 from reconciler.operations.endpoints import endpoints, published_config, way_in
-from reconciler.operations.forcing import insist_on_forced
+from reconciler.operations.forced_detach import insist_on_forced
+from reconciler.operations.fresh_plan import look_and_plan
 from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.looking import look_and_plan
 from reconciler.operations.observing import Looks
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from

@@ -21,7 +21,7 @@ from reconciler.model.world import World
 from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.charting import chart_of
 from reconciler.operations.consumption import CardRow, cards_of
-from reconciler.operations.lasting import lasts_until
+from reconciler.operations.page_lifetime import lasts_until
 from reconciler.operations.references import insist_on_name, insist_on_ref
 from reconciler.operations.syncing import Standing, alarms, needs_of, synced
 from reconciler.operations.taking_stock import (

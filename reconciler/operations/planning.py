@@ -15,7 +15,7 @@ from reconciler.model.plan import Plan
 from reconciler.model.problem import refuse
 from reconciler.model.world import World
 from reconciler.operations import observing
-from reconciler.operations.forcing import insist_on_forced
+from reconciler.operations.forced_detach import insist_on_forced
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.reading import read_desired, read_origins
 from reconciler.operations.remembering import input_key, is_empty, remember

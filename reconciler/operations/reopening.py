@@ -20,10 +20,10 @@ from reconciler.model.work import HostProgress
 from reconciler.model.world import World
 from reconciler.operations.accepting import insist_on
 from reconciler.operations.approving import operator
-from reconciler.operations.handing_over import Call, unfinished
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.reading import read_desired
 from reconciler.operations.references import unknown
+from reconciler.operations.reopen_call import Call, unfinished
 from reconciler.operations.storing import storage_of
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.operations.writing import writing

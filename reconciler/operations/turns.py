@@ -19,7 +19,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.work import StepOutcome
 from reconciler.model.world import World
-from reconciler.operations.agreeing import changed_meanwhile, is_agreed, stands
+from reconciler.operations.consent import changed_meanwhile, is_agreed, stands
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.tries import Tries
 from reconciler.operations.wiring import Fleet

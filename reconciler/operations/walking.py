@@ -23,7 +23,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.work import Host, HostProgress, StepOutcome, WaveOutcome
 from reconciler.model.world import Recorded, World
-from reconciler.operations.agreeing import may_end_turn
+from reconciler.operations.consent import may_end_turn
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import SILENT, host_of
 from reconciler.operations.options import PlanOptions

@@ -14,18 +14,25 @@ LEFT = Problem(
 )
 
 
-def shown(**found: object) -> str:
-    given = Suspended(scope="user/bo", reason="theft", actor="olga", since="", **found)  # type: ignore[arg-type]
+def shown(*problems: Problem) -> str:
+    given = Suspended(
+        scope="user/bo",
+        reason="theft",
+        actor="olga",
+        since="",
+        done=("allocation/nlp/one",),
+        problems=problems,
+    )
     return "\n".join("".join(span.text for span in one.spans) for one in lines(given))
 
 
 def test_who_may_still_be_inside_is_said() -> None:
     """F-REAL-14, F-REAL-24: with the host, the code and the next step."""
-    told = shown(done=("allocation/nlp/one",), problems=(LEFT,))
+    told = shown(LEFT)
     assert "1 allocation changed on the hosts: allocation/nlp/one" in told
     assert "gpu01: bo may still be inside [revocation_under_way]" in told
     assert LEFT.hint in told
 
 
 def test_where_all_is_done_nothing_is_left_to_say() -> None:
-    assert shown(done=("allocation/nlp/one",)).count("\n") == 1
+    assert shown().count("\n") == 1

@@ -15,7 +15,7 @@ import pytest
 
 from reconciler.model.problem import ProblemError
 from reconciler.model.reopening import Wish
-from reconciler.operations import handing_over, reopening
+from reconciler.operations import reopen_call, reopening
 from reconciler.operations.interrupting import Interrupts
 from tests.operations.crashing import kill
 from tests.operations.spoiling import unguarded
@@ -261,7 +261,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, *said: str) -> list[bool]:
     def call(works: Any, options: Any, on_progress: Any, stop: Any) -> Any:
         (step,) = works[0].steps
         calls.append(True)
-        receipt = handing_over.Receipt(
+        receipt = reopen_call.Receipt(
             step=step.id,
             node=step.node,
             verb=step.verb,
@@ -270,7 +270,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, *said: str) -> list[bool]:
         )
         return (receipt,)
 
-    monkeypatch.setattr(handing_over, "run_wave", call)
+    monkeypatch.setattr(reopen_call, "run_wave", call)
     monkeypatch.setattr(reopening, "REST_SECONDS", 0.0)
     return calls
 

@@ -1,4 +1,4 @@
-"""Handing over: one call to the host that gives files to another allocation, and what it says."""
+"""A call to the host that gives files to another allocation, and what the host says of it."""
 
 from __future__ import annotations
 

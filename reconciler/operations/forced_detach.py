@@ -1,4 +1,4 @@
-"""Forcing: storage is detached from an allocation though it works in it, by an operator's word.
+"""A forced detach: storage is taken from an allocation that works in it, by an operator's word.
 
 The word is part of the plan, which shows what it interrupts, and of the run, which keeps why.
 """

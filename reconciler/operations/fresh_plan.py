@@ -1,4 +1,4 @@
-"""Looking: what is old, in doubt, or about to be given away is looked at before it is planned."""
+"""A fresh plan: what is old, in doubt, or about to be given away is looked at before it is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agreeing: a plan that somebody said yes to, and what would be done of it some time later."""
+"""Consent: a plan that somebody said yes to, and what would be done of it some time later."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ def stands(change: Change, nodes: Iterable[str], world: World) -> bool:
         if change.undo_minutes and recorded is not None:
             return recorded.phase is not Phase.ACTIVE
         return recorded is None and all(claim.ref != change.ref for claim in world.claims)
-    is_sure = recorded is not None and (not change.basis or recorded.basis != "")
-    return is_sure and recorded is not None and recorded.digest == change.digest
+    if recorded is None or recorded.digest != change.digest:
+        return False
+    return not change.basis or recorded.basis != ""
 
 
 def may_end_turn(plan: Plan, outcomes: Collection[StepOutcome], ahead: Sequence[Step]) -> bool:
