@@ -149,6 +149,12 @@ def test_a_clock_that_goes_back_recalls_nothing(fleet: Fleet) -> None:
     assert pages.recall_page(replace(fleet, now=lambda: at), key) is None
 
 
+def test_a_page_is_of_who_asks(fleet: Fleet) -> None:
+    """What no commit has is judged by whoever asks, so another one is shown his own page."""
+    other = replace(fleet, actor=replace(fleet.actor, name="mallory"))
+    assert pages.page_key(fleet, "status 0") != pages.page_key(other, "status 0")
+
+
 def body(fleet: Fleet, at: datetime) -> tuple[list[str], datetime | None]:
     made = inspecting.glance(replace(fleet, now=lambda: at))
     lines = [render(one) for one in status_view.body(made.status, most=20)]

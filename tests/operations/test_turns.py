@@ -18,6 +18,7 @@ from reconciler.model.revision import Revision
 from reconciler.model.work import StepOutcome
 from reconciler.model.world import Recorded, World
 from reconciler.operations import walking
+from reconciler.operations.consent import is_agreed
 from reconciler.operations.turns import Turns
 from reconciler.store.lock import StateLock, is_waited_for
 from tests.operations.conftest import BOX, TRAIN
@@ -282,3 +283,19 @@ def test_a_turn_ends_where_nobody_is_hurt_by_the_next(
         fleet=SimpleNamespace(state=tmp_path),
     )
     assert walking.Walk._is_to_give_way(walk) is is_to
+
+
+@pytest.mark.parametrize("begun", [(), (B,)])
+@pytest.mark.parametrize(
+    ("now", "is_same"),
+    [
+        (SOME_TIME, True),
+        (replace(SOME_TIME, undo_minutes=0), False),
+        (replace(SOME_TIME, allocation_id="another"), False),
+    ],
+)
+def test_a_release_is_of_whom_was_shown_and_is_undone_as_shown(
+    now: Change, is_same: bool, begun: tuple[Ref, ...]
+) -> None:
+    """F-REAL-24: another of that name may have come and be about to go, even if one has begun."""
+    assert is_agreed(now, SOME_TIME, begun) is is_same
