@@ -11,6 +11,7 @@ from reconciler.kinds.node_host import basis, expected, steps
 from reconciler.kinds.node_spec import AdminState, Approval, NodeSpec, read_node
 from reconciler.kinds.overlaps import at_slot, check_overlaps
 from reconciler.kinds.plain import needs
+from reconciler.kinds.ssh_key import why_no_host_key
 from reconciler.kinds.wiping import check_wiping
 from reconciler.model.capacity import Isolation
 from reconciler.model.desired import Desired
@@ -135,6 +136,9 @@ def _check_texts(resource: Resource) -> Iterator[Problem]:
     yield from unsound_texts(resource, hosts, why_no_host)
     cards = [(("spec", "slots", one.name, "gpu", "uuid"), one.gpu.uuid) for one in spec.slots]
     yield from unsound_texts(resource, cards, why_no_card)
+    pinned = spec.identity.host_keys if spec.identity else ()
+    keys = [(("spec", "identity", "hostKeys"), key) for key in pinned]
+    yield from unsound_texts(resource, keys, why_no_host_key)
 
 
 def _check_admin(resource: Resource) -> Iterator[Problem]:

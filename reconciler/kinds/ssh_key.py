@@ -41,6 +41,14 @@ def parse_public_key(text: str) -> SshKey | Problem:
         return refused.problems[0]
 
 
+def why_no_host_key(text: str) -> str:
+    """Why a pinned key of a host is none; empty if it is one. How strong it is its host decides."""
+    parsed = parse_public_key(text)
+    if isinstance(parsed, SshKey) or parsed.code == "key_weak":
+        return ""
+    return f"{text[:40]}… is no host key: {parsed.message}"
+
+
 def _parse(text: str) -> SshKey:
     if "PRIVATE KEY" in text:
         raise _no(

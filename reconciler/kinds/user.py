@@ -8,12 +8,13 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Any
 
-from reconciler.kinds.findings import Path, finding, same_moment, unreal_times
+from reconciler.kinds.findings import Path, finding, same_moment, unreal_times, unsound_texts
 from reconciler.kinds.once import once
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.kinds.ssh_key import SshKey, parse_public_key
 from reconciler.model.codec import decode
 from reconciler.model.desired import Desired
+from reconciler.model.formats import why_no_email
 from reconciler.model.problem import Problem, Severity
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -86,6 +87,8 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
 def _errors(resource: Resource, desired: Desired) -> Iterator[Problem]:
     spec: UserSpec = resource.spec
     yield from _check_keys(resource, desired)
+    emails = [(("spec", "emails", email), email) for email in spec.emails]
+    yield from unsound_texts(resource, emails, why_no_email)
     for email in spec.emails:
         yield from _check_taken(resource, "email_taken", email, ("emails", email), desired)
     for login in spec.os_logins:

@@ -1,4 +1,4 @@
-"""Formats of texts that mean something: host names, addresses, jump hosts, indexes, cards.
+"""Formats of texts that mean something: hosts, jump hosts, indexes, mailboxes, replicas, cards.
 
 Each function says why a text is none; empty if it is one. A schema has said by then which
 characters may stand in it.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Address, IPv6Address
+from urllib.parse import urlsplit
 
 LABEL = re.compile(r"[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?")
 LOGIN = re.compile(r"[a-z_][a-z0-9_-]*")
@@ -16,6 +17,7 @@ HOP = re.compile(r"((?P<login>[^@]*)@)?(\[(?P<inner>[^]]*)\]|(?P<host>[^]\[:]*))
 INDEX = re.compile(
     r"https?://([^/?#@]*@)?(\[(?P<inner>[^]]+)\]|(?P<host>[^]\[:/?#@]+))(:(?P<port>[^/?#]*))?([/?#].*)?"
 )
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 CARD = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -81,6 +83,39 @@ def why_no_index(text: str) -> str:
     if found is None or (found["port"] is not None and not _is_port(found["port"])):
         return f"{text} is no address of an index"
     return why_no_host(found["inner"] or found["host"])
+
+
+def why_no_email(text: str) -> str:
+    """A mailbox, as git writes it beside an author: any name at a host."""
+    name, _, host = text.rpartition("@")
+    if not name:
+        return f"{text} is no e-mail address"
+    why = why_no_name(host)
+    return f"{text} is no e-mail address: {why}" if why else ""
+
+
+def why_no_replica(text: str) -> str:
+    """A folder, or an address with a scheme; of sftp:// the host is judged too."""
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        return ""
+    if not SCHEME.fullmatch(scheme):
+        return f"{text} is no address: it begins with no scheme, as s3:// is one"
+    if scheme == "file":
+        return "" if rest.startswith("/") else f"{text} is no folder: write file:///path"
+    if not rest.partition("/")[0]:
+        return f"{text} is no address: nothing stands after {scheme}://"
+    return _why_no_server(text) if scheme == "sftp" else ""
+
+
+def _why_no_server(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        if parts.port == 0:
+            return f"{text} is no address: 0 is no port"
+    except ValueError as why:
+        return f"{text} is no address: {why}"
+    return why_no_host(parts.hostname or "")
 
 
 def why_no_card(text: str) -> str:

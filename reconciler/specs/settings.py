@@ -7,7 +7,7 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from reconciler.model.codec import decode
-from reconciler.model.formats import why_no_index, why_no_jump, why_no_name
+from reconciler.model.formats import why_no_index, why_no_jump, why_no_name, why_no_replica
 from reconciler.model.problem import Problem, ProblemError, Source, in_order
 from reconciler.model.settings import Settings
 from reconciler.specs.documents import read_documents
@@ -59,6 +59,8 @@ def _unsound(settings: Settings) -> Iterator[tuple[tuple[str | int, ...], str]]:
         yield from _told(("publish", "proxyJump"), why_no_jump(jump))
     if suffix := settings.publish.ssh_host_suffix:
         yield from _told(("publish", "sshHostSuffix"), why_no_name(suffix))
+    if url := settings.replica.url:
+        yield from _told(("replica", "url"), why_no_replica(url))
     for name, index in settings.index.items():
         yield from _told(("index", name), why_no_index(index))
 

@@ -16,7 +16,12 @@ from reconciler.model.problem import Severity
 from reconciler.model.settings import Settings, SshSettings
 from tests.kinds.sample import Fleet
 
-PINNED = {"machineId": "0" * 32, "hostKeys": ["ssh-ed25519 AAAA"]}
+PINNED = {
+    "machineId": "0" * 32,
+    "hostKeys": [
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK3pAfboDwpZbiQ0JrdK3HF2oLx7KNeVeOWblSefFomR"
+    ],
+}
 
 
 def codes(fleet: Fleet, ref: str = "node/gpu01") -> list[str]:
@@ -429,3 +434,11 @@ def test_the_control_login_is_the_nodes_own_else_the_fleets() -> None:
     assert (control_login(spec, plain), control_login(spec, fleet)) == ("gpuaas", "ops")
     own = replace(spec, ssh=Ssh(user="root"))
     assert control_login(own, fleet) == "root"
+
+
+@pytest.mark.parametrize("key", ["ssh-ed25519 AAAA", "ssh-ed25519 AAAAA", f"ssh-rsa {'A' * 64}"])
+def test_what_is_no_key_pins_no_host(key: str) -> None:
+    """F-REAL-19: nothing that answers there could ever show it."""
+    fleet = Fleet()
+    fleet["node/gpu01"]["identity"] = {**PINNED, "hostKeys": [key]}
+    assert "value_pattern" in errors(fleet)

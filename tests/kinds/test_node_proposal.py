@@ -20,7 +20,10 @@ from tests.kinds.sample import Fleet
 
 MODEL, MEMORY = "NVIDIA H100 80GB HBM3", 81559
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE2BYvDdDVXjgJeNpdLLCbyzQBmgdpdj6GLPWzNgNCNm"
-OTHER_KEY = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBA=="
+OTHER_KEY = (
+    "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBGvKZXVmMLX0cOsJR3W3"
+    "bfUf7MByzYk1xFLRN70C5rivCuoRORQiJ3/M6k0/oASyiOMBUxKCvSy+hp4eeE+SQD8="
+)
 WISH = Wish(address="gpu09.example", host_keys=(KEY,))
 CORES = 28
 

@@ -77,10 +77,8 @@ def test_one_host_of_three_fails_and_comes_back(before: Yard, tmp_path: Path) ->
 
     failed = yard.apply()
     assert failed.code == 1
-    assert {str(ref) for ref in yard.world.recorded if ref.kind == "allocation"} == {
-        TRAIN_REF,
-        BOX_REF,
-    }
+    recorded = {str(ref) for ref in yard.world.recorded if ref.kind == "allocation"}
+    assert recorded == {TRAIN_REF, BOX_REF}, failed.messages
     assert all("gpu02" in p["message"] for p in failed.document["problems"])
     assert yard.claims[f"{SOLO_REF}@gpu02/s0"] == "held"
     claimed = yard.rows("SELECT id, allocation_id FROM claim WHERE ref = ?", SOLO_REF)
