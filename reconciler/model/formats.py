@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Address, IPv6Address
-from urllib.parse import urlsplit
 
 LABEL = re.compile(r"[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?")
 LOGIN = re.compile(r"[a-z_][a-z0-9_-]*")
@@ -103,19 +102,17 @@ def why_no_replica(text: str) -> str:
         return f"{text} is no address: it begins with no scheme, as s3:// is one"
     if scheme == "file":
         return "" if rest.startswith("/") else f"{text} is no folder: write file:///path"
-    if not rest.partition("/")[0]:
+    place = rest.partition("/")[0]
+    if not place:
         return f"{text} is no address: nothing stands after {scheme}://"
-    return _why_no_server(text) if scheme == "sftp" else ""
+    return _why_no_server(place) if scheme == "sftp" else ""
 
 
-def _why_no_server(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        if parts.port == 0:
-            return f"{text} is no address: 0 is no port"
-    except ValueError as why:
-        return f"{text} is no address: {why}"
-    return why_no_host(parts.hostname or "")
+def _why_no_server(place: str) -> str:
+    found = HOP.fullmatch(place)
+    if found is None or (found["port"] is not None and not _is_port(found["port"])):
+        return f"{place} is no host with a port"
+    return why_no_host(found["inner"] or found["host"] or "")
 
 
 def why_no_card(text: str) -> str:
