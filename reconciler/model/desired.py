@@ -7,6 +7,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from reconciler.model.problem import Problem
+from reconciler.model.reading import Reading
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.requirements import Requirements
@@ -58,6 +59,9 @@ class Desired:
     says why one does not answer, and then nothing is.
     `suspended` are scopes, `user/bo` or `project/vision`, that an operator has shut out for now.
     `locks` are the requirements that bundles are made from, by the digest that was agreed.
+    `readings` are what documents say of whom they let in that may not be acted on. `misplaced` are
+    files with a document that may not stand there: it is none, but for what was applied from there.
+    `lessened` is what of `resources` stands as it was recorded, less what readings take from it.
     """
 
     settings: Settings
@@ -73,6 +77,9 @@ class Desired:
     absent: Mapping[Ref, Absence] = field(default_factory=dict)
     knows: bool = False
     blind: str = ""
+    readings: Mapping[Ref, tuple[Reading, ...]] = field(default_factory=dict)
+    misplaced: Mapping[Ref, frozenset[str]] = field(default_factory=dict)
+    lessened: frozenset[Ref] = frozenset()
     _kinds: dict[str, tuple[Resource, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -84,7 +91,8 @@ class Desired:
 
     def names(self, ref: Ref) -> bool:
         """Whether some document is about it, sound or not, in the folder or in the commit alone."""
-        return ref in self.resources or ref in self.frozen or ref in self.absent
+        places = (self.resources, self.frozen, self.absent, self.misplaced)
+        return any(ref in place for place in places)
 
     def get(self, kind: str, name: str, project: str = "") -> Resource | None:
         return self.resources.get(Ref(kind, project, name))

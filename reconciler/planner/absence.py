@@ -46,7 +46,7 @@ def uncommitted(difference: Difference, situation: Situation) -> Held | None:
     named = situation.uncommitted
     if not is_gone(difference, situation) or str(ref) in named or ALL_REMOVALS in named:
         return None
-    if recorded is None or recorded.phase is Phase.RELEASING:
+    if recorded is None or recorded.phase is Phase.RELEASING or ref in desired.lessened:
         return None
     name_it = f"name it: gpuaas apply --uncommitted-removals={ref}"
     if ref in desired.absent:

@@ -13,6 +13,7 @@ from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Cause, FieldChange
 from reconciler.model.problem import Problem
+from reconciler.model.reading import LETS_IN
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
@@ -187,6 +188,7 @@ def _fields(resource: Resource, recorded: Recorded) -> tuple[FieldChange, ...]:
     return compare_fields(recorded.normal, resource.normal, rules)
 
 
+BROKEN = "resource_broken"
 LET_IN = frozenset({"user", "grant"})
 """Kinds whose absence shuts somebody out: that waits for no file (rule 9) and destroys nothing."""
 
@@ -220,7 +222,9 @@ def _out_of_sight(desired: Desired, recorded: Recorded, everything: bool) -> Pro
         return _left("specs_hidden", what, "bring the file back into the folder", ref)
     if why := _illegible(desired, recorded, everything):
         hint = "put the file in order; until then nothing of it changes"
-        return _left("resource_broken", why, hint, ref)
+        if recorded.ref.kind in LETS_IN:
+            hint = f"{hint}, and whom it lets in stays let in (gpuaas suspend shuts out at once)"
+        return _left(BROKEN, why, hint, ref)
     return None
 
 
@@ -232,14 +236,24 @@ def _illegible(desired: Desired, recorded: Recorded, everything: bool) -> str:
     ref, file = recorded.ref, recorded.file
     if everything:
         return "the spec root is empty"
-    if ref in desired.frozen:
+    if ref in desired.frozen and not _is_taken_away(desired, recorded):
         return f"its document has errors ({file})" if file else "its document has errors"
     if desired.is_broken(file):
         return f"{file} cannot be read"
+    if file in desired.misplaced.get(ref, ()):
+        return f"its document may not stand in {file}"
     if desired.broken and ref.kind not in LET_IN:
         # Wherever its document stood, it may have moved into a file that nobody can read.
         return f"its document may stand in {_some(desired.broken)}, which cannot be read"
     return ""
+
+
+def _is_taken_away(desired: Desired, recorded: Recorded) -> bool:
+    """Whether whoever it lets in is gone from its file, and stated elsewhere with errors alone."""
+    ref, file = recorded.ref, recorded.file
+    if ref.kind not in LET_IN or not file or desired.is_broken(file):
+        return False
+    return all(one.file != file for one in desired.readings.get(ref, ()))
 
 
 def _some(files: Collection[str]) -> str:

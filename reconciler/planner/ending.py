@@ -20,7 +20,7 @@ from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
-from reconciler.planner.diff import Difference
+from reconciler.planner.diff import BROKEN, Difference
 from reconciler.planner.effective import recorded_of
 
 LEAVING = frozenset({Phase.QUARANTINED, Phase.RELEASING})
@@ -36,7 +36,9 @@ def with_ends(
     policy = policy_of(desired, world)
     moment = Moment(desired=desired, now=now, policy=policy)
     for ref, recorded in world.recorded.items():
-        if not recorded.id or ref in renamed or ref in desired.frozen:
+        if not recorded.id or ref in renamed:
+            continue
+        if ref in desired.frozen and not moment.ends_in_error(found.get(ref), recorded):
             continue
         one = found.pop(ref, None)
         if recorded.phase is Phase.QUARANTINED or moment.is_over(recorded):
@@ -75,6 +77,16 @@ class Moment:
         end = parse_moment(max(recorded.expires_at, wanted)) if wanted else None
         return end is not None and end + self.grace <= self.now
 
+    def ends_in_error(self, found: Difference | None, recorded: Recorded) -> bool:
+        """Whether its time is over and its document has errors: the end that was recorded holds.
+
+        Otherwise who keeps a document in error would keep the place as well. What nobody sees is
+        something else: there a later end may be what nobody sees.
+        """
+        problem = found.problem if found is not None and found.action is Action.FROZEN else None
+        unsound = problem is not None and problem.code == BROKEN and bool(self.desired.resources)
+        return unsound and self.is_over(recorded)
+
     @property
     def grace(self) -> timedelta:
         return timedelta(hours=self.policy.lease.grace_hours)
@@ -84,6 +96,8 @@ def _ending(recorded: Recorded, found: Difference | None, moment: Moment) -> Dif
     """What becomes of one that is quarantined, or whose time is over; None if nothing does now."""
     resource = moment.desired.resources.get(recorded.ref)
     over = resource is not None and moment.is_over(recorded)
+    if moment.ends_in_error(found, recorded):
+        return _release(recorded, Cause.EXPIRED)
     if found is not None and (found.action is Action.FROZEN or found.finishing):
         return found
     if recorded.phase is not Phase.QUARANTINED:

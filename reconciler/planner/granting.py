@@ -1,6 +1,7 @@
 """Grants at the moment of the plan: who may give one, and how long one may last from now on.
 
-Taking one away is refused to nobody.
+Whom an allocation lets in by its `access` is judged by the same rule. Taking away is refused to
+nobody.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from reconciler.planner.diff import Difference
 from reconciler.planner.limits import is_operator
 
 MAY_GRANT = frozenset({"owner", "maintainer"})
+MEMBER = "member"
 GIVEN = frozenset({Action.CREATE, Action.CHANGE})
 DEFAULT_MAX_DAYS = 30
 NOBODY: frozenset[str] = frozenset()
@@ -44,10 +46,16 @@ def refuse_grants(
     origins: Mapping[Ref, Origin],
     now: datetime,
 ) -> Mapping[Ref, Problem]:
-    """The first objection to each grant that would be given or changed."""
+    """The first objection to each grant that would be given or changed, and to each `access`."""
     refused = {}
     for one in differences:
+        if one.ref.kind == "allocation" and one.resource is not None:
+            problem = _access_refused(one, one.resource, desired, origins.get(one.ref, Origin()))
+            if problem is not None:
+                refused[one.ref] = problem
         if one.ref.kind != "grant" or one.resource is None or one.action not in GIVEN:
+            continue
+        if one.ref in desired.lessened:
             continue
         giving = Giving(
             grant=one.resource,
@@ -70,20 +78,65 @@ def _role_cannot_grant(giving: Giving) -> Problem | None:
     """
     if giving.origin.doubt is not None:
         return _problem(giving.grant, giving.origin.doubt, *doubted(giving.origin.doubt))
-    names = _authors(giving.desired, giving.origin)
-    if not names or is_operator(giving.origin, giving.desired):
+    author = _author(giving.grant, giving.desired, giving.origin)
+    if author.may_grant:
         return None
-    project = giving.desired.get("project", giving.grant.ref.project)
-    roles = {m.user: str(m.role) for m in project.spec.members} if project else {}
-    if any(roles.get(name) in MAY_GRANT for name in names):
-        return None
-    who = min(names)
-    what = f"{who} is {roles[who]} of" if who in roles else f"{who} is no member of"
     return _problem(
         giving.grant,
         "role_cannot_grant",
-        f"{what} project {giving.grant.ref.project}, and wrote this grant",
+        f"{author.told}, and wrote this grant",
         "an owner or a maintainer of the project, or an operator, may give one",
+    )
+
+
+def _access_refused(
+    difference: Difference, allocation: Resource, desired: Desired, origin: Origin
+) -> Problem | None:
+    """Whoever may not give a grant lets nobody in but himself, and that as a member alone."""
+    kept = difference.recorded if difference.action is not Action.CREATE else None
+    before = kept.normal["spec"]["access"] if kept is not None else ()
+    added = set(allocation.spec.access) - set(before)
+    if not added or allocation.ref in desired.lessened:
+        return None
+    if origin.doubt is not None:
+        # Whoever is to own it has to be let in; and by whom that was written nobody can say.
+        if added <= {allocation.spec.owner}:
+            return None
+        return _problem(allocation, origin.doubt, *doubted(origin.doubt))
+    author = _author(allocation, desired, origin)
+    others = added - author.names if author.role == MEMBER else added
+    if author.may_grant or not others:
+        return None
+    return _problem(
+        allocation,
+        "role_cannot_grant",
+        f"{author.told}, and lets in {', '.join(sorted(others))} by access",
+        "an owner or a maintainer of the project, or an operator, lets in others",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Author:
+    """Who wrote a document of a project: the Users of that name, and what they are there."""
+
+    names: frozenset[str]
+    may_grant: bool
+    role: str
+    told: str
+
+
+def _author(resource: Resource, desired: Desired, origin: Origin) -> _Author:
+    names = _authors(desired, origin)
+    project = desired.get("project", resource.ref.project)
+    roles = {m.user: str(m.role) for m in project.spec.members} if project else {}
+    may = any(roles.get(name) in MAY_GRANT for name in names)
+    who = min(names, default="")
+    what = f"{who} is {roles[who]} of" if who in roles else f"{who} is no member of"
+    return _Author(
+        names=names,
+        may_grant=not names or may or is_operator(origin, desired),
+        role=roles.get(who, ""),
+        told=f"{what} project {resource.ref.project}",
     )
 
 

@@ -52,6 +52,7 @@ from reconciler.planner.ordering import after_preparing, in_waves
 from reconciler.planner.outlook import claim_of
 from reconciler.planner.placement import Placer
 from reconciler.planner.preparing import find_preparations
+from reconciler.planner.remainder import tell_errors, with_remainders
 from reconciler.planner.rendering import Renderer
 from reconciler.planner.repairing import with_repairs
 from reconciler.planner.revoking import name_revoked, tell_ends
@@ -97,7 +98,8 @@ def plan(request: PlanRequest) -> Plan:
     Raises ProblemError for a ref in `only` that is nowhere, or a template that is unsound.
     """
     shut_out = scopes_at(request.world.suspensions, request.now)
-    request = replace(request, desired=replace(request.desired, suspended=shut_out))
+    desired = with_remainders(request.desired, request.world)
+    request = replace(request, desired=replace(desired, suspended=shut_out))
     scope = Scope(request.only, request.desired, request.world)
     everything = _differences(request)
     scope = scope.widened(everything)
@@ -312,7 +314,10 @@ def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[
     former = {c.ref: c.former for c in (line.change for line in lines) if c.former is not None}
     steps = name_revoked([step for line in lines for step in line.steps], desk.context, former)
     ending = {step.ref: step for step in steps if step.revokes}
-    told = (tell_ends(line.change, ending, request.world) for line in lines)
+    told = (
+        tell_errors(tell_ends(line.change, ending, request.world), request.desired)
+        for line in lines
+    )
     changes = tuple(sorted(told, key=_rank))
     claims = tuple(sorted((c for line in lines for c in line.claims), key=lambda c: c.id))
     desired, world = desk.context.desired, request.world

@@ -70,6 +70,8 @@ def load_desired(
         problems=in_order((*found, *sight.problems, *doubts)),
         locks=locks,
         absent=sight.absent,
+        readings=linked.readings,
+        misplaced=linked.misplaced,
         knows=sight.answers,
         blind=blind,
     )
@@ -90,7 +92,7 @@ def _linked(
     linked = link(settings, loaded)
     linked = replace(linked, problems=locate(settings, linked.problems))
     if sound:
-        verdict = Verdict(frozen=tuple(sorted(linked.frozen)), problems=linked.problems)
+        verdict = Verdict.of(linked)
         cache.put_many(space, {key: canonical(encode(verdict))})
     return linked
 
@@ -186,7 +188,7 @@ def _sight(
     stand: WorkTree | None,
 ) -> tuple[Sight, str]:
     """What the commit in hand has beside the files; and why nobody knows, if so."""
-    known = linked.resources.keys() | linked.frozen
+    known = linked.resources.keys() | linked.frozen | linked.misplaced.keys()
     tree = spec_tree(settings)
     plain = tree is not None and is_plain(settings, tree)
     try:
@@ -197,4 +199,10 @@ def _sight(
 
 def _digest(linked: Linked, broken: Iterable[str]) -> str:
     lines = [f"{ref} {resource.digest}" for ref, resource in linked.resources.items()]
-    return text_digest("\n".join([*lines, *sorted(map(str, linked.frozen)), *sorted(broken)]))
+    lines += sorted(map(str, linked.frozen))
+    lines += sorted(broken)
+    lines += [
+        f"{ref} {digest(encode(said))}" for ref, said in sorted(linked.readings.items()) if said
+    ]
+    lines += [f"{ref} in {sorted(files)}" for ref, files in sorted(linked.misplaced.items())]
+    return text_digest("\n".join(lines))

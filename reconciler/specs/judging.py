@@ -16,10 +16,12 @@ from reconciler.kinds.secrecy import find_secrets, is_suspicious
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
 from reconciler.model.problem import PathPart, Problem
+from reconciler.model.reading import LETS_IN, Reading
 from reconciler.model.records import dataclass
 from reconciler.model.ref import KIND_WORDS, PROJECT_KINDS, Ref, is_name
 from reconciler.model.resource import Resource
 from reconciler.specs.documents import Located, Parsed, read_documents
+from reconciler.specs.glimpse import suspended_in
 from reconciler.specs.nearest import did_you_mean
 from reconciler.specs.syntax import PROBLEM_LIMIT, TOO_MANY
 from reconciler.specs.text import with_text
@@ -29,15 +31,26 @@ API_VERSION = "gpuaas/v1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What a file says. `frozen` are the refs of documents with errors, with their first line.
+class Unsound:
+    """A document with errors: what it claims to be, where it begins, and what it says of people."""
 
-    `broken`: a document of it could not be told from another, or the file not be read to its end.
+    ref: Ref
+    line: int
+    reading: Reading | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What a file says. `frozen` are its documents with errors; `suspended`, whom its text calls so
+
+    where it has any. `broken`: a document of it could not be told from another, or the file not be
+    read to its end.
     """
 
     file: str
     resources: tuple[Resource, ...] = ()
-    frozen: tuple[tuple[Ref, int], ...] = ()
+    frozen: tuple[Unsound, ...] = ()
+    suspended: tuple[Ref, ...] = ()
     problems: tuple[Problem, ...] = ()
     broken: bool = False
 
@@ -56,7 +69,7 @@ class Judge:
         parsed = read_documents(file, content)
         problems = list(parsed.problems)
         resources: list[Resource] = []
-        frozen: list[tuple[Ref, int]] = []
+        frozen: list[Unsound] = []
         broken = not parsed.complete
         suspicious = is_suspicious(content)
         for located in parsed.documents:
@@ -68,12 +81,13 @@ class Judge:
             if not (known or found) and parsed.complete and ref is not None:
                 resources.append(_resource(located, ref))
             elif ref is not None:
-                frozen.append((ref, document.line))
+                frozen.append(_unsound(located, ref))
             broken = broken or bool(known) or ref is None
         return Judged(
             file=file,
             resources=tuple(resources),
             frozen=tuple(frozen),
+            suspended=tuple(suspended_in(content)) if any(p.is_error for p in problems) else (),
             problems=with_text(_few(problems), content),
             broken=broken or any(problem.is_error for problem in parsed.problems),
         )
@@ -150,6 +164,14 @@ def _resource(located: Located, ref: Ref) -> Resource:
         line=document.line,
         former_name=metadata.get("formerName", ""),
     )
+
+
+def _unsound(located: Located, ref: Ref) -> Unsound:
+    document = located.document
+    spec = document.value.get("spec")
+    said = spec if ref.kind in LETS_IN and isinstance(spec, dict) else None
+    reading = Reading(file=document.file, spec=said) if said is not None else None
+    return Unsound(ref=ref, line=document.line, reading=reading)
 
 
 def secrets_of(located: Located) -> Iterator[Problem]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
 from reconciler.model.problem import PathPart, Problem, Source
+from reconciler.model.reading import LETS_IN, Reading
 from reconciler.model.records import dataclass
 from reconciler.model.ref import KIND_WORDS, Ref
 from reconciler.model.resource import Reference, Resource
@@ -28,11 +30,24 @@ NEAREST_LIMIT = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linked:
-    """The resources that may be acted on, those that may not, and why not."""
+    """The resources that may be acted on, those that may not, and why not.
+
+    `misplaced` are files with a document that may not stand there, which is none.
+    """
 
     resources: Mapping[Ref, Resource]
     frozen: frozenset[Ref]
     problems: tuple[Problem, ...]
+    misplaced: Mapping[Ref, frozenset[str]]
+    readings: Mapping[Ref, tuple[Reading, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Astray:
+    """A document out of place."""
+
+    ref: Ref
+    file: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,24 +56,41 @@ class Verdict:
 
     frozen: tuple[Ref, ...]
     problems: tuple[Problem, ...]
+    astray: tuple[Astray, ...]
+
+    @classmethod
+    def of(cls, linked: Linked) -> Verdict:
+        return cls(
+            frozen=tuple(sorted(linked.frozen)),
+            problems=linked.problems,
+            astray=tuple(
+                Astray(ref=ref, file=file)
+                for ref, files in sorted(linked.misplaced.items())
+                for file in sorted(files)
+            ),
+        )
 
     def applied_to(self, loaded: Loaded) -> Linked:
         """The same files linked again, without looking."""
-        frozen = frozenset(self.frozen)
-        sound = {one.ref: one for one in loaded.resources if one.ref not in frozen}
-        resources = dict(sorted(sound.items()))
-        return Linked(resources=resources, frozen=frozen, problems=self.problems)
+        astray = ((one.ref, one.file) for one in self.astray)
+        return _linked(loaded, self.frozen, self.problems, astray)
 
 
 def link(settings: Settings, loaded: Loaded) -> Linked:
     """Everything that only shows when all documents are in hand."""
     problems: list[Problem] = []
-    frozen = {ref for ref, _, _ in loaded.frozen}
+    out_of_place = _misplaced(settings, loaded)
+    problems += out_of_place.values()
+    frozen = {one.ref for file, one in loaded.frozen if (one.ref, file) not in out_of_place}
     duplicates = set()
-    for ref, places in _repeated(loaded).items():
+    for ref, places in _repeated(loaded, out_of_place).items():
         duplicates.add(ref)
         problems += _duplicate_problems(ref, places)
-    unique = {one.ref: one for one in loaded.resources if one.ref not in frozen | duplicates}
+    unique = {
+        one.ref: one
+        for one in loaded.resources
+        if one.ref not in frozen | duplicates and (one.ref, one.file) not in out_of_place
+    }
     desired = Desired(
         settings=settings,
         resources=dict(sorted(unique.items())),
@@ -67,19 +99,59 @@ def link(settings: Settings, loaded: Loaded) -> Linked:
         broken=frozenset(loaded.broken),
     )
     frozen |= duplicates
-    names = _Names(desired, duplicates)
+    names = _Names(desired, duplicates, out_of_place)
     for resource in desired.resources.values():
         missing = {one.path: one for one in names.missing(resource)}
         found = [
-            *_outside_ownership(resource, settings),
             *(names.problem(resource, reference) for reference in missing.values()),
             *_own_check(resource, desired, missing),
         ]
         problems += found
         if any(problem.is_error for problem in found):
             frozen.add(resource.ref)
-    sound = {ref: one for ref, one in desired.resources.items() if ref not in frozen}
-    return Linked(resources=sound, frozen=frozenset(frozen), problems=tuple(problems))
+    return _linked(loaded, frozen, problems, out_of_place)
+
+
+def _linked(
+    loaded: Loaded,
+    frozen: Iterable[Ref],
+    problems: Iterable[Problem],
+    out_of_place: Iterable[tuple[Ref, str]],
+) -> Linked:
+    frozen, out_of_place = frozenset(frozen), frozenset(out_of_place)
+    standing = loaded.resources
+    if out_of_place:
+        standing = [one for one in standing if (one.ref, one.file) not in out_of_place]
+    files: dict[Ref, set[str]] = defaultdict(set)
+    for ref, file in out_of_place:
+        files[ref].add(file)
+    return Linked(
+        resources=dict(sorted((one.ref, one) for one in standing if one.ref not in frozen)),
+        frozen=frozen,
+        problems=tuple(problems),
+        misplaced={ref: frozenset(names) for ref, names in files.items()},
+        readings=_readings(loaded, frozen, out_of_place),
+    )
+
+
+def _readings(
+    loaded: Loaded, frozen: Container[Ref], out_of_place: Container[tuple[Ref, str]]
+) -> Mapping[Ref, tuple[Reading, ...]]:
+    """What documents say that may not be acted on; those out of place count where they stood."""
+    found: dict[Ref, list[Reading]] = defaultdict(list)
+    for one in loaded.resources if frozen or out_of_place else ():
+        astray = (one.ref, one.file) in out_of_place
+        if one.ref.kind in LETS_IN and (astray or one.ref in frozen):
+            spec = one.normal["spec"]
+            found[one.ref].append(Reading(file=one.file, spec=spec, whole=True, only_there=astray))
+    for file, unsound in loaded.frozen:
+        if unsound.reading is not None:
+            astray = (unsound.ref, file) in out_of_place
+            found[unsound.ref].append(replace(unsound.reading, only_there=astray))
+    for file, ref in loaded.suspended:
+        spec = {"state": "suspended"}
+        found[ref].append(Reading(file=file, spec=spec, only_there=True))
+    return {ref: tuple(readings) for ref, readings in found.items()}
 
 
 def _own_check(
@@ -91,13 +163,17 @@ def _own_check(
             yield problem
 
 
-def _repeated(loaded: Loaded) -> Mapping[Ref, list[Source]]:
+def _repeated(
+    loaded: Loaded, out_of_place: Container[tuple[Ref, str]]
+) -> Mapping[Ref, list[Source]]:
     """Refs with more than one document, and where these start."""
     places: dict[Ref, list[Source]] = defaultdict(list)
     for resource in loaded.resources:
-        places[resource.ref].append(resource.source())
-    for ref, file, line in loaded.frozen:
-        places[ref].append(Source(file=file, line=line, column=1))
+        if (resource.ref, resource.file) not in out_of_place:
+            places[resource.ref].append(resource.source())
+    for file, unsound in loaded.frozen:
+        if (unsound.ref, file) not in out_of_place:
+            places[unsound.ref].append(Source(file=file, line=unsound.line, column=1))
     return {ref: found for ref, found in places.items() if len(found) > 1}
 
 
@@ -119,8 +195,15 @@ def _duplicate_problems(ref: Ref, places: list[Source]) -> Iterator[Problem]:
 class _Names:
     """Which refs there are, and what to say of those that are not."""
 
-    def __init__(self, desired: Desired, duplicates: set[Ref]) -> None:
+    def __init__(
+        self,
+        desired: Desired,
+        duplicates: set[Ref],
+        out_of_place: Iterable[tuple[Ref, str]],
+    ) -> None:
         self.desired, self.duplicates = desired, duplicates
+        self.astray: dict[Ref, str] = {}
+        self.astray.update(iter(out_of_place))
         self.there = (desired.resources.keys() | desired.frozen) - duplicates
         self.advised: dict[Ref, str] = {}
 
@@ -146,6 +229,8 @@ class _Names:
         if self.desired.broken:
             files = ", ".join(sorted(self.desired.broken)[:3])
             return f"it may stand in a file that could not be read: mend {files} first"
+        if ref in self.astray:
+            return f"it stands in {self.astray[ref]}, where `ownership` does not let it"
         few = len(self.advised) < NEAREST_LIMIT
         alike = {one.name for one in self.there if one[:2] == ref[:2]} if few else ()
         if close := nearest(ref.name, alike):
@@ -156,17 +241,37 @@ class _Names:
 _KINDS = {word: kind for kind, word in KIND_WORDS.items()}
 
 
-def _outside_ownership(resource: Resource, settings: Settings) -> Iterable[Problem]:
-    for rule in settings.ownership:
-        if _matches(rule.path, resource.file, settings) and not _permits(rule, resource.ref):
-            named = [*rule.kinds, *(f"project {project}" for project in rule.projects)]
-            yield Problem(
+def _misplaced(settings: Settings, loaded: Loaded) -> dict[tuple[Ref, str], Problem]:
+    """Every document that may not stand where it does, by its ref and file, with the problem."""
+    if not settings.ownership:
+        return {}
+    places = [(one.ref, one.source()) for one in loaded.resources]
+    places += [(one.ref, Source(file=file, line=one.line, column=1)) for file, one in loaded.frozen]
+    rules: dict[str, list[OwnershipRule]] = {}
+    found: dict[tuple[Ref, str], Problem] = {}
+    for ref, source in places:
+        if source.file not in rules:
+            rules[source.file] = [
+                rule for rule in settings.ownership if _matches(rule.path, source.file, settings)
+            ]
+        if why := _why_misplaced(ref, rules[source.file]):
+            found[ref, source.file] = Problem(
                 code="document_outside_ownership",
-                message=f"{resource.ref} may not stand here: {rule.path} is for {', '.join(named)}",
+                message=f"{ref} may not stand here: {why}",
                 hint="move it to a file of its owners, or change `ownership` in gpuaas.yaml",
-                source=resource.source(),
-                ref=str(resource.ref),
+                source=source,
+                ref=str(ref),
             )
+    return found
+
+
+def _why_misplaced(ref: Ref, rules: Iterable[OwnershipRule]) -> str:
+    """Each rule of its path must let it stand there, and one must be."""
+    for rule in rules:
+        if not _permits(rule, ref):
+            named = [*rule.kinds, *(f"project {project}" for project in rule.projects)]
+            return f"{rule.path} is for {', '.join(named)}"
+    return "" if rules else "no rule of `ownership` names this path"
 
 
 def _permits(rule: OwnershipRule, ref: Ref) -> bool:

@@ -21,7 +21,7 @@ from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
-from reconciler.specs.judging import Judge, Judged, restore, store
+from reconciler.specs.judging import Judge, Judged, Unsound, restore, store
 from reconciler.specs.library import Listing, SpecFile, is_settled, program_digest, read_file
 
 CHUNK = 500
@@ -32,10 +32,14 @@ SHARED_FROM = 2000
 
 @dataclass(slots=True, kw_only=True)
 class Loaded:
-    """What all files say; `frozen` holds the place of each document with errors of its own."""
+    """What all files say; `frozen` holds each document with errors of its own, by its file.
+
+    `suspended` are files with errors and whom their text calls so.
+    """
 
     resources: list[Resource] = field(default_factory=list)
-    frozen: list[tuple[Ref, str, int]] = field(default_factory=list)
+    frozen: list[tuple[str, Unsound]] = field(default_factory=list)
+    suspended: list[tuple[str, Ref]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
     content: dict[str, str] = field(default_factory=dict)
@@ -43,7 +47,8 @@ class Loaded:
 
     def add(self, judged: Judged) -> None:
         self.resources += judged.resources
-        self.frozen += ((ref, judged.file, line) for ref, line in judged.frozen)
+        self.frozen += ((judged.file, one) for one in judged.frozen)
+        self.suspended += ((judged.file, ref) for ref in judged.suspended)
         self.problems += judged.problems
         if judged.broken:
             self.broken.add(judged.file)

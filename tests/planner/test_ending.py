@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.model.desired import Desired
+from reconciler.model.desired import Absence, Desired
 from reconciler.model.lifecycle import Phase
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Cause, EndState, Order, Plan, Risk
+from reconciler.model.problem import Problem
 from reconciler.model.world import World
 from reconciler.planner.outlook import UNKNOWN
 from tests.planner.fleet import NOW, allocation, base_fleet, desired, grant, policy, project
@@ -413,3 +414,32 @@ class TestNothingJoinsWhatLeaves:
         made = make_plan(desired(fleet(allocation("a", protect=True))), state)
         assert told(made) == [f"release {REF_A}"]
         assert line(made, REF_A).facts["joins"].startswith("nothing any more")
+
+
+class TestErrors:
+    """Who keeps a document in error keeps no place by it: the end that was recorded holds."""
+
+    def frozen(self, past: timedelta, **how: Any) -> Plan:
+        state = settled(fleet(allocation("a", expiresAt=format_moment(NOW + HOUR))))
+        return make_plan(replace(desired(fleet()), **how), state, now=NOW + HOUR + past)
+
+    @pytest.mark.parametrize("how", [{"frozen": frozenset({A})}, {"broken": frozenset({"specs"})}])
+    def test_a_lease_ends_though_nobody_can_read_its_document(self, how: dict[str, Any]) -> None:
+        ended = line(self.frozen(25 * HOUR, **how), REF_A)
+        assert (ended.action, ended.cause, ended.problem) == (Action.RELEASE, Cause.EXPIRED, None)
+        in_grace = line(self.frozen(23 * HOUR, **how), REF_A)
+        assert in_grace.action is Action.FROZEN
+        assert in_grace.problem and in_grace.problem.code == "resource_broken"
+
+    def test_what_nobody_sees_may_end_later(self) -> None:
+        """Git keeps the file out of sight: a later end may stand in it."""
+        hidden = {A: Absence(file="specs/a.yaml", hidden="a sparse checkout")}
+        held = line(self.frozen(25 * HOUR, frozen=frozenset({A}), absent=hidden), REF_A)
+        assert held.problem and held.problem.code == "specs_hidden"
+
+    def test_an_empty_spec_root_ends_nothing(self) -> None:
+        state = settled(fleet(allocation("a", expiresAt=format_moment(NOW + HOUR))))
+        nothing = desired([])
+        empty = Problem(code="spec_root_empty", message="it holds no document", hint="")
+        made = make_plan(replace(nothing, problems=(empty,)), state, now=NOW + 30 * HOUR)
+        assert line(made, REF_A).action is Action.FROZEN

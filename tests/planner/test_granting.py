@@ -121,3 +121,37 @@ def test_an_old_grant_runs_out_without_a_word() -> None:
     made = make_plan(desired(documents), settled(documents), now=NOW + timedelta(hours=2))
     assert [(str(c.ref), c.problem) for c in made.changes] == [("allocation/vision/a", None)]
     assert [str(cause) for cause in made.changes[0].caused_by] == [GRANT]
+
+
+@pytest.mark.parametrize(
+    ("author", "access", "code"),
+    [
+        ("ana", ["bo"], ""),
+        ("mia", ["bo"], ""),
+        ("olga", ["bo"], ""),
+        ("bo", ["bo"], ""),
+        ("bo", ["ana", "bo"], "role_cannot_grant"),
+        ("bo", ["ana"], "role_cannot_grant"),
+        ("vic", ["vic"], "role_cannot_grant"),
+        ("eve", ["bo"], "role_cannot_grant"),
+        ("nobody-we-know", ["bo"], ""),
+    ],
+)
+def test_access_is_a_grant(author: str, access: list[str], code: str) -> None:
+    """ACC-02: by one rule; a member may use what he asks for, and lets in nobody else."""
+    made = planned(author, desired([*FLEET, allocation("mine", access=access)]), settled(FLEET))
+    problems = {str(c.ref): c.problem.code for c in made.changes if c.problem}
+    assert problems == ({"allocation/vision/mine": code} if code else {})
+
+
+def test_only_whom_a_change_adds_is_asked_of_it() -> None:
+    """And taking away is refused to nobody."""
+    before = settled([*FLEET, allocation("mine", access=["ana", "bo"])])
+    for access, protect, code in (
+        (["ana", "bo"], True, ""),
+        (["bo"], False, ""),
+        (["ana", "bo", "mia"], False, "role_cannot_grant"),
+    ):
+        wanted = desired([*FLEET, allocation("mine", access=access, protect=protect)])
+        found = [c.problem.code for c in planned("bo", wanted, before).changes if c.problem]
+        assert found == ([code] if code else [])

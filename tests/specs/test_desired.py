@@ -135,7 +135,9 @@ def test_a_reference_to_a_frozen_resource_is_no_error(fleet: Fleet) -> None:
 )
 def test_who_may_write_what(fleet: Fleet, rule: str, allowed: bool) -> None:
     """Rule 19"""
-    (fleet.folder / "gpuaas.yaml").write_text(f"operators: [ana]\nownership:\n  - {rule}\n")
+    (fleet.folder / "gpuaas.yaml").write_text(
+        f"operators: [ana]\nownership:\n  - {rule}\n  - {{path: '**'}}\n"
+    )
     outside = [p for p in fleet.problems() if p.code == "document_outside_ownership"]
     assert bool(outside) is not allowed
     assert all(p.source and p.source.line and p.source.text for p in outside)

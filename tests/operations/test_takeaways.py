@@ -1,0 +1,251 @@
+"""What an error of somebody else, or of one's own, keeps open: nothing that any reading takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.operations.conftest import BO, CEM, DANA, GRANTS, SOLO, TRAIN
+from tests.operations.test_access import SOLO_REF, TRAIN_REF, changed, pairs
+from tests.operations.yard import Yard, project
+from tests.planner import fleet as paper
+
+pytestmark = pytest.mark.walk
+
+Deed = Callable[[Yard], None]
+RULES = """
+operators: [olga]
+ownership:
+  - {path: "user/*", kinds: [User]}
+  - {path: "theirs/*", kinds: [Grant, Allocation], projects: [nlp]}
+  - {path: "project/vision.yaml", kinds: [Project]}
+  - {path: "project/nlp.yaml", kinds: [Project]}
+  - {path: "allocation/vision/*", projects: [vision]}
+  - {path: "allocation/nlp/*", projects: [nlp]}
+  - {path: "grant/vision/*", projects: [vision]}
+"""
+RULES += "".join(
+    f"  - {{path: '{kind.lower()}/*', kinds: [{kind}]}}\n"
+    for kind in ("Policy", "NodeFamily", "Sku", "Node")
+)
+
+
+def elsewhere(yard: Yard, *documents: Mapping[str, Any], name: str = "theirs/copy.yaml") -> Path:
+    """The same documents once more, in a file of somebody else."""
+    path = yard.specs / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("---\n".join(yaml.safe_dump(dict(one)) for one in documents))
+    return path
+
+
+def without_first_key(user: Mapping[str, Any]) -> dict[str, Any]:
+    return changed(user, keys=user["spec"]["keys"][1:])
+
+
+def beside(yard: Yard, document: Mapping[str, Any], text: str) -> None:
+    """The document, with something beside it that is an error."""
+    yard.file(document).write_text(yaml.safe_dump(dict(document)) + text)
+
+
+def suspends(yard: Yard) -> None:
+    elsewhere(yard, BO)
+    yard.write(changed(BO, state="suspended"))
+
+
+def deletes(yard: Yard) -> None:
+    elsewhere(yard, changed(BO, emails=[]))
+    yard.remove(BO)
+
+
+def drops_a_member(yard: Yard) -> None:
+    elsewhere(yard, project("vision", "ana", "bo", "cem", "dana"))
+    yard.write(project("vision", "ana", "cem", "dana"))
+
+
+def ends_a_grant(yard: Yard) -> None:
+    grant = next(one for one in GRANTS if one["spec"]["user"] == "bo")
+    elsewhere(yard, grant)
+    yard.write(changed(grant, expiresAt="2026-01-01T00:00:00Z"))
+
+
+def removes_a_grant(yard: Yard) -> None:
+    grant = next(one for one in GRANTS if one["spec"]["user"] == "bo")
+    elsewhere(yard, changed(grant, colour="red"))
+    yard.remove(grant)
+
+
+def gives_a_grant_to_another(yard: Yard) -> None:
+    grant = next(one for one in GRANTS if one["spec"]["user"] == "bo")
+    elsewhere(yard, changed(grant, user="ana"))
+
+
+def loses_a_key_that_is_shared(yard: Yard) -> None:
+    cem = changed(CEM)
+    cem["spec"]["keys"].append({"id": "theirs", "publicKey": BO["spec"]["keys"][1]["publicKey"]})
+    yard.write(cem, without_first_key(BO))
+
+
+def suspends_beside_a_mistake(yard: Yard) -> None:
+    yard.write(changed(BO, state="suspended", colour="red"))
+
+
+def suspends_beside_a_tab(yard: Yard) -> None:
+    beside(yard, changed(BO, state="suspended"), "\t- x: [\n")
+
+
+def suspends_in_a_second_word(yard: Yard) -> None:
+    beside(yard, BO, "  state: active\n  state: suspended\n")
+
+
+def loses_a_key_beside_a_mistake(yard: Yard) -> None:
+    yard.write(changed(without_first_key(BO), colour="red"))
+
+
+def leaves_access(yard: Yard) -> None:
+    yard.write(changed(TRAIN, access=["ana", "cem"], colour="red"))
+
+
+NOT_BO = [*pairs("ana"), *pairs("cem")]
+NO_KEY = [*pairs("ana"), "bo/desk", *pairs("cem")]
+ALL = pairs("ana", "bo", "cem")
+DEEDS: tuple[tuple[Deed, list[str], list[str]], ...] = (
+    (suspends, NOT_BO, pairs("ana", "cem", "dana")),
+    (deletes, NOT_BO, pairs("ana", "cem", "dana")),
+    (drops_a_member, NOT_BO, pairs("ana", "cem", "dana")),
+    (ends_a_grant, ALL, pairs("ana", "cem", "dana")),
+    (removes_a_grant, ALL, pairs("ana", "cem", "dana")),
+    (gives_a_grant_to_another, ALL, pairs("ana", "cem", "dana")),
+    (loses_a_key_that_is_shared, NO_KEY, [*pairs("ana"), "bo/desk", *pairs("cem", "dana")]),
+    (suspends_beside_a_mistake, NOT_BO, pairs("ana", "cem", "dana")),
+    (suspends_beside_a_tab, NOT_BO, pairs("ana", "cem", "dana")),
+    (suspends_in_a_second_word, NOT_BO, pairs("ana", "cem", "dana")),
+    (loses_a_key_beside_a_mistake, NO_KEY, [*pairs("ana"), "bo/desk", *pairs("cem", "dana")]),
+    (leaves_access, NOT_BO, pairs("ana", "bo", "cem", "dana")),
+)
+
+
+@pytest.mark.parametrize(
+    ("deed", "train", "solo"), DEEDS, ids=lambda one: getattr(one, "__name__", "")
+)
+def test_an_error_keeps_nobody_in(
+    yard: Yard, deed: Deed, train: list[str], solo: list[str]
+) -> None:
+    """Rule 9: what is taken away by any reading goes, and nothing else of it is done."""
+    deed(yard)
+    yard.commit()
+    planned = yard.plan()
+    assert any("revokes" in step for step in _steps(planned.plan)), planned.actions
+    done = yard.apply()
+    assert done.code == 1, "the errors are errors still"
+    assert yard.keys(TRAIN_REF) == train
+    assert yard.keys(SOLO_REF) == solo
+    again = yard.apply()
+    assert not list(_steps(again.plan)), "and that is that"
+    assert (yard.keys(TRAIN_REF), yard.keys(SOLO_REF)) == (train, solo)
+
+
+@pytest.mark.parametrize("deed", [suspends, loses_a_key_beside_a_mistake, drops_a_member])
+def test_a_later_error_brings_nobody_back(yard: Yard, deed: Deed) -> None:
+    """What was taken away is recorded: a file that nobody can read any more gives it to nobody."""
+    deed(yard)
+    yard.commit()
+    yard.apply()
+    left = yard.keys(TRAIN_REF)
+    for one in (BO, project("vision", "ana")):
+        yard.file(one).write_text("\t- [\n")
+    yard.commit()
+    yard.apply()
+    assert yard.keys(TRAIN_REF) == left
+
+
+@pytest.mark.parametrize("deed", [suspends, drops_a_member, ends_a_grant])
+def test_a_document_in_order_counts_again(yard: Yard, deed: Deed) -> None:
+    """And what it gives is given."""
+    deed(yard)
+    yard.commit()
+    yard.apply()
+    (yard.specs / "theirs/copy.yaml").unlink()
+    yard.write(BO, project("vision", "ana", "bo", "cem", "dana"), *GRANTS)
+    yard.commit()
+    done = yard.apply()
+    assert done.code == 0, done.document["problems"]
+    assert yard.keys(TRAIN_REF) == ALL
+    assert yard.keys(SOLO_REF) == pairs("ana", "bo", "cem", "dana")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [BO, project("vision", "ana"), GRANTS[0], changed(BO, emails=[]), changed(SOLO, sku="nothing")],
+    ids=["user", "project", "grant", "unsound", "allocation"],
+)
+def test_a_document_out_of_place_is_none(yard: Yard, document: Mapping[str, Any]) -> None:
+    """It freezes nobody, lets nobody in, and is nobody's reading."""
+    (yard.folder / "gpuaas.yaml").write_text(RULES)
+    yard.commit()
+    assert yard.plan("--detailed-exitcode").code == 0
+    elsewhere(yard, document)
+    yard.commit()
+    told = yard.plan()
+    assert "document_outside_ownership" in told.problems
+    assert told.actions == {}
+    yard.write(changed(BO, state="suspended"))
+    yard.commit()
+    done = yard.apply()
+    assert yard.keys(TRAIN_REF) == NOT_BO, done.document
+
+
+def test_a_document_out_of_place_refers_to_nothing(yard: Yard) -> None:
+    """What others name must stand where it may."""
+    (yard.folder / "gpuaas.yaml").write_text(RULES)
+    yard.commit()
+    elsewhere(yard, paper.user("eve", "laptop"))
+    yard.write(project("vision", "ana", "bo", "cem", "dana", "eve"))
+    said = yard.gpuaas("validate")
+    dangling = [one for one in said.document["problems"] if one["code"] == "dangling_reference"]
+    assert len(dangling) == 1 and "theirs/copy.yaml" in dangling[0]["hint"]
+
+
+def test_a_rule_that_comes_later_releases_nothing(yard: Yard) -> None:
+    """What was applied from where it may not stand any more stays as it is."""
+    rules = RULES.replace("allocation/vision", "allocation/elsewhere")
+    (yard.folder / "gpuaas.yaml").write_text(rules)
+    yard.commit()
+    told = yard.plan()
+    assert set(told.actions.values()) == {"frozen"}
+    assert SOLO_REF in told.actions and TRAIN_REF in told.actions
+    yard.apply()
+    assert yard.keys(SOLO_REF) == pairs("ana", "bo", "cem", "dana")
+
+
+def test_a_path_without_a_rule_takes_nothing(yard: Yard) -> None:
+    """Once there are rules."""
+    (yard.folder / "gpuaas.yaml").write_text(RULES)
+    yard.commit()
+    elsewhere(yard, paper.user("eve", "laptop"), name="free.yaml")
+    told = yard.gpuaas("validate")
+    assert told.problems == ["document_outside_ownership"]
+    assert "no rule" in told.messages
+
+
+def test_an_error_of_many_shuts_out_no_crowd(yard: Yard) -> None:
+    """A copy of everybody without keys is held by the guard like a merge that went wrong."""
+    guard = {"maxRemovals": 1, "maxRemovalPercent": 10}
+    policy = paper.policy(guard=guard, grant={"mayBeOpenEnded": True})
+    yard.write(policy)
+    yard.commit()
+    yard.apply()
+    people = [changed(one, keys=[]) for one in (BO, CEM, DANA)]
+    elsewhere(yard, *people)
+    yard.commit()
+    told = yard.apply()
+    held = [one["problem"]["code"] for one in told.plan["changes"] if one.get("problem")]
+    assert held.count("revocations_guard") == 3, told.actions
+    assert yard.keys(TRAIN_REF) == ALL
+
+
+def _steps(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [step for wave in plan["waves"] for step in wave["steps"]]
