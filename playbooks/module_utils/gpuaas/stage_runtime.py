@@ -90,7 +90,8 @@ def begin(tree: Tree, runtime: Runtime, item: dict[str, Any], instead: str = "")
     tree.changed = True
     if tree.dry:
         return
-    if not tree.whole_host and os.geteuid() != 0:
+    privileged = tree.whole_host or _has_namespaces()
+    if not privileged:
         _refuse_without_namespaces()
     if fact_of(tree, runtime.folder) is not None:
         remove_folder(tree, runtime.folder)
@@ -105,7 +106,7 @@ def begin(tree: Tree, runtime: Runtime, item: dict[str, Any], instead: str = "")
     if tree.whole_host and not item["program"]:
         _start_unit(runtime)
     else:
-        _start_here(tree, folder)
+        _start_here(tree, folder, privileged)
 
 
 def sweep(tree: Tree) -> None:
@@ -219,13 +220,18 @@ def _start_unit(runtime: Runtime) -> None:
     must("systemctl", "start", "--no-block", unit)
 
 
+def _has_namespaces() -> bool:
+    """Whether there are some for root as he is, who may have been left without the power to."""
+    return os.geteuid() == 0 and not tried("unshare", *NAMESPACES, "true")
+
+
 def _refuse_without_namespaces() -> None:
     why = tried("unshare", *NAMESPACES, *OF_ANYBODY, "true")
     if why:
         raise Refusal("runtime_needs_root", f"a folder of mounts of its own: {why}")
 
 
-def _start_here(tree: Tree, folder: str) -> None:
+def _start_here(tree: Tree, folder: str, privileged: bool) -> None:
     """On a folder that stands for a host: namespaces of its own, and no systemd.
 
     Nothing of it outlives the first process in there, which is the builder's own.
@@ -240,15 +246,14 @@ def _start_here(tree: Tree, folder: str) -> None:
         '
         exec "$GPUAAS_PYTHON" -IS "$GPUAAS_JOB/stage" seal "$GPUAAS_JOB"
     """
-    is_root = os.geteuid() == 0
     with open(f"{folder}/log", "wb") as log:
         subprocess.Popen(
-            ["sh", "-euc", script, "sh", *NAMESPACES, *(() if is_root else OF_ANYBODY)],
+            ["sh", "-euc", script, "sh", *NAMESPACES, *(() if privileged else OF_ANYBODY)],
             env={
                 "PATH": SAFE_PATH,
                 "GPUAAS_JOB": folder,
                 "GPUAAS_PLACE": f"{tree.path}{RUNTIMES}".replace("//", "/"),
-                "GPUAAS_DROP": " ".join(drop) if is_root else "",
+                "GPUAAS_DROP": " ".join(drop) if privileged else "",
                 "GPUAAS_PYTHON": sys.executable,
             },
             cwd=folder,
