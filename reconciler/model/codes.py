@@ -109,6 +109,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "rename_unsound": "A former name that cannot be taken over",
         "force_unmatched": "A forced detach where nothing is detached",
         "only_unmatched": "A ref to limit the plan to that is nowhere",
+        "revocation_unread": "A document with errors may shut somebody out, and nobody can read it",
         "resource_broken": "Left as it is, since its file or its own document has errors",
         "foreign_descriptors": "A host that holds allocations of another state",
         "descriptor_key_missing": "No key to sign the descriptors of hosts with",

@@ -110,6 +110,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "force_unmatched": "storage",
         "only_unmatched": "refused-changes",
         "resource_broken": "spec-files",
+        "revocation_unread": "spec-files",
         "foreign_descriptors": "host-identity",
         "descriptor_key_missing": "lost-state",
         "descriptor_key_exposed": "secrets",

@@ -188,7 +188,7 @@ def _fields(resource: Resource, recorded: Recorded) -> tuple[FieldChange, ...]:
     return compare_fields(recorded.normal, resource.normal, rules)
 
 
-BROKEN = "resource_broken"
+BROKEN, UNREAD = "resource_broken", "revocation_unread"
 LET_IN = frozenset({"user", "grant"})
 """Kinds whose absence shuts somebody out: that waits for no file (rule 9) and destroys nothing."""
 
@@ -222,9 +222,10 @@ def _out_of_sight(desired: Desired, recorded: Recorded, everything: bool) -> Pro
         return _left("specs_hidden", what, "bring the file back into the folder", ref)
     if why := _illegible(desired, recorded, everything):
         hint = "put the file in order; until then nothing of it changes"
-        if recorded.ref.kind in LETS_IN:
-            hint = f"{hint}, and whom it lets in stays let in (gpuaas suspend shuts out at once)"
-        return _left(BROKEN, why, hint, ref)
+        if recorded.ref.kind not in LETS_IN:
+            return _left(BROKEN, why, hint, ref)
+        hint = f"{hint}, and whom it lets in stays let in: gpuaas suspend shuts out at once"
+        return _left(UNREAD if _takes_unread(desired, recorded) else BROKEN, why, hint, ref)
     return None
 
 
@@ -246,6 +247,16 @@ def _illegible(desired: Desired, recorded: Recorded, everything: bool) -> str:
         # Wherever its document stood, it may have moved into a file that nobody can read.
         return f"its document may stand in {_some(desired.broken)}, which cannot be read"
     return ""
+
+
+def _takes_unread(desired: Desired, recorded: Recorded) -> bool:
+    """Whether its document may take access away, and nobody can say so.
+
+    Of an allocation that is told with all else of it that does not change.
+    """
+    readings = desired.readings.get(recorded.ref, ())
+    whole = bool(readings) and all(one.whole for one in readings)
+    return recorded.ref.kind != "allocation" and not whole
 
 
 def _is_taken_away(desired: Desired, recorded: Recorded) -> bool:

@@ -257,7 +257,7 @@ def test_a_broken_file_of_somebody_shuts_nobody_out() -> None:
     broken = "specs/user-ana.yaml"
     documents = without(with_changes(SHARED, user("bo", "desk", "new")), "User", "ana")
     made = make_plan(desired(documents, broken=frozenset({broken})), settled(SHARED))
-    assert told(made)[-1] == "frozen user/ana resource_broken"
+    assert told(made)[-1] == "frozen user/ana revocation_unread"
     assert "ana/laptop" in keys_of(made)
     assert "bo/new" in keys_of(made)
 
