@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
@@ -245,27 +245,29 @@ def _misplaced(settings: Settings, loaded: Loaded) -> dict[tuple[Ref, str], Prob
     """Every document that may not stand where it does, by its ref and file, with the problem."""
     if not settings.ownership:
         return {}
-    places = [(one.ref, one.source()) for one in loaded.resources]
-    places += [(one.ref, Source(file=file, line=one.line, column=1)) for file, one in loaded.frozen]
     rules: dict[str, list[OwnershipRule]] = {}
     found: dict[tuple[Ref, str], Problem] = {}
-    for ref, source in places:
-        if source.file not in rules:
-            rules[source.file] = [
-                rule for rule in settings.ownership if _matches(rule.path, source.file, settings)
-            ]
-        if why := _why_misplaced(ref, rules[source.file]):
-            found[ref, source.file] = Problem(
+
+    def judge(ref: Ref, file: str, place: Callable[[], Source]) -> None:
+        if file not in rules:
+            rules[file] = [r for r in settings.ownership if _matches(r.path, file, settings)]
+        if why := _why_misplaced(ref, rules[file]):
+            found[ref, file] = Problem(
                 code="document_outside_ownership",
                 message=f"{ref} may not stand here: {why}",
                 hint="move it to a file of its owners, or change `ownership` in gpuaas.yaml",
-                source=source,
+                source=place(),
                 ref=str(ref),
             )
+
+    for one in loaded.resources:
+        judge(one.ref, one.file, one.source)
+    for file, unsound in loaded.frozen:
+        judge(unsound.ref, file, partial(Source, file=file, line=unsound.line, column=1))
     return found
 
 
-def _why_misplaced(ref: Ref, rules: Iterable[OwnershipRule]) -> str:
+def _why_misplaced(ref: Ref, rules: Sequence[OwnershipRule]) -> str:
     """Each rule of its path must let it stand there, and one must be."""
     for rule in rules:
         if not _permits(rule, ref):
