@@ -10,15 +10,18 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
+from reconciler.hosts.program_output import output_of
 from reconciler.model.endpoint import Endpoint, unsound
 from reconciler.model.problem import ProblemError, refuse
 
 PROGRAM = {"RemoteCommand": "none", "RequestTTY": "no", "PermitLocalCommand": "no"}
 """Of a connection that no person types into, whatever they have set for those that they do."""
+
+MAX_ANSWER = 64 * 1024
+"""More than a program there has to say, with what a `.bashrc` may print before it."""
 
 UNQUOTABLE = re.compile(r'[\x00-\x1f\x7f"\\]|\$\{')
 """What no quoting keeps whole in a path of an ssh_config."""
@@ -68,15 +71,19 @@ def forward_command(endpoint: Endpoint, port: int, socket: str) -> tuple[str, ..
 def answer_of(command: Sequence[str]) -> str:
     """What such a line prints; what it says otherwise goes to the person.
 
-    Raises ProblemError `ssh_missing` if there is no ssh, `ssh_failed` where it fails.
+    Who may be asked for a passphrase is waited for as long as they wait themselves. Raises
+    ProblemError `ssh_missing` if there is no ssh, `ssh_failed` where it fails or does not end.
     """
     try:
-        done = subprocess.run(list(command), stdout=subprocess.PIPE, text=True, check=False)
+        told = output_of(command, MAX_ANSWER)
     except OSError as error:
         raise _missing(command[0], error) from error
-    if done.returncode != 0:
-        raise refuse("ssh_failed", f"ssh ended with {done.returncode}", "what it said stands above")
-    return done.stdout
+    if not told.is_whole:
+        hint = "an allocation answers in two lines: what do its startup files print?"
+        raise refuse("ssh_failed", f"more than {MAX_ANSWER >> 10} KiB of answer", hint)
+    if told.code != 0:
+        raise refuse("ssh_failed", f"ssh ended with {told.code}", "what it said stands above")
+    return told.text
 
 
 def plain_command(endpoint: Endpoint) -> str:

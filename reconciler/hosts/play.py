@@ -25,6 +25,8 @@ MAX_LINE = 4 * MAX_EVENT_BYTES
 GRACE_SECONDS = 15.0
 TICK_SECONDS = 0.2
 ERRORS = "guard.log"
+LAST_WORDS = 64 * 1024
+"""Of what a guard that broke down said last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,9 @@ def play(request: PlayRequest, listener: Listener, forced: Callable[[], bool]) -
 
 def _last_words(folder: Path) -> list[str]:
     try:
-        return (folder / ERRORS).read_text(errors="replace").splitlines()
+        with open(folder / ERRORS, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS))
+            return file.read(LAST_WORDS).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return ["the guard process ended without a word"]
 

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from reconciler.hosts.pip_settings import options
+from reconciler.hosts.program_output import output_of
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.requirements import Requirements
 
 MACHINES = ("x86_64", "aarch64")
 GLIBCS = range(5, 60)
 """Minor versions of the C library that a wheel may ask for."""
+
+MAX_SAID = 1024 * 1024
+"""More than pip says of anything; what an index answers is told by it in its own words."""
 
 ONLY_AGREED = ("--no-deps", "--only-binary=:all:", "--require-hashes", "--ignore-requires-python")
 
@@ -68,18 +71,13 @@ def _pip(lock: Requirements, python: str, folder: Path, indexes: Sequence[str]) 
 
 def _run(words: Sequence[str], environment: Mapping[str, str]) -> str:
     """What pip says, of a Python that takes nothing from the folder it is called in."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-m", "pip", *words],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-    )
-    said = done.stdout.decode("utf-8", "replace")
-    if done.returncode != 0:
-        raise _of_pip(said)
-    return said
+    pip = (sys.executable, "-I", "-m", "pip", *words)
+    told = output_of(pip, MAX_SAID, environment, alone=True)
+    if not told.is_whole:
+        raise _failed(f"pip says more than {MAX_SAID >> 20} MiB", "ask another index")
+    if told.code != 0:
+        raise _of_pip(told.text)
+    return told.text
 
 
 def _platforms() -> Iterator[str]:

@@ -51,6 +51,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "value_range": "A number or length out of bounds",
         "value_repeated": "An entry stands twice in a list",
         "settings_missing": "No gpuaas.yaml here or above",
+        "settings_foreign": "A gpuaas.yaml, or its folder, that is somebody else's",
         "settings_invalid": "gpuaas.yaml does not hold what it should",
         # across documents
         "duplicate_resource": "Two documents with one ref",

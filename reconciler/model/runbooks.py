@@ -51,6 +51,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "value_range": "spec-text",
         "value_repeated": "spec-text",
         "settings_missing": "spec-files",
+        "settings_foreign": "spec-files",
         "settings_invalid": "spec-files",
         # across documents
         "duplicate_resource": "references",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import time
 import urllib.error
 import urllib.request
 from http.client import HTTPException, HTTPMessage
-from pathlib import Path
-from typing import IO
+from io import BufferedIOBase
+from typing import IO, cast
 from urllib.parse import urljoin
 
 from reconciler.model.problem import ProblemError, refuse
@@ -57,7 +59,7 @@ def _from_web(address: str) -> bytes:
         raise unreadable(address, "only https and http are read", "give such an address")
     try:
         with urllib.request.build_opener(_SameOrSafer()).open(address, timeout=SECONDS) as opened:
-            return _bounded(opened, address)
+            return _bounded(cast(BufferedIOBase, opened), address)
     except urllib.error.HTTPError as error:
         raise unreadable(address, f"the server says {error.code} {error.reason}") from error
     except urllib.error.URLError as error:
@@ -67,18 +69,22 @@ def _from_web(address: str) -> bytes:
 
 
 def _from_file(path: str) -> bytes:
+    """Of a regular file alone: whoever may write there could lay a pipe that never ends."""
     try:
-        with Path(path).open("rb") as opened:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise unreadable(path, "it is no regular file")
             return _bounded(opened, path)
     except OSError as error:
         raise unreadable(path, error.strerror or str(error)) from error
 
 
-def _bounded(opened: IO[bytes], place: str) -> bytes:
+def _bounded(opened: BufferedIOBase, place: str) -> bytes:
     """All of it, if it is not too much and does not take too long."""
     until = time.monotonic() + SECONDS
     content = bytearray()
-    while chunk := opened.read(1 << 16):
+    # What has come is taken at once: a server that drips would else be waited for chunk by chunk.
+    while chunk := opened.read1(1 << 16):
         content += chunk
         if len(content) > LARGEST:
             raise unreadable(place, f"more than {LARGEST >> 20} MiB")

@@ -31,6 +31,7 @@ from reconciler.operations.endpoints import (
     publish_folder,
     way_in,
 )
+from reconciler.operations.fetching import fetch
 from reconciler.operations.taking_stock import take_stock
 from reconciler.operations.views import Published
 from reconciler.operations.wiring import Fleet
@@ -159,7 +160,7 @@ def _write_all(folder: Path, texts: Mapping[str, str]) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     """Whole or not at all, and not at all where it stands already."""
-    if not path.is_symlink() and path.is_file() and path.read_bytes() == content:
+    if _stands(path, content):
         return
     number, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -172,6 +173,13 @@ def _write(path: Path, content: bytes) -> None:
     except BaseException:
         os.unlink(partial)
         raise
+
+
+def _stands(path: Path, content: bytes) -> bool:
+    """Others may write to the folder: no more is read than what should stand there."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size != len(content):
+        return False
+    return path.read_bytes() == content
 
 
 def _sweep(folder: Path) -> None:
@@ -193,8 +201,8 @@ def _gone(folder: Path, projects: Collection[str], state_id: str) -> Iterable[Pa
 
 def _whose(folder: Path) -> str:
     try:
-        told = json.loads((folder / STATUS_JSON).read_bytes())
-    except (OSError, ValueError):
+        told = json.loads(fetch(str(folder / STATUS_JSON)))
+    except (ProblemError, ValueError, RecursionError):
         return ""
     return str(told.get("stateId", "")) if isinstance(told, dict) else ""
 

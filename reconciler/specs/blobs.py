@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from reconciler.model.canonical import digest
 from reconciler.model.document import DocumentCache
@@ -15,7 +15,7 @@ from reconciler.model.ref import Ref
 from reconciler.specs.documents import read_documents
 from reconciler.specs.history import Git
 from reconciler.specs.judging import ref_of
-from reconciler.specs.library import program_digest
+from reconciler.specs.library import SIZE_LIMIT, program_digest
 from reconciler.specs.text import is_pointer
 
 ABSENT = ""
@@ -49,10 +49,24 @@ class Blobs:
         ids = [name for name in wanted if _ID.fullmatch(name)]
         for name, row in self._cache.get_many(self._space, ids).items():
             self._said[name] = _restored(row)
-        rest = sorted(wanted - self._said.keys())
+        rest = sorted(self._small(wanted - self._said.keys()))
         if rest:
             said = self._git("cat-file", "--batch", stdin="".join(f"{name}\n" for name in rest))
             self._content.update(_contents(said.encode("utf-8", "surrogateescape"), rest))
+
+    def _small(self, names: Collection[str]) -> set[str]:
+        """Those that git may be asked for the text of; the others no file of specs can be."""
+        if not names:
+            return set()
+        asked = sorted(names)
+        said = self._git("cat-file", "--batch-check", stdin="".join(f"{one}\n" for one in asked))
+        large = {
+            name
+            for name, line in zip(asked, said.split("\n"), strict=False)
+            if (size := line.rpartition(" ")[2]).isdecimal() and int(size) > SIZE_LIMIT
+        }
+        self._said.update(dict.fromkeys(large))
+        return set(asked) - large
 
     def keep(self) -> None:
         """Remember all that was read since."""
@@ -75,7 +89,8 @@ class Blobs:
         """The names that documents in a loaded blob may have; ANY where its text cannot tell."""
         content = self._content.get(name)
         if content is None:
-            return {ref.name for ref in self.documents(name) or ()}
+            found = self.documents(name)
+            return {ANY} if found is None else {ref.name for ref in found}
         if b"\\" in content:
             return {ANY}
         return {word.decode() for word in _WORD.findall(content)}

@@ -7,7 +7,9 @@ repository, work tree or index is meant is never taken from there.
 from __future__ import annotations
 
 import os
+import selectors
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +21,9 @@ from reconciler.specs.git_folder import under_way
 GIT_SECONDS = 60
 COMMIT_SECONDS = 300
 """A commit runs the hooks of its author, and may ask for the passphrase of a signing key."""
+
+MAX_SAID = 1 << 30
+"""More than there is to say of any specs: what authors commit is no measure of our memory."""
 
 _QUIET = (
     *("-c", "core.hooksPath=/dev/null"),
@@ -62,9 +67,9 @@ def asking(
 
     def answer() -> str:
         with _telling_why():
-            return _answer(process, stdin)
+            return _answer(process)
 
-    with _telling_why(), _begun(folder or settings.folder, words, environment) as process:
+    with _telling_why(), _begun(folder or settings.folder, words, environment, stdin) as process:
         yield answer
 
 
@@ -154,19 +159,22 @@ def _run(
 
 @contextmanager
 def _begun(
-    folder: str, arguments: Sequence[str], environment: Mapping[str, str]
+    folder: str, arguments: Sequence[str], environment: Mapping[str, str], stdin: str = ""
 ) -> Iterator[subprocess.Popen[bytes]]:
-    try:
-        process = subprocess.Popen(
-            ["git", "--no-pager", "--literal-pathspecs", *arguments],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-    except FileNotFoundError as error:
-        raise _Unanswered("git is not installed") from error
+    with os.fdopen(os.memfd_create("stdin"), "w+b") as given:
+        given.write(stdin.encode("utf-8", "surrogateescape"))
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                ["git", "--no-pager", "--literal-pathspecs", *arguments],
+                cwd=folder,
+                env=environment,
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        except FileNotFoundError as error:
+            raise _Unanswered("git is not installed") from error
     with process:
         try:
             yield process
@@ -175,17 +183,37 @@ def _begun(
                 process.kill()
 
 
-def _answer(
-    process: subprocess.Popen[bytes], stdin: str = "", *, seconds: int = GIT_SECONDS
-) -> str:
+def _answer(process: subprocess.Popen[bytes], *, seconds: int = GIT_SECONDS) -> str:
+    until = time.monotonic() + seconds
     try:
-        told, errors = process.communicate(stdin.encode("utf-8", "surrogateescape"), seconds)
-    except subprocess.TimeoutExpired as error:
+        told, errors = _listen(process, until)
+        process.wait(max(0.0, until - time.monotonic()))
+    except (TimeoutError, subprocess.TimeoutExpired) as error:
         raise _Unanswered(f"git did not answer within {seconds} s") from error
     if process.returncode:
         said = _text(errors).strip() or _text(told).strip()
         raise _Unanswered(next(iter(said.splitlines()), f"git ended with {process.returncode}"))
     return _text(told)
+
+
+def _listen(process: subprocess.Popen[bytes], until: float) -> tuple[bytes, bytes]:
+    """What it says to its end, and what it says of errors. Raises TimeoutError."""
+    told, errors = bytearray(), bytearray()
+    assert process.stdout is not None and process.stderr is not None
+    with selectors.DefaultSelector() as ready:
+        ready.register(process.stdout, selectors.EVENT_READ, told)
+        ready.register(process.stderr, selectors.EVENT_READ, errors)
+        while ready.get_map():
+            if (left := until - time.monotonic()) <= 0:
+                raise TimeoutError
+            for key, _ in ready.select(timeout=left):
+                chunk = os.read(key.fd, 1 << 20)
+                key.data.extend(chunk)
+                if not chunk:
+                    ready.unregister(key.fileobj)
+                if len(key.data) > MAX_SAID:
+                    raise _Unanswered(f"git says more than {MAX_SAID >> 20} MiB")
+    return bytes(told), bytes(errors)
 
 
 def _text(said: bytes) -> str:

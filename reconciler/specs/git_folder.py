@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
 from reconciler.model.records import dataclass
+
+LONGEST = 64 * 1024
+"""A file of one path, and no more of it is read."""
 
 _UNDER_WAY = (
     ("MERGE_HEAD", "a merge", "finish it: git commit; or leave it: git merge --abort"),
@@ -62,7 +67,15 @@ def _git_folder(top: Path) -> Path:
     """That of a linked work tree or a submodule lies elsewhere, where the file `.git` says."""
     place = top / ".git"
     try:
-        word, _, path = place.read_text("utf-8", "surrogateescape").strip().partition(": ")
+        word, _, path = _text(place).strip().partition(": ")
     except OSError:
         return place
     return top / path if word == "gitdir" else place
+
+
+def _text(path: Path) -> str:
+    """Of a regular file. Raises OSError for any other: a pipe would be waited for."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f"{path} is no regular file")
+        return file.read(LONGEST).decode("utf-8", "surrogateescape")

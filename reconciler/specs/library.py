@@ -7,6 +7,7 @@ a link shows from elsewhere is never read, so no message can repeat it.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +28,9 @@ from reconciler.specs.leftovers import is_leftover, is_misnamed
 from reconciler.specs.trees import spec_tree
 
 SETTINGS_FILE = "gpuaas.yaml"
+SAFE_FOLDERS = "GPUAAS_SAFE_DIRECTORY"
+"""In the environment: folders of other owners whose settings are followed all the same."""
+
 ENDINGS = (".yaml", ".yml")
 SIZE_LIMIT = 64 << 20
 UNSETTLED_NS = 2_000_000_000
@@ -74,11 +78,15 @@ class Listing:
 
 
 def find_folder(start: Path) -> Path:
-    """The nearest folder with a gpuaas.yaml, from `start` upwards."""
+    """The nearest folder with a gpuaas.yaml, from `start` upwards.
+
+    Raises ProblemError `settings_missing`, and `settings_foreign` where it is somebody else's.
+    """
     start = start.resolve()
     for folder in (start, *start.parents):
         if (folder / SETTINGS_FILE).is_file():
             _check_name(folder)
+            _check_owner(folder)
             return folder
     raise refuse(
         "settings_missing",
@@ -97,6 +105,29 @@ def _check_name(folder: Path) -> None:
             f"the name of the fleet's folder is no UTF-8: {str(folder)!r}",
             "rename it, or move the fleet to another one",
         ) from error
+
+
+def _check_owner(folder: Path) -> None:
+    """Settings say which hosts are worked on, as whom and by which specs: nobody else's do so.
+
+    As git has it, those of the caller, of root, and under sudo those of who called it are trusted;
+    a folder of another owner is where the caller's own environment names it.
+    """
+    named = os.environ.get(SAFE_FOLDERS, "").split(os.pathsep)
+    if "*" in named or any(os.path.isabs(one) and Path(one).resolve() == folder for one in named):
+        return
+    trusted = {0, os.geteuid()}
+    caller = os.environ.get("SUDO_UID", "")
+    if os.geteuid() == 0 and caller.isascii() and caller.isdecimal():
+        trusted.add(int(caller))
+    for path in (folder, folder / SETTINGS_FILE):
+        owner = path.lstat().st_uid
+        if owner not in trusted:
+            raise refuse(
+                "settings_foreign",
+                f"{path} belongs to uid {owner}, who is neither you nor root",
+                f"if you trust them: export {SAFE_FOLDERS}={shlex.quote(str(folder))}",
+            )
 
 
 def read_settings(folder: Path) -> bytes:

@@ -39,6 +39,7 @@ KEPT = {"interval": "24h", "retention": "168h"}
 TICK_SECONDS = 0.5
 PR_SET_PDEATHSIG = 1
 PRIVATE = 0o077
+LAST_WORDS = 4096
 STANDARD_ERROR = 2
 
 
@@ -99,7 +100,7 @@ class Engine:
         words = ("-o", str(target), *moment, str(self.path))
         with self._start("restore", *words, stderr=subprocess.PIPE) as child:
             try:
-                _, errors = child.communicate()
+                errors = _last_words(child)
             finally:
                 child.kill()
         if child.returncode or not target.is_file():
@@ -138,6 +139,16 @@ class Engine:
             "replica": dict(self.replica.place),
         }
         return {"snapshot": KEPT, "dbs": [database]}
+
+
+def _last_words(child: subprocess.Popen[bytes]) -> bytes:
+    """What it says last before it ends, however much it says of what lies at the other place."""
+    assert child.stderr is not None
+    last = b""
+    while said := os.read(child.stderr.fileno(), 1 << 16):
+        last = (last + said)[-LAST_WORDS:]
+    child.wait()
+    return last
 
 
 def find_program() -> str:

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.hosts.openssh import (
+    MAX_ANSWER,
+    answer_of,
     become,
     known_hosts,
     login_command,
@@ -160,3 +162,13 @@ def test_ssh_ends_when_nobody_reads_it() -> None:
     )
     (ignored,) = re.findall(r"^SigIgn:\t([0-9a-f]+)$", told.stdout, re.MULTILINE)
     assert not int(ignored, 16) >> (signal.SIGPIPE - 1) & 1
+
+
+def test_an_answer_has_an_end_and_may_be_of_any_bytes() -> None:
+    """Whoever has the allocation answers as they like: neither memory nor a traceback is theirs."""
+    assert answer_of(("printf", r"\377\n")) == "\ufffd\n"
+    assert len(answer_of(("head", "-c", str(MAX_ANSWER), "/dev/zero"))) == MAX_ANSWER
+    for command, why in ((("cat", "/dev/zero"), "64 KiB"), (("false",), "ended with 1")):
+        with pytest.raises(ProblemError, match=why) as refused:
+            answer_of(command)
+        assert refused.value.problems[0].code == "ssh_failed"

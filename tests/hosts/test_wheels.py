@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.hosts import wheels
 from reconciler.hosts.wheels import fetch_wheels
 from reconciler.model.problem import ProblemError
 from reconciler.model.requirements import Requirements
@@ -59,3 +60,10 @@ def test_what_is_nowhere_is_told(tmp_path: Path, index: str) -> None:
     assert "gpuaas-hello==3.0" in refused(lock, tmp_path / "mirror", index)
     (tmp_path / "file").write_text("")
     assert "file" in refused(LOCK, tmp_path / "file/mirror", index)
+
+
+def test_what_pip_says_has_an_end(
+    tmp_path: Path, index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wheels, "MAX_SAID", 3)
+    assert "pip says more than" in refused(LOCK, tmp_path / "to", "file:///nowhere")

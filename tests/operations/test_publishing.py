@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -18,7 +19,7 @@ from reconciler import shipped
 from reconciler.cli.main import run
 from reconciler.model.lifecycle import Phase
 from reconciler.model.ref import Ref
-from reconciler.operations import fetching
+from reconciler.operations import fetching, publishing
 from reconciler.operations.publishing import publish
 from tests.hosts.sshd import Sshd, needs_sshd, sshd
 from tests.operations.doorway import agent, book, files_below, on_the_books, shell, web
@@ -305,6 +306,21 @@ def test_what_others_publish_is_data(yard: Yard, what: str, capsys) -> None:
     assert not Path("/tmp/x").exists()
 
 
+@pytest.mark.parametrize("what", ["pipe", "zero"])
+def test_what_others_lay_where_is_published_is_a_file_or_nothing(
+    yard: Yard, what: str, capsys
+) -> None:
+    """Neither a reader nor the next apply waits for a pipe or reads without end."""
+    file = yard.folder / "public/vision/status.json"
+    file.unlink()
+    os.mkfifo(file) if what == "pipe" else file.symlink_to("/dev/zero")
+    words = ("--project", "vision", "--from", str(yard.folder / "public"))
+    code, said = refused("status", *words, capsys=capsys)
+    assert (code, "published_unreadable" in said) == (1, True), said
+    assert publishing._whose(file.parent) == ""
+    assert not publishing._stands(file, b"x")
+
+
 @pytest.mark.walk
 def test_the_web_is_read_within_bounds(tmp_path: Path, capsys, monkeypatch) -> None:
     """Not found, no JSON, a way out of the web, too much, too slow: each says so."""
@@ -319,7 +335,9 @@ def test_the_web_is_read_within_bounds(tmp_path: Path, capsys, monkeypatch) -> N
         request.end_headers()
         if what == "big":
             request.wfile.write(b" " * 2000)
-        for _ in range(30 if what == "slow" else 0):
+        if what == "chunks":
+            request.wfile.write(b" " * 700)
+        for _ in range(30 if what in ("slow", "chunks") else 0):
             request.wfile.write(b" ")
             time.sleep(0.1)
         request.wfile.write(b"<html>")
@@ -330,6 +348,7 @@ def test_the_web_is_read_within_bounds(tmp_path: Path, capsys, monkeypatch) -> N
         "away": "redirects to file:///etc/passwd",
         "big": "more than",
         "slow": "1 s",
+        "chunks": "1 s",
     }
     with web(answer) as address:
         for what, why in expected.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -150,3 +151,16 @@ def test_a_linked_work_tree_is_at_work_by_itself(repository: Fleet, tmp_path: Pa
     assert under_way(linked) is None
     (repository.folder / ".git/worktrees/linked/index.lock").touch()
     assert under_way(linked)
+
+
+def test_what_git_says_has_an_end(repository: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert git.ask(repository.settings, "cat-file", "--batch-check", stdin="HEAD\n" * 99)
+    monkeypatch.setattr(git, "MAX_SAID", 100)
+    with pytest.raises(ProblemError, match="git says more than") as refused:
+        git.ask(repository.settings, "cat-file", "-p", "HEAD")
+    assert refused.value.problems[0].code == "no_commit"
+
+
+def test_a_pipe_in_the_place_of_gits_folder_is_not_waited_for(fleet: Fleet) -> None:
+    os.mkfifo(fleet.folder / ".git")
+    assert under_way(fleet.folder) is None

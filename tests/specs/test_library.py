@@ -18,6 +18,7 @@ from reconciler.model.ref import Ref
 from reconciler.specs import library, tree_keys
 from reconciler.specs.origins import origins
 from reconciler.specs.settings import load_settings
+from tests.privileges import FOREIGN, giving_away, needs
 from tests.specs.small_fleet import Fleet, allocation
 
 SECRET = "root:$6$secret"
@@ -205,6 +206,36 @@ def test_an_empty_root_is_an_error(tmp_path: Path) -> None:
 
 def test_the_folder_is_found_from_below(fleet: Fleet) -> None:
     assert library.find_folder(fleet.folder / "specs" / "vision") == fleet.folder.resolve()
+
+
+@needs(giving_away)
+@pytest.mark.parametrize("name", [".", "gpuaas.yaml"])
+def test_settings_of_somebody_else_are_not_followed(
+    fleet: Fleet, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a folder nor a file of another user's, named by `-C` or found above; unless it is
+    that of who called sudo, or is named where nobody else writes.
+    """
+
+    def code() -> str:
+        try:
+            library.find_folder(fleet.folder / "specs")
+        except ProblemError as refused:
+            return refused.problems[0].code
+        return "followed"
+
+    os.chown(fleet.folder / name, FOREIGN, FOREIGN)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    assert code() == "settings_foreign"
+    for caller, found in ((str(FOREIGN), "followed"), ("1", "settings_foreign"), ("x", code())):
+        monkeypatch.setenv("SUDO_UID", caller)
+        assert code() == found
+    for named in (".", "", str(fleet.folder.parent), f"{fleet.folder}/specs"):
+        monkeypatch.setenv("GPUAAS_SAFE_DIRECTORY", named)
+        assert code() == "settings_foreign", named
+    for named in (str(fleet.folder), f"/elsewhere:{fleet.folder}/", "*"):
+        monkeypatch.setenv("GPUAAS_SAFE_DIRECTORY", named)
+        assert code() == "followed", named
 
 
 def test_no_settings_is_said_plainly(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from reconciler.model.desired import Doubt, Origin
 from reconciler.model.document import NoCache
 from reconciler.model.ref import Ref
+from reconciler.specs import blobs
 from reconciler.specs.origins import origins
 from tests.specs.small_fleet import Fleet
 
@@ -279,3 +280,15 @@ def test_specs_in_a_submodule(story: Story, tmp_path: Path) -> None:
     story.git(*allow, "submodule", "add", "-q", str(inner), "specs/team")
     story.by("outer")
     assert story.author(file="specs/team/hello.yaml") == "inner"
+
+
+def test_what_is_larger_than_any_spec_is_never_asked_for(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says nothing that anybody knows, so whoever commits a spec in its place is its author."""
+    story.write(text("hello")).by("ana")
+    story.write(text("hello") + "#" * 4000).by("bo")
+    assert story.author() == "ana"
+    monkeypatch.setattr(blobs, "SIZE_LIMIT", 3000)
+    story.write(text("hello") + "# small\n").by("cem")
+    assert story.author() == "cem"
