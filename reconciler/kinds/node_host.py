@@ -117,6 +117,7 @@ HARDENING: Mapping[str, str] = {
     "mail pipes": "none",
     "setuid extra": "none",
     "sysctl kernel.dmesg_restrict": "1",
+    "sysctl kernel.io_uring_disabled": "1",
     "sysctl kernel.kptr_restrict": "2",
     "sysctl kernel.perf_event_paranoid": "3",
     "sysctl kernel.yama.ptrace_scope": "1",

@@ -46,6 +46,9 @@ NAMED = (
 )
 """Keys that a rule of their own speaks of."""
 
+UNKNOWN = "unknown"
+"""Before the word of what a host could not look at."""
+
 LEFTOVERS = "leftovers"
 """The probe that looks for them."""
 
@@ -166,19 +169,28 @@ def left(*words: str) -> Look:
             yield one(name, CheckResult.UNKNOWN, f"not looked through for uid {case.uid}{why}")
         elif of_these := [what for word, what in sorted_out(found) if word in words]:
             yield one(name, CheckResult.FAIL, listed(of_these))
+        elif unseen := [what for word, what in sorted_out(found) if word in unknown]:
+            yield one(name, CheckResult.UNKNOWN, listed(unseen))
         else:
             yield one(name, CheckResult.PASS, f"none of uid {case.uid}")
 
+    unknown = {f"{UNKNOWN} {word}" for word in words}
     return check
 
 
 def sorted_out(found: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each with its first word; `and 3 more` is of the sort before it, an unknown one a file."""
-    word = "file"
+    """Each with its sort; `and 3 more` is of the sort before it, one with no known word a file.
+
+    What could not be looked at is a sort of its own: `unknown open`.
+    """
+    sort = "file"
     for what in found:
-        first = what.partition(" ")[0]
-        word = word if first == "and" else first if first in WORDS else "file"
-        yield word, what
+        first, second = [*what.split(" ", 2), ""][:2]
+        word = second if first == UNKNOWN else first
+        if first != "and":
+            word = word if word in WORDS else "file"
+            sort = f"{UNKNOWN} {word}" if first == UNKNOWN else word
+        yield sort, what
 
 
 # Devices, by the slot.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -81,26 +83,88 @@ def test_a_device_that_is_held_in_any_way_is_found(start: Start, way: str) -> No
     assert (1, 5) in Handles(Probes("/")).of(start(WAYS[way]))
 
 
-def test_open_files_that_wait_in_a_socket_are_counted(start: Start) -> None:
-    """F-REAL-04: whom they are sent to need not take them before the card is somebody else's."""
-    script = (
-        OPENS
-        + "a, b = socket.socketpair()\n"
-        + "rights = array.array('i', [fd, fd])\n"
-        + "a.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])\n"
-        + "os.close(fd)\nready()\ntime.sleep(60)"
-    )
-    pid = start(script)
+SENT = """\
+a, b = socket.socketpair()
+rights = array.array('i', [fd, fd])
+a.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+"""
+RING = """\
+ring = libc.syscall(425, 4, ctypes.create_string_buffer(120))
+assert ring >= 0
+libc.syscall(427, ring, 2, (ctypes.c_int * 2)(fd, fd), 2)
+"""
+UNSEEN = {
+    "sent and not taken": (SENT, "2 open files wait in its sockets"),
+    "sent to whoever has not been let in": (
+        "s, c = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)\n"
+        "s.bind('\\0gpuaas-test-handles'); s.listen(); c.connect('\\0gpuaas-test-handles')\n"
+        + SENT.split("\n", 1)[1].replace("a.", "c."),
+        "2 open files wait in its sockets",
+    ),
+    "registered": (RING, "2 files are registered with its io_uring"),
+    "registered with what is only mapped": (
+        RING + "held = mmap.mmap(ring, 4096)\n"
+        "for path in map('/proc/self/fd/{}'.format, os.listdir('/proc/self/fd')):\n"
+        " if os.path.lexists(path) and 'io_uring' in os.readlink(path):\n"
+        "  os.close(int(path[14:]))",
+        "it has an io_uring that no table lists",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", UNSEEN)
+def test_open_files_that_no_table_lists_are_told_of(start: Start, way: str) -> None:
+    """F-REAL-04: whoever has them need not take them before the card is somebody else's."""
+    if "io_uring" in UNSEEN[way][1]:
+        privileges.have(rings)
+    script, why = UNSEEN[way]
+    pid = start(f"{OPENS}{script}\nos.close(fd)\nready()\ntime.sleep(60)")
     look = Handles(Probes("/"))
-    assert (1, 5) not in look.of(pid) and look.in_flight(pid) == 2
+    assert (1, 5) not in look.of(pid) and look.unseen(pid) == [why]
+
+
+def rings() -> str:
+    made = ctypes.CDLL(None).syscall(425, 1, ctypes.create_string_buffer(120))
+    if made < 0:
+        return "this machine has no io_uring"
+    os.close(made)
+    return ""
+
+
+def test_a_handle_that_is_only_a_name_holds_no_device(start: Start) -> None:
+    """With O_PATH no device is asked whether it may be opened, and nothing is done with it."""
+    pid = start("fd = os.open(path, os.O_PATH)\nready()\ntime.sleep(60)")
+    assert (1, 5) not in Handles(Probes("/")).of(pid)
+
+
+def test_where_the_kernel_does_not_count_what_waits_sockets_are_not_told_of(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = start("a, b = socket.socketpair()\nready()\ntime.sleep(60)")
+    monkeypatch.setattr(handles, "IN_FLIGHT", re.compile("no such line"))
+    handles._sockets_tell.cache_clear()
+    try:
+        (why,) = Handles(Probes("/")).unseen(pid)
+    finally:
+        handles._sockets_tell.cache_clear()
+    assert why == "this kernel does not tell what waits in its sockets"
+
+
+def test_an_io_uring_that_the_kernel_is_busy_with_is_not_told_of(tmp_path: Path) -> None:
+    """Its files are left out then, which is not to have none."""
+    for name, text in (("fd", None), ("fdinfo", "pos:\t0\nflags:\t02000002\n")):
+        (tmp_path / "proc/7" / name).mkdir(parents=True)
+        place = tmp_path / "proc/7" / name / "3"
+        place.symlink_to(handles.RING) if text is None else place.write_text(text)
+    assert Handles(Probes(str(tmp_path))).unseen(7) == ["its io_uring is not told of"]
 
 
 def test_a_process_that_has_nothing_of_the_sort_is_none(start: Start) -> None:
     """F-REAL-04: nor one that is gone."""
-    pid = start("a, b = socket.socketpair()\nready()\ntime.sleep(60)")
+    pid = start("a, b = socket.socketpair(); socket.socket()\nready()\ntime.sleep(60)")
     look = Handles(Probes("/"))
-    assert (1, 5) not in look.of(pid) and look.in_flight(pid) == 0
-    assert look.of(2**22 + 1) == set() and look.in_flight(2**22 + 1) == 0
+    assert (1, 5) not in look.of(pid) and look.unseen(pid) == []
+    assert look.of(2**22 + 1) == set() and look.unseen(2**22 + 1) == []
 
 
 def test_more_handles_than_can_be_looked_at_are_unknown(

@@ -276,6 +276,11 @@ def test_a_card_that_was_handed_on_to_a_neighbour_is_found(probes: Probes, tmp_p
     os.mknod(tmp_path / "innocent", 0o600 | stat.S_IFCHR, os.makedev(195, 0))
     (tmp_path / "proc/77/fd/10").symlink_to(tmp_path / "innocent")
     assert holders.held_cards(probes) == [f"process 77 python3 of {OTHER} has /dev/nvidia0 open"]
+    (tmp_path / "proc/77/fdinfo").mkdir()
+    (tmp_path / "proc/77/fdinfo/9").write_text("flags:\t02\nscm_fds: 3\n")
+    waiting = f"process 77 python3 of {OTHER}: 3 open files wait in its sockets"
+    assert holders.unseen_cards(probes) == [waiting]
+    assert leftovers.open_cards(probes)[1:] == [f"unknown open {waiting}"]
 
 
 @with_others

@@ -502,6 +502,28 @@ def test_whatever_is_left_afterwards_keeps_the_slot(both: Tenancy) -> None:
     assert both.proof(ANA).passed
 
 
+SEND = """
+import array, os, socket, time
+a, b = socket.socketpair()
+a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))])
+time.sleep(60)
+"""
+
+
+def test_open_files_that_wait_at_a_neighbours_keep_the_slot(both: Tenancy) -> None:
+    """F-REAL-04: any card may be among them; whose process it is stands in the proof."""
+    with session(both, BO, f"cat > ~/send.py <<'E'\n{SEND}\nE\npython3 ~/send.py"):
+        time.sleep(1)
+        done(both.release(ANA)[0])
+        proof = both.proof(ANA)
+        results = {check.name: check.result for check in proof.checks}
+        assert results["open cards"] is CheckResult.UNKNOWN, failing(proof)
+        assert f"python3 of {BO.login}: 1 open files wait" in failing(proof)["open cards"]
+        assert set(failing(proof)) == {"open cards", "handles on s0"}
+    both.host.run(f"pkill -U {BO.uid} python3", check=False)
+    assert both.proof(ANA).passed
+
+
 def test_nothing_of_somebody_else_is_taken_over(both: Tenancy) -> None:
     assert both.release(ANA)[1].passed
     both.host.run("useradd", "--uid", str(ANA.uid), "eve")

@@ -197,6 +197,17 @@ def test_what_is_left_fails_its_rule_and_what_was_not_seen_leaves_it_unknown(rul
     assert failing(row.unknown)[name] is UNKNOWN
 
 
+def test_what_a_host_could_not_look_at_leaves_its_own_sort_unknown() -> None:
+    """F-PLC-05: and what was found beside it fails all the same."""
+    waits = "unknown open process 9 sh of b-abcd: 2 open files wait in its sockets"
+    assert failing(left(waits, "and 3 more")) == {"open cards": UNKNOWN}
+    assert checks(left(waits))["open cards"].value == waits
+    assert failing(left("unknown file /x: does not answer")) == {"files": UNKNOWN}
+    assert failing(left("unknown thing", "unknown", "unknown and so on")) == {"files": UNKNOWN}
+    both = left("open process 8 sh of b-abcd has /dev/nvidia0 open", waits)
+    assert failing(both) == {"open cards": FAIL}
+
+
 def test_what_failed_is_told_with_what_was_measured() -> None:
     found = checks(left("process 812 sleep of back.service", "file /opt/x"))
     assert found["processes"].value == "process 812 sleep of back.service"

@@ -10,6 +10,7 @@ import ctypes
 import os
 import platform
 import re
+import socket
 import stat
 import struct
 import time
@@ -24,8 +25,13 @@ Device = tuple[int, int]
 SECONDS = 15.0
 """For the handles of all processes together; somebody may have any number of them."""
 
-IN_FLIGHT = re.compile(r"^scm_fds:\s*([1-9]\d*)$", re.MULTILINE)
+IN_FLIGHT = re.compile(r"^scm_fds:\s*(\d+)$", re.MULTILINE)
+REGISTERED = re.compile(r"^UserFiles:\s*(\d+)$", re.MULTILINE)
+FLAGS = re.compile(r"^flags:\s*([0-7]+)$", re.MULTILINE)
+PATH_ONLY = 0o10000000
 MAX_ABOUT = 1 << 16
+
+RING = "anon_inode:[io_uring]"
 
 AT_FDCWD, DONT_SYNC, STATX_TYPE, STATX_SIZE = -100, 0x4000, 1, 256
 MODE_AT, RDEV_AT = 28, 128
@@ -42,9 +48,9 @@ class Handles:
 
     def of(self, pid: int) -> set[Device]:
         """What is mapped stays open when it is closed."""
-        found = {device_of(p) for folder in self._tables(pid) for p in self._inside(pid, folder)}
+        found = {_opened(path) for path in self._open(pid)}
         for folder in self._mappings(pid):
-            files = _files(f"{os.path.dirname(folder)}/maps")
+            files = {name: file for name, (file, _) in _maps(folder).items()}
             for path in self._inside(pid, folder):
                 found.add(self._of_mapping(path, files.get(os.path.basename(path))))
         return {device for device in found if device is not None}
@@ -57,11 +63,44 @@ class Handles:
             self._mapped[file] = device_of(path)
         return self._mapped[file]
 
-    def in_flight(self, pid: int) -> int:
-        """How many open files wait in its sockets: nobody has them, and somebody may take them."""
-        paths = [path for folder in self._tables(pid) for path in self._inside(pid, folder)]
-        told = (IN_FLIGHT.search(about) for about in map(_about_socket, paths))
-        return sum(int(found.group(1)) for found in told if found)
+    def unseen(self, pid: int) -> list[str]:
+        """Where it may keep open files that no table lists, each in words.
+
+        What waits in a socket nobody has, and somebody may take; what is registered with an
+        io_uring is used without being open.
+        """
+        waiting, registered, silent = 0, 0, set[str]()
+        rings = set[int]()
+        for path in self._open(pid):
+            target, about = _target(path), None
+            if target == RING or target.startswith("socket:"):
+                about = _about(path)
+            if about is None:
+                continue
+            if target == RING:
+                rings.add(_inode(path))
+                told = REGISTERED.search(about)
+                registered += int(told.group(1)) if told else 0
+                silent |= set() if told else {"its io_uring is not told of"}
+            elif told := IN_FLIGHT.search(about):
+                waiting += int(told.group(1))
+            elif not _sockets_tell():
+                silent.add("this kernel does not tell what waits in its sockets")
+        if self._mapped_rings(pid) - rings:
+            silent.add("it has an io_uring that no table lists")
+        counted = {
+            f"{waiting} open files wait in its sockets": waiting,
+            f"{registered} files are registered with its io_uring": registered,
+        }
+        return [*(words for words, number in counted.items() if number), *sorted(silent)]
+
+    def _mapped_rings(self, pid: int) -> set[int]:
+        told = [one for folder in self._mappings(pid) for one in _maps(folder).values()]
+        return {int(file.split()[1]) for file, name in told if name == RING}
+
+    def _open(self, pid: int) -> Iterator[str]:
+        for folder in self._tables(pid):
+            yield from self._inside(pid, folder)
 
     def _inside(self, pid: int, folder: str) -> Iterator[str]:
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -112,24 +151,57 @@ def device_of(path: str) -> Optional[Device]:
     return (major, minor) if stat.S_ISCHR(mode) else None
 
 
-def _files(path: str) -> dict[str, str]:
-    """Name in `map_files` → the file system and the inode that are mapped there."""
+def _opened(path: str) -> Optional[Device]:
+    """Nothing of a device is used by a handle that is a name and no more."""
+    device = device_of(path)
+    if device is not None:
+        flags = FLAGS.search(_about(path) or "")
+        if flags and int(flags.group(1), 8) & PATH_ONLY:
+            return None
+    return device
+
+
+def _maps(folder: str) -> dict[str, tuple[str, str]]:
+    """Name in `map_files` → file system and inode of what is mapped, and how it is called."""
     found = {}
-    with suppress(OSError), open(path, errors="replace") as file:
+    with suppress(OSError), open(f"{os.path.dirname(folder)}/maps", errors="replace") as file:
         for line in file:
-            words = line.split(maxsplit=5)
+            words = [*line.rstrip("\n").split(maxsplit=5), ""]
             first, _, last = words[0].partition("-")
-            found[f"{int(first, 16):x}-{int(last, 16):x}"] = f"{words[3]} {words[4]}"
+            name = f"{int(first, 16):x}-{int(last, 16):x}"
+            found[name] = (f"{words[3]} {words[4]}", words[5])
     return found
 
 
-def _about_socket(path: str) -> str:
+def _target(path: str) -> str:
     with suppress(OSError):
-        if os.readlink(path).startswith("socket:"):
-            folder, name = os.path.split(path)
-            with open(f"{folder}info/{name}", errors="replace") as file:
-                return file.read(MAX_ABOUT)
+        return os.readlink(path)
     return ""
+
+
+def _inode(path: str) -> int:
+    """Of what no server has: asking cannot hang."""
+    with suppress(OSError):
+        return os.stat(path).st_ino
+    return 0
+
+
+def _about(path: str) -> Optional[str]:
+    """What the kernel tells of a handle; None for one that has just been closed."""
+    folder, name = os.path.split(path)
+    try:
+        with open(f"{folder}info/{name}", errors="replace") as file:
+            return file.read(MAX_ABOUT)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=None)
+def _sockets_tell() -> bool:
+    """Whether this kernel counts what waits in a socket, as any before 5.5 does not."""
+    one, other = socket.socketpair()
+    with one, other:
+        return bool(IN_FLIGHT.search(_about(f"/proc/self/fd/{one.fileno()}") or ""))
 
 
 def _share(one: int, other: int) -> bool:

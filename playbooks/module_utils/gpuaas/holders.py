@@ -52,6 +52,17 @@ def held_cards(probes: Probes) -> list[str]:
     ]
 
 
+def unseen_cards(probes: Probes) -> list[str]:
+    """Processes of tenants that may have one where nobody sees it: any card may be among these."""
+    handles = Handles(probes)
+    return [
+        f"process {pid} {name} of {user.login}: {why}"
+        for user in Accounts(probes.root).tenants()
+        for pid, name in sorted(running(probes.root, user.uid).items())
+        for why in handles.unseen(pid)
+    ]
+
+
 def read_holders(probes: Probes) -> dict[str, list[str]]:
     """By UUID of each card whose device node is known: who has it open, whoever it is.
 
@@ -91,12 +102,13 @@ def holders_by_minor(probes: Probes) -> dict[int, list[str]]:
 
 
 def hidden(probes: Probes) -> list[str]:
-    """Processes of people in whose sockets open files wait: any card may be among these."""
+    """Processes of people that may have open files where nobody sees them, whoever they are of."""
     handles, found = Handles(probes), []
     for pid, name, uids in sorted(alive(probes.root)):
-        if any(int(uid) >= FIRST_OF_PEOPLE for uid in uids) and handles.in_flight(pid):
+        if any(int(uid) >= FIRST_OF_PEOPLE for uid in uids):
             owner = holder(int(uids[0]))
-            found.append(f"process {pid} {name} of uid {owner} has been sent open files unseen")
+            whys = handles.unseen(pid)
+            found += [f"process {pid} {name} of uid {owner}: {why}" for why in whys]
     return found
 
 

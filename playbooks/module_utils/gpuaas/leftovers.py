@@ -15,7 +15,7 @@ from typing import Callable, Iterable, Iterator, Optional, Sequence, TypeVar
 from .attached import OURS, TOPS
 from .attachments import data_around, folders
 from .finding import any_of, owned_below
-from .holders import held_cards
+from .holders import held_cards, unseen_cards
 from .ipc import system_v
 from .mounts import Mount, mounts
 from .passwd import OURS as OURS_BY_NAME
@@ -39,6 +39,9 @@ LOCAL_WITHOUT_DISK = frozenset(
 PLACES_TO_MOUNT = (OURS, VOLUMES, *(f"{INSTANCES}/{top}" for top in TOPS))
 NEVER_WRITTEN = frozenset({"squashfs", "erofs", "iso9660", "cramfs"})
 SPOOLS = {"/var/spool/cron/crontabs/": "crontab", "/var/spool/cron/at": "at job"}
+UNKNOWN = "unknown"
+"""Before the sort of what could not be looked at: nobody knows whether there is any of it."""
+
 SOCKETS = ("tcp", "tcp6", "udp", "udp6")
 
 
@@ -50,13 +53,18 @@ def read_leftovers(probes: Probes, uids: Iterable[int]) -> dict[str, list[str]]:
     others = probes.ask("leftovers", lambda p: {u.uid: u.login for u in foreign(p)})
     asked = [uid for uid in asked if not is_of_another(probes, uid, others)]
     files = probes.ask("leftovers", lambda p: steadily(partial(files_of, p, asked)))
-    held = probes.ask("leftovers", held_cards)
+    held = probes.ask("leftovers", open_cards)
     found: dict[str, list[str]] = {}
     for uid in asked:
         live = probes.ask("leftovers", partial(living, uid))
         if live is not None and files is not None and held is not None:
-            found[str(uid)] = by_sort([*live, *map("open {}".format, held), *sorted(files[uid])])
+            found[str(uid)] = by_sort([*live, *held, *sorted(files[uid])])
     return found
+
+
+def open_cards(probes: Probes) -> list[str]:
+    held = map("open {}".format, held_cards(probes))
+    return [*held, *map(f"{UNKNOWN} open {{}}".format, unseen_cards(probes))]
 
 
 def foreign(probes: Probes) -> Iterator[User]:
@@ -85,16 +93,18 @@ def account_elsewhere(uid: int) -> str:
 
 
 def by_sort(found: list[str]) -> list[str]:
-    """Of each first word as much as there is room for, so that none crowds out another."""
+    """Of each sort as much as there is room for, so that none crowds out another."""
     return [
         one
-        for word in dict.fromkeys(map(first_word, found))
-        for one in shortened([what for what in found if first_word(what) == word])
+        for word in dict.fromkeys(map(sort_of, found))
+        for one in shortened([what for what in found if sort_of(what) == word])
     ]
 
 
-def first_word(what: str) -> str:
-    return what.split(" ", 1)[0]
+def sort_of(what: str) -> str:
+    """Its first word, and what it is that is unknown."""
+    word, rest = what.partition(" ")[::2]
+    return f"{word} {rest.partition(' ')[0]}" if word == UNKNOWN else word
 
 
 def living(uid: int, probes: Probes) -> list[str]:

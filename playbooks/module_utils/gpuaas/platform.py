@@ -23,6 +23,7 @@ NOBODYS_UID = 19999
 
 SYSCTLS = (
     "kernel.dmesg_restrict",
+    "kernel.io_uring_disabled",
     "kernel.kptr_restrict",
     "kernel.perf_event_paranoid",
     "kernel.yama.ptrace_scope",

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Iterator
 
 from .finding import between
-from .holders import held_cards
+from .holders import held_cards, unseen_cards
 from .ipc import all_system_v
 from .leftovers import (
     check_queues,
@@ -54,7 +54,7 @@ def _strangers(probes: Probes, uids: range, until: float) -> dict[str, list[str]
                 more[key] += 1
     for key, number in more.items():
         found[key].append(f"and {number} more")
-    if held := held_cards(probes):
+    if held := [*held_cards(probes), *unseen_cards(probes)]:
         found[CARDS] = [what[:MAX_WORDS] for what in held[:MAX_NAMED]]
     return dict(found)
 
