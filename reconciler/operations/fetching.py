@@ -14,6 +14,7 @@ from typing import IO, cast
 from urllib.parse import urljoin
 
 from reconciler.model.problem import ProblemError, refuse
+from reconciler.specs.regular_file import at_once
 
 LARGEST = 16 * 1024 * 1024
 SECONDS = 15
@@ -71,7 +72,7 @@ def _from_web(address: str) -> bytes:
 def _from_file(path: str) -> bytes:
     """Of a regular file alone: whoever may write there could lay a pipe that never ends."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+        with open(path, "rb", opener=at_once) as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
                 raise unreadable(path, "it is no regular file")
             return _bounded(opened, path)

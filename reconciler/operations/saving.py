@@ -13,6 +13,7 @@ from reconciler.model.canonical import canonical, digest
 from reconciler.model.codec import decode, encode
 from reconciler.model.plan import Plan, fingerprint
 from reconciler.model.problem import ProblemError, refuse
+from reconciler.specs.regular_file import at_once
 
 FORMAT = 1
 
@@ -70,7 +71,7 @@ def read_plan(path: Path) -> Plan:
 
 def _read_own(path: Path) -> bytes:
     """What was read is what was looked at: the file that is open."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with open(path, "rb", opener=at_once) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise _damaged(path, "it is no file")

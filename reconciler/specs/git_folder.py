@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from reconciler.model.records import dataclass
+from reconciler.specs.regular_file import at_once
 
 LONGEST = 64 * 1024
 """A file of one path, and no more of it is read."""
@@ -75,7 +76,7 @@ def _git_folder(top: Path) -> Path:
 
 def _text(path: Path) -> str:
     """Of a regular file. Raises OSError for any other: a pipe would be waited for."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with open(path, "rb", opener=at_once) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(f"{path} is no regular file")
         return file.read(LONGEST).decode("utf-8", "surrogateescape")

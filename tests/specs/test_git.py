@@ -164,3 +164,12 @@ def test_what_git_says_has_an_end(repository: Fleet, monkeypatch: pytest.MonkeyP
 def test_a_pipe_in_the_place_of_gits_folder_is_not_waited_for(fleet: Fleet) -> None:
     os.mkfifo(fleet.folder / ".git")
     assert under_way(fleet.folder) is None
+
+
+def test_a_folder_that_is_asked_for_a_file_stays_open_to_nobody(tmp_path: Path) -> None:
+    """Whoever asks again and again would come to the end of what may be open."""
+    (tmp_path / ".git").mkdir()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        under_way(tmp_path)
+    assert len(os.listdir("/proc/self/fd")) <= before
