@@ -107,6 +107,8 @@ IN_FORCE: Mapping[str, str] = {
     "environment systemd-user": "closed",
     "folder /home": "dir 0711",
     "group gpuaas-tenants": "present",
+    "network sshd": "closed to tenants",
+    "sshd startups": "shared out by address",
     "sshd tenants": SSHD,
 }
 CONTROLLERS = frozenset({"cpu", "cpuset", "io", "memory", "pids"})

@@ -264,13 +264,13 @@ def test_rules_count_as_long_as_the_kernel_has_what_was_loaded(
     files = hashlib.sha256(b"20000.nft20001.nftrules").hexdigest()
     probes = Probes(str(tmp_path))
     assert network.is_stale(str(tmp_path))
-    assert network.read_walls(probes) == {"walls": "changed since loaded"}
+    assert network.read_walls(probes)["walls"] == "changed since loaded"
     loaded.write_text(f"rules {files} listed\n")
     assert not network.is_stale(str(tmp_path))
-    assert network.read_walls(probes) == {"walls": "in force sha256:rules"}
+    assert network.read_walls(probes)["walls"] == "in force sha256:rules"
     (own / "20001.nft").unlink()
     assert network.is_stale(str(tmp_path))
-    assert network.read_walls(probes) == {"walls": "in force sha256:rules"}
+    assert network.read_walls(probes)["walls"] == "in force sha256:rules"
     told[0] = None
     assert network.is_stale(str(tmp_path))
     assert network.read_walls(probes) == {"walls": "none"}

@@ -162,10 +162,11 @@ def root(tmp_path: Path) -> Path:
         (tmp_path / "etc").mkdir(exist_ok=True)
         (tmp_path / "etc" / name).write_text("")
     lines = [line.strip() for line in shipped.templates()["node/sshd.conf"].splitlines()]
-    ours = [line for line in lines if not line.startswith(("#", "Match"))]
-    return written(
-        tmp_path, "\n".join([f"HostKey {key}", "UsePAM yes", "DROPIN", "Match all", *ours, ""])
-    )
+    ours = [line for line in lines if not line.startswith("#")]
+    at = ours.index("Match Group gpuaas-tenants")
+    of_all, of_tenants = ours[:at], ours[at + 1 : -1]
+    text = [f"HostKey {key}", "UsePAM yes", *of_all, "DROPIN", "Match all", *of_tenants, ""]
+    return written(tmp_path, "\n".join(text))
 
 
 @pytest.fixture(autouse=True, scope="module")

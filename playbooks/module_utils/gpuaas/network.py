@@ -9,6 +9,7 @@ import json
 import os
 from typing import Optional
 
+from . import listeners
 from .digests import sha256
 from .paths import Tree
 from .probes import ProbeError, Probes, call, failure, found_in_path, lines_of, printable
@@ -18,6 +19,8 @@ PROGRAM = "/usr/local/libexec/gpuaas/network"
 RULES, OWN = "etc/gpuaas/network.nft", "etc/gpuaas/loopback"
 LOADED = "run/gpuaas/network"
 TABLE = ("table", "inet", "gpuaas")
+CLOSED, OPEN = "closed to tenants", "open: "
+"""What is said of the ports of sshd."""
 
 
 def check(rules: str) -> str:
@@ -36,17 +39,40 @@ def take_up(tree: Tree) -> None:
 
 
 def is_stale(root: str) -> bool:
-    """Whether a file, or the kernel, says otherwise than when they were loaded."""
-    return _loaded(root)[1:] != [_files(root), _listed() or ""]
+    """Whether a file, or the kernel, says otherwise than when they were loaded.
+
+    So it is too where sshd listens on a port that these do not close: to load them anew closes it.
+    """
+    if _loaded(root)[1:] != [_files(root), _listed() or ""]:
+        return True
+    return _sshd(Probes(root)).startswith(OPEN)
 
 
 def read_walls(probes: Probes) -> dict[str, str]:
-    """`in force <digest of the rules>`, if the kernel still has what it had when it loaded them."""
+    """`in force <digest of the rules>`, if the kernel still has what it had when it loaded them;
+
+    and whether every port of the host's own sshd is closed to tenants.
+    """
     listed = _listed()
     if listed is None:
         return {"walls": "none"}
     rules, _, told = _loaded(probes.root)
-    return {"walls": f"in force sha256:{rules}" if told == listed else "changed since loaded"}
+    walls = f"in force sha256:{rules}" if told == listed else "changed since loaded"
+    return {"walls": walls, "sshd": _sshd(probes)}
+
+
+def _sshd(probes: Probes) -> str:
+    """`closed to tenants`, or which ports of sshd's they reach from within the host."""
+    try:
+        left = listeners.ports(probes) - _closed_ports()
+    except (ProbeError, ValueError, KeyError, TypeError) as error:
+        return printable(f"unknown: {error}")
+    return f"{OPEN}{', '.join(map(str, sorted(left)))}" if left else CLOSED
+
+
+def _closed_ports() -> set[int]:
+    told = json.loads("\n".join(lines_of("nft", "--json", "list", "set", *TABLE[1:], "sshd")))
+    return {port for part in told["nftables"] for port in part.get("set", {}).get("elem", ())}
 
 
 def read_loopback(probes: Probes) -> dict[str, str]:

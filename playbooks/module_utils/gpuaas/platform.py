@@ -13,6 +13,7 @@ import stat
 
 from .digests import sha256
 from .driver import read_driver
+from .listeners import read_startups
 from .network import read_walls
 from .pam import USERS_OWN, VENDOR, block_of, included, unclear
 from .probes import Probes, found_in_path, lines_of, path_fact, printable
@@ -70,7 +71,7 @@ def read_platform(probes: Probes) -> dict[str, str]:
             "network": read_walls,
             "numbers": read_limits,
             "setuid": read_setuid,
-            "sshd": read_sshd,
+            "sshd": lambda probes: {**read_sshd(probes), **read_startups(probes)},
             "sysctl": read_sysctls,
         }
     )
