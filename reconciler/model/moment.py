@@ -11,16 +11,22 @@ _RFC3339 = re.compile(
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
 
+FIRST_YEAR, LAST_YEAR = 1000, 8999
+
 
 @lru_cache(maxsize=65536)
 def parse_moment(text: str) -> datetime | None:
-    """An RFC 3339 time with a zone, in UTC; None if `text` is none."""
+    """An RFC 3339 time with a zone, in UTC; None if `text` is none.
+
+    None too for one so near to the ends of all time that nothing can be counted from it.
+    """
     if not _RFC3339.fullmatch(text):
         return None
     try:
-        return datetime.fromisoformat(text.upper().replace("Z", "+00:00")).astimezone(UTC)
-    except ValueError:
+        found = datetime.fromisoformat(text.upper().replace("Z", "+00:00")).astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
+    return found if FIRST_YEAR <= found.year <= LAST_YEAR else None
 
 
 def format_moment(moment: datetime) -> str:

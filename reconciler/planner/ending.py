@@ -6,12 +6,14 @@ minutes git can have it back. After that, and where its time is over, nobody is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from reconciler.kinds.lease import end_of
+from reconciler.kinds.access import OPEN_ENDED
+from reconciler.kinds.lease import after, end_of, terms_of
 from reconciler.kinds.policy import LeaseRules, PolicySpec
+from reconciler.model.capacity import Claim
 from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
 from reconciler.model.moment import format_moment, parse_moment
@@ -34,7 +36,7 @@ def with_ends(
     found = {difference.ref: difference for difference in differences}
     renamed = {difference.former for difference in found.values()}
     policy = policy_of(desired, world)
-    moment = Moment(desired=desired, now=now, policy=policy)
+    moment = Moment(desired=desired, now=now, policy=policy, claims=world.claims)
     for ref, recorded in world.recorded.items():
         if not recorded.id or ref in renamed:
             continue
@@ -62,11 +64,13 @@ class Moment:
     desired: Desired
     now: datetime
     policy: PolicySpec
+    claims: Sequence[Claim] = ()
 
     def is_over(self, recorded: Recorded) -> bool:
         """Whether its time and its grace are over, by what was recorded and by what git says now.
 
         An edit alone ends nothing: its end has been applied before, or nobody has consented to it.
+        Nor does one give more time than there may be: an end that is refused is not stated.
         """
         if not recorded.expires_at or recorded.expires_at > format_moment(self.now):
             return False
@@ -74,18 +78,41 @@ class Moment:
         wanted = recorded.expires_at
         if resource is not None:
             wanted = end_of(resource, recorded, self.desired, self.now)
-        end = parse_moment(max(recorded.expires_at, wanted)) if wanted else None
-        return end is not None and end + self.grace <= self.now
+        return self._has_passed(recorded, wanted)
 
     def ends_in_error(self, found: Difference | None, recorded: Recorded) -> bool:
         """Whether its time is over and its document has errors: the end that was recorded holds.
 
-        Otherwise who keeps a document in error would keep the place as well. What nobody sees is
-        something else: there a later end may be what nobody sees.
+        Otherwise who keeps a document in error would keep the place as well. Where whole documents
+        alone are in error, as by somebody else, the earliest end holds that they state. What nobody
+        sees is something else: there a later end may be what nobody sees.
         """
         problem = found.problem if found is not None and found.action is Action.FROZEN else None
         unsound = problem is not None and problem.code == BROKEN and bool(self.desired.resources)
-        return unsound and self.is_over(recorded)
+        if not unsound or not self.is_over(recorded):
+            return False
+        readings = self.desired.readings.get(recorded.ref, ())
+        if not readings or not all(one.whole for one in readings):
+            return True
+        ends = [str(one.spec.get("expiresAt") or recorded.expires_at) for one in readings]
+        # Whether it may have no end is not asked of a document in error.
+        last = format_moment(self._last(recorded))
+        return self._has_passed(recorded, min(last if end == OPEN_ENDED else end for end in ends))
+
+    def _has_passed(self, recorded: Recorded, wanted: str) -> bool:
+        """`wanted` is empty for no end, which no document states that may not."""
+        if not wanted:
+            return False
+        later = parse_moment(max(recorded.expires_at, wanted))
+        end = later if later is not None and later <= self._last(recorded) else None
+        end = end or parse_moment(recorded.expires_at)
+        return end is not None and end + self.grace <= self.now
+
+    def _last(self, recorded: Recorded) -> datetime:
+        """The latest end that it may be given, counted from when it began."""
+        since = (parse_moment(c.since) for c in self.claims if c.ref == recorded.ref)
+        begun = min((moment for moment in since if moment), default=self.now)
+        return after(begun, terms_of(recorded.ref.project, self.desired).longest)
 
     @property
     def grace(self) -> timedelta:

@@ -44,7 +44,8 @@ def suspended_in(content: bytes) -> Iterator[Ref]:
 def _of_document(lines: Sequence[str]) -> Iterator[Ref]:
     """Of two values of one field either may be meant, so either counts."""
     is_user = False
-    names, states = [], []
+    names: list[str] = []
+    states: list[str] = []
     section, depth = "", 0
     for line in lines:
         if top := TOP.match(line):

@@ -169,8 +169,8 @@ def _resource(located: Located, ref: Ref) -> Resource:
 def _unsound(located: Located, ref: Ref) -> Unsound:
     document = located.document
     spec = document.value.get("spec")
-    said = spec if ref.kind in LETS_IN and isinstance(spec, dict) else None
-    reading = Reading(file=document.file, spec=said) if said is not None else None
+    said = spec if isinstance(spec, dict) else {}
+    reading = Reading(file=document.file, spec=said) if ref.kind in LETS_IN else None
     return Unsound(ref=ref, line=document.line, reading=reading)
 
 

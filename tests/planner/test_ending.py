@@ -13,6 +13,7 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Cause, EndState, Order, Plan, Risk
 from reconciler.model.problem import Problem
+from reconciler.model.reading import Reading
 from reconciler.model.world import World
 from reconciler.planner.outlook import UNKNOWN
 from tests.planner.fleet import NOW, allocation, base_fleet, desired, grant, policy, project
@@ -436,6 +437,31 @@ class TestErrors:
         hidden = {A: Absence(file="specs/a.yaml", hidden="a sparse checkout")}
         held = line(self.frozen(25 * HOUR, frozen=frozenset({A}), absent=hidden), REF_A)
         assert held.problem and held.problem.code == "specs_hidden"
+
+    @pytest.mark.parametrize(
+        ("ends", "action"),
+        [
+            ([NOW + 40 * HOUR], Action.FROZEN),
+            ([NOW + 40 * HOUR, NOW + HOUR], Action.RELEASE),
+            ([None], Action.RELEASE),
+            ([NOW + 99999 * HOUR], Action.RELEASE),
+        ],
+    )
+    def test_a_later_end_in_whole_documents_counts(
+        self, ends: list[datetime | None], action: Action
+    ) -> None:
+        """Somebody else may be who made it an error; but no more time than there may be."""
+        said = [{"expiresAt": format_moment(end)} if end else {} for end in ends]
+        readings = {A: tuple(Reading(file="f", spec=one, whole=True) for one in said)}
+        made = self.frozen(25 * HOUR, frozen=frozenset({A}), readings=readings)
+        assert line(made, REF_A).action is action
+
+    @pytest.mark.parametrize(("hours", "action"), [(100, "change"), (99999, "release")])
+    def test_an_end_that_is_refused_is_not_stated(self, hours: int, action: str) -> None:
+        state = settled(fleet(allocation("a", expiresAt=format_moment(NOW + HOUR))))
+        later = fleet(allocation("a", expiresAt=format_moment(NOW + hours * HOUR)))
+        made = make_plan(desired(later), state, now=NOW + 26 * HOUR)
+        assert line(made, REF_A).action == action
 
     def test_an_empty_spec_root_ends_nothing(self) -> None:
         state = settled(fleet(allocation("a", expiresAt=format_moment(NOW + HOUR))))
