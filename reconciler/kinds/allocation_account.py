@@ -165,7 +165,7 @@ def facts(account: Account) -> Mapping[str, str | None]:
         "denied",
         "denied",
         f"tmpfs {account.shm_bytes}",
-        f"{account.loopback} of uid {account.uid}",
+        ", ".join(f"{account.loopback} of uid {one}" for one in numbers(account.uid)),
         f"uid={subids}+{SUBIDS} gid={subids}+{SUBIDS}" if subids else None,
         "admitted",
     )

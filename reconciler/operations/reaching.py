@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from reconciler.hosts.client_config import Earlier, earlier
+from reconciler.hosts.local_port import free_port, tell_when_ours
 from reconciler.hosts.openssh import (
     answer_of,
     become,
@@ -19,6 +19,7 @@ from reconciler.hosts.openssh import (
 )
 from reconciler.model.endpoint import Endpoint
 from reconciler.model.problem import refuse
+from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.operations.endpoints import endpoint_of, endpoints
 from reconciler.operations.inspecting import ref_of
@@ -43,11 +44,20 @@ _STARTED = re.compile(r"socket=(/home/[a-z0-9-]+/[a-z./]+)\ntoken=([0-9a-f]{48})
 """A `.bashrc` may have printed something before."""
 
 
-def notebook(whence: Fleet | str, ref_text: str) -> tuple[str, tuple[str, ...]]:
-    """Start JupyterLab in an allocation, if it does not run: where it is to be opened, and the line
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notebook:
+    """Where JupyterLab is to be opened, at `port` of this machine, and the `line` of ssh that
 
-    of ssh that makes it so for as long as it runs. Raises ProblemError.
+    makes it so for as long as it runs.
     """
+
+    url: str
+    port: int
+    line: tuple[str, ...]
+
+
+def notebook(whence: Fleet | str, ref_text: str) -> Notebook:
+    """Start JupyterLab in an allocation, if it does not run. Raises ProblemError."""
     endpoint = _reached(whence, ref_text)
     told = answer_of(program_command(endpoint, NOTEBOOK))
     started = _STARTED.search(told)
@@ -57,14 +67,19 @@ def notebook(whence: Fleet | str, ref_text: str) -> tuple[str, tuple[str, ...]]:
             "the host does not say where JupyterLab listens",
             "does the allocation name the bundle jupyter? See gpuaas show",
         )
-    port = _free_port()
+    port = free_port()
     url = f"http://127.0.0.1:{port}/lab?token={started[2]}"
-    return url, forward_command(endpoint, port, started[1])
+    return Notebook(url=url, port=port, line=forward_command(endpoint, port, started[1]))
 
 
-def forward(line: Sequence[str]) -> NoReturn:
-    """This process goes on as ssh, and forwards until it is ended."""
-    become(line)
+def forward(notebook: Notebook, tell: Callable[[], None]) -> NoReturn:
+    """This process goes on as ssh, and forwards until it is ended.
+
+    `tell` is called when the port is ours: whoever took it meanwhile would be sent the token, and
+    ssh ends where it does not get it.
+    """
+    tell_when_ours(notebook.port, tell)
+    become(notebook.line)
 
 
 PLACE = """\
@@ -99,13 +114,6 @@ def config_text(whence: Fleet | str, project: str = "") -> str:
 
 def _command(whence: Fleet | str, ref_text: str, words: Sequence[str]) -> tuple[str, ...]:
     return login_command(_reached(whence, ref_text), words)
-
-
-def _free_port() -> int:
-    """Of our own loopback; nobody else's by the time it is used, as far as that can be told."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def _reached(whence: Fleet | str, ref_text: str) -> Endpoint:

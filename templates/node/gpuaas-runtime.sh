@@ -86,9 +86,13 @@ notebook)
     serves="--ServerApp.sock=$socket"
     # A number that is somebody else's by now, as after a restart, is not it.
     lives() { tr '\0' '\n' <"/proc/$(cat "$pid")/cmdline" | grep -qxF -e "$serves"; } 2>/dev/null
-    # A process and a file of its name are no server: the kernel says who listens.
+    # A process and a file of its name are no server: the kernel says who listens. Nor is a name in
+    # its list, which a neighbour may have in folders of his own: it must be our process that does.
     listens() {
-        awk -v at="$socket" '$4 == "00010000" && $8 == at { yes = 1 } END { exit !yes }' /proc/net/unix
+        for one in $(awk -v at="$socket" '$4 == "00010000" && $8 == at { print $7 }' /proc/net/unix); do
+            ls -l "/proc/$(cat "$pid")/fd" 2>/dev/null | grep -qF "socket:[$one]" && return 0
+        done
+        return 1
     }
     deaf() { echo "JupyterLab runs (process $(cat "$pid")) and does not listen"; }
     case ${2:-} in

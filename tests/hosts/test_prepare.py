@@ -243,7 +243,8 @@ def test_programs_with_more_rights_than_their_callers(tmp_path: Path) -> None:
 
 SET = (
     '{"nftables": [{"metainfo": {}}, {"set": {"name": "own", "elem": [{"elem": {"val": {"concat":'
-    ' ["127.77.78.32", 20000]}, "comment": "train-a-abcd"}},'
+    ' ["127.77.78.32", {"range": [1310720000, 1310785535]}]}, "comment": "train-a-abcd"}},'
+    ' {"elem": {"val": {"concat": ["127.77.78.32", 20000]}, "comment": "train-a-abcd"}},'
     ' {"concat": ["127.77.78.32", 20001]}]}}]}'
 )
 
@@ -281,7 +282,7 @@ def test_whose_an_address_is_and_who_else_reaches_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(network, "_listed", lambda: "listed")
     monkeypatch.setattr(network, "lines_of", lambda *words: SET.splitlines())
     assert network.read_loopback(Probes("/")) == {
-        "train-a-abcd": "127.77.78.32 of uid 20000",
+        "train-a-abcd": "127.77.78.32 of uid 20000, 127.77.78.32 of uid 1310720000-1310785535",
         "?": "127.77.78.32 of uid 20001",
     }
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.hosts.building import TEMPLATES, Ground, stage
 from tests.hosts.hosting import ENVIRONMENT, ID
+from tests.privileges import mounts, needs
 
 pytestmark = pytest.mark.walk
 
@@ -233,3 +234,41 @@ def test_what_runs_and_does_not_listen_is_not_started(
     assert notebook("start")[0] == 0
     assert notebook("status")[1].startswith("started, socket=")
     assert notebook("stop") == (0, "")
+
+
+ELSEWHERE = """\
+mount -t tmpfs none "$0"
+exec python3 -c 'import socket, sys, time
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1] + "/jupyter.sock")
+server.listen()
+print("in", flush=True)
+time.sleep(60)' "$0"
+"""
+
+
+@needs(mounts)
+def test_a_socket_of_the_same_name_in_somebody_elses_folders_is_not_it(
+    ground: Ground, home: Path
+) -> None:
+    """Whoever has mounts of their own has a folder of this name too, and the kernel's list has
+    names alone: no token is told while it is not our own process that listens.
+    """
+    tree = ground.root / "opt/gpuaas/runtimes/jupyter/1"
+    (tree / "bin").mkdir(parents=True)
+    (tree / "activate.sh").write_text(f"PATH={tree}/bin:$PATH\n")
+    (tree / "bin/jupyter").write_text(DEAF)
+    (tree / "bin/jupyter").chmod(0o755)
+    descriptor = ground.root / ENVIRONMENT[1:]
+    descriptor.write_text(f"{descriptor.read_text()}GPUAAS_RUNTIMES=jupyter@1\n")
+    own = home / ".local/share/gpuaas"
+    own.mkdir(parents=True)
+    more = {"HOME": str(home), "GPUAAS_NOTEBOOK_SECONDS": "1"}
+    words = ["unshare", "--mount", "sh", "-euc", ELSEWHERE, str(own)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as neighbour:
+        assert neighbour.stdout is not None and neighbour.stdout.readline() == "in\n"
+        done = session(ground, "gpuaas-runtime notebook start", more=more)
+        assert (done.returncode, done.stdout) == (1, ""), done.stderr
+        assert "does not listen" in done.stderr
+        assert session(ground, "gpuaas-runtime notebook stop", more=more).returncode == 0
+        neighbour.kill()

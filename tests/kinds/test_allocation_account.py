@@ -85,7 +85,8 @@ def test_what_it_must_show_is_in_force_and_not_only_written() -> None:
         f"cron {LOGIN}": "denied",
         f"at {LOGIN}": "denied",
         f"shm {LOGIN}": f"tmpfs {64 * GIB}",
-        f"loopback {LOGIN}": f"127.77.78.32 of uid {UID}",
+        f"loopback {LOGIN}": f"127.77.78.32 of uid {UID},"
+        " 127.77.78.32 of uid 1310720000-1310785535",
         f"subids {LOGIN}": None,
         f"login {LOGIN}": "admitted",
     }
@@ -143,8 +144,9 @@ def test_devices_are_told_by_uuid() -> None:
 def test_its_address_on_the_loopback_follows_from_its_uid() -> None:
     """Rule 22: one that nobody else reaches, with all numbers of its own closed to the same."""
     lines = texts()[LOOPBACK].splitlines()
-    assert lines[2:] == [
-        f'add element inet gpuaas own {{ 127.77.78.32 . {UID} comment "{LOGIN}" }}',
+    inside_of = f'127.77.78.32 . 1310720000-1310785535 comment "{LOGIN}"'
+    assert lines[3:] == [
+        f'add element inet gpuaas own {{ 127.77.78.32 . {UID} comment "{LOGIN}", {inside_of} }}',
         f"add rule inet gpuaas out meta skuid {{ {UID}, 1310720000-1310785535 }} jump closed",
     ]
     addresses = {loopback_of(uid) for uid in range(1000, LAST_UID + 1)}

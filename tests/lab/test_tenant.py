@@ -13,7 +13,7 @@ from reconciler.model.evidence import CheckResult, Proof
 from reconciler.model.work import StepOutcome
 from tests.lab import network, place
 from tests.lab.host import Host
-from tests.lab.tenancy import ANA, BO, Tenancy, Tenant, person
+from tests.lab.tenancy import ANA, BO, REACH, Tenancy, Tenant, person
 from tests.planner import fleet
 
 pytestmark = pytest.mark.lab
@@ -182,6 +182,54 @@ def test_ones_own_address_is_reached_by_nobody_else(both: Tenancy) -> None:
         assert told.stdout == "EPERM\n", "whoever else works here, by whatever protocol"
         forwarded = ["-o", "ExitOnForwardFailure=yes", "-W", own]
         assert forwards(both, BO, *forwarded) and not forwards(both, ANA, *forwarded)
+
+
+SERVE = """
+import os, socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+server = socket.socket(family)
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+server.bind((sys.argv[1], 8888))
+server.listen()
+print("in", flush=True)
+while True:
+    print(server.accept()[0].getsockname()[0], flush=True)
+"""
+
+
+@pytest.mark.parametrize("at", ["127.77.78.33", "0.0.0.0", "::"])
+def test_nobody_else_answers_at_ones_own_address(both: Tenancy, at: str) -> None:
+    """Isolation 11: a neighbour who listens there before its owner gets no word of theirs: nobody
+
+    listens, it says, to the owner, in a container of his, by a forwarded port, and to root.
+    """
+    own = "127.77.78.33:8888"
+    with session(both, BO, f"python3 -u - {at} <<'E'\n{SERVE}\nE") as bo:
+        assert bo.stdout is not None and bo.stdout.readline().strip() == "in"
+        assert both.reached(ANA, own) == both.reached(None, own) == {own: "ECONNREFUSED"}
+        inside = f"setpriv --reuid {(ANA.uid << 16) + 7} --clear-groups python3 -"
+        told = both.host.run(f"{inside} {own} <<'E'\n{REACH}\nE\n").stdout
+        assert told == f"{own} ECONNREFUSED\n"
+        assert not forwards(both, ANA, "-o", "ExitOnForwardFailure=yes", "-W", own)
+        assert both.reached(BO, own) == {own: REFUSED}
+        if at == "0.0.0.0":
+            mine = "127.77.78.34:8888"
+            assert both.reached(BO, mine) == {mine: "answered"}, "the own one, by every address"
+            assert bo.stdout.readline().strip() == "127.77.78.34", "and nobody came for the other"
+
+
+def test_containers_answer_at_the_address_of_their_tenant_and_no_other(both: Tenancy) -> None:
+    """ACC-11: the numbers inside count as the uid does, from the first one on and none before."""
+    own = "127.77.78.33:8888"
+    both.host.run("cat > /run/serve.py", given=SERVE)
+    for uid, wanted in ((ANA.uid << 16, "answered"), ((ANA.uid << 16) - 1, "ECONNREFUSED")):
+        serve = f"setpriv --reuid {uid} --clear-groups python3 -u /run/serve.py 127.77.78.33"
+        both.host.run(f"systemd-run --quiet --unit serve-{uid} {serve}")
+        try:
+            both.host.run("until ss -ltn | grep -q :8888; do sleep 0.1; done")
+            assert both.reached(ANA, own) == {own: wanted}, uid
+        finally:
+            both.host.run(f"systemctl stop serve-{uid}")
 
 
 UDP = """

@@ -76,18 +76,23 @@ def _closed_ports() -> set[int]:
 
 
 def read_loopback(probes: Probes) -> dict[str, str]:
-    """Login → the address that is its own, and who else reaches it."""
+    """Login → the address that is its own, of which uids, and who else has it."""
     if _listed() is None:
         return {}
     told = json.loads("\n".join(lines_of("nft", "--json", "list", "set", *TABLE[1:], "own")))
-    found: dict[str, str] = {}
+    owners: dict[str, list[tuple[str, int, int]]] = {}
     for one in (one for part in told["nftables"] for one in part.get("set", {}).get("elem", ())):
         element = one.get("elem", {"val": one})
         address, uid = element["val"]["concat"]
+        first, last = uid["range"] if isinstance(uid, dict) else (uid, uid)
         name = printable(element.get("comment", "?"))
-        also = f"{found[name]}, " if name in found else ""
-        found[name] = f"{also}{address} of uid {uid}"
-    return found
+        owners.setdefault(name, []).append((address, first, last))
+    return {name: ", ".join(map(_owner, sorted(found))) for name, found in owners.items()}
+
+
+def _owner(found: tuple[str, int, int]) -> str:
+    address, first, last = found
+    return f"{address} of uid {first if first == last else f'{first}-{last}'}"
 
 
 def _listed() -> Optional[str]:

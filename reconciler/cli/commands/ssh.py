@@ -40,9 +40,9 @@ def ssh(session: Session, ref: str, words: tuple[str, ...], **way: Unpack[Way]) 
     if way["jupyter"]:
         if words or way["only_print"]:
             raise click.UsageError("--jupyter takes neither a command nor --print")
-        url, forwarding = reaching.notebook(place, ref)
-        session.screen.tell([line(f"JupyterLab: {url}"), line("until Ctrl-C")])
-        reaching.forward(forwarding)
+        opened = reaching.notebook(place, ref)
+        told = [line(f"JupyterLab: {opened.url}"), line("until Ctrl-C")]
+        reaching.forward(opened, lambda: session.screen.tell(told))
     if not way["only_print"]:
         reaching.ssh(place, ref, words)
     return Reply(raw=reaching.ssh_line(place, ref, words))
