@@ -7,15 +7,18 @@ merge that went wrong rather than by intent: an explicit word, a suspension, is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from reconciler.kinds.access import in_force
 from reconciler.model.desired import Doubt, Origin
 from reconciler.model.lifecycle import Phase
+from reconciler.model.moment import parse_moment
 from reconciler.model.plan import Action
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
+from reconciler.model.world import Recorded
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import LETS_IN, as_recorded
 from reconciler.planner.ending import is_consented
@@ -89,6 +92,12 @@ DOUBTS: Mapping[Doubt, tuple[str, str]] = {
 }
 
 
+GUARD_HINT = (
+    "bring back what is gone; or take it away in parts (--only), raise guard in the Policy, or say"
+    " it in words: state: suspended"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loss:
     """Somebody who would be let in no more, by the absence of `what`, and the change it is in."""
@@ -104,23 +113,29 @@ def guard_revocations(
     """Each difference that takes access away by absence, where they are too many at once.
 
     One that is refused for something else takes it away all the same. `limit_of` says how many of
-    a number may go.
+    a number may go. A document that is too much by itself is held by itself: what others take away
+    does not wait for it.
     """
     stays = {ref for ref, why in refused.items() if why.code in STAYS or ref.kind == "grant"}
-    admitted = [one for one in situation.differences if one.ref not in stays]
-    losses = list(_losses(admitted, situation))
+    admitted = {one.ref: one for one in situation.differences if one.ref not in stays}
+    losses = list(_losses(admitted.values(), situation))
     if not losses or len(losses) <= limit_of(0):
         return
-    over = next(_over(losses, situation, limit_of), None)
-    if over is None:
-        return
-    hint = (
-        "bring back what is gone; or take it away in parts (--only), raise guard in the Policy, or"
-        " say it in words: state: suspended"
-    )
-    held = REVOCATIONS, over, hint
-    changes = {loss.change for loss in losses}
-    yield from ((one, held) for one in admitted if one.ref in changes)
+    by_change: dict[Ref, list[_Loss]] = {}
+    for loss in losses:
+        by_change.setdefault(loss.change, []).append(loss)
+    rest: list[_Loss] = []
+    totals = _totals(situation)
+    for ref, its in by_change.items():
+        over = next(_over(its, totals, limit_of), None) if len(its) > limit_of(0) else None
+        if over is None:
+            rest += its
+        else:
+            yield admitted[ref], (REVOCATIONS, over, GUARD_HINT)
+    over = next(_over(rest, totals, limit_of), None)
+    if over is not None:
+        for ref in dict.fromkeys(loss.change for loss in rest):
+            yield admitted[ref], (REVOCATIONS, over, GUARD_HINT)
 
 
 def _losses(differences: Iterable[Difference], situation: Situation) -> Iterator[_Loss]:
@@ -128,20 +143,14 @@ def _losses(differences: Iterable[Difference], situation: Situation) -> Iterator
         recorded, kind = one.recorded, one.ref.kind
         if recorded is None:
             continue
-        if kind == "user" and one.action is Action.FORGET:
+        if kind == "user" and one.action in (Action.FORGET, Action.RENAME):
             if _is_active(recorded.normal):
-                yield _Loss(change=one.ref, what="users", person=one.ref.name)
+                yield _Loss(change=one.ref, what="users", person=recorded.ref.name)
         elif kind == "user" and one.resource is not None:
-            before, after = recorded.normal, one.resource.normal
-            has_lost_all = before["spec"]["keys"] and not after["spec"]["keys"]
-            if has_lost_all and _is_active(before) and _is_active(after):
+            if _is_shut_out(one, recorded.normal, one.resource.normal, situation):
                 yield _Loss(change=one.ref, what="users", person=one.ref.name)
-        elif kind == "grant" and one.action is Action.FORGET:
-            now = situation.now
-            if now is None or in_force(as_recorded(recorded), now):
-                yield _Loss(
-                    change=one.ref, what="grants", person=str(recorded.normal["spec"]["user"])
-                )
+        elif kind == "grant" and _is_ended(one, recorded, situation):
+            yield _Loss(change=one.ref, what="grants", person=str(recorded.normal["spec"]["user"]))
         elif kind in LETS_IN and one.resource is not None and recorded.phase is Phase.ACTIVE:
             what = "members of projects" if kind == "project" else "people in access"
             named = people(one.resource.normal, kind)
@@ -150,7 +159,42 @@ def _losses(differences: Iterable[Difference], situation: Situation) -> Iterator
                     yield _Loss(change=one.ref, what=what, person=person)
 
 
-def _over(losses: Iterable[_Loss], situation: Situation, limit_of: Limit) -> Iterator[str]:
+def _is_shut_out(
+    difference: Difference,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    situation: Situation,
+) -> bool:
+    """Whether somebody active loses all keys, or is suspended by what is no word of his own file:
+
+    by a reading of a document in error, which may be anybody's.
+    """
+    if not _is_active(before):
+        return False
+    read = difference.ref in situation.desired.lessened
+    if not _is_active(after):
+        return read
+    opens, opened = (_open_keys(one, situation.now if read else None) for one in (after, before))
+    return bool(opened) and not opens
+
+
+def _open_keys(normal: Mapping[str, Any], now: datetime | None) -> list[Any]:
+    """Those whose time is not over by `now`; all of them where that is not asked."""
+    ends = ((key, parse_moment(key.get("expiresAt") or "")) for key in normal["spec"]["keys"])
+    return [key for key, end in ends if now is None or end is None or end > now]
+
+
+def _is_ended(difference: Difference, recorded: Recorded, situation: Situation) -> bool:
+    """Whether a grant that lets in somebody does so no more, or for less by a reading alone."""
+    now = situation.now
+    if now is not None and not in_force(as_recorded(recorded), now):
+        return False
+    return difference.action is Action.FORGET or difference.ref in situation.desired.lessened
+
+
+def _over(
+    losses: Iterable[_Loss], totals: Mapping[str, set[Any]], limit_of: Limit
+) -> Iterator[str]:
     """What is more than may go at once: of one sort, or of all people."""
     users = {loss.person for loss in losses if loss.what == "users"}
     lost: dict[str, set[Any]] = {}
@@ -160,9 +204,7 @@ def _over(losses: Iterable[_Loss], situation: Situation, limit_of: Limit) -> Ite
         elif loss.person not in users:
             one: Any = loss.change if loss.what == "grants" else loss.person
             lost.setdefault(loss.what, set()).add(one)
-    totals = _totals(situation)
     lost["people"] = {loss.person for loss in losses}
-    totals["people"] = totals["users"]
     for what, gone in lost.items():
         limit = limit_of(len(totals[what]))
         if len(gone) > limit:
@@ -183,7 +225,7 @@ def _totals(situation: Situation) -> dict[str, set[Any]]:
         elif ref.kind in LETS_IN:
             what = "members of projects" if ref.kind == "project" else "people in access"
             totals[what] |= people(recorded.normal, ref.kind)
-    return totals
+    return {**totals, "people": totals["users"]}
 
 
 def people(normal: Mapping[str, Any], kind: str) -> set[str]:

@@ -11,7 +11,7 @@ import yaml
 
 from tests.operations.conftest import BO, CEM, DANA, GRANTS, SOLO, TRAIN
 from tests.operations.test_access import SOLO_REF, TRAIN_REF, changed, pairs
-from tests.operations.yard import Yard, project
+from tests.operations.yard import Said, Yard, project
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk
@@ -231,20 +231,61 @@ def test_a_path_without_a_rule_takes_nothing(yard: Yard) -> None:
     assert "no rule" in told.messages
 
 
-def test_an_error_of_many_shuts_out_no_crowd(yard: Yard) -> None:
-    """A copy of everybody without keys is held by the guard like a merge that went wrong."""
+def expired(user: Mapping[str, Any]) -> dict[str, Any]:
+    keys = [{**key, "expiresAt": "2026-01-01T00:00:00Z"} for key in user["spec"]["keys"]]
+    return changed(user, keys=keys)
+
+
+CROWDS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "keys": lambda one: changed(one, keys=[]),
+    "states": lambda one: changed(one, state="suspended"),
+    "ends": expired,
+}
+
+
+def guarded(yard: Yard) -> None:
     guard = {"maxRemovals": 1, "maxRemovalPercent": 10}
-    policy = paper.policy(guard=guard, grant={"mayBeOpenEnded": True})
-    yard.write(policy)
+    yard.write(paper.policy(guard=guard, grant={"mayBeOpenEnded": True}))
     yard.commit()
     yard.apply()
-    people = [changed(one, keys=[]) for one in (BO, CEM, DANA)]
-    elsewhere(yard, *people)
+
+
+def held_of(told: Said) -> list[str]:
+    codes = ((one["ref"], (one.get("problem") or {}).get("code")) for one in told.plan["changes"])
+    return sorted(ref for ref, code in codes if code == "revocations_guard")
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_an_error_of_many_shuts_out_no_crowd(yard: Yard, crowd: str) -> None:
+    """A copy of everybody without keys is held by the guard like a merge that went wrong."""
+    guarded(yard)
+    elsewhere(yard, *map(CROWDS[crowd], (BO, CEM, DANA)))
     yard.commit()
-    told = yard.apply()
-    held = [one["problem"]["code"] for one in told.plan["changes"] if one.get("problem")]
-    assert held.count("revocations_guard") == 3, told.actions
+    assert held_of(yard.apply()) == ["user/bo", "user/cem", "user/dana"]
     assert yard.keys(TRAIN_REF) == ALL
+
+
+def test_many_other_names_at_once_are_a_crowd(yard: Yard) -> None:
+    """Whoever gives everybody another name has their keys open nothing."""
+    guarded(yard)
+    for one in (BO, CEM, DANA):
+        name = one["metadata"]["name"]
+        yard.file(one).unlink()
+        yard.write({**one, "metadata": {"name": f"{name}-x", "formerName": name}})
+    yard.commit()
+    assert len(held_of(yard.apply())) == 3
+    assert yard.keys(TRAIN_REF) == ALL
+
+
+def test_the_guard_shields_nobody_elses_loss(yard: Yard) -> None:
+    """A document that alone is too much is held by itself."""
+    guarded(yard)
+    yard.write(changed(TRAIN, access=[]))
+    yard.remove(CEM)
+    yard.commit()
+    done = yard.apply()
+    assert held_of(done) == [TRAIN_REF], done.document["problems"]
+    assert yard.keys(SOLO_REF) == pairs("ana", "bo", "dana")
 
 
 def _steps(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
