@@ -6,6 +6,13 @@ set -eu
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 umask 022
 mount -t proc -o nosuid,nodev,noexec,hidepid=invisible proc /proc
+# What everybody may write to, one could fill up or keep busy for all others, and leave things in.
+for place in /run/lock /var/crash /var/metrics; do
+    if test -d "$place" && ! test -L "$place"; then
+        mount --bind "$place" "$place"
+        mount -o remount,bind,ro,nosuid,nodev,noexec "$place"
+    fi
+done
 # Where storage is mounted, with all that is mounted there by now: what a host has in these places
 # itself, no tenant sees. What comes and goes later on the host does so here as well.
 for top in data datasets mnt workspace; do

@@ -154,6 +154,53 @@ def test_neighbours_do_not_see_each_other(both: Tenancy) -> None:
     assert both.host.run("ls", "-A", "/tmp").stdout.count("bo-was-here") == 0
 
 
+EVERYBODYS = """
+import ctypes, errno, os
+for path in ("/run/lock/x", "/var/lock/x", "/dev/mqueue/x"):
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+    except OSError as error:
+        print(path, errno.errorcode[error.errno])
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.mq_open(b"/x", 0o102, 0o600, None) < 0:
+    print("queue", errno.errorcode[ctypes.get_errno()])
+"""
+CHURN = """
+import ctypes
+libc = ctypes.CDLL(None)
+while True:
+    for n in range(50):
+        libc.mq_open(b"/noise%d" % n, 0o102, 0o600, None)
+    for n in range(50):
+        libc.mq_unlink(b"/noise%d" % n)
+        libc.close(3 + n)
+"""
+
+
+def test_what_is_everybodys_is_closed_to_tenants(both: Tenancy) -> None:
+    """What one fills, keeps busy or leaves there would be in the way of all others."""
+    closed = {"/run/lock/x": "EROFS", "/var/lock/x": "EROFS", "/dev/mqueue/x": "EMFILE"}
+    later = "systemd-run --user --quiet sh -c 'python3 ~/all.py > ~/out; touch ~/ready'"
+    code = f"rm -f ~/ready; cat > ~/all.py <<'E'\n{EVERYBODYS}\nE\n"
+    for by in ("python3 ~/all.py", f"{later}; {wait('~/ready')} cat ~/out"):
+        told = both.enter(ANA, code + by)
+        assert answers(told.stdout) == {**closed, "queue": "EMFILE"}, told.stderr
+
+
+def test_a_release_is_not_kept_from_its_end_by_what_comes_and_goes(both: Tenancy) -> None:
+    """Queues of an ordinary login that are there when they are listed, and not a moment later."""
+    both.host.run("useradd --create-home ordinary || true")
+    churn = "systemd-run --quiet --unit=churn --uid=ordinary"
+    both.host.run(f"{churn} python3 -c '{CHURN}'")
+    try:
+        for _ in range(3):
+            done(both.release(ANA)[0])
+            assert both.proof(ANA).passed
+            both.restore(ANA)
+    finally:
+        both.host.run("systemctl stop churn")
+
+
 LISTEN = """
 import os, socket
 server = socket.create_server((os.environ["GPUAAS_LOOPBACK"], 8888))
@@ -432,9 +479,12 @@ LEAVE = """
     setsid sleep 1001 > /dev/null 2>&1 < /dev/null &
     setsid sh -c "trap '' TERM HUP; while :; do sleep 1; done" > /dev/null 2>&1 < /dev/null &
     ipcmk -M 1000; ipcmk -Q; ipcmk -S 1
-    python3 -c 'import ctypes; ctypes.CDLL(None).mq_open(b"/left", 0o102, 0o600, None)'
     mkdir -p ~/a/b; chmod 0 ~/a/b; touch /tmp/x /var/tmp/y /dev/shm/z
 """
+
+
+QUEUE = 'import ctypes; assert ctypes.CDLL(None).mq_open(b"/left", 0o102, 0o600, None) > 0'
+"""Which no tenant can make, and which may have been there before that was so."""
 
 
 def test_a_release_leaves_nothing(both: Tenancy) -> None:
@@ -447,6 +497,7 @@ def test_a_release_leaves_nothing(both: Tenancy) -> None:
     assert done(both.provide(ANA))[0] == (True, True)
     assert f"{ANA.login}:{ANA.uid << 16}:65536\n" in host.run("cat /etc/subuid").stdout
     assert both.enter(ANA, LEAVE).returncode == 0
+    host.run(f"setpriv --reuid {ANA.uid} --clear-groups python3 -c '{QUEUE}'")
     host.run(f"setpriv --reuid {inside} --clear-groups sleep 998 >&- 2>&- <&- &")
     host.run(f"install -d -o {inside} {ANA.home}/c")
     left = (both.facts(ANA.uid).leftovers or {})[str(ANA.uid)]

@@ -9,7 +9,7 @@ from typing import Optional
 
 from .digests import sha256
 from .paths import FOLDER, Refusal, Tree, holder, parent_of
-from .probes import OPEN_FILE, owner_suffix, path_fact, printable
+from .probes import OPEN_FILE, owner_suffix, path_fact, printable, unless_gone
 
 Owner = tuple[int, int]
 """A uid and a gid."""
@@ -63,11 +63,13 @@ def names_of(tree: Tree, path: str, uid: int) -> list[str]:
     with parent_of(tree, f"{path}/", make=False) as place:
         if place is None:
             return []
-        return [
-            name
-            for name in os.listdir(place[0])
-            if holder(os.stat(name, dir_fd=place[0], follow_symlinks=False).st_uid) == uid
-        ]
+        found = []
+        for name in os.listdir(place[0]):
+            with unless_gone():
+                status = os.stat(name, dir_fd=place[0], follow_symlinks=False)
+                if holder(status.st_uid) == uid:
+                    found.append(name)
+        return found
 
 
 def put_bytes(tree: Tree, path: str, data: bytes) -> None:

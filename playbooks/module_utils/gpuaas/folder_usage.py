@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import Optional
 
-from .probes import OPEN_FOLDER
+from .probes import OPEN_FOLDER, unless_gone
 
 MOST_ENTRIES, MOST_SECONDS, DEEPEST = 20_000, 0.3, 64
 
@@ -44,16 +44,17 @@ class Counting:
                 self._left -= 1
                 if self._left < 0 or deep < 0 or time.monotonic() > self._until:
                     raise TooMuch
-                found = entry.stat(follow_symlinks=False)
-                if found.st_dev != device or found.st_ino in linked:
-                    continue
-                total += found.st_blocks * 512
-                if stat.S_ISDIR(found.st_mode):
-                    inner = os.open(entry.name, OPEN_FOLDER, dir_fd=folder)
-                    try:
-                        total += self._below(inner, device, linked, deep - 1)
-                    finally:
-                        os.close(inner)
-                elif found.st_nlink > 1:
-                    linked.add(found.st_ino)
+                with unless_gone():
+                    found = entry.stat(follow_symlinks=False)
+                    if found.st_dev != device or found.st_ino in linked:
+                        continue
+                    total += found.st_blocks * 512
+                    if stat.S_ISDIR(found.st_mode):
+                        inner = os.open(entry.name, OPEN_FOLDER, dir_fd=folder)
+                        try:
+                            total += self._below(inner, device, linked, deep - 1)
+                        finally:
+                            os.close(inner)
+                    elif found.st_nlink > 1:
+                        linked.add(found.st_ino)
         return total

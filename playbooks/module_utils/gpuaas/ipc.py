@@ -7,11 +7,12 @@ from typing import Iterator
 
 from .files import names_of
 from .paths import Refusal, Tree, holder
-from .probes import ProbeError
-from .programs import change
+from .probes import ProbeError, unless_gone
+from .programs import tried
 
 SYSTEM_V = (("shm", "shmid", "-m"), ("msg", "msqid", "-q"), ("sem", "semid", "-s"))
 POSIX = ("dev/mqueue", "dev/shm")
+AT_ONCE = 500
 
 
 def system_v(root: str, uid: int) -> Iterator[tuple[str, str, str]]:
@@ -37,13 +38,34 @@ def all_system_v(root: str) -> Iterator[tuple[str, str, str, tuple[int, ...]]]:
 
 
 def remove_all(tree: Tree, uid: int) -> None:
-    try:
-        for _, id, word in list(system_v("/", uid)):
-            change(tree, "ipcrm", word, id)
-    except ProbeError as error:
-        raise Refusal("verb_failed", str(error)) from error
+    """Raises Refusal where one of those that are there does not go; new ones are the proof's."""
+    before = _objects(uid)
+    tree.changed = tree.changed or bool(before)
+    if before and not tree.dry:
+        why = _remove(before)
+        # One that went by itself meanwhile is an error to the tool, and none to us.
+        if set(before) & set(_objects(uid)):
+            raise Refusal("verb_failed", why or "ipcrm has removed nothing")
     for place in POSIX:
         for name in names_of(tree, f"/{place}", uid):
             tree.changed = True
             if not tree.dry:
-                os.unlink(f"/{place}/{name}")
+                with unless_gone():
+                    os.unlink(f"/{place}/{name}")
+
+
+def _objects(uid: int) -> list[tuple[str, str]]:
+    """ipcrm's word and the id of each."""
+    try:
+        return [(word, id) for _, id, word in system_v("/", uid)]
+    except ProbeError as error:
+        raise Refusal("verb_failed", str(error)) from error
+
+
+def _remove(objects: list[tuple[str, str]]) -> str:
+    """Many at once: somebody may have tens of thousands. What the tool says of the last failure."""
+    said = ""
+    for at in range(0, len(objects), AT_ONCE):
+        words = [word for one in objects[at : at + AT_ONCE] for word in one]
+        said = tried("ipcrm", *words) or said
+    return said

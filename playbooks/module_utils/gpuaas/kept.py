@@ -19,6 +19,7 @@ from .probes import (
     open_below,
     path_fact,
     printable,
+    unless_gone,
 )
 
 MAX_PATHS = 20_000
@@ -106,11 +107,12 @@ def list_names(
         if len(facts) > MAX_PATHS:
             raise ProbeError(f"more than {MAX_PATHS} paths")
         if depth and fact.startswith("dir "):
-            inner = os.open(name, OPEN_FOLDER, dir_fd=folder)
-            try:
-                list_names(inner, os.listdir(inner), (path, depth - 1), facts)
-            finally:
-                os.close(inner)
+            with unless_gone():
+                inner = os.open(name, OPEN_FOLDER, dir_fd=folder)
+                try:
+                    list_names(inner, os.listdir(inner), (path, depth - 1), facts)
+                finally:
+                    os.close(inner)
 
 
 def read_descriptors(probes: Probes) -> dict[str, str]:
@@ -184,13 +186,15 @@ def size_of(folder: str, budget: list[int], _: Probes) -> int:
     total, todo, device = 0, [folder], os.lstat(folder).st_dev
     until = time.monotonic() + MAX_SECONDS / 4
     while todo:
-        for entry in os.scandir(todo.pop()):
-            budget[0] -= 1
-            if budget[0] < 0 or time.monotonic() > until:
-                raise ProbeError(f"{folder}: too many files to count")
-            status = entry.stat(follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode) and status.st_dev == device:
-                todo.append(entry.path)
-            elif stat.S_ISREG(status.st_mode):
-                total += status.st_size
+        with unless_gone(), os.scandir(todo.pop()) as entries:
+            for entry in entries:
+                budget[0] -= 1
+                if budget[0] < 0 or time.monotonic() > until:
+                    raise ProbeError(f"{folder}: too many files to count")
+                with unless_gone():
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode) and status.st_dev == device:
+                        todo.append(entry.path)
+                    elif stat.S_ISREG(status.st_mode):
+                        total += status.st_size
     return total

@@ -7,12 +7,11 @@ something of theirs; and by the numbers that others were given for their contain
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from typing import Iterable, Iterator
 
 from .passwd import GROUP, Accounts
 from .paths import UIDS
-from .probes import Probes, lines_of, open_below
+from .probes import Probes, lines_of, open_below, unless_gone
 from .subids import holders_of_ranges
 
 PLACES = ("home", "srv", "var/mail", "var/spool/cron/crontabs")
@@ -66,7 +65,7 @@ def owners(probes: Probes) -> Iterator[int]:
         try:
             for name in os.listdir(folder):
                 # One that has just gone is nobody's; all others still are.
-                with suppress(FileNotFoundError):
+                with unless_gone():
                     yield os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
         finally:
             os.close(folder)

@@ -16,7 +16,7 @@ from .driver import read_driver
 from .listeners import read_startups
 from .network import read_walls
 from .pam import USERS_OWN, VENDOR, block_of, included, unclear
-from .probes import Probes, found_in_path, lines_of, path_fact, printable
+from .probes import Probes, found_in_path, lines_of, path_fact, printable, unless_gone
 from .sshd import TENANTS, read_sshd
 
 NOBODYS_UID = 19999
@@ -216,10 +216,11 @@ def read_setuid(probes: Probes) -> dict[str, str]:
         except FileNotFoundError:
             continue
         for entry in entries:
-            status = entry.stat(follow_symlinks=False)
-            raised = stat.S_ISREG(status.st_mode) and status.st_mode & (stat.S_ISUID | stat.S_ISGID)
-            if raised and entry.name not in DISTRIBUTIONS_OWN:
-                found.append(f"/{place}/{printable(entry.name)}")
+            with unless_gone():
+                mode = entry.stat(follow_symlinks=False).st_mode
+                raised = stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID)
+                if raised and entry.name not in DISTRIBUTIONS_OWN:
+                    found.append(f"/{place}/{printable(entry.name)}")
     return {"extra": ", ".join(sorted(found)) or "none"}
 
 

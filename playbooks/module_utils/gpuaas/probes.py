@@ -5,11 +5,13 @@ A probe that fails makes its fact unknown and says so; it never makes it empty.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
 import time
-from typing import Any, Callable, Mapping, Optional, TypeVar
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Mapping, Optional, TypeVar
 
 from .digests import sha256
 
@@ -23,12 +25,25 @@ SAFE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
+GONE = frozenset({errno.ENOENT, errno.ESRCH, errno.ESTALE})
+"""How the kernel says that what was listed a moment ago is there no more."""
+
 T = TypeVar("T")
 Facts = dict[str, Any]
 
 
 class ProbeError(Exception):
     """A probe that did not answer, in words."""
+
+
+@contextmanager
+def unless_gone() -> Iterator[None]:
+    """What goes between being listed and being looked at is passed over, as if never listed."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
 
 
 class Budget:
