@@ -88,8 +88,9 @@ class Moment:
         sees is something else: there a later end may be what nobody sees.
         """
         problem = found.problem if found is not None and found.action is Action.FROZEN else None
-        unsound = problem is not None and problem.code == BROKEN and bool(self.desired.resources)
-        if not unsound or not self.is_over(recorded):
+        if problem is None or problem.code != BROKEN or not self.is_over(recorded):
+            return False
+        if any(one.code == "spec_root_empty" for one in self.desired.problems):
             return False
         readings = self.desired.readings.get(recorded.ref, ())
         if not readings or not all(one.whole for one in readings):

@@ -176,6 +176,9 @@ def _grant_too_long(giving: Giving) -> Problem | None:
     moment = parse_moment(end)
     policy = giving.desired.get("policy", "fleet")
     days = policy.spec.grant.max_days if policy else DEFAULT_MAX_DAYS
+    if end == OPEN_ENDED and policy and not policy.spec.grant.may_be_open_ended:
+        message = "the Policy allows no grant without an end"
+        return _problem(giving.grant, "grant_too_long", message, f"at most {days} days ahead")
     if end == OPEN_ENDED or moment is None or moment <= giving.now + timedelta(days=days):
         return None
     message = f"it would last until {end}, more than {days} days from now"

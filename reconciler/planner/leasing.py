@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
+from reconciler.kinds.access import OPEN_ENDED
 from reconciler.kinds.lease import after, end_of, terms_of
 from reconciler.kinds.policy import WaitRules
 from reconciler.model.capacity import Claim
@@ -123,6 +124,19 @@ def _too_long(wish: Wish) -> Problem | None:
     return _problem(wish.resource, "lease_too_long", message, hint)
 
 
+def _endless(wish: Wish) -> Problem | None:
+    """Where its project is in error, nobody has asked that of its document."""
+    project = wish.desired.get("project", wish.resource.ref.project)
+    if wish.resource.spec.expires_at != OPEN_ENDED or project is None:
+        return None
+    recorded = None if wish.begins else wish.difference.recorded
+    lease = project.spec.lease
+    if (lease and lease.may_be_open_ended) or (recorded is not None and not recorded.expires_at):
+        return None
+    message = f"project {project.ref.name} may not keep allocations without an end"
+    return _problem(wish.resource, "lease_too_long", message, "state a time")
+
+
 def _waited_enough(wish: Wish) -> Problem | None:
     """Who has given up waiting is not surprised by a place afterwards."""
     if wish.difference.action is not Action.CREATE or wish.claims or wish.difference.recorded:
@@ -164,7 +178,7 @@ def _joins_what_leaves(wish: Wish) -> Problem | None:
 
 
 RULES: Mapping[str, tuple[Callable[[Wish], Problem | None], ...]] = {
-    "allocation": (_lapsed, _over, _too_long, _waited_enough),
+    "allocation": (_lapsed, _over, _endless, _too_long, _waited_enough),
     "grant": (_joins_what_leaves,),
 }
 """By kind, in order; the first refusal wins."""

@@ -52,7 +52,7 @@ from reconciler.planner.ordering import after_preparing, in_waves
 from reconciler.planner.outlook import claim_of
 from reconciler.planner.placement import Placer
 from reconciler.planner.preparing import find_preparations
-from reconciler.planner.remainder import tell_errors, with_remainders
+from reconciler.planner.remainder import as_judged, tell_errors, with_remainders
 from reconciler.planner.rendering import Renderer
 from reconciler.planner.repairing import with_repairs
 from reconciler.planner.revoking import name_revoked, tell_ends
@@ -115,11 +115,12 @@ def _made(request: PlanRequest, scope: Scope, everything: tuple[Difference, ...]
     origins = _origins_of(request, differences)
     refused = admit(_situation(request, differences, origins))
     admitted = [difference for difference in differences if difference.ref not in refused]
+    judged = as_judged(request.desired, request.world, everything)
     refused = {
         **refused,
-        **refuse_leases(admitted, request.desired, request.world, request.now, request.leases_from),
-        **refuse_grants(admitted, request.desired, origins, request.now),
-        **refuse_storage(admitted, request.desired, request.world, origins),
+        **refuse_leases(admitted, judged, request.world, request.now, request.leases_from),
+        **refuse_grants(admitted, judged, origins, request.now),
+        **refuse_storage(admitted, judged, request.world, origins),
     }
     effective = _effective(request, everything, differences, refused)
     context = _context(request, effective, origins)
@@ -168,7 +169,8 @@ def _differences(request: PlanRequest) -> tuple[Difference, ...]:
     """All that is not as recorded, and what this moment and what lies on hosts make of it."""
     found = compare(request.desired, request.world)
     found = with_evacuations(found, request.desired, request.world)
-    found = with_ends(found, request.desired, request.world, request.now)
+    judged = as_judged(request.desired, request.world, found)
+    found = with_ends(found, judged, request.world, request.now)
     return with_data(found, request.world)
 
 

@@ -7,7 +7,7 @@ is left is recorded like any change, so that a later error brings nothing back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from reconciler.kinds.registry import KINDS
@@ -15,11 +15,12 @@ from reconciler.kinds.takeaway import remaining
 from reconciler.model.canonical import digest
 from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
-from reconciler.model.plan import Change
+from reconciler.model.plan import Action, Change
 from reconciler.model.reading import LETS_IN, Reading
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
-from reconciler.planner.effective import as_recorded
+from reconciler.planner.diff import Difference
+from reconciler.planner.effective import as_recorded, in_force
 
 
 def with_remainders(desired: Desired, world: World) -> Desired:
@@ -51,6 +52,18 @@ def with_remainders(desired: Desired, world: World) -> Desired:
         frozen=desired.frozen - lessened,
         lessened=frozenset(lessened),
     )
+
+
+def as_judged(desired: Desired, world: World, differences: Iterable[Difference]) -> Desired:
+    """What limits are read from: a policy, a project or a person in error counts as recorded.
+
+    An error takes away no limit.
+    """
+    frozen = {one.ref for one in differences if one.action is Action.FROZEN}
+    return in_force(desired, world, {ref for ref in frozen if ref.kind in LIMITING})
+
+
+LIMITING = frozenset({"policy", "project", "user"})
 
 
 def tell_errors(change: Change, desired: Desired) -> Change:
