@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
@@ -137,7 +138,10 @@ def _linked(
 def _readings(
     loaded: Loaded, frozen: Container[Ref], out_of_place: Container[tuple[Ref, str]]
 ) -> Mapping[Ref, tuple[Reading, ...]]:
-    """What documents say that may not be acted on; those out of place count where they stood."""
+    """What documents say that may not be acted on; those out of place count where they stood.
+
+    In the order of their files: which of these were read before, and which just now, is no matter.
+    """
     found: dict[Ref, list[Reading]] = defaultdict(list)
     for one in loaded.resources if frozen or out_of_place else ():
         astray = (one.ref, one.file) in out_of_place
@@ -151,7 +155,11 @@ def _readings(
     for file, ref in loaded.suspended:
         spec = {"state": "suspended"}
         found[ref].append(Reading(file=file, spec=spec, only_there=True))
-    return {ref: tuple(readings) for ref, readings in found.items()}
+    return {ref: tuple(sorted(readings, key=_file)) for ref, readings in found.items()}
+
+
+def _file(reading: Reading) -> str:
+    return reading.file
 
 
 def _own_check(
@@ -174,7 +182,11 @@ def _repeated(
     for file, unsound in loaded.frozen:
         if (unsound.ref, file) not in out_of_place:
             places[unsound.ref].append(Source(file=file, line=unsound.line, column=1))
-    return {ref: found for ref, found in places.items() if len(found) > 1}
+    return {ref: sorted(found, key=_order) for ref, found in places.items() if len(found) > 1}
+
+
+def _order(place: Source) -> tuple[Any, ...]:
+    return place.order
 
 
 def _duplicate_problems(ref: Ref, places: list[Source]) -> Iterator[Problem]:
@@ -203,7 +215,7 @@ class _Names:
     ) -> None:
         self.desired, self.duplicates = desired, duplicates
         self.astray: dict[Ref, str] = {}
-        self.astray.update(iter(out_of_place))
+        self.astray.update(sorted(out_of_place, reverse=True))
         self.there = (desired.resources.keys() | desired.frozen) - duplicates
         self.advised: dict[Ref, str] = {}
 

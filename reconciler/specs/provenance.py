@@ -180,7 +180,8 @@ class Provenance:
         if move not in self._sides:
             self._sides[move] = self._by_name(self._moves[move], gone)
         sides = self._sides[move]
-        others = [*sides.get(ref.name, ()), *sides.get(ANY, ())]
+        # By whatever name each was found, they are looked at in one order.
+        others = sorted([*sides.get(ref.name, ()), *sides.get(ANY, ())], key=_by_path)
         yield _Need(blobs=frozenset(b for _, touch in others for b in (touch.blob, *touch.before)))
         return next((other for other in self._places(ref, value, others) if other != path), "")
 
@@ -223,6 +224,10 @@ class Provenance:
 def _side(touch: Touch, gone: bool) -> tuple[str, ...]:
     """What a file held before the commit; or after it."""
     return (touch.blob,) if gone else touch.before
+
+
+def _by_path(one: tuple[str, Touch]) -> tuple[str, int]:
+    return one[0], one[1].number
 
 
 def _below(log: Log, touches: list[Touch], commit: str) -> list[Touch]:

@@ -56,7 +56,16 @@ class Story:
 
     def by(self, author: str) -> str:
         self.git("add", "-A")
-        self.git("-c", f"user.name={author}", "-c", f"user.email={author}@x", "commit", "-qm", "x")
+        self.git(
+            "-c",
+            f"user.name={author}",
+            "-c",
+            f"user.email={author}@x",
+            "commit",
+            "--allow-empty",
+            "-qm",
+            "x",
+        )
         return self.git("rev-parse", "HEAD")
 
     def merge(self, branch: str, author: str, *words: str) -> None:
