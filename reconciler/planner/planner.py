@@ -9,14 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from datetime import datetime
 
-from reconciler.kinds.access import next_change
 from reconciler.kinds.contract import Context
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Candidate
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.drift import Drift
 from reconciler.model.forced import NOTHING_FORCED, Forced
-from reconciler.model.moment import format_moment, parse_moment
+from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Change, Plan, Risk, Step, fingerprint
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -44,9 +43,9 @@ from reconciler.planner.forgetting import Words, find_words
 from reconciler.planner.granting import refuse_grants
 from reconciler.planner.joining import Ledger
 from reconciler.planner.leasing import ends_of_waits, refuse_leases
-from reconciler.planner.leniency import acceptances
-from reconciler.planner.leniency import in_force as leniencies_in_force
 from reconciler.planner.lines import Line, write_lines
+from reconciler.planner.moves import moved
+from reconciler.planner.next_moment import next_moment
 from reconciler.planner.noting import notes_of
 from reconciler.planner.ordering import after_preparing, in_waves
 from reconciler.planner.outlook import claim_of
@@ -312,7 +311,7 @@ def _within(line: Line, scope: Scope) -> bool:
 
 def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[Line]) -> Plan:
     lines = [line for line in found if not line.confirms]
-    confirmed = tuple(line.change for line in found if line.confirms)
+    confirmed = [line.change for line in found if line.confirms]
     former = {c.ref: c.former for c in (line.change for line in lines) if c.former is not None}
     steps = name_revoked([step for line in lines for step in line.steps], desk.context, former)
     ending = {step.ref: step for step in steps if step.revokes}
@@ -321,6 +320,8 @@ def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[
         for line in lines
     )
     changes = tuple(sorted(told, key=_rank))
+    if not request.only:
+        confirmed += moved(request.desired, request.world, {change.ref for change in changes})
     claims = tuple(sorted((c for line in lines for c in line.claims), key=lambda c: c.id))
     desired, world = desk.context.desired, request.world
     figures = figures_of(desired, world, request.now, changes, claims)
@@ -349,7 +350,7 @@ def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[
         only=request.only,
         uncommitted=request.uncommitted,
         forced=request.forced,
-        next_moment=_next_moment(
+        next_moment=next_moment(
             desired,
             world,
             request.now,
@@ -386,14 +387,3 @@ def _rank(change: Change) -> tuple[int, Ref]:
 
 
 ACTIONS = tuple(Action)
-
-
-def _next_moment(desired: Desired, world: World, now: datetime, ahead: Iterable[datetime]) -> str:
-    """When a key, a grant, a suspension, a lease, a wait or somebody's leniency ends next."""
-    moments = [next_change(desired, now)]
-    moments += [parse_moment(one.until) for one in suspensions_in_force(world.suspensions, now)]
-    lenient = leniencies_in_force(acceptances(desired, world), now)
-    moments += [parse_moment(one.until) for one in lenient]
-    moments += ahead
-    known = [moment for moment in moments if moment is not None and moment > now]
-    return format_moment(min(known)) if known else ""

@@ -7,12 +7,13 @@ repository, work tree or index is meant is never taken from there.
 from __future__ import annotations
 
 import os
-import selectors
+import resource
+import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, NamedTuple
 
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.settings import Settings
@@ -67,9 +68,9 @@ def asking(
 
     def answer() -> str:
         with _telling_why():
-            return _answer(process)
+            return _answer(question)
 
-    with _telling_why(), _begun(folder or settings.folder, words, environment, stdin) as process:
+    with _telling_why(), _begun(folder or settings.folder, words, environment, stdin) as question:
         yield answer
 
 
@@ -153,15 +154,23 @@ def _run(
     *,
     seconds: int = GIT_SECONDS,
 ) -> str:
-    with _begun(folder, arguments, environment) as process:
-        return _answer(process, seconds=seconds)
+    with _begun(folder, arguments, environment) as question:
+        return _answer(question, seconds=seconds)
+
+
+class _Question(NamedTuple):
+    """What git was asked, and where it writes what it says: it waits for no reader."""
+
+    process: subprocess.Popen[bytes]
+    told: IO[bytes]
+    errors: IO[bytes]
 
 
 @contextmanager
 def _begun(
     folder: str, arguments: Sequence[str], environment: Mapping[str, str], stdin: str = ""
-) -> Iterator[subprocess.Popen[bytes]]:
-    with os.fdopen(os.memfd_create("stdin"), "w+b") as given:
+) -> Iterator[_Question]:
+    with _memory() as given, _memory() as told, _memory() as errors:
         given.write(stdin.encode("utf-8", "surrogateescape"))
         given.seek(0)
         try:
@@ -170,50 +179,43 @@ def _begun(
                 cwd=folder,
                 env=environment,
                 stdin=given,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stdout=told,
+                stderr=errors,
             )
         except FileNotFoundError as error:
             raise _Unanswered("git is not installed") from error
-    with process:
-        try:
-            yield process
-        finally:
-            if process.returncode is None:
-                process.kill()
+        with process:
+            try:
+                with suppress(ProcessLookupError):
+                    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MAX_SAID, MAX_SAID))
+                yield _Question(process, told, errors)
+            finally:
+                if process.returncode is None:
+                    process.kill()
 
 
-def _answer(process: subprocess.Popen[bytes], *, seconds: int = GIT_SECONDS) -> str:
-    until = time.monotonic() + seconds
+def _memory() -> IO[bytes]:
+    return os.fdopen(os.memfd_create("git"), "w+b")
+
+
+def _answer(question: _Question, *, seconds: int = GIT_SECONDS) -> str:
+    process = question.process
     try:
-        told, errors = _listen(process, until)
-        process.wait(max(0.0, until - time.monotonic()))
-    except (TimeoutError, subprocess.TimeoutExpired) as error:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired as error:
         raise _Unanswered(f"git did not answer within {seconds} s") from error
+    if process.returncode == -signal.SIGXFSZ:
+        raise _Unanswered(f"git says more than {MAX_SAID >> 20} MiB")
+    told, errors = map(_said, (question.told, question.errors))
     if process.returncode:
-        said = _text(errors).strip() or _text(told).strip()
+        said = errors.strip() or told.strip()
         raise _Unanswered(next(iter(said.splitlines()), f"git ended with {process.returncode}"))
-    return _text(told)
+    return told
 
 
-def _listen(process: subprocess.Popen[bytes], until: float) -> tuple[bytes, bytes]:
-    """What it says to its end, and what it says of errors. Raises TimeoutError."""
-    told, errors = bytearray(), bytearray()
-    assert process.stdout is not None and process.stderr is not None
-    with selectors.DefaultSelector() as ready:
-        ready.register(process.stdout, selectors.EVENT_READ, told)
-        ready.register(process.stderr, selectors.EVENT_READ, errors)
-        while ready.get_map():
-            if (left := until - time.monotonic()) <= 0:
-                raise TimeoutError
-            for key, _ in ready.select(timeout=left):
-                chunk = os.read(key.fd, 1 << 20)
-                key.data.extend(chunk)
-                if not chunk:
-                    ready.unregister(key.fileobj)
-                if len(key.data) > MAX_SAID:
-                    raise _Unanswered(f"git says more than {MAX_SAID >> 20} MiB")
-    return bytes(told), bytes(errors)
+def _said(file: IO[bytes]) -> str:
+    file.seek(0)
+    return _text(file.read())
 
 
 def _text(said: bytes) -> str:

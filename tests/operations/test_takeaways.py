@@ -290,3 +290,40 @@ def test_the_guard_shields_nobody_elses_loss(yard: Yard) -> None:
 
 def _steps(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [step for wave in plan["waves"] for step in wave["steps"]]
+
+
+@pytest.mark.parametrize("planted", ["copy", "misplaced", "broken"])
+def test_where_somebody_once_stood_nobody_has_a_say(yard: Yard, planted: str) -> None:
+    """A document that moves is known by its new file, though nothing else of it is another."""
+    old = yard.specs / "theirs/cem.yaml"
+    old.parent.mkdir()
+    yard.file(CEM).rename(old)
+    yard.commit()
+    assert yard.apply().actions == {}
+    old.rename(yard.file(CEM))
+    yard.commit()
+    assert yard.apply().actions == {}
+    if planted == "misplaced":
+        (yard.folder / "gpuaas.yaml").write_text(RULES)
+    yard.write(project("vision", "ana", "bo", "dana"))
+    yard.remove(*(one for one in GRANTS if one["spec"]["user"] == "cem"), CEM)
+    yard.write(changed(TRAIN, access=["ana", "bo"]))
+    old.write_text("\t- [" if planted == "broken" else yaml.safe_dump(changed(CEM, emails=[])))
+    yard.commit()
+    yard.apply()
+    assert yard.recorded("user/cem") is None
+    assert "cem/laptop" not in yard.keys(SOLO_REF) + yard.keys(TRAIN_REF)
+
+
+def test_a_move_is_written_down_once(yard: Yard) -> None:
+    """And is no change that anybody is shown or asked about."""
+    place = yard.specs / "people/bo.yaml"
+    place.parent.mkdir()
+    yard.file(BO).rename(place)
+    yard.commit()
+    assert yard.plan("--detailed-exitcode").code == 0
+    assert yard.apply().actions == {}
+    assert yard.recorded("user/bo").file == "specs/people/bo.yaml"
+    before = yard.rows("SELECT count(*) FROM event")
+    yard.apply()
+    assert yard.rows("SELECT count(*) FROM event") == before

@@ -1,0 +1,39 @@
+"""Moves: documents that say the same in another file, so that it is known where each is now.
+
+Nothing is done for them, and nobody is asked. But a revocation is read from the file that somebody
+was applied from, and whoever writes there again has no say in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from reconciler.model.desired import Desired, Origin
+from reconciler.model.lifecycle import Phase
+from reconciler.model.plan import Action, Change
+from reconciler.model.reading import LETS_IN
+from reconciler.model.ref import Ref
+from reconciler.model.world import World
+
+MOVING = LETS_IN - {"allocation"}
+"""Of an allocation what was applied is judged by the moment of that, which stays as it is."""
+
+
+def moved(desired: Desired, world: World, told: Collection[Ref]) -> Iterator[Change]:
+    """Each that is as it was recorded, and not among what is `told` of anyway."""
+    for kind in sorted(MOVING):
+        for resource in desired.of(kind):
+            ref, recorded = resource.ref, world.recorded.get(resource.ref)
+            if recorded is None or recorded.file == resource.file or ref in told:
+                continue
+            same = recorded.digest == resource.digest and not recorded.forgotten
+            if same and recorded.phase is Phase.ACTIVE and ref not in desired.lessened:
+                yield Change(
+                    ref=ref,
+                    action=Action.CHANGE,
+                    file=resource.file,
+                    line=resource.line,
+                    origin=Origin(commit=recorded.commit),
+                    normal=resource.normal,
+                    digest=resource.digest,
+                )
