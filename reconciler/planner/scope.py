@@ -14,12 +14,13 @@ from copy import copy
 from difflib import get_close_matches
 
 from reconciler.kinds.registry import KINDS
-from reconciler.kinds.user import UserState
+from reconciler.kinds.takeaway import remaining
 from reconciler.model.desired import Desired
 from reconciler.model.plan import Action
 from reconciler.model.problem import Problem, ProblemError
+from reconciler.model.reading import LETS_IN, Reading
 from reconciler.model.ref import Ref, parse_ref
-from reconciler.model.world import World
+from reconciler.model.world import Recorded, World
 from reconciler.planner.diff import Difference
 from reconciler.planner.preparing import unprepared
 
@@ -65,7 +66,7 @@ class Scope:
         by_ref = {one.ref: one for one in differences}
         new = by_ref.get(POLICY)
         left = [*self._refs, *more, *([POLICY] if new and new.action is Action.CREATE else [])]
-        wide._refs = set(_revoking(set(left), by_ref, self._desired))
+        wide._refs = set(_revoking(set(left), by_ref, self._desired, self._world))
         while left:
             ref = left.pop()
             wide._refs.add(ref)
@@ -90,29 +91,42 @@ class Scope:
 
 
 def _revoking(
-    named: Collection[Ref], by_ref: Mapping[Ref, Difference], desired: Desired
+    named: Collection[Ref], by_ref: Mapping[Ref, Difference], desired: Desired, world: World
 ) -> Iterator[Ref]:
-    """What takes access to one of them away: grants and keys that have gone, a suspension."""
-    resources = (desired.resources.get(ref) for ref in named if ref.kind == "allocation")
-    people = {user for one in resources if one for user in one.spec.access}
+    """What takes access to one of them away: grants, members and keys that have gone, a suspension,
+
+    an earlier end. Whoever was let in counts, and whoever is to be.
+    """
+    people: set[str] = set()
+    projects: set[str] = set()
+    for ref in (one for one in named if one.kind == "allocation"):
+        projects.add(ref.project)
+        recorded, resource = world.recorded.get(ref), desired.resources.get(ref)
+        people.update(resource.spec.access if resource else ())
+        people.update(recorded.normal["spec"]["access"] if recorded else ())
     for grant in desired.of("grant"):
         if Ref("allocation", grant.ref.project, grant.spec.allocation) in named:
             people.add(grant.spec.user)
     for ref, one in by_ref.items():
-        if ref.kind == "grant" and one.action is Action.FORGET and one.recorded:
-            of = one.recorded.normal["spec"]["allocation"]
-            if Ref("allocation", ref.project, of) in named:
-                yield ref
-        if ref.kind == "user" and ref.name in people and _takes_away(one):
+        if ref.kind not in LETS_IN or one.recorded is None or not _takes_away(one, one.recorded):
+            continue
+        spec = one.recorded.normal["spec"]
+        if ref.kind == "grant" and Ref("allocation", ref.project, spec["allocation"]) in named:
+            people.add(spec["user"])
+            yield ref
+        if (ref.kind == "user" and ref.name in people) or (
+            ref.kind == "project" and ref.name in projects
+        ):
             yield ref
 
 
-def _takes_away(one: Difference) -> bool:
-    """Whether a person is shut out, or a key is not what it was: gone, or with another end."""
-    if one.resource is None or one.resource.spec.state is UserState.SUSPENDED:
+def _takes_away(one: Difference, recorded: Recorded) -> bool:
+    """Whether whoever it lets in is let in by less, or no more."""
+    if one.resource is None:
         return True
-    before = one.recorded.normal["spec"]["keys"] if one.recorded else []
-    return any(key not in one.resource.normal["spec"]["keys"] for key in before)
+    spec = recorded.normal["spec"]
+    new = Reading(file=one.resource.file, spec=one.resource.normal["spec"], whole=True)
+    return remaining(one.ref.kind, spec, [new]) is not spec
 
 
 def _unmatched(text: str, ref: Ref | None, there: Iterable[Ref]) -> Problem:

@@ -327,3 +327,21 @@ def test_a_move_is_written_down_once(yard: Yard) -> None:
     before = yard.rows("SELECT count(*) FROM event")
     yard.apply()
     assert yard.rows("SELECT count(*) FROM event") == before
+
+
+@pytest.mark.parametrize("deed", ["grant ended", "member dropped", "grant ended in error"])
+def test_what_is_named_takes_along_whatever_shuts_somebody_out_of_it(yard: Yard, deed: str) -> None:
+    """With --only a change of access is no other change that waits."""
+    grant = next(one for one in GRANTS if one["spec"]["user"] == "cem")
+    ended = changed(grant, expiresAt="2026-01-01T00:00:00Z")
+    yard.write(
+        {
+            "grant ended": ended,
+            "grant ended in error": changed(ended, colour="red"),
+            "member dropped": project("vision", "ana", "bo", "dana"),
+        }[deed]
+    )
+    yard.write(changed(SOLO, protect=False))
+    yard.commit()
+    yard.apply("--only", SOLO_REF)
+    assert yard.keys(SOLO_REF) == pairs("ana", "bo", "dana")
