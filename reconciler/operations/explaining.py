@@ -26,7 +26,7 @@ from reconciler.operations.storage_links import facts_of as storage_facts
 from reconciler.operations.taking_stock import as_resource
 from reconciler.operations.views import Explained, Shown
 from reconciler.operations.wiring import Fleet, without_collector
-from reconciler.planner import planner
+from reconciler.planner import explanation
 from reconciler.planner.seating import WITH_CAPACITY
 from reconciler.planner.showing import shown
 from reconciler.planner.vouching import vouched_for
@@ -54,7 +54,7 @@ def explain(fleet: Fleet, ref_text: str) -> Explained:
         if ref.kind not in WITH_CAPACITY:
             raise refuse("usage", f"{ref} asks for no place", "name an allocation")
         plan = plan_from(fleet, desired, world, PlanOptions())
-        candidates = planner.explain(desired, world, fleet.now(), ref, plan)
+        candidates = explanation.explain(desired, world, fleet.now(), ref, plan)
     change = next((change for change in plan.changes if change.ref == ref), None)
     recorded = world.recorded.get(ref)
     planned = change.placement if change else None

@@ -5,8 +5,8 @@ Whatever could not be read is frozen: its last recorded form stays, and nothing 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
@@ -20,7 +20,7 @@ from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
 from reconciler.planner.effective import as_recorded
 from reconciler.planner.fields import compare_fields
-from reconciler.planner.lying import users_of_data
+from reconciler.planner.renames import find_renames, some
 from reconciler.planner.resuming import can_resume, groups_of
 
 
@@ -56,10 +56,17 @@ class Difference:
 WORD_ACTIONS: Mapping[str, Action] = {"replace": Action.REPLACE, "restart": Action.RESTART}
 """Change words that are more than a change."""
 
+NONE_DECLINED: Mapping[Ref, Problem] = MappingProxyType({})
 
-def compare(desired: Desired, world: World) -> tuple[Difference, ...]:
-    """Everything that is not as recorded, in order of its ref."""
-    renames, unsound = _renames(desired, world)
+
+def compare(
+    desired: Desired, world: World, declined: Mapping[Ref, Problem] = NONE_DECLINED
+) -> tuple[Difference, ...]:
+    """Everything that is not as recorded, in order of its ref.
+
+    `declined` are renames that may not be, and why: what had the former name has gone.
+    """
+    renames, unsound = find_renames(desired, world, declined)
     gone = frozenset(renames.values())
     return tuple(
         sorted(
@@ -245,7 +252,7 @@ def _illegible(desired: Desired, recorded: Recorded, everything: bool) -> str:
         return f"its document may not stand in {file}"
     if desired.broken and ref.kind not in LET_IN:
         # Wherever its document stood, it may have moved into a file that nobody can read.
-        return f"its document may stand in {_some(desired.broken)}, which cannot be read"
+        return f"its document may stand in {some(desired.broken)}, which cannot be read"
     return ""
 
 
@@ -265,11 +272,6 @@ def _is_taken_away(desired: Desired, recorded: Recorded) -> bool:
     if ref.kind not in LET_IN or not file or desired.is_broken(file):
         return False
     return all(one.file != file for one in desired.readings.get(ref, ()))
-
-
-def _some(files: Collection[str]) -> str:
-    first = ", ".join(sorted(files)[:3])
-    return f"{first} or {len(files) - 3} more" if len(files) > 3 else first
 
 
 def _unrecorded(desired: Desired, world: World) -> Iterator[Difference]:
@@ -296,72 +298,3 @@ def _unfinished(desired: Desired, world: World) -> Iterator[Difference]:
         resource, recorded = desired.resources.get(ref), world.recorded[ref]
         if resource and recorded.phase is Phase.ACTIVE and recorded.digest == resource.digest:
             yield Difference(ref=ref, action=Action.REPLACE, resource=resource, recorded=recorded)
-
-
-def _renames(desired: Desired, world: World) -> tuple[Mapping[Ref, Ref], Mapping[Ref, Problem]]:
-    """New ref → the recorded one that it takes over, and the takeovers that cannot be."""
-    claiming = sorted(ref for ref, one in desired.resources.items() if one.former_name)
-    if not claiming:
-        return {}, {}
-    taken: dict[Ref, Ref] = {}
-    held = {Ref("node", "", claim.node) for claim in world.claims}
-    held |= {Ref("project", "", claim.project) for claim in world.claims}
-    held |= users_of_data(world).keys()
-    unsound: dict[Ref, Problem] = {}
-    for ref in claiming:
-        resource = desired.resources[ref]
-        former = Ref(ref.kind, ref.project, resource.former_name)
-        recorded = world.recorded.get(former)
-        if recorded is None:
-            continue
-        if ref in world.recorded:
-            unsound.update(_collision(resource, former, desired, world))
-            continue
-        why = _rename_hindrance(former, recorded, desired, held)
-        if former in taken.values():
-            why = "somebody else takes over that name"
-        if why:
-            unsound[ref] = _unsound(resource, former, why)
-        else:
-            taken[ref] = former
-    return taken, unsound
-
-
-def _collision(
-    resource: Resource, former: Ref, desired: Desired, world: World
-) -> Mapping[Ref, Problem]:
-    """Of two recorded allocations, or storages with data, none becomes the other: a swap of names,
-
-    or a name in use. Read as changes, it would give each the other's people, or destroy what was
-    to be kept.
-    """
-    ref = resource.ref
-    own = desired.resources.get(former)
-    leaves = own is None or Ref(ref.kind, ref.project, own.former_name) in world.recorded
-    has_something = world.recorded[ref].id or ref in world.volumes
-    if not has_something or former in desired.frozen or not leaves:
-        return {}
-    problem = _unsound(resource, former, "both are recorded")
-    return {ref: problem} if own else {ref: problem, former: replace(problem, ref=str(former))}
-
-
-def _unsound(resource: Resource, former: Ref, why: str) -> Problem:
-    return Problem(
-        code="rename_unsound",
-        message=f"{former} cannot become {resource.ref.name}: {why}",
-        hint="take formerName out, or put the other document right",
-        source=resource.source("metadata", "formerName"),
-        ref=str(resource.ref),
-    )
-
-
-def _rename_hindrance(
-    former: Ref, recorded: Recorded, desired: Desired, held: Collection[Ref]
-) -> str:
-    if former in desired.resources or former in desired.frozen:
-        return "it still has a document of its own"
-    if desired.broken:
-        return f"its own document may stand in {_some(desired.broken)}, which cannot be read"
-    if former in held:
-        return "allocations hold slots, or data lies, under that name"
-    return "" if recorded.phase is Phase.ACTIVE else f"it is {recorded.phase}"

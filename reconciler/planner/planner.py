@@ -10,17 +10,14 @@ from dataclasses import replace
 from datetime import datetime
 
 from reconciler.kinds.contract import Context
-from reconciler.kinds.registry import KINDS
-from reconciler.model.capacity import Candidate
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.drift import Drift
 from reconciler.model.forced import NOTHING_FORCED, Forced
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Change, Plan, Risk, Step, fingerprint
-from reconciler.model.problem import Problem
+from reconciler.model.problem import HELD_CODES, Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parsed
-from reconciler.model.resource import Resource
 from reconciler.model.world import World
 from reconciler.planner.absence import STAYS
 from reconciler.planner.admission import admit, hold
@@ -30,7 +27,6 @@ from reconciler.planner.attaching import (
     begun_by,
     refuse_joins,
 )
-from reconciler.planner.capacity import read_offers
 from reconciler.planner.compatibility import refuse_runtimes
 from reconciler.planner.desk import MOVING, Desk, Pending, find_pending
 from reconciler.planner.diff import Difference, compare
@@ -48,8 +44,6 @@ from reconciler.planner.moves import moved
 from reconciler.planner.next_moment import next_moment
 from reconciler.planner.noting import notes_of
 from reconciler.planner.ordering import after_preparing, in_waves
-from reconciler.planner.outlook import claim_of
-from reconciler.planner.placement import Placer
 from reconciler.planner.preparing import find_preparations
 from reconciler.planner.remainder import as_judged, tell_errors, with_remainders
 from reconciler.planner.rendering import Renderer
@@ -99,9 +93,34 @@ def plan(request: PlanRequest) -> Plan:
     shut_out = scopes_at(request.world.suspensions, request.now)
     desired = with_remainders(request.desired, request.world)
     request = replace(request, desired=replace(desired, suspended=shut_out))
-    scope = Scope(request.only, request.desired, request.world)
-    everything = _differences(request)
-    scope = scope.widened(everything)
+    declined: Mapping[Ref, Problem] = {}
+    while True:
+        everything = _differences(request, declined)
+        made = _scoped(request, everything)
+        refused = dict(_refused_renames(request, everything, made))
+        if not refused:
+            return made
+        declined = {**declined, **refused}
+
+
+def _refused_renames(
+    request: PlanRequest, everything: tuple[Difference, ...], made: Plan
+) -> Iterator[tuple[Ref, Problem]]:
+    """Renames that may not be: what had the former name has gone, which `only` may well name.
+
+    One that waits for somebody's word may be yet.
+    """
+    renames = {one.ref for one in everything if one.action is Action.RENAME}
+    if renames and request.only:
+        made = _scoped(replace(request, only=()), everything)
+    for change in made.changes:
+        problem = change.problem
+        if change.ref in renames and problem is not None and problem.code not in HELD_CODES:
+            yield change.ref, problem
+
+
+def _scoped(request: PlanRequest, everything: tuple[Difference, ...]) -> Plan:
+    scope = Scope(request.only, request.desired, request.world).widened(everything)
     if hosts := scope.hosts(everything):
         wide = _made(request, scope.widened(everything, hosts), everything)
         taken = {Ref("node", "", claim.node) for claim in wide.claims}
@@ -164,9 +183,9 @@ def _made(request: PlanRequest, scope: Scope, everything: tuple[Difference, ...]
     return _assemble(request, desk, ledger, lines)
 
 
-def _differences(request: PlanRequest) -> tuple[Difference, ...]:
+def _differences(request: PlanRequest, declined: Mapping[Ref, Problem]) -> tuple[Difference, ...]:
     """All that is not as recorded, and what this moment and what lies on hosts make of it."""
-    found = compare(request.desired, request.world)
+    found = compare(request.desired, request.world, declined)
     found = with_evacuations(found, request.desired, request.world)
     judged = as_judged(request.desired, request.world, found)
     found = with_ends(found, judged, request.world, request.now)
@@ -192,30 +211,6 @@ def context_of(request: PlanRequest) -> Context:
     return _context(request, request.desired, {})
 
 
-def explain(
-    desired: Desired, world: World, now: datetime, ref: Ref, made: Plan | None = None
-) -> tuple[Candidate, ...]:
-    """Every node as placement sees it for `ref`; () for what asks for no place.
-
-    With the plan `made` of the same input all others have their places already. The place of its
-    own counts as free, unless that plan would move it away from there.
-    """
-    resource = desired.resources.get(ref)
-    need = KINDS[ref.kind].needs(resource, desired) if resource else None
-    if need is None:
-        return ()
-    blocked = {node.ref: why for node in desired.of("node") if (why := _blocked(node))}
-    moves = made is not None and any(
-        c.ref == ref and (c.action is Action.REPLACE or c.problem) for c in made.changes
-    )
-    claims = [claim for claim in world.claims if claim.ref != ref or moves]
-    intents = [intent for intent in (made.claims if made else ()) if intent.ref != ref]
-    preparing = {c.ref for c in (made.changes if made else ()) if c.ref.kind == "node" and c.steps}
-    offers = read_offers(desired, world, now, blocked, preparing)
-    need = Ledger(desired, world, {}).located(need)
-    return Placer(offers, (*claims, *map(claim_of, intents))).explain(need)
-
-
 def _renamed(
     differences: Iterable[Difference], refused: Mapping[Ref, Problem]
 ) -> Mapping[Ref, Ref]:
@@ -224,11 +219,6 @@ def _renamed(
 
 def _unseated(seats: Mapping[Ref, Seat | Unseated]) -> Mapping[Ref, Problem]:
     return {ref: seat.problem for ref, seat in seats.items() if isinstance(seat, Unseated)}
-
-
-def _blocked(node: Resource) -> str:
-    what = KINDS["node"].unsupported(node)
-    return f"not yet supported: {what}" if what else ""
 
 
 def _origins_of(request: PlanRequest, differences: Iterable[Difference]) -> Mapping[Ref, Origin]:

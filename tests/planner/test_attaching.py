@@ -15,7 +15,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.volume import VolumeState
 from reconciler.model.world import Doubt, DoubtKind, World
 from reconciler.planner.attaching import RULES
-from reconciler.planner.planner import explain
+from reconciler.planner.explanation import explain
 from tests.planner.fleet import (
     NOW,
     allocation,

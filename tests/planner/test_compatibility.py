@@ -12,7 +12,7 @@ from reconciler.model.evidence import GpuFact
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
 from reconciler.planner.compatibility import RULES, Machine, misfit
-from reconciler.planner.planner import explain
+from reconciler.planner.explanation import explain
 from reconciler.planner.versions import figures, in_order, newest
 from tests.planner.fleet import (
     NOW,

@@ -18,8 +18,8 @@ from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Order, Plan, Risk
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.ref import Ref
+from reconciler.planner.explanation import explain
 from reconciler.planner.outlook import UNKNOWN
-from reconciler.planner.planner import explain
 from tests.planner.fleet import (
     NOW,
     allocation,
