@@ -29,7 +29,7 @@ ALL_REMOVALS = "all"
 
 UNCOMMITTED, REVOCATIONS = "removal_uncommitted", "revocations_guard"
 
-STAYS = frozenset({UNCOMMITTED, REVOCATIONS, *Doubt})
+STAYS = frozenset({UNCOMMITTED, REVOCATIONS})
 """Refusals of an absence itself: whoever was let in by what is absent stays so."""
 
 Limit = Callable[[int], int]
@@ -41,6 +41,14 @@ def is_gone(difference: Difference, situation: Situation) -> bool:
     """Whether it would be let go of since no document in sight names it."""
     leaves = difference.action in (Action.RELEASE, Action.FORGET)
     return leaves and difference.ref not in situation.desired.resources
+
+
+def stays(difference: Difference, problem: Problem) -> bool:
+    """Whether whoever it shuts out is let in as before.
+
+    A doubt about who wrote a change holds what that gives, and never what it takes.
+    """
+    return problem.code in STAYS or (difference.resource is None and problem.code in DOUBTS)
 
 
 def uncommitted(difference: Difference, situation: Situation) -> Held | None:
@@ -116,8 +124,12 @@ def guard_revocations(
     a number may go. A document that is too much by itself is held by itself: what others take away
     does not wait for it.
     """
-    stays = {ref for ref, why in refused.items() if why.code in STAYS or ref.kind == "grant"}
-    admitted = {one.ref: one for one in situation.differences if one.ref not in stays}
+    admitted = {
+        one.ref: one
+        for one in situation.differences
+        if (why := refused.get(one.ref)) is None
+        or (one.ref.kind != "grant" and not stays(one, why))
+    }
     losses = list(_losses(admitted.values(), situation))
     if not losses or len(losses) <= limit_of(0):
         return

@@ -24,14 +24,16 @@ from reconciler.planner.limits import is_operator
 
 MAY_GRANT = frozenset({"owner", "maintainer"})
 MEMBER = "member"
-GIVEN = frozenset({Action.CREATE, Action.CHANGE})
+BEGINS = frozenset({Action.CREATE, Action.ADOPT, Action.RESTORE})
+"""Actions by which somebody is let in who was not; all others give as well, by what they change."""
+
 DEFAULT_MAX_DAYS = 30
 NOBODY: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Giving:
-    """A grant that is new or changes, and who wrote it last."""
+    """A grant that is new, changes or has another name, and who wrote it last."""
 
     grant: Resource
     is_new: bool
@@ -53,13 +55,13 @@ def refuse_grants(
             problem = _access_refused(one, one.resource, desired, origins.get(one.ref, Origin()))
             if problem is not None:
                 refused[one.ref] = problem
-        if one.ref.kind != "grant" or one.resource is None or one.action not in GIVEN:
+        if one.ref.kind != "grant" or one.resource is None:
             continue
         if one.ref in desired.lessened:
             continue
         giving = Giving(
             grant=one.resource,
-            is_new=one.action is Action.CREATE,
+            is_new=one.action in BEGINS,
             desired=desired,
             origin=origins.get(one.ref, Origin()),
             now=now,

@@ -19,7 +19,7 @@ from reconciler.model.problem import HELD_CODES, Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parsed
 from reconciler.model.world import World
-from reconciler.planner.absence import STAYS
+from reconciler.planner.absence import stays
 from reconciler.planner.admission import admit, hold
 from reconciler.planner.attaching import (
     after_detaching,
@@ -253,12 +253,12 @@ def _effective(
     the books: revocation waits for nobody's document (rule 9). Unless the absence itself is in
     question: then whoever was let in stays so.
     """
-    stays = {ref for ref, problem in refused.items() if problem.code in STAYS}
+    whole = {d.ref for d in differences if d.ref in refused and stays(d, refused[d.ref])}
     done = {
-        d.ref for d in differences if d.ref not in refused or (_is_gone(d) and d.ref not in stays)
+        d.ref for d in differences if d.ref not in refused or (_is_gone(d) and d.ref not in whole)
     }
     undone = {ref for d in everything if d.ref not in done for ref in (d.ref, d.former) if ref}
-    return in_force(request.desired, request.world, undone, refused.keys() - stays)
+    return in_force(request.desired, request.world, undone, refused.keys() - whole)
 
 
 def _is_gone(difference: Difference) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -116,3 +117,79 @@ def test_an_owner_ends_a_grant_under_a_new_name(yard: Yard) -> None:
     yard.commit("ana")
     assert "not_yet_supported" in yard.apply().blocked.values()
     assert yard.keys(SOLO_REF) == pairs("ana", "bo", "dana")
+
+
+def test_who_may_not_give_a_grant_gives_none_by_another_name(yard: Yard) -> None:
+    """Cem is a member: the same user and the same allocation, and an end that is not his to say."""
+    placed(yard, grant("again", "solo", "bo", former="bo-on-solo", expiresAt="none"), "cem")
+    yard.remove(GRANT_OF["bo"])
+    done = yard.apply()
+    assert done.blocked == {AGAIN_REF: "role_cannot_grant"}
+    assert yard.keys(SOLO_REF) == pairs("ana", "cem", "dana")
+
+
+def test_nobody_renews_a_grant_of_their_own_by_another_name(yard: Yard) -> None:
+    """Not one that is over either, which stays recorded for as long as its file does."""
+    yard.write(changed(GRANT_OF["dana"], expiresAt="2026-11-01T00:00:00Z"))
+    yard.commit()
+    yard.apply()
+    yard.file(GRANT_OF["dana"]).unlink()
+    yard.write(grant("again", "solo", "dana", former="dana-on-solo", expiresAt="none"))
+    yard.commit("dana")
+    assert yard.apply().blocked == {AGAIN_REF: "role_cannot_grant"}
+    assert yard.keys(SOLO_REF) == pairs("ana", "bo", "cem")
+
+
+def test_an_owner_gives_a_grant_another_name(yard: Yard) -> None:
+    """It goes on, and nobody is shut out meanwhile."""
+    yard.file(GRANT_OF["bo"]).unlink()
+    yard.write(grant("again", "solo", "bo", former="bo-on-solo", expiresAt="none"))
+    yard.commit("ana")
+    done = yard.apply()
+    assert (done.code, done.actions) == (0, {AGAIN_REF: "rename"})
+    assert yard.keys(SOLO_REF) == pairs("ana", "bo", "cem", "dana")
+
+
+TOO_LONG: dict[str, Any] = {"expiresAt": "2099-01-01T00:00:00Z"}
+UNSUPPORTED: dict[str, Any] = {"endSessions": False}
+
+
+@pytest.mark.parametrize(
+    ("more", "author", "code"),
+    [
+        (TOO_LONG, "olga", "grant_too_long"),
+        (UNSUPPORTED, "olga", "not_yet_supported"),
+        ({}, "dana", "role_cannot_grant"),
+        ({"user": "dana"}, "olga", "field_refused"),
+    ],
+    ids=lambda one: str(one),
+)
+def test_a_refused_change_of_a_grant_keeps_no_key(
+    yard: Yard, more: dict[str, Any], author: str, code: str
+) -> None:
+    """Rule 9: a key that is no longer named opens nothing, whatever else is wrong with the rest."""
+    yard.write(changed(GRANT_OF["cem"], keys=["desk", "laptop"]))
+    yard.commit()
+    yard.apply()
+    yard.write(changed(GRANT_OF["cem"], keys=["laptop"], **more))
+    yard.commit(author)
+    assert yard.apply().blocked == {"grant/vision/cem-on-solo": code}
+    left = [] if "user" in more else ["cem/laptop"]
+    assert yard.keys(SOLO_REF) == [*pairs("ana", "bo"), *left, *pairs("dana")]
+
+
+def test_a_doubt_about_who_wrote_a_change_keeps_nobody_in(yard: Yard) -> None:
+    """Bo is swapped for dana by somebody beyond the end of a shallow clone."""
+    yard.write(changed(TRAIN, access=["ana", "cem", "dana"]))
+    yard.commit("ana")
+    yard.commit("olga")
+    head = git(yard, "rev-parse", "HEAD")
+    (yard.folder / ".git/shallow").write_text(head)
+    done = yard.apply()
+    assert done.blocked == {TRAIN_REF: "history_shallow"}
+    assert yard.keys(TRAIN_REF) == pairs("ana", "cem")
+
+
+def git(yard: Yard, *words: str) -> str:
+    done = subprocess.run(["git", "-C", yard.folder, *words], check=True, capture_output=True)
+    return done.stdout.decode()
