@@ -151,6 +151,11 @@ RULES: tuple[Rule, ...] = (
         check=left("shm", "msg", "sem", "mqueue"),
     ),
     Rule(
+        name="keyrings",
+        promises="the kernel keeps no key of its uid, which others could be let read",
+        check=left("key"),
+    ),
+    Rule(
         name="mounts",
         promises="nothing is mounted by its uid",
         check=left("mount"),

@@ -32,6 +32,7 @@ WORDS = frozenset(
         "mount",
         "file",
         "open",
+        "key",
     ]
 )
 NAMED = (

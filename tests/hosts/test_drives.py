@@ -40,6 +40,9 @@ def test_a_drive_that_is_part_of_something_is_in_use(probes: Probes, part: str) 
     assert drives.read_drive_users(probes) == {ID: "part of dm-0"}
 
 
+MANAGER = "/user.slice/user-20000.slice/user@20000.service"
+
+
 @pytest.mark.parametrize(
     ("cgroup", "unit"),
     [
@@ -47,7 +50,12 @@ def test_a_drive_that_is_part_of_something_is_in_use(probes: Probes, part: str) 
         ("/system.slice/system-x.slice/x@1.service/inner", "x@1.service"),
         ("/user.slice/user-20000.slice/session-4.scope", ""),
         ("/user.slice/user-20000.slice/user@20000.service/init.scope", ""),
-        ("/user.slice/user-20000.slice/user@20000.service/app.slice/run.service", "run.service"),
+        (f"{MANAGER}/app.slice/ssh.service", "user@20000.service (its own ssh.service)"),
+        (f"{MANAGER}/app.slice/ssh.service/a.scope", "user@20000.service (its own ssh.service)"),
+        (f"{MANAGER}/app.slice/run-4.scope", ""),
+        ("/user.slice/user-20000.slice/session-4.scope/ssh.service", ""),
+        ("/system.slice/docker-ab.scope/system.slice/ssh.service", "docker-ab.scope"),
+        ("/system.slice/watch.service/app.slice/ssh.service", "watch.service"),
         ("/", ""),
     ],
 )

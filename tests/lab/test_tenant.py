@@ -624,6 +624,56 @@ def test_open_files_that_wait_at_a_neighbours_keep_the_slot(both: Tenancy) -> No
     assert both.proof(ANA).passed
 
 
+KEY = """
+import ctypes
+libc = ctypes.CDLL(None)
+key = libc.syscall(248, b"user", b"left", b"word", 4, ctypes.c_long(-4))
+assert key > 0 and libc.syscall(250, 5, ctypes.c_long(key), ctypes.c_long(0x3F3F3F3F)) == 0
+"""
+
+
+def test_keys_that_the_kernel_keeps_go_with_the_release(both: Tenancy) -> None:
+    """ACC-11: root cannot see them, and may not leave them; they outlive all that has run."""
+    assert both.enter(ANA, f"python3 - <<'E'\n{KEY}\nE\n").returncode == 0
+    left = (both.facts(ANA.uid).leftovers or {})[str(ANA.uid)]
+    assert any(one.startswith("key ") for one in left), left
+    done(both.release(ANA)[0])
+    proof = both.proof(ANA)
+    assert proof.passed, failing(proof)
+    assert f"{ANA.uid}:" not in both.host.run("cat /proc/key-users").stdout
+
+
+WRITE = """
+import os, time
+os.chdir(HOME + "/open")
+place = os.open(".", os.O_RDONLY)
+for n in range(10**9):
+    try:
+        os.mkdir(f"d{n}", dir_fd=place)
+    except OSError:
+        time.sleep(0.01)
+"""
+
+
+def test_a_neighbour_who_writes_in_ones_home_does_not_hold_up_the_release(both: Tenancy) -> None:
+    """ACC-11: it is taken from him, and nothing of his is ended."""
+    assert both.enter(ANA, "chmod 755 ~; mkdir -p -m 777 ~/open; chmod 777 ~/open").returncode == 0
+    script = WRITE.replace("HOME", repr(ANA.home))
+    start = "systemd-run --user --quiet --unit=ssh.service python3 ~/write.py"
+    with session(both, BO, "sleep 100"):
+        begun = both.enter(BO, f"cat > ~/write.py <<'E'\n{script}\nE\n{start}; sleep 1")
+        assert begun.returncode == 0, begun.stderr
+        assert both.host.run(f"ls {ANA.home}/open").stdout
+        of_bo = (both.facts(BO.uid).leftovers or {})[str(BO.uid)]
+        own = f"python3 of user@{BO.uid}.service (its own ssh.service)"
+        assert any(one.startswith("process ") and one.endswith(own) for one in of_bo), of_bo
+        done(both.release(ANA)[0])
+        proof = both.proof(ANA)
+        assert proof.passed, failing(proof)
+        assert both.host.run(f"pgrep -U {BO.uid} -f write.py").stdout
+        both.enter(BO, "systemctl --user stop ssh.service")
+
+
 def test_nothing_of_somebody_else_is_taken_over(both: Tenancy) -> None:
     assert both.release(ANA)[1].passed
     both.host.run("useradd", "--uid", str(ANA.uid), "eve")

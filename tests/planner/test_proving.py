@@ -137,6 +137,7 @@ CASES: Mapping[str, Row] = {
     "cron and at": Row(fails=left("crontab /var/spool/cron/crontabs/a"), unknown=UNASKED),
     "linger": Row(fails=seen(platform={**WORDS, f"linger {LOGIN}": "on"}), unknown=WORDLESS),
     "ipc": Row(fails=left("shm 7"), unknown=UNASKED),
+    "keyrings": Row(fails=left("key 3 kept by the kernel"), unknown=UNASKED),
     "mounts": Row(fails=left("mount /mnt/x"), unknown=UNASKED),
     "files": Row(fails=left("file /opt/x", "and 3 more"), unknown=UNASKED),
     "open cards": Row(fails=left("open /dev/nvidia0 in process 9 sh of b-abcd"), unknown=UNASKED),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from . import ipc
+from . import ipc, keyrings
 from .mounts import mounted_at
 from .paths import Tree
 from .probes import call
@@ -30,6 +30,7 @@ def end_everything(tree: Tree, uid: int) -> None:
     end_all(tree, uid)
     _take_up_runtime_folder(tree, uid)
     ipc.remove_all(tree, uid)
+    keyrings.remove_all(tree, uid)
 
 
 def _take_up_runtime_folder(tree: Tree, uid: int) -> None:

@@ -17,6 +17,7 @@ from .attachments import data_around, folders
 from .finding import any_of, owned_below
 from .holders import held_cards, unseen_cards
 from .ipc import system_v
+from .keyrings import kept_keys
 from .mounts import Mount, mounts
 from .passwd import OURS as OURS_BY_NAME
 from .passwd import Accounts, User
@@ -123,7 +124,7 @@ def ran_by(probes: Probes, uid: int) -> Iterator[str]:
 def held_for(probes: Probes, uid: int) -> Iterator[str]:
     for kind, id, _ in system_v(probes.root, uid):
         yield f"{kind} {id}"
-    for owner, what in (*sockets(probes), *user_mounts()):
+    for owner, what in (*sockets(probes), *user_mounts(), *keys(probes)):
         if owner == uid:
             yield what
 
@@ -144,6 +145,13 @@ def user_mounts() -> Iterator[tuple[int, str]]:
             key, _, value = option.partition("=")
             if key == "user_id" and value.isdigit():
                 yield int(value), f"mount {printable(mount.point)}"
+
+
+def keys(probes: Probes) -> Iterator[tuple[int, str]]:
+    """What the kernel keeps for a uid, with the uid; which keys these are it tells the owner."""
+    for uid, number in kept_keys(probes.root):
+        inside = "" if holder(uid) == uid else f" for uid {uid}"
+        yield holder(uid), f"key {number} kept by the kernel{inside}"
 
 
 def steadily(look: Callable[[float], T]) -> T:

@@ -18,7 +18,10 @@ DEAD = re.compile(r"^State:\s+[ZX].*^Threads:\s+1$", re.MULTILINE | re.DOTALL)
 """A first thread that has ended alone is no ended process."""
 
 NAME = re.compile(r"^Name:\s+(.*)$", re.MULTILINE)
-UNIT = re.compile(r"^0::/(?:.*/)?([^/]+\.(?:service|socket|mount))(?:/.*)?$", re.MULTILINE)
+GROUP = re.compile(r"^0::/(.*)$", re.MULTILINE)
+UNITS = (".service", ".socket", ".mount", ".scope")
+SESSION = re.compile(r"session-[^/]*\.scope|init\.scope")
+MAX_NAME = 100
 OWN_MANAGER = re.compile(r"user@\d+\.service")
 
 
@@ -58,14 +61,24 @@ def end_all(tree: Tree, uid: int) -> None:
 
 
 def unit_of(root: str, pid: int) -> str:
-    """The unit of the host that started it, and may start it again; none for what a login has."""
+    """The unit of the host that started it, and may start it again; none for what a login has.
+
+    What is below the first unit of the host is called as whoever it is of likes. Below a user
+    manager it is told as that one's own: the host may have one of the same name.
+    """
     try:
         with open(os.path.join(root, "proc", str(pid), "cgroup"), errors="replace") as file:
-            found = UNIT.search(file.read())
+            found = GROUP.search(file.read())
     except (FileNotFoundError, ProcessLookupError):
         return ""
-    unit = printable(found.group(1)) if found else ""
-    return "" if OWN_MANAGER.fullmatch(unit) else unit
+    way = found.group(1).split("/") if found else []
+    units = [part for part in way if part.endswith(UNITS)]
+    if not units or SESSION.fullmatch(units[0]):
+        return ""
+    if OWN_MANAGER.fullmatch(units[0]):
+        own = [part for part in units[1:] if not part.endswith(".scope")]
+        return f"{units[0]} (its own {printable(own[-1])[:MAX_NAME]})" if own else ""
+    return printable(units[0])[:MAX_NAME]
 
 
 def told(root: str, pid: int, name: str) -> str:

@@ -1,20 +1,26 @@
 """Folders removed with all they hold, by open folders, and nothing else.
 
-Never through a link, never across or over a mount; what cannot be removed is said and stays.
+Never through a link, never across or over a mount; what cannot be removed is said and stays. Each
+folder is taken before it is emptied, so that nobody who still works in there adds to it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
-from typing import NamedTuple
+from typing import List, NamedTuple
 
 from .files import fact_of
 from .mounts import mounts
 from .paths import FOLDER, Refusal, Tree, parent_of
+from .probes import unless_gone
 
 MAX_DEPTH = 256
+MAX_BUSY = 1000
+BUSY = frozenset({errno.ENOTEMPTY, errno.EISDIR, errno.EEXIST})
+"""What somebody has changed in the moment before its folder was taken."""
 
 
 def remove_folder(tree: Tree, path: str) -> None:
@@ -34,7 +40,7 @@ def remove_folder(tree: Tree, path: str) -> None:
                 tree.changed = True
                 if tree.dry:
                     return
-                top = Top(folder, os.fstat(folder).st_dev)
+                top = Top(folder, os.fstat(folder).st_dev, [])
                 while os.listdir(folder):
                     _empty(folder, path, top, MAX_DEPTH)
             finally:
@@ -47,10 +53,11 @@ def remove_folder(tree: Tree, path: str) -> None:
 
 
 class Top(NamedTuple):
-    """The open folder that is removed, and the file system that it is on."""
+    """The open folder that is removed, the file system that it is on, and what was busy in it."""
 
     folder: int
     device: int
+    busy: List[str]
 
 
 def _empty(folder: int, path: str, top: Top, depth: int) -> None:
@@ -60,21 +67,42 @@ def _empty(folder: int, path: str, top: Top, depth: int) -> None:
     """
     if os.fstat(folder).st_dev != top.device:
         raise _kept(path, "on another file system")
-    if stat.S_IMODE(os.fstat(folder).st_mode) & 0o700 != 0o700:
-        os.fchmod(folder, 0o700)
+    _take(folder)
     for name in os.listdir(folder):
-        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISDIR(status.st_mode) and depth == 0:
-            os.rename(name, secrets.token_hex(16), src_dir_fd=folder, dst_dir_fd=top.folder)
-        elif stat.S_ISDIR(status.st_mode):
-            inner = os.open(name, FOLDER, dir_fd=folder)
-            try:
-                _empty(inner, f"{path}/{name}", top, depth - 1)
-            finally:
-                os.close(inner)
-            os.rmdir(name, dir_fd=folder)
-        else:
-            os.unlink(name, dir_fd=folder)
+        try:
+            with unless_gone():
+                _remove(folder, name, f"{path}/{name}", top, depth)
+        except OSError as error:
+            if error.errno not in BUSY or len(top.busy) >= MAX_BUSY:
+                raise
+            top.busy.append(name)
+
+
+def _take(folder: int) -> None:
+    """First its owner and then its mode, which its owner could change back.
+
+    Whoever stands in it or has it open still does, and can put nothing more there.
+    """
+    status = os.fstat(folder)
+    if status.st_uid != os.geteuid() and os.geteuid() == 0:
+        os.fchown(folder, 0, 0)
+    if stat.S_IMODE(status.st_mode) != 0o700:
+        os.fchmod(folder, 0o700)
+
+
+def _remove(folder: int, name: str, path: str, top: Top, depth: int) -> None:
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode) and depth == 0:
+        os.rename(name, secrets.token_hex(16), src_dir_fd=folder, dst_dir_fd=top.folder)
+    elif stat.S_ISDIR(status.st_mode):
+        inner = os.open(name, FOLDER, dir_fd=folder)
+        try:
+            _empty(inner, path, top, depth - 1)
+        finally:
+            os.close(inner)
+        os.rmdir(name, dir_fd=folder)
+    else:
+        os.unlink(name, dir_fd=folder)
 
 
 def _refuse_mounts(folder: int, path: str) -> None:
