@@ -29,6 +29,9 @@ ANY = ""
 UNREADABLE = "unreadable "
 """How the value begins of a document that may stand in a blob which nobody can read."""
 
+UNSAID = "unsaid"
+"""The value of what a file says and its commit does not, though nobody has edited it."""
+
 _WORD = re.compile(rb"[A-Za-z0-9._-]+")
 _ID = re.compile(r"[0-9a-f]{40,64}")
 WORDS_LIMIT = 8 << 20

@@ -13,7 +13,8 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.specs import history
-from reconciler.specs.blobs import ABSENT, Blobs, documents_of
+from reconciler.specs.blobs import ABSENT, UNSAID, Blobs, documents_of
+from reconciler.specs.checkout import as_they_are, is_as_checked_out
 from reconciler.specs.git_folder import shallow
 from reconciler.specs.history import Git
 from reconciler.specs.library import read_spec
@@ -99,23 +100,34 @@ class _Asked:
         return provenance.origins(self._wanted(paths, gone))
 
     def _wanted(self, paths: Mapping[Ref, str], gone: frozenset[Ref]) -> Iterator[Wanted]:
-        """What some commit has as it is here."""
-        edited = {ref: path for ref, path in paths.items() if ref in gone or path in self.changed}
+        """What is asked of history: nothing of what only somebody who edits the folder has said."""
+        told = {path for ref, path in paths.items() if ref not in gone} - self.changed
+        sound = as_they_are(self.tree.git(self.settings), self.tree.folder, told)
+        edited = {ref: path for ref, path in paths.items() if ref in gone or path not in sound}
         committed = self._committed({*edited.values(), *self.changed}) if edited else {}
-        here = {path: self._here(path) for path in set(edited.values()) & self.changed}
+        here = {path: self._here(path) for path in set(edited.values()) - sound}
         for ref, path in paths.items():
             if ref not in edited:
                 yield Wanted(ref=ref, path=path)
                 continue
             value = ABSENT if ref in gone else here[path].get(ref, ABSENT)
-            if value == ABSENT and ref not in gone:
-                continue
             places = [path, *(other for other in committed if other != path)]
             has = {place: committed.get(place, {}).get(ref, ABSENT) for place in places}
-            if value == ABSENT and not any(has.values()):
-                yield Wanted(ref=ref, path=path, value=ABSENT)
+            if ref in gone:
+                if not any(has.values()):
+                    yield Wanted(ref=ref, path=path, value=ABSENT)
             elif value != ABSENT and (same := [p for p in places if has[p] == value]):
                 yield Wanted(ref=ref, path=same[0], value=value)
+            elif value == ABSENT or path not in self.changed or self._is_as_checked_out(path):
+                yield Wanted(ref=ref, path=path, value=UNSAID)
+
+    def _is_as_checked_out(self, path: str) -> bool:
+        """Whether nobody has edited a file that says what no commit does."""
+        try:
+            content = read_spec(self.settings, self.tree.name + path)
+        except ProblemError:
+            return True
+        return is_as_checked_out(self.tree.git(self.settings), path, content)
 
     def _committed(self, paths: Collection[str]) -> Mapping[str, Mapping[Ref, str]]:
         """What the commit in hand says in these files."""

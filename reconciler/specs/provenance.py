@@ -25,7 +25,8 @@ SPEC_ENDINGS = (".yaml", ".yml")
 class Wanted:
     """A document whose author is asked for: its file in the tree, and its value there.
 
-    `value` None is that of the commit in hand; ABSENT is asked for what was taken away.
+    `value` None is that of the commit in hand; ABSENT is asked for what was taken away, UNSAID for
+    what no commit says.
     """
 
     ref: Ref
@@ -106,7 +107,7 @@ class Provenance:
                 value = yield from self._value(name, ref)
             event = yield from self._event(ref, path, value, touches)
             if event is None:
-                return self._unseen(value)
+                return self._unseen(wanted)
             commit = log.commits[event.number]
             if commit.id in self.ends:
                 return Origin(doubt=Doubt.SHALLOW)
@@ -122,11 +123,14 @@ class Provenance:
         yield _Need(blobs=frozenset({blob}))
         return self._blobs.value(blob, ref)
 
-    def _unseen(self, value: str | None) -> Origin:
-        """No commit is known that made it so."""
+    def _unseen(self, wanted: Wanted) -> Origin:
+        """No commit is known that made it so. What is not asked for as gone is nobody's for that.
+
+        Where git says that a file is as committed, it is not by who happens to ask.
+        """
         if self.ends:
             return Origin(doubt=Doubt.SHALLOW)
-        return Origin() if value == ABSENT else Origin(doubt=Doubt.UNCLEAR)
+        return Origin() if wanted.value == ABSENT else Origin(doubt=Doubt.UNCLEAR)
 
     def _event(
         self, ref: Ref, path: str, value: str | None, touches: list[Touch]
