@@ -42,7 +42,7 @@ def wanted(ref: str) -> dict[str, Any]:
 def full(fresh_hosts: Fresh, tmp_path: Path) -> Iterator[Colony]:
     """A host whose every slot is somebody's."""
     with fresh_hosts(1) as hosts:
-        colony = founded(tmp_path / "fleet", {"c1": hosts[0]}, *map(wanted, TENANTS))
+        colony = founded(tmp_path, {"c1": hosts[0]}, *map(wanted, TENANTS))
         colony.enrol()
         first = colony.shell("apply", "--auto-approve")
         assert first.returncode == 0, first.stdout + first.stderr
