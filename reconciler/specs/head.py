@@ -11,6 +11,7 @@ from dataclasses import field
 
 from reconciler.model.desired import Absence
 from reconciler.model.document import DocumentCache
+from reconciler.model.ownership import may_stand
 from reconciler.model.problem import Problem, ProblemError, Severity
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -111,13 +112,16 @@ class _Eye:
         )
 
     def compare(self, name: str, tag: str, documents: Mapping[Ref, str] | None) -> None:
-        """What a file has in the commit, against all that the folder has."""
+        """What a file has in the commit, against all that the folder has.
+
+        A document out of place is none in a commit either.
+        """
         if tag:
             self.hidden.setdefault(tag, []).append(name)
         if documents is None and name not in self.present:
             self.sight.broken.add(name)
         for ref in documents or ():
-            if ref not in self.known:
+            if ref not in self.known and may_stand(self.settings, ref, name):
                 hidden = HIDDEN[tag][0] if tag else ""
                 self.sight.absent[ref] = Absence(file=name, hidden=hidden)
 

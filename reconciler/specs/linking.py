@@ -5,15 +5,15 @@ A resource with an error is frozen: left as it was last applied, and so never ta
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.desired import Desired
+from reconciler.model.ownership import permits, rules_of
 from reconciler.model.problem import PathPart, Problem, Source
 from reconciler.model.reading import LETS_IN, Reading
 from reconciler.model.records import dataclass
@@ -257,12 +257,12 @@ def _misplaced(settings: Settings, loaded: Loaded) -> dict[tuple[Ref, str], Prob
     """Every document that may not stand where it does, by its ref and file, with the problem."""
     if not settings.ownership:
         return {}
-    rules: dict[str, list[OwnershipRule]] = {}
+    rules: dict[str, Sequence[OwnershipRule]] = {}
     found: dict[tuple[Ref, str], Problem] = {}
 
     def judge(ref: Ref, file: str, place: Callable[[], Source]) -> None:
         if file not in rules:
-            rules[file] = [r for r in settings.ownership if _matches(r.path, file, settings)]
+            rules[file] = rules_of(settings, file)
         if why := _why_misplaced(ref, rules[file]):
             found[ref, file] = Problem(
                 code="document_outside_ownership",
@@ -282,29 +282,7 @@ def _misplaced(settings: Settings, loaded: Loaded) -> dict[tuple[Ref, str], Prob
 def _why_misplaced(ref: Ref, rules: Sequence[OwnershipRule]) -> str:
     """Each rule of its path must let it stand there, and one must be."""
     for rule in rules:
-        if not _permits(rule, ref):
+        if not permits(rule, ref):
             named = [*rule.kinds, *(f"project {project}" for project in rule.projects)]
             return f"{rule.path} is for {', '.join(named)}"
     return "" if rules else "no rule of `ownership` names this path"
-
-
-def _permits(rule: OwnershipRule, ref: Ref) -> bool:
-    """A fleet document belongs to no project: a rule that names projects must name its kind."""
-    kinds = {KIND_WORDS.get(kind, kind) for kind in rule.kinds}
-    if kinds and ref.kind not in kinds:
-        return False
-    project = ref.name if ref.kind == "project" else ref.project
-    return not rule.projects or project in rule.projects or (not project and bool(kinds))
-
-
-def _matches(pattern: str, file: str, settings: Settings) -> bool:
-    root = f"{settings.spec_root.rstrip('/')}/"
-    return _glob(pattern).fullmatch(file.removeprefix(root)) is not None
-
-
-@cache
-def _glob(pattern: str) -> re.Pattern[str]:
-    """`*` and `?` stay within a folder, `**` does not; a folder stands for all below it."""
-    parts = re.split(r"(\*\*/?|\*|\?)", pattern.strip("/"))
-    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(words.get(part, re.escape(part)) for part in parts) + "(?:/.*)?")

@@ -8,6 +8,7 @@ from contextlib import suppress
 from reconciler.model.desired import Doubt, Origin
 from reconciler.model.document import DocumentCache
 from reconciler.model.moment import parse_moment
+from reconciler.model.ownership import may_stand
 from reconciler.model.problem import ProblemError
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -85,6 +86,10 @@ def _came_before(git: Git, commit: str, other: str, at: str) -> bool:
     return False
 
 
+_Files = Mapping[str, Mapping[Ref, str]]
+"""What each file says."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     """One tree, and its files that are not as the commit in hand has them."""
@@ -96,7 +101,9 @@ class _Asked:
 
     def origins(self, paths: Mapping[Ref, str], gone: frozenset[Ref]) -> Mapping[Ref, Origin]:
         ask = self.tree.git(self.settings)
-        provenance = Provenance(git=ask, cache=self.cache, ends=shallow(self.tree.top))
+        provenance = Provenance(
+            git=ask, cache=self.cache, may_stand=self._may_stand, ends=shallow(self.tree.top)
+        )
         return provenance.origins(self._wanted(paths, gone))
 
     def _wanted(self, paths: Mapping[Ref, str], gone: frozenset[Ref]) -> Iterator[Wanted]:
@@ -105,31 +112,47 @@ class _Asked:
         sound = as_they_are(self.tree.git(self.settings), self.tree.folder, told)
         edited = {ref: path for ref, path in paths.items() if ref in gone or path not in sound}
         committed = self._committed({*edited.values(), *self.changed}) if edited else {}
-        here = {path: self._here(path) for path in set(edited.values()) - sound}
+        here = {path: self._here(path) for path in {*edited.values(), *self.changed} - sound}
         for ref, path in paths.items():
+            if ref in gone:
+                if not any(self._is_left(ref, file, committed, here) for file in self.changed):
+                    yield Wanted(ref=ref, path=path, value=ABSENT)
+                continue
             if ref not in edited:
                 yield Wanted(ref=ref, path=path)
                 continue
-            value = ABSENT if ref in gone else here[path].get(ref, ABSENT)
+            value = here[path].get(ref, ABSENT)
             places = [path, *(other for other in committed if other != path)]
-            has = {place: committed.get(place, {}).get(ref, ABSENT) for place in places}
-            if ref in gone:
-                if not any(has.values()):
-                    yield Wanted(ref=ref, path=path, value=ABSENT)
-            elif value != ABSENT and (same := [p for p in places if has[p] == value]):
-                yield Wanted(ref=ref, path=same[0], value=value)
+            same = (place for place in places if committed.get(place, {}).get(ref) == value)
+            if value != ABSENT and (place := next(same, "")):
+                yield Wanted(ref=ref, path=place, value=value)
             elif value == ABSENT or path not in self.changed or self._is_as_checked_out(path):
                 yield Wanted(ref=ref, path=path, value=UNSAID)
 
+    def _may_stand(self, ref: Ref, path: str) -> bool:
+        return may_stand(self.settings, ref, self.tree.name + path)
+
+    def _is_left(self, ref: Ref, file: str, committed: _Files, here: _Files) -> bool:
+        """Whether the commit still has what somebody took out of a file without a commit.
+
+        Where the file as it lies there has it too, it counts for nothing, or it would not be gone.
+        """
+        return (
+            ref in committed.get(file, ())
+            and ref not in here[file]
+            and self._may_stand(ref, file)
+            and not self._is_as_checked_out(file)
+        )
+
     def _is_as_checked_out(self, path: str) -> bool:
-        """Whether nobody has edited a file that says what no commit does."""
+        """Whether nobody has edited a file, though it does not say what the commit says."""
         try:
             content = read_spec(self.settings, self.tree.name + path)
         except ProblemError:
-            return True
+            return False
         return is_as_checked_out(self.tree.git(self.settings), path, content)
 
-    def _committed(self, paths: Collection[str]) -> Mapping[str, Mapping[Ref, str]]:
+    def _committed(self, paths: Collection[str]) -> _Files:
         """What the commit in hand says in these files."""
         blobs = Blobs(self.tree.git(self.settings), self.cache)
         # What is asked for stands on a line of its own, and no spec has a name of two.

@@ -7,7 +7,7 @@ git is asked a few times, however many they are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
 from reconciler.model.desired import Doubt, Origin
@@ -15,7 +15,7 @@ from reconciler.model.document import DocumentCache
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.specs.blobs import ABSENT, ANY, Blobs
-from reconciler.specs.history import Git, Log, Touch, read_commits, read_log, signed
+from reconciler.specs.history import Commit, Git, Log, Touch, read_commits, read_log, signed
 
 ARGUMENT_LIMIT = 200
 SPEC_ENDINGS = (".yaml", ".yml")
@@ -50,10 +50,14 @@ _Trace = Generator[_Need, None, Origin]
 
 @dataclass(slots=True, kw_only=True)
 class Provenance:
-    """The history of one tree; `ends` are the commits at which a shallow one ends."""
+    """The history of one tree; `ends` are the commits at which a shallow one ends.
+
+    Where a document may not stand it is none: it neither goes there nor comes from there.
+    """
 
     git: Git
     cache: DocumentCache
+    may_stand: Callable[[Ref, str], bool]
     ends: frozenset[str] = frozenset()
     _blobs: Blobs = field(init=False)
     _logs: dict[str, Log] = field(default_factory=dict)
@@ -96,7 +100,7 @@ class Provenance:
     def _trace(self, wanted: Wanted) -> _Trace:
         """Back from the commit in hand, from file to file, to the commit that wrote it."""
         ref, path, value = wanted.ref, wanted.path, wanted.value
-        before, seen = "", {wanted.path}
+        before, seen, left = "", {wanted.path}, None
         while True:
             if path not in self._logs:
                 yield _Need(path=path)
@@ -107,7 +111,8 @@ class Provenance:
                 value = yield from self._value(name, ref)
             event = yield from self._event(ref, path, value, touches)
             if event is None:
-                return self._unseen(wanted)
+                # Where it went it still stands, and counts for nothing: else it would not be gone.
+                return _by(left) if left else self._unseen(wanted)
             commit = log.commits[event.number]
             if commit.id in self.ends:
                 return Origin(doubt=Doubt.SHALLOW)
@@ -115,9 +120,12 @@ class Provenance:
                 value = yield from self._value(event.blob, ref)
             moved = yield from self._moved(ref, path, value, event)
             if moved in seen or not moved:
-                return Origin(commit=commit.id, author=commit.author, email=commit.email)
+                return _by(commit)
             seen.add(moved)
-            path, before = moved, "" if value == ABSENT else commit.id
+            if value == ABSENT:
+                path, left = moved, commit
+            else:
+                path, before = moved, commit.id
 
     def _value(self, blob: str, ref: Ref) -> Generator[_Need, None, str]:
         yield _Need(blobs=frozenset({blob}))
@@ -187,7 +195,8 @@ class Provenance:
         # By whatever name each was found, they are looked at in one order.
         others = sorted([*sides.get(ref.name, ()), *sides.get(ANY, ())], key=_by_path)
         yield _Need(blobs=frozenset(b for _, touch in others for b in (touch.blob, *touch.before)))
-        return next((other for other in self._places(ref, value, others) if other != path), "")
+        places = (other for other in self._places(ref, value, others) if other != path)
+        return next((other for other in places if self.may_stand(ref, other)), "")
 
     def _contents(self, move: tuple[str, bool]) -> _Need:
         """Of its files, asked for by the first who may have moved: the others wait for it."""
@@ -223,6 +232,10 @@ class Provenance:
                 yield other
             if value != ABSENT and after == ABSENT and value in before:
                 yield other
+
+
+def _by(commit: Commit) -> Origin:
+    return Origin(commit=commit.id, author=commit.author, email=commit.email)
 
 
 def _side(touch: Touch, gone: bool) -> tuple[str, ...]:

@@ -301,3 +301,63 @@ def test_what_is_larger_than_any_spec_is_never_asked_for(
     monkeypatch.setattr(blobs, "SIZE_LIMIT", 3000)
     story.write(text("hello") + "# small\n").by("cem")
     assert story.author() == "cem"
+
+
+RULES = """operators: [ana]
+ownership:
+  - {path: 'theirs/*', kinds: [Allocation]}
+  - {path: 'mine/*', kinds: [User]}
+  - {path: '*'}
+"""
+COPY = "specs/theirs/copy.yaml"
+
+
+def test_a_copy_out_of_place_keeps_nothing(story: Story) -> None:
+    """Not even beside something that has gone from there as well."""
+    (story.fleet.folder / "gpuaas.yaml").write_text(RULES)
+    story.write(text("hello")).write(text("other"), COPY).by("op")
+    story.write(text("hello"), COPY).by("cem")
+    story.remove().by("remover")
+    files = {HELLO: FILE, OTHER: COPY}
+    found = origins(story.fleet.settings, files, (HELLO, OTHER), NoCache())
+    assert [found[ref].author for ref in files] == ["remover", "cem"]
+    story.write("# out of the way\n", COPY)
+    assert story.remover() == "remover", "nor what somebody took out of there without a commit"
+
+
+@pytest.mark.parametrize("copied", [text("hello"), text("hello", "b"), text("hello") + "x: 1\n"])
+def test_a_copy_that_the_folder_has_as_well_keeps_nothing(story: Story, copied: str) -> None:
+    """Whoever calls a document gone has seen that copy, and why it counts for nothing."""
+    story.write(text("hello")).write(text("other"), COPY).by("op")
+    story.write(copied, COPY).by("cem")
+    story.remove().by("remover")
+    found = origins(story.fleet.settings, {HELLO: FILE, OTHER: COPY}, (HELLO, OTHER), NoCache())
+    assert found[HELLO].author == "remover"
+    story.write(copied + "# more\n", COPY)
+    assert story.remover() == "remover"
+    story.write("# somebody took it out of there\n", COPY)
+    assert story.of(gone={HELLO}) == Origin(), "and has not said so in a commit"
+
+
+def test_line_ends_that_git_calls_modified_keep_nothing(story: Story) -> None:
+    """Whoever commits such a file could otherwise hold every removal of what it names."""
+    story.write(text("hello")).write(text("hello").replace("\n", "\r\n"), COPY).by("op")
+    story.write("*.yaml text eol=lf\n", "specs/theirs/.gitattributes")
+    story.git("add", "specs/theirs/.gitattributes")
+    story.git("rm", "-q", FILE)
+    story.git("-c", "user.name=remover", "commit", "-qm", "x")
+    os.utime(story.fleet.folder / COPY)
+    assert "copy.yaml" in story.git("status", "--short")
+    assert story.remover() == "remover"
+
+
+def test_what_went_where_it_counts_for_nothing_is_gone(story: Story) -> None:
+    """By the commit that moved it, whether no rule lets it stand there or it has errors there."""
+    story.write(text("hello")).by("op")
+    moved = story.remove().write(text("hello") + "x: 1\n", COPY).by("mover")
+    assert story.of(gone={HELLO}).commit == moved
+    (story.fleet.folder / "gpuaas.yaml").write_text(RULES)
+    assert story.of(gone={HELLO}).commit == moved
+    story.git("mv", COPY, "specs/theirs/other.yaml")
+    story.by("later")
+    assert story.of(gone={HELLO}).commit == moved

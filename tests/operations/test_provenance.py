@@ -1,0 +1,81 @@
+"""By whom something is, and whether it is gone, whatever somebody else has put beside it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from datetime import timedelta
+from getpass import getuser
+
+import pytest
+import yaml
+
+from reconciler.model.moment import format_moment
+from reconciler.operations.wiring import utc_now
+from tests.operations.conftest import BOX, DANA, TRAIN
+from tests.operations.test_access import SOLO_REF, TRAIN_REF, changed, pairs
+from tests.operations.test_takeaways import RULES, elsewhere
+from tests.operations.yard import Yard
+from tests.planner import fleet as paper
+
+pytestmark = pytest.mark.walk
+
+
+def git(yard: Yard, *words: str) -> str:
+    return subprocess.check_output(["git", "-C", yard.folder, *words], text=True)
+
+
+def for_two_days(name: str) -> dict[str, object]:
+    """A grant that a member of the project may not give."""
+    end = (utc_now() + timedelta(hours=48)).replace(minute=0, second=0, microsecond=0)
+    return paper.grant(name, "train", "dana", expiresAt=format_moment(end))
+
+
+def refusals(yard: Yard) -> dict[str, str]:
+    changes = yard.plan().plan["changes"]
+    return {one["ref"]: (one.get("problem") or {}).get("code", "") for one in changes}
+
+
+def test_a_copy_beside_something_gone_keeps_nobody(yard: Yard) -> None:
+    """Its file held something that is protected, and now holds copies out of place."""
+    (yard.folder / "gpuaas.yaml").write_text(RULES)
+    yard.file(BOX).unlink()
+    elsewhere(yard, changed(BOX, protect=True))
+    yard.commit()
+    assert yard.apply().code == 0
+    elsewhere(yard, changed(DANA, emails=[]), changed(TRAIN, colour="red"))
+    yard.commit("bo")
+    yard.remove(DANA, TRAIN)
+    yard.apply()
+    assert yard.keys(SOLO_REF) == pairs("ana", "bo", "cem")
+    assert yard.recorded(TRAIN_REF) is None
+    assert not any(place.startswith(TRAIN_REF) for place in yard.claims)
+
+
+def test_an_encoding_makes_nothing_the_appliers(yard: Yard) -> None:
+    """Whoever pulls what says something else in git than on disk is not its author."""
+    olga = yaml.safe_load((yard.specs / "user/olga.yaml").read_text())
+    olga["spec"]["osLogins"] = [getuser()]
+    yard.write(olga)
+    yard.commit()
+    assert yard.apply().code == 0
+    theirs = yard.specs / "theirs"
+    theirs.mkdir()
+    pinned = paper.allocation(
+        "pinned", "slice-1", node="gpu02", owner="cem", access=["cem", "dana"]
+    )
+    (theirs / ".gitattributes").write_text("*.yaml text working-tree-encoding=IBM037\n")
+    for number in range(2):
+        for document in (for_two_days("given"), pinned):
+            name = document["metadata"]["name"]
+            (theirs / f"{name}.yaml").write_text(yaml.safe_dump(document) + f"# {number}\n")
+        yard.commit("cem")
+    shutil.rmtree(theirs)
+    git(yard, "checkout", "--", "specs/theirs")
+    assert not git(yard, "status", "--short", "specs")
+    found = refusals(yard)
+    assert found["grant/vision/given"] == "author_unclear"
+    assert found["allocation/vision/pinned"] in ("author_unclear", "operator_only")
+    yard.apply()
+    assert yard.keys(TRAIN_REF) == pairs("ana", "bo", "cem")
+    assert yard.recorded("allocation/vision/pinned") is None
