@@ -25,6 +25,7 @@ class Verb:
 
 
 ID, LOGIN = "the allocation's id, ten letters", "its login"
+GID = "the group that reads them besides root; 0 where it has no account"
 UID = "its uid; 0 where it has no account"
 
 _STAGED = {
@@ -210,6 +211,7 @@ _LIST = (
             "files": "list of path, mode and content: the whole key file",
             "absent": "list of paths: the key file, when nobody may log in",
             "uid": UID,
+            "gid": GID,
         },
         evidence="path → fact of the key file",
         refuses=(
@@ -319,6 +321,7 @@ _LIST = (
             "id": ID,
             "login": LOGIN,
             "uid": UID,
+            "gid": GID,
             "files": "list of path, mode and content: its env file, and that of its sessions",
         },
         evidence="path → fact of each file",

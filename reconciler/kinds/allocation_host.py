@@ -14,7 +14,7 @@ from reconciler.kinds.access import key_lines
 from reconciler.kinds.allocation_account import Account, Folder
 from reconciler.kinds.allocation_restart import mark_path, restarting
 from reconciler.kinds.allocation_runtime import ENVIRONMENT, environment, runtimes_of, writing
-from reconciler.kinds.allocation_steps import file_facts, file_items, shown, step_of
+from reconciler.kinds.allocation_steps import file_facts, file_items, own_mode, shown, step_of
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.fencing import is_fenced
 from reconciler.kinds.lease import end_of
@@ -95,8 +95,10 @@ def _providing(binding: Binding, resource: Resource, context: Context) -> tuple[
     # Where keys lie already some may be taken away: that waits for nobody's provide, and for no
     # mount that somebody keeps busy.
     order = Order.RETIRE if opened else Order.PROVIDE
-    item = {"files": file_items(keys), "absent": [], "uid": binding.uid}
-    access = (step_of(binding, "access.sync", order, item, file_facts(keys)),)
+    # sshd reads them as the tenant.
+    mode, gid = own_mode(binding), binding.gid if binding.uid else 0
+    item = {"files": file_items(keys, mode), "absent": [], "uid": binding.uid, "gid": gid}
+    access = (step_of(binding, "access.sync", order, item, file_facts(keys, mode, gid)),)
     return (
         *(access if opened else ()),
         *storage.detaching(binding, context),
@@ -187,7 +189,7 @@ def _quarantining(binding: Binding) -> tuple[Step, Step]:
 
 def _shut(binding: Binding) -> Step:
     keys = [_keys_path(binding)]
-    item = {"files": [], "absent": keys, "uid": binding.uid}
+    item = {"files": [], "absent": keys, "uid": binding.uid, "gid": 0}
     return step_of(binding, "access.sync", Order.RETIRE, item, dict.fromkeys(keys))
 
 

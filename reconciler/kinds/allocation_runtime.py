@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reconciler.kinds.allocation_steps import file_facts, file_items, step_of
+from reconciler.kinds.allocation_steps import file_facts, file_items, own_mode, step_of
 from reconciler.kinds.contract import Binding, Render
 from reconciler.kinds.lease import told
 from reconciler.model.capacity import RuntimeNeed
@@ -78,5 +78,6 @@ def environment(values: Mapping[str, Any], render: Render) -> str:
 def writing(binding: Binding, paths: Sequence[str], text: str) -> Step:
     """The same text at each of `paths`."""
     files = dict.fromkeys(paths, text)
-    item = {"uid": binding.uid, "files": file_items(files)}
-    return step_of(binding, WRITE, Order.PROVIDE, item, file_facts(files))
+    mode, gid = own_mode(binding), binding.gid if binding.uid else 0
+    item = {"uid": binding.uid, "gid": gid, "files": file_items(files, mode)}
+    return step_of(binding, WRITE, Order.PROVIDE, item, file_facts(files, mode, gid))

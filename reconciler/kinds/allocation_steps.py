@@ -12,7 +12,9 @@ from reconciler.kinds.contract import Binding
 from reconciler.model.canonical import text_digest
 from reconciler.model.plan import Order, Step, step_id
 
-FILE_MODE = "0644"
+FILE_MODE, OWN_MODE = "0644", "0640"
+"""Of a file that everybody may read, and of one that its tenant's group alone may."""
+
 UNITS = "/etc/systemd/system"
 
 
@@ -36,18 +38,24 @@ def step_of(
     )
 
 
-def file_items(files: Mapping[str, str]) -> list[dict[str, str]]:
+def file_items(files: Mapping[str, str], mode: str = FILE_MODE) -> list[dict[str, str]]:
     """Path → content, as hosts are asked for it."""
-    return [
-        {"path": path, "mode": FILE_MODE, "content": content} for path, content in files.items()
-    ]
+    return [{"path": path, "mode": mode, "content": content} for path, content in files.items()]
 
 
-def file_facts(files: Mapping[str, str]) -> dict[str, str | None]:
-    """Path → content, as hosts tell it."""
+def file_facts(
+    files: Mapping[str, str], mode: str = FILE_MODE, gid: int = 0
+) -> dict[str, str | None]:
+    """Path → content, as hosts tell it; with the group that reads it where it is a tenant's."""
+    group = f" 0:{gid}" if gid else ""
     return {
-        shown(path): f"file {FILE_MODE} {text_digest(content)}" for path, content in files.items()
+        shown(path): f"file {mode} {text_digest(content)}{group}" for path, content in files.items()
     }
+
+
+def own_mode(binding: Binding) -> str:
+    """Of what a tenant reads, and its neighbours do not; without an account all is one user's."""
+    return OWN_MODE if binding.uid else FILE_MODE
 
 
 def shown(path: str) -> str:

@@ -30,9 +30,13 @@ _INSTANCES = "/var/lib/gpuaas/instances"
 RULES, NETWORK = "/etc/gpuaas/network.nft", "node/network.nft.j2"
 
 FOLDERS: Mapping[str, str] = {
-    "/etc/gpuaas/devices": "0755",
-    "/etc/gpuaas/loopback": "0755",
+    # What root alone reads of tenants; and where each reads its own, and sees no list of others.
+    "/etc/gpuaas/allocations": "0700",
+    "/etc/gpuaas/devices": "0700",
+    "/etc/gpuaas/loopback": "0700",
+    "/etc/gpuaas/runtime/allocations": "0711",
     "/etc/gpuaas/session": "0755",
+    "/etc/gpuaas/volumes": "0700",
     "/home": "0711",
     # Closed to all but root, or pam_namespace does not use them.
     **{f"{_INSTANCES}/{name}": "0000" for name in sorted(PRIVATE)},
@@ -96,6 +100,7 @@ SSHD = (
 """What must hold for a tenant, wherever in sshd's files it is said."""
 
 IN_FORCE: Mapping[str, str] = {
+    "bus tenants": "closed",
     "cgroup fs": "cgroup2",
     "devices control": "auto",
     "devices default": (

@@ -61,10 +61,11 @@ def provide_item(descriptor: str = "{}\n", environment: str = "A=1\n") -> dict[s
 
 
 def keys_item(content: str) -> dict[str, Any]:
-    return {"files": [{"path": KEYS, "mode": "0644", "content": content}], "absent": [], "uid": 0}
+    files = [{"path": KEYS, "mode": "0644", "content": content}]
+    return {"files": files, "absent": [], "uid": 0, "gid": 0}
 
 
-NO_KEYS: dict[str, Any] = {"files": [], "absent": [KEYS], "uid": 0}
+NO_KEYS: dict[str, Any] = {"files": [], "absent": [KEYS], "uid": 0, "gid": 0}
 RELEASE: dict[str, Any] = {
     "absent": [ENVIRONMENT, HOME, SCRATCH, DESCRIPTOR],
     "uid": 0,

@@ -687,7 +687,7 @@ def test_why_it_has_failed_stays_until_somebody_begins_it_anew(ground: Ground) -
 
 def written(ground: Ground, content: str) -> Any:
     files = [{"path": ENVIRONMENT, "mode": "0644", "content": content}]
-    item = {"id": ID, "login": LOGIN, "uid": 0, "files": files}
+    item = {"id": ID, "login": LOGIN, "uid": 0, "gid": 0, "files": files}
     return ground.do("runtime.write_env_file", item)
 
 
@@ -729,6 +729,21 @@ def test_an_env_file_is_written_whole_at_its_place_alone(ground: Ground) -> None
     content = "# A comment: of all that is printed.\nA=x,y@1.0:/z+-_\n"
     assert written(ground, content).evidence[ENVIRONMENT].startswith("file 0644 sha256:")
     assert (ground.root / ENVIRONMENT[1:]).read_text() == content
-    other = {"path": "/etc/environment", "mode": "0644", "content": content}
-    item = {"id": ID, "login": LOGIN, "uid": 0, "files": [other]}
+    other: dict[str, Any] = {"path": "/etc/environment", "mode": "0644", "content": content}
+    item = {"id": ID, "login": LOGIN, "uid": 0, "gid": 0, "files": [other]}
     assert ground.do("runtime.write_env_file", item).code == "path_unsafe"
+
+
+@privileges.needs(privileges.giving_away)
+def test_an_env_file_is_read_by_the_group_of_its_tenant_and_no_other(ground: Ground) -> None:
+    file = {"path": ENVIRONMENT, "mode": "0640", "content": "A=x\n"}
+    item = {"id": ID, "login": LOGIN, "uid": 0, "gid": 20101, "files": [file]}
+    done = ground.do("runtime.write_env_file", item)
+    fact = done.evidence[ENVIRONMENT]
+    assert fact.startswith("file 0640 sha256:") and fact.endswith(" 0:20101"), done
+    assert not ground.do("runtime.write_env_file", item).changed
+    os.chown(ground.root / ENVIRONMENT[1:], 0, 20102)
+    again = ground.do("runtime.write_env_file", item)
+    assert (again.changed, again.evidence[ENVIRONMENT]) == (True, fact)
+    wrong = ground.do("runtime.write_env_file", {**item, "gid": 42})
+    assert wrong.code == "item_invalid", "a group of the system's"

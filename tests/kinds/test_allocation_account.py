@@ -92,6 +92,9 @@ def test_what_it_must_show_is_in_force_and_not_only_written() -> None:
     }
     assert (facts[HOME], facts[SCRATCH]) == (f"dir 0700 {UID}:{GID}",) * 2
     assert facts[SESSION] == "dir 0755"
+    for path in (KEYS, ENVIRONMENT):
+        mode, owner = "file 0640 ", f" 0:{GID}"
+        assert str(facts[path]).startswith(mode) and str(facts[path]).endswith(owner), path
     written = {path.replace("\\", "\\\\") for path in texts()}
     mount = MOUNT.replace("\\", "\\\\")
     link = mount.replace("/system/", "/system/local-fs.target.wants/")

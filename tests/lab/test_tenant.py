@@ -346,6 +346,57 @@ def test_cron_at_linger_and_system_units_are_shut(both: Tenancy) -> None:
     assert f"linger {ANA.login}" not in (both.facts().platform or {})
 
 
+LISTING = (
+    "busctl --timeout=5 call org.freedesktop.systemd1 /org/freedesktop/systemd1"
+    " org.freedesktop.systemd1.Manager ListUnits"
+)
+
+
+def test_whoever_drops_its_groups_gets_nowhere_on_the_bus(both: Tenancy) -> None:
+    """ACC-11: inside of a container a tenant has no group of ours any more, and other numbers."""
+    both.host.run("useradd --create-home ordinary || true")
+    bare = [(ANA.uid, ANA.gid), (ANA.uid, (ANA.uid << 16) + 7), ((ANA.uid << 16) + 7, ANA.gid)]
+    for uid, gid in bare:
+        numbers = f"setpriv --reuid {uid} --regid {gid} --clear-groups"
+        for script in (LISTING, "loginctl list-sessions", "busctl --list", "hostnamectl status"):
+            told = both.host.run(f"{numbers} {script}", check=False)
+            assert told.returncode != 0, (uid, gid, script, told.stdout)
+    told = both.host.run(f"setpriv --reuid ordinary --clear-groups {LISTING}").stdout
+    assert "ssh.service" in told, "whoever else works here is told as before"
+    mine = "systemctl --user list-units && systemd-run --user --wait -q true && echo well"
+    assert both.enter(ANA, mine).stdout.endswith("well\n")
+    assert (both.facts().platform or {})["bus tenants"] == "closed"
+
+
+def test_what_is_somebody_elses_is_read_by_nobody_else(both: Tenancy) -> None:
+    """Keys of people, cards, addresses and data of neighbours; one's own stays readable."""
+    own, others = (
+        (
+            f"/etc/gpuaas/ssh/{tenant.login}",
+            f"/etc/gpuaas/runtime/allocations/{tenant.id}.env",
+        )
+        for tenant in (ANA, BO)
+    )
+    closed = (
+        *(f"/etc/gpuaas/devices/{tenant.uid}.json" for tenant in (ANA, BO)),
+        *(f"/etc/gpuaas/loopback/{tenant.uid}.nft" for tenant in (ANA, BO)),
+        *(f"/etc/gpuaas/allocations/{tenant.id}.json" for tenant in (ANA, BO)),
+    )
+    for path in own:
+        assert both.enter(ANA, f"cat {path}").stdout, path
+    for path in (*others, *closed):
+        assert both.host.run("test", "-s", path).returncode == 0
+        assert both.enter(ANA, f"cat {path}").returncode != 0, path
+    folders = ("allocations", "devices", "loopback", "runtime/allocations", "volumes")
+    for folder in folders:
+        assert both.enter(ANA, f"ls /etc/gpuaas/{folder}").returncode != 0, folder
+    both.host.run("chmod", "644", others[0])
+    both.host.run("chgrp", "0", others[1])
+    provide, environment, access = both.provide(BO)
+    assert done((provide, environment, access)) == [(True, False), (True, True), (True, True)]
+    assert both.enter(BO, f"cat {others[1]}").returncode == 0
+
+
 def test_nobody_gets_in_who_is_not_confined(both: Tenancy) -> None:
     """Rule 1: where logind gives no session there is no slice, and so no way in at all."""
     stack = "/etc/pam.d/common-session"

@@ -13,13 +13,13 @@ import re
 import stat
 from typing import Any, Optional
 
-from .files import fact_of, put_file, remove_file
+from .files import fact_of, put_file, read_by, remove_file
 from .items import FILE
 from .logins import try_door
 from .paths import Places, Refusal, Tree, owned, parent_of
 from .sessions import end_others
 
-KEYS = {"id": str, "login": str, "files": [FILE], "absent": [str], "uid": int}
+KEYS = {"id": str, "login": str, "files": [FILE], "absent": [str], "uid": int, "gid": int}
 
 KEY_LINE = re.compile(
     r"(?:(?P<options>\S+) )?"
@@ -44,7 +44,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
         opens = bool(keys and item["uid"]) and tree.whole_host and fact_of(tree, path) is None
         if opens and not tree.dry:
             try_door(tree, item["login"], path)
-        put_file(tree, path, file["content"], file["mode"])
+        put_file(tree, path, file["content"], file["mode"], read_by(item["gid"]))
         check_way(tree, file["path"])
     for path in item["absent"]:
         remove_file(tree, owned(path, places.keys))

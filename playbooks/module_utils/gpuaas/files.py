@@ -84,17 +84,28 @@ def put_bytes(tree: Tree, path: str, data: bytes) -> None:
             replace(place, data, mode, owner)
 
 
-def put_file(tree: Tree, path: str, content: str, mode: str) -> None:
-    """A regular file of this content and mode; a reader sees the old one or the new one, whole."""
+def read_by(gid: int) -> Owner:
+    """Ours, and read by this group; by our own where it is 0."""
+    if gid and gid < 1000:
+        raise Refusal("item_invalid", f"no group of a tenant: {gid}")
+    return (os.geteuid(), gid) if gid else _ours()
+
+
+def put_file(tree: Tree, path: str, content: str, mode: str, owner: Optional[Owner] = None) -> None:
+    """A regular file of this content, mode and owner, or else ours; a reader sees the old one or
+
+    the new one, whole.
+    """
+    owner = owner or _ours()
     data = content.encode("utf-8")
     with parent_of(tree, path, make=True) as place:
         fact = _fact(place)
-        if fact == f"file {mode} sha256:{sha256(data).hexdigest()}":
+        if fact == f"file {mode} sha256:{sha256(data).hexdigest()}{owner_suffix(*owner)}":
             return
         if fact is not None and not fact.startswith(("file ", "link ")):
             raise Refusal("path_unsafe", f"{path} is no file but {fact}")
         if place is not None and not tree.dry:
-            replace(place, data, int(mode, 8), _ours())
+            replace(place, data, int(mode, 8), owner)
         tree.changed = True
 
 

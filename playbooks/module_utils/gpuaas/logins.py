@@ -17,7 +17,7 @@ from typing import Iterable, Iterator, Optional
 from . import entry
 from .admission import admitted
 from .connections import CONFIG, Connection, criteria
-from .files import put_file, remove_file
+from .files import put_file, read_by, remove_file
 from .passwd import Accounts, User
 from .paths import Refusal, Tree
 from .probes import BUDGET, OPEN_FOLDER, ProbeError, Probes, call, printable
@@ -98,7 +98,8 @@ def try_door(tree: Tree, login: str, path: str) -> None:
         _await_boot()
         why = _hindrances("/", [user])[login]
         with _alone():
-            why = why or _entered(login, lambda line: put_file(tree, path, line, "0644"))
+            owner = read_by(user.gid)
+            why = why or _entered(login, lambda line: put_file(tree, path, line, "0640", owner))
             if not lives:
                 _end(login)
     except ProbeError:

@@ -11,6 +11,7 @@ import os
 import re
 import stat
 
+from .bus import read_bus
 from .digests import sha256
 from .driver import read_driver
 from .listeners import read_startups
@@ -58,6 +59,7 @@ def read_platform(probes: Probes) -> dict[str, str]:
     return probes.words(
         {
             "block": read_blocks,
+            "bus": read_bus,
             "cgroup": read_cgroup,
             "controllers": read_controllers,
             "containers": read_containers,

@@ -66,9 +66,12 @@ BLOCKS = ("/etc/login.defs", "/etc/pam.d/atd", "/etc/pam.d/cron", *SESSIONS)
 UNITS = ("gpuaas-devices.service", "gpuaas-network.service", "gpuaas-settle.service")
 INSTANCES = "/var/lib/gpuaas/instances"
 FOLDERS = (
+    "/etc/gpuaas/allocations",
     "/etc/gpuaas/devices",
     "/etc/gpuaas/loopback",
+    "/etc/gpuaas/runtime/allocations",
     "/etc/gpuaas/session",
+    "/etc/gpuaas/volumes",
     "/home",
     *(f"{INSTANCES}/{name}" for name in PRIVATE),
 )

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .files import put_file
+from .files import put_file, read_by
 from .items import FILE
 from .paths import Places, Refusal, Tree, owned
 
-KEYS = {"id": str, "login": str, "uid": int, "files": [FILE]}
+KEYS = {"id": str, "login": str, "uid": int, "gid": int, "files": [FILE]}
 
 LINE = re.compile(r"#( [ !-\[\]-~]*)?|[A-Z][A-Z0-9_]*=[A-Za-z0-9._:,/@+-]*")
 """A comment has no backslash: systemd would take the next line for more of it."""
@@ -28,4 +28,5 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
         for line in lines:
             if not LINE.fullmatch(line):
                 raise Refusal("item_invalid", f"no line of an env file: {line!r}"[:200])
-        put_file(tree, owned(file["path"], places.environments), file["content"], file["mode"])
+        path, owner = owned(file["path"], places.environments), read_by(item["gid"])
+        put_file(tree, path, file["content"], file["mode"], owner)
