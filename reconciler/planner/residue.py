@@ -50,6 +50,9 @@ NAMED = (
 UNKNOWN = "unknown"
 """Before the word of what a host could not look at."""
 
+APART = "apart"
+"""Before that of what it could not look through and is a living neighbour's own."""
+
 LEFTOVERS = "leftovers"
 """The probe that looks for them."""
 
@@ -173,8 +176,11 @@ def left(*words: str) -> Look:
         elif unseen := [what for word, what in sorted_out(found) if word in unknown]:
             yield one(name, CheckResult.UNKNOWN, listed(unseen))
         else:
-            yield one(name, CheckResult.PASS, f"none of uid {case.uid}")
+            beside = [what for word, what in sorted_out(found) if word in apart]
+            told = f"; {listed(beside)}" if beside else ""
+            yield one(name, CheckResult.PASS, f"none of uid {case.uid}{told}")
 
+    apart = {f"{APART} {word}" for word in words}
     unknown = {f"{UNKNOWN} {word}" for word in words}
     return check
 
@@ -182,15 +188,15 @@ def left(*words: str) -> Look:
 def sorted_out(found: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Each with its sort; `and 3 more` is of the sort before it, one with no known word a file.
 
-    What could not be looked at is a sort of its own: `unknown open`.
+    What could not be looked at is a sort of its own: `unknown open`, `apart file`.
     """
     sort = "file"
     for what in found:
         first, second = [*what.split(" ", 2), ""][:2]
-        word = second if first == UNKNOWN else first
+        mark = f"{first} " if first in (UNKNOWN, APART) else ""
+        word = second if mark else first
         if first != "and":
-            word = word if word in WORDS else "file"
-            sort = f"{UNKNOWN} {word}" if first == UNKNOWN else word
+            sort = mark + (word if word in WORDS else "file")
         yield sort, what
 
 

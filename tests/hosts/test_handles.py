@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from gpuaas import handles, holders
 from gpuaas.handles import Handles
-from gpuaas.probes import ProbeError, Probes
+from gpuaas.probes import Probes
 
 from tests import privileges
 
@@ -80,7 +80,7 @@ def start(node: Path, tmp_path: Path) -> Iterator[Start]:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_device_that_is_held_in_any_way_is_found(start: Start, way: str) -> None:
     """F-REAL-04: neither a name nor a table of open files of its own hides one."""
-    assert (1, 5) in Handles(Probes("/")).of(start(WAYS[way]))
+    assert (1, 5) in Handles(Probes("/")).look(start(WAYS[way]))[0]
 
 
 SENT = """\
@@ -120,7 +120,8 @@ def test_open_files_that_no_table_lists_are_told_of(start: Start, way: str) -> N
     script, why = UNSEEN[way]
     pid = start(f"{OPENS}{script}\nos.close(fd)\nready()\ntime.sleep(60)")
     look = Handles(Probes("/"))
-    assert (1, 5) not in look.of(pid) and look.unseen(pid) == [why]
+    devices, told = look.look(pid)
+    assert (1, 5) not in devices and told == [why]
 
 
 def rings() -> str:
@@ -134,7 +135,7 @@ def rings() -> str:
 def test_a_handle_that_is_only_a_name_holds_no_device(start: Start) -> None:
     """With O_PATH no device is asked whether it may be opened, and nothing is done with it."""
     pid = start("fd = os.open(path, os.O_PATH)\nready()\ntime.sleep(60)")
-    assert (1, 5) not in Handles(Probes("/")).of(pid)
+    assert (1, 5) not in Handles(Probes("/")).look(pid)[0]
 
 
 def test_where_the_kernel_does_not_count_what_waits_sockets_are_not_told_of(
@@ -144,7 +145,7 @@ def test_where_the_kernel_does_not_count_what_waits_sockets_are_not_told_of(
     monkeypatch.setattr(handles, "IN_FLIGHT", re.compile("no such line"))
     handles._sockets_tell.cache_clear()
     try:
-        (why,) = Handles(Probes("/")).unseen(pid)
+        _, (why,) = Handles(Probes("/")).look(pid)
     finally:
         handles._sockets_tell.cache_clear()
     assert why == "this kernel does not tell what waits in its sockets"
@@ -156,15 +157,16 @@ def test_an_io_uring_that_the_kernel_is_busy_with_is_not_told_of(tmp_path: Path)
         (tmp_path / "proc/7" / name).mkdir(parents=True)
         place = tmp_path / "proc/7" / name / "3"
         place.symlink_to(handles.RING) if text is None else place.write_text(text)
-    assert Handles(Probes(str(tmp_path))).unseen(7) == ["its io_uring is not told of"]
+    assert Handles(Probes(str(tmp_path))).look(7) == (set(), ["its io_uring is not told of"])
 
 
 def test_a_process_that_has_nothing_of_the_sort_is_none(start: Start) -> None:
     """F-REAL-04: nor one that is gone."""
     pid = start("a, b = socket.socketpair(); socket.socket()\nready()\ntime.sleep(60)")
     look = Handles(Probes("/"))
-    assert (1, 5) not in look.of(pid) and look.unseen(pid) == []
-    assert look.of(2**22 + 1) == set() and look.unseen(2**22 + 1) == []
+    devices, told = look.look(pid)
+    assert (1, 5) not in devices and told == []
+    assert look.look(2**22 + 1) == (set(), [])
 
 
 def test_more_handles_than_can_be_looked_at_are_unknown(
@@ -172,8 +174,8 @@ def test_more_handles_than_can_be_looked_at_are_unknown(
 ) -> None:
     """F-REAL-04: whoever has a million of them does not hold up the look."""
     monkeypatch.setattr(handles, "SECONDS", 0.0)
-    with pytest.raises(ProbeError, match="more is open than can be looked at"):
-        Handles(Probes("/")).of(start("ready()\ntime.sleep(60)"))
+    with pytest.raises(handles.TooMany):
+        Handles(Probes("/")).look(start("ready()\ntime.sleep(60)"))
 
 
 def test_what_no_file_system_tells_of_is_no_device(tmp_path: Path) -> None:

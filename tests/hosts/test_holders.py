@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from gpuaas import holders
+from gpuaas import handles, holders
 from gpuaas.probes import Probes
 
 from tests import privileges
@@ -126,3 +128,35 @@ def test_a_program_that_was_replaced_is_another(root: Path) -> None:
     process(root, 77, 0, exe.rename(root / "usr/bin/old"), 0)
     program(root, "usr/bin/nv-hostengine")
     assert list(holders.holders_by_minor(Probes(str(root)))) == [0]
+
+
+@with_nodes
+def test_the_noise_of_one_hides_nobody_elses(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has more open than there is time for is named, and his neighbours are looked at."""
+    exe = program(root, "usr/bin/python3")
+    with (root / "etc/passwd").open("a") as file:
+        file.write("b-efgh:x:20002:20002:gpuaas bbbbbbbbbb:/home/b-efgh:/bin/bash\n")
+    for pid, uid in ((70, 20001), (71, 20001), (72, 20002), (73, 0), (74, (20001 << 16) + 5)):
+        process(root, pid, uid, exe, 3)
+    for number in range(10, 200):
+        (root / f"proc/70/fd/{number}").symlink_to("socket:[1]")
+    ticks = count()
+    monkeypatch.setattr(handles, "time", SimpleNamespace(monotonic=lambda: next(ticks) / 30))
+    monkeypatch.setattr(handles, "PROCESS_SECONDS", handles.OWNER_SECONDS)
+    probes = Probes(str(root))
+    why = "more is open than can be looked at in time"
+    whys = [f"process {pid} any of a-abcd: {why}" for pid in (70, 71, 74)]
+    assert holders.unseen_cards(probes) == whys
+    assert holders.held_cards(probes) == ["process 72 any of b-efgh has /dev/nvidia3 open"]
+    assert [words.split()[1] for words in holders.holders_by_minor(probes)[3]] == ["72", "73"]
+    assert [words.split()[1] for words in holders.hidden(probes)] == ["70", "71", "74"]
+
+
+@with_nodes
+def test_what_a_slice_holds_is_its_tenants_whatever_it_runs_as(root: Path) -> None:
+    """A program of root's that it has started, as by `sudo`, is no keeper."""
+    process(root, 77, 0, program(root, "usr/bin/nv-hostengine"), 0)
+    (root / "proc/77/cgroup").write_text("0::/user.slice/user-20001.slice/session-1.scope\n")
+    assert holders.held_cards(Probes(str(root))) == [
+        "process 77 any of a-abcd has /dev/nvidia0 open"
+    ]

@@ -7,13 +7,14 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
 import pytest
-from gpuaas import attachments, detach, leftovers, making, mounting, occupants, silence
+from gpuaas import attachments, detach, file_search, making, mounting, occupants, silence
 from gpuaas.attached import Seat
+from gpuaas.finding import any_of
 from gpuaas.mounts import Mount, mounted_at
 from gpuaas.paths import Refusal
 from gpuaas.probes import ProbeError, Probes
@@ -203,8 +204,13 @@ def test_nobody_waits_for_a_share_that_is_silent(
     assert VOLUME not in attachments.read_volumes(probes)
     texts = attachments.read_volume_texts(probes)
     assert '"holders":null' in texts[VOLUME]
+    around = Mount(str(silent.parent), "", "/", "ext4", ())
+    points = file_search.not_entered(probes)
+    until = time.monotonic() + 4
+    assert list(file_search.topmost(around, points, any_of([4711]), until)) == []
+    below = around._replace(point=str(silent / "below"))
     with pytest.raises(ProbeError, match=f"{silent} does not answer"):
-        leftovers.not_entered(probes)
+        list(file_search.topmost(below, points, any_of([4711]), until))
     monkeypatch.setattr("gpuaas.paths.Tree.whole_host", True)
     monkeypatch.setattr(Volume, "place", str(silent))
     with opened(root) as tree:
@@ -214,10 +220,7 @@ def test_nobody_waits_for_a_share_that_is_silent(
 
 
 def test_a_share_that_answers_is_looked_at(point: Path, tmp_path: Path) -> None:
-    silence.check_shares()
     room = silence.room_of(str(point))
     assert room is not None and 0 < room.used <= room.total
     assert silence.room_of(str(tmp_path / "none")) is None
     assert volume_of(VOLUME, DIRECTORY).shared is False
-    with suppress(ProbeError):
-        leftovers.not_entered(Probes(str(tmp_path)))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpuaas import strangers
+from gpuaas import file_search, strangers
 from gpuaas.mounts import Mount
 from gpuaas.probes import ProbeError, Probes
 
@@ -39,8 +39,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / path).write_text(text)
     (tmp_path / "data").mkdir()
     disk = Mount(str(tmp_path / "data"), "8:1", "/", "ext4", ())
-    monkeypatch.setattr(strangers, "places", lambda probes: [disk])
-    monkeypatch.setattr(strangers, "not_entered", lambda probes: {disk.point})
+    monkeypatch.setattr(file_search, "places", lambda probes: [disk])
+    monkeypatch.setattr(file_search, "not_entered", lambda probes: {disk.point})
     process(tmp_path, 7, ANA)
     return tmp_path
 
@@ -73,8 +73,8 @@ def append(path: str, line: str) -> Callable[[Path], None]:
 def in_its_slice(root: Path) -> None:
     folder = root / f"sys/fs/cgroup/user.slice/user-{GONE}.slice"
     folder.mkdir(parents=True)
-    (folder / "cgroup.procs").write_text("9\n")
     process(root, 9, 0)
+    (root / "proc/9/cgroup").write_text(f"0::/user.slice/user-{GONE}.slice/session-1.scope\n")
 
 
 def session(root: Path) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
-from gpuaas import holders, ipc, leftovers, processes, sessions, tenants
+from gpuaas import file_search, holders, ipc, leftovers, processes, sessions, tenants
+from gpuaas.finding import any_of
 from gpuaas.mounts import Mount, mounts
 from gpuaas.passwd import Accounts
 from gpuaas.paths import Refusal, Tree
@@ -198,6 +199,11 @@ def mount(point: str, **changes: str) -> Mount:
     return Mount(point=point, options=(), **values)
 
 
+def walk(place: Mount, points: set[str], found: dict[int, list[str]], until: float) -> None:
+    for uid, what in file_search.topmost(place, points, any_of(sorted(found)), until):
+        found[uid].append(what)
+
+
 @with_others
 def test_files_of_a_uid_are_found_by_their_topmost_folder(tmp_path: Path) -> None:
     for path in ("opt/mine/deep/er", "opt/theirs/mine", "srv/odd\nname"):
@@ -206,7 +212,7 @@ def test_files_of_a_uid_are_found_by_their_topmost_folder(tmp_path: Path) -> Non
     for path in ("opt/mine", "opt/mine/deep", "opt/theirs/mine", "srv/odd\nname", "opt/link"):
         os.chown(tmp_path / path, UID, UID, follow_symlinks=False)
     found: dict[int, list[str]] = {UID: [], UID + 1: []}
-    leftovers.walk(mount(str(tmp_path)), set(), found, time.monotonic() + 60)
+    walk(mount(str(tmp_path)), set(), found, time.monotonic() + 60)
     assert found[UID + 1] == []
     assert sorted(found[UID]) == [
         f"file {tmp_path}/opt/link",
@@ -224,10 +230,10 @@ def test_a_walk_does_not_go_across_a_mount(tmp_path: Path) -> None:
         (place / "in").mkdir(parents=True)
         os.chown(place / "in", UID, UID)
     found: dict[int, list[str]] = {UID: []}
-    leftovers.walk(mount(str(tmp_path)), {str(odd)}, found, time.monotonic() + 60)
+    walk(mount(str(tmp_path)), {str(odd)}, found, time.monotonic() + 60)
     assert found[UID] == [f"file {like}/in"]
     os.chown(odd, UID, UID)
-    leftovers.walk(mount(str(tmp_path)), {str(odd), "/"}, found, time.monotonic() + 60)
+    walk(mount(str(tmp_path)), {str(odd), "/"}, found, time.monotonic() + 60)
     assert f"file {odd}" in found[UID]
 
 
@@ -275,9 +281,11 @@ def test_a_card_that_was_handed_on_to_a_neighbour_is_found(probes: Probes, tmp_p
     assert holders.held_cards(probes) == []
     os.mknod(tmp_path / "innocent", 0o600 | stat.S_IFCHR, os.makedev(195, 0))
     (tmp_path / "proc/77/fd/10").symlink_to(tmp_path / "innocent")
+    probes = Probes(str(tmp_path))
     assert holders.held_cards(probes) == [f"process 77 python3 of {OTHER} has /dev/nvidia0 open"]
     (tmp_path / "proc/77/fdinfo").mkdir()
     (tmp_path / "proc/77/fdinfo/9").write_text("flags:\t02\nscm_fds: 3\n")
+    probes = Probes(str(tmp_path))
     waiting = f"process 77 python3 of {OTHER}: 3 open files wait in its sockets"
     assert holders.unseen_cards(probes) == [waiting]
     assert leftovers.open_cards(probes)[1:] == [f"unknown open {waiting}"]
@@ -296,13 +304,13 @@ def test_a_folder_that_no_path_can_name_is_looked_into(tmp_path: Path) -> None:
     os.chown("left", UID, UID, dir_fd=deepest)
     os.close(deepest)
     found: dict[int, list[str]] = {UID: []}
-    leftovers.walk(mount(str(tmp_path)), set(), found, time.monotonic() + 60)
+    walk(mount(str(tmp_path)), set(), found, time.monotonic() + 60)
     assert [one[-7:] for one in found[UID]] == ["dd/left"]
 
 
 def test_a_look_that_takes_too_long_is_none(tmp_path: Path) -> None:
     with pytest.raises(ProbeError):
-        leftovers.walk(mount("/usr"), set(), {UID: []}, time.monotonic() - 1)
+        walk(mount("/usr"), set(), {UID: []}, time.monotonic() - 1)
 
 
 def test_a_uid_that_could_not_be_looked_through_is_left_out(
@@ -332,12 +340,12 @@ def test_what_is_mounted_twice_is_looked_at_once_unless_it_is_hidden_there(
 ) -> None:
     bound = mount("/mnt", root="/data/sub")
     visible = {one.point: one for one in (other, bound, *map(mount, covering))}
-    assert leftovers.shows(other, bound, visible) is is_shown
+    assert file_search.shows(other, bound, visible) is is_shown
 
 
 def test_network_and_pseudo_file_systems_are_not_entered() -> None:
     """This very machine's: what is chosen is local, and nothing of it is a kernel's window."""
-    kinds = {one.kind for one in leftovers.places(Probes("/"))}
+    kinds = {one.kind for one in file_search.places(Probes("/"))}
     assert not kinds & {"proc", "sysfs", "cgroup", "cgroup2", "nfs", "nfs4", "cifs", "devpts"}
     assert {one.kind for one in mounts() if one.point == "/"} <= kinds
 
@@ -350,9 +358,9 @@ def test_many_are_counted() -> None:
 
 
 def test_words_tell_where_a_file_lies() -> None:
-    assert leftovers.named(mount("/"), f"/var/spool/cron/crontabs/{LOGIN}").startswith("crontab ")
-    assert leftovers.named(mount("/"), "/var/spool/cron/atjobs/a0001").startswith("at job ")
-    assert leftovers.named(mount("/dev/mqueue", kind="mqueue"), "/dev/mqueue/x") == "mqueue /x"
+    assert file_search.named(mount("/"), f"/var/spool/cron/crontabs/{LOGIN}").startswith("crontab ")
+    assert file_search.named(mount("/"), "/var/spool/cron/atjobs/a0001").startswith("at job ")
+    assert file_search.named(mount("/dev/mqueue", kind="mqueue"), "/dev/mqueue/x") == "mqueue /x"
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from tests import privileges
 
 LOOKS: dict[str, Callable[[Path], Any]] = {
     "names of an owner": lambda root: names_of(tree(root), "/home", os.geteuid()),
-    "sizes": lambda root: kept.size_of(str(root / "home"), [1000], Probes(str(root))),
+    "sizes": lambda root: kept.size_of(str(root / "home"), time.monotonic() + 9, Probes(str(root))),
     "usage": lambda root: Counting().used(str(root / "home")),
     "owners": lambda root: list(numbers.owners(Probes(str(root)))),
     "programs": lambda root: platform.read_setuid(Probes(str(root))),

@@ -165,6 +165,16 @@ libc = ctypes.CDLL(None, use_errno=True)
 if libc.mq_open(b"/x", 0o102, 0o600, None) < 0:
     print("queue", errno.errorcode[ctypes.get_errno()])
 """
+FOLDERS = """
+import os
+os.makedirs("churn", exist_ok=True)
+os.chdir("churn")
+while True:
+    for n in range(30):
+        os.makedirs(f"d{n}/e/f", exist_ok=True)
+    for n in range(30):
+        os.rmdir(f"d{n}/e/f"); os.rmdir(f"d{n}/e"); os.rmdir(f"d{n}")
+"""
 CHURN = """
 import ctypes
 libc = ctypes.CDLL(None)
@@ -188,17 +198,51 @@ def test_what_is_everybodys_is_closed_to_tenants(both: Tenancy) -> None:
 
 
 def test_a_release_is_not_kept_from_its_end_by_what_comes_and_goes(both: Tenancy) -> None:
-    """Queues of an ordinary login that are there when they are listed, and not a moment later."""
+    """Queues and folders that are there when they are listed, and not a moment later."""
     both.host.run("useradd --create-home ordinary || true")
     churn = "systemd-run --quiet --unit=churn --uid=ordinary"
     both.host.run(f"{churn} python3 -c '{CHURN}'")
-    try:
-        for _ in range(3):
-            done(both.release(ANA)[0])
-            assert both.proof(ANA).passed
-            both.restore(ANA)
-    finally:
-        both.host.run("systemctl stop churn")
+    start = "systemd-run --user --quiet --unit=churn python3 churn.py"
+    with session(both, BO, "sleep 200"):
+        begun = both.enter(BO, f"cat > churn.py <<'E'\n{FOLDERS}\nE\n{start}")
+        assert begun.returncode == 0, begun.stderr
+        try:
+            for _ in range(3):
+                done(both.release(ANA)[0])
+                assert both.proof(ANA).passed
+                both.restore(ANA)
+        finally:
+            both.host.run("systemctl stop churn")
+            both.enter(BO, "systemctl --user stop churn; rm -rf ~/churn")
+
+
+MANY = """
+import os, resource, time
+most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 20000)
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+try:
+    while True:
+        os.dup(0)
+except OSError:
+    pass
+for n in range(1 + 1500000 // most):
+    if os.fork() == 0:
+        break
+time.sleep(100)
+"""
+
+
+def test_more_than_can_be_looked_at_is_unknown_of_whoever_has_it(both: Tenancy) -> None:
+    """F-REAL-04: his processes are named, and nothing else of the host is unknown for that."""
+    assert both.enter(BO, f"cat > ~/many.py <<'E'\n{MANY}\nE\n").returncode == 0
+    with session(both, BO, "sleep 100"):
+        both.enter(BO, "systemd-run --user --quiet --unit=many python3 many.py; sleep 3")
+        done(both.release(ANA)[0])
+        proof = both.proof(ANA)
+        assert set(failing(proof)) == {"open cards", "handles on s0"}, failing(proof)
+        assert f"of {BO.login}: more is open than can be looked at" in failing(proof)["open cards"]
+        both.enter(BO, "systemctl --user stop many")
+    assert both.proof(ANA).passed
 
 
 LISTEN = """

@@ -205,6 +205,12 @@ def test_what_a_host_could_not_look_at_leaves_its_own_sort_unknown() -> None:
     assert checks(left(waits))["open cards"].value == waits
     assert failing(left("unknown file /x: does not answer")) == {"files": UNKNOWN}
     assert failing(left("unknown thing", "unknown", "unknown and so on")) == {"files": UNKNOWN}
+    passed = checks(left("apart file /home/b-abcd of b-abcd: too many", "and 3 more"))["files"]
+    assert passed.result is PASS
+    assert passed.value == (
+        f"none of uid {UID}; apart file /home/b-abcd of b-abcd: too many, and 3 more"
+    )
+    assert failing(left("apart file /x", "file /y")) == {"files": FAIL}
     both = left("open process 8 sh of b-abcd has /dev/nvidia0 open", waits)
     assert failing(both) == {"open cards": FAIL}
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Iterator
 
 from .files import fact_of, put_folder, remove_file
@@ -19,6 +21,8 @@ KEYS = {"bundle": str, "version": str, "withDefault": bool}
 DESCRIPTORS = "etc/gpuaas/runtime/allocations"
 NAMING = ("GPUAAS_RUNTIME", "GPUAAS_RUNTIMES")
 MAX_TOLD, MAX_ENVIRONMENT = 5, 1 << 20
+SECONDS, PROCESS_SECONDS = 15.0, 2.0
+"""For what all processes have open, and for what one has."""
 
 
 def run(tree: Tree, item: dict[str, Any]) -> None:
@@ -82,12 +86,17 @@ def _named(probes: Probes, runtime: Runtime) -> Iterator[str]:
 
 def _used(places: set[str]) -> Iterator[str]:
     """Processes that run from it, stand in it, have something of it open or have it activated."""
+    end = time.monotonic() + SECONDS
     for pid in filter(str.isdigit, os.listdir("/proc")):
+        until = min(end, time.monotonic() + PROCESS_SECONDS)
         with suppress(OSError):
-            words = (*_links(pid), *_told(pid))
-            if any(word == one or word.startswith(f"{one}/") for word in words for one in places):
-                with open(f"/proc/{pid}/comm", errors="replace") as file:
-                    yield f"process {pid} {printable(file.read().strip())} uses it"
+            for word in chain(_links(pid), _told(pid)):
+                late = time.monotonic() > until
+                if late or any(f"{word}/".startswith(f"{one}/") for one in places):
+                    how = "may use it: it has too much open" if late else "uses it"
+                    with open(f"/proc/{pid}/comm", errors="replace") as file:
+                        yield f"process {pid} {printable(file.read().strip())} {how}"
+                    break
 
 
 def _mounted(places: set[str]) -> Iterator[str]:
@@ -120,10 +129,10 @@ def _links(pid: str) -> Iterator[str]:
         with suppress(OSError):
             yield os.readlink(f"/proc/{pid}/{name}")
     for folder in ("fd", "map_files"):
-        with suppress(OSError):
-            for name in os.listdir(f"/proc/{pid}/{folder}"):
+        with suppress(OSError), os.scandir(f"/proc/{pid}/{folder}") as entries:
+            for entry in entries:
                 with suppress(OSError):
-                    yield os.readlink(f"/proc/{pid}/{folder}/{name}")
+                    yield os.readlink(entry.path)
 
 
 def _told(pid: str) -> Iterator[str]:

@@ -14,16 +14,19 @@ import socket
 import stat
 import struct
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Iterator, Optional
 
-from .probes import BUDGET, ProbeError, Probes
+from .probes import BUDGET, Probes
 
 Device = tuple[int, int]
 
-SECONDS = 15.0
-"""For the handles of all processes together; somebody may have any number of them."""
+SECONDS, OWNER_SECONDS, PROCESS_SECONDS = 40.0, 5.0, 2.0
+"""For the handles of all processes together, of all that are one's, and of one: somebody may have
+
+any number of them, and what they are is not known then, of nobody else's.
+"""
 
 IN_FLIGHT = re.compile(r"^scm_fds:\s*(\d+)$", re.MULTILINE)
 REGISTERED = re.compile(r"^UserFiles:\s*(\d+)$", re.MULTILINE)
@@ -31,29 +34,96 @@ FLAGS = re.compile(r"^flags:\s*([0-7]+)$", re.MULTILINE)
 PATH_ONLY = 0o10000000
 MAX_ABOUT = 1 << 16
 
-RING = "anon_inode:[io_uring]"
+RING, SOCKET = "anon_inode:[io_uring]", "socket:["
+NO_DEVICES = (SOCKET, "pipe:[", "anon_inode:")
+"""How the kernel calls what has no path; whatever has one is called as somebody likes."""
 
-AT_FDCWD, DONT_SYNC, STATX_TYPE, STATX_SIZE = -100, 0x4000, 1, 256
-MODE_AT, RDEV_AT = 28, 128
+AT_FDCWD, DONT_SYNC, STATX_TYPE, STATX_INO, STATX_SIZE = -100, 0x4000, 1, 0x100, 256
+MODE_AT, INO_AT, RDEV_AT, DEV_AT = 28, 32, 128, 136
 KCMP, KCMP_FILES = {"x86_64": 312, "aarch64": 272}, 2
 
 
-class Handles:
-    """Of the processes of a host, within one budget. Raises ProbeError where that is used up."""
+class Unlisted:
+    """What a process may have open and no table lists, by what the kernel tells of its handles."""
 
-    def __init__(self, probes: Probes) -> None:
+    def __init__(self) -> None:
+        self.waiting, self.registered = 0, 0
+        self.rings, self.mapped = set[int](), set[int]()
+        self._silent = set[str]()
+
+    def add(self, path: str, target: str) -> None:
+        about = _about(path) if target == RING or target.startswith(SOCKET) else None
+        if about is None:
+            return
+        if target == RING:
+            self.rings.add(_inode(path))
+            told = REGISTERED.search(about)
+            self.registered += int(told.group(1)) if told else 0
+            self._silent |= set() if told else {"its io_uring is not told of"}
+        elif told := IN_FLIGHT.search(about):
+            self.waiting += int(told.group(1))
+        elif not _sockets_tell():
+            self._silent.add("this kernel does not tell what waits in its sockets")
+
+    def told(self) -> list[str]:
+        if self.mapped - self.rings:
+            self._silent.add("it has an io_uring that no table lists")
+        counted = {
+            f"{self.waiting} open files wait in its sockets": self.waiting,
+            f"{self.registered} files are registered with its io_uring": self.registered,
+        }
+        return [*(words for words, number in counted.items() if number), *sorted(self._silent)]
+
+
+class TooMany(Exception):
+    """More is open than there is time for."""
+
+
+class Handles:
+    """Of processes, within a budget for each of so many owners. Raises TooMany where it is over."""
+
+    def __init__(self, probes: Probes, owners: int = 1) -> None:
         self._probes = probes
         self._mapped: dict[str, Optional[Device]] = {}
-        self._until = time.monotonic() + BUDGET.left(SECONDS)
+        self._end = time.monotonic() + BUDGET.left(SECONDS)
+        self._left: dict[int, float] = {}
+        self._share = min(OWNER_SECONDS, BUDGET.left(SECONDS) / owners)
+        self._until = self._end
 
-    def of(self, pid: int) -> set[Device]:
-        """What is mapped stays open when it is closed."""
-        found = {_opened(path) for path in self._open(pid)}
+    @contextmanager
+    def of_owner(self, owner: int) -> Iterator[None]:
+        """What is asked within is at the cost of this owner, and of nobody else."""
+        began = time.monotonic()
+        left = self._left.setdefault(owner, self._share)
+        self._until = min(self._end, began + min(PROCESS_SECONDS, left))
+        try:
+            yield
+        finally:
+            self._left[owner] = left - (time.monotonic() - began)
+
+    def look(self, pid: int, *, unlisted: bool = True) -> tuple[set[Device], list[str]]:
+        """Devices that it has open or mapped, and where it may keep open files that no table lists.
+
+        What is mapped stays open when it is closed. What waits in a socket nobody has, and somebody
+        may take; what is registered with an io_uring is used without being open. Only with
+        `unlisted` these are asked for.
+        """
+        rest, devices = Unlisted(), set[Optional[Device]]()
+        for folder in self._tables(pid):
+            for path in self._inside(folder):
+                target = _target(path)
+                if not target.startswith(NO_DEVICES):
+                    devices.add(_opened(path))
+                elif unlisted:
+                    rest.add(path, target)
         for folder in self._mappings(pid):
-            files = {name: file for name, (file, _) in _maps(folder).items()}
-            for path in self._inside(pid, folder):
-                found.add(self._of_mapping(path, files.get(os.path.basename(path))))
-        return {device for device in found if device is not None}
+            files = _maps(folder)
+            for path in self._inside(folder):
+                file, name = files.get(os.path.basename(path), (None, ""))
+                devices.add(self._of_mapping(path, file))
+                if name == RING and file and unlisted:
+                    rest.mapped.add(int(file.split()[1]))
+        return {one for one in devices if one is not None}, rest.told()
 
     def _of_mapping(self, path: str, file: Optional[str]) -> Optional[Device]:
         """Asked once for each file: most processes have the same libraries."""
@@ -63,51 +133,13 @@ class Handles:
             self._mapped[file] = device_of(path)
         return self._mapped[file]
 
-    def unseen(self, pid: int) -> list[str]:
-        """Where it may keep open files that no table lists, each in words.
-
-        What waits in a socket nobody has, and somebody may take; what is registered with an
-        io_uring is used without being open.
-        """
-        waiting, registered, silent = 0, 0, set[str]()
-        rings = set[int]()
-        for path in self._open(pid):
-            target, about = _target(path), None
-            if target == RING or target.startswith("socket:"):
-                about = _about(path)
-            if about is None:
-                continue
-            if target == RING:
-                rings.add(_inode(path))
-                told = REGISTERED.search(about)
-                registered += int(told.group(1)) if told else 0
-                silent |= set() if told else {"its io_uring is not told of"}
-            elif told := IN_FLIGHT.search(about):
-                waiting += int(told.group(1))
-            elif not _sockets_tell():
-                silent.add("this kernel does not tell what waits in its sockets")
-        if self._mapped_rings(pid) - rings:
-            silent.add("it has an io_uring that no table lists")
-        counted = {
-            f"{waiting} open files wait in its sockets": waiting,
-            f"{registered} files are registered with its io_uring": registered,
-        }
-        return [*(words for words, number in counted.items() if number), *sorted(silent)]
-
-    def _mapped_rings(self, pid: int) -> set[int]:
-        told = [one for folder in self._mappings(pid) for one in _maps(folder).values()]
-        return {int(file.split()[1]) for file, name in told if name == RING}
-
-    def _open(self, pid: int) -> Iterator[str]:
-        for folder in self._tables(pid):
-            yield from self._inside(pid, folder)
-
-    def _inside(self, pid: int, folder: str) -> Iterator[str]:
-        with suppress(FileNotFoundError, ProcessLookupError):
-            for name in os.listdir(folder):
+    def _inside(self, folder: str) -> Iterator[str]:
+        """One by one: a list of all of them may be larger than all that we may use."""
+        with suppress(FileNotFoundError, ProcessLookupError), os.scandir(folder) as entries:
+            for entry in entries:
                 if time.monotonic() > self._until:
-                    raise ProbeError(f"process {pid}: more is open than can be looked at in time")
-                yield os.path.join(folder, name)
+                    raise TooMany
+                yield entry.path
 
     def _tables(self, pid: int) -> list[str]:
         """One folder for each table of open files; most processes have one for all threads."""
@@ -121,8 +153,8 @@ class Handles:
         """Those of the first thread may be gone with it, and are there with any other."""
         for tid in (pid, *self._threads(pid)):
             folder = self._probes.at("proc", str(tid), "map_files")
-            with suppress(OSError):
-                if os.listdir(folder):
+            with suppress(OSError), os.scandir(folder) as entries:
+                if next(entries, None) is not None:
                     yield folder
                     return
 
@@ -142,13 +174,29 @@ def device_of(path: str) -> Optional[Device]:
 
     Whatever cannot be told lies with a server or with somebody's program, where no device is.
     """
-    buffer = ctypes.create_string_buffer(STATX_SIZE)
-    asked = _libc().statx(AT_FDCWD, os.fsencode(path), DONT_SYNC, STATX_TYPE, buffer)
-    if asked != 0:
+    about = _about_file(path, STATX_TYPE)
+    if about is None:
         return None
-    (mode,) = struct.unpack_from("=H", buffer, MODE_AT)
-    major, minor = struct.unpack_from("=II", buffer, RDEV_AT)
+    (mode,) = struct.unpack_from("=H", about, MODE_AT)
+    major, minor = struct.unpack_from("=II", about, RDEV_AT)
     return (major, minor) if stat.S_ISCHR(mode) else None
+
+
+def identity_of(path: str) -> Optional[tuple[int, int]]:
+    """Device and inode of what a handle leads to, as `os.stat` has them."""
+    about = _about_file(path, STATX_INO)
+    if about is None:
+        return None
+    (inode,) = struct.unpack_from("=Q", about, INO_AT)
+    major, minor = struct.unpack_from("=II", about, DEV_AT)
+    return os.makedev(major, minor), inode
+
+
+def _about_file(path: str, what: int) -> Optional[bytes]:
+    """As much as is known of it without asking anybody."""
+    buffer = ctypes.create_string_buffer(STATX_SIZE)
+    asked = _libc().statx(AT_FDCWD, os.fsencode(path), DONT_SYNC, what, buffer)
+    return buffer.raw if asked == 0 else None
 
 
 def _opened(path: str) -> Optional[Device]:

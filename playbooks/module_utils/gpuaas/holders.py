@@ -10,14 +10,14 @@ import os
 import re
 import stat
 from contextlib import suppress
-from typing import Iterable, Optional
+from typing import FrozenSet, Iterable, NamedTuple, Optional, Tuple
 
 from .cards import inquiry
-from .handles import Handles
+from .handles import Handles, TooMany, identity_of
 from .passwd import Accounts
 from .paths import holder
 from .probes import Probes, shortened
-from .processes import alive, running, unit_of
+from .processes import alive, slice_of, unit_of
 
 MAJOR, SHARED = 195, range(254, 256)
 """Of NVIDIA's device nodes, and which minors among them are no cards."""
@@ -25,6 +25,7 @@ MAJOR, SHARED = 195, range(254, 256)
 GIVEN = "run/systemd/system/user-{}.slice.d/70-gpuaas-devices.conf"
 NODE = re.compile(r"^DeviceAllow=/dev/nvidia(\d+) rw$", re.MULTILINE)
 FIRST_OF_PEOPLE = 1000
+OPEN, OTHERS = "open cards", 4
 
 KEEPERS = (
     "usr/bin/nvidia-persistenced",
@@ -41,25 +42,69 @@ KEEPERS = (
 """Programs that keep cards or watch them, and run nobody's code. Documented in docs/proof.md."""
 
 
+class Process(NamedTuple):
+    """One that has, or may have, a card open: `minors` are seen, `whys` what nobody could see.
+
+    `owners` are all uids that it runs as, and that of the slice which holds it.
+    """
+
+    pid: int
+    name: str
+    owners: Tuple[int, ...]
+    minors: FrozenSet[int]
+    whys: Tuple[str, ...]
+
+
+def open_cards(probes: Probes) -> list[Process]:
+    """Of every process of the host, whoever it is of, but for programs that keep cards."""
+    tenants = {user.uid for user in Accounts(probes.root).tenants()}
+    handles, keepers = Handles(probes, OTHERS + len(tenants)), programs(probes, KEEPERS)
+    found = []
+    for pid, name, uids in sorted(alive(probes.root)):
+        owners = [holder(int(uid)) for uid in uids]
+        inside = slice_of(probes.root, pid)
+        owners += [] if inside is None else [inside]
+        theirs = [owner for owner in owners if owner in tenants]
+        if not theirs and program_of(probes, pid) in keepers:
+            continue
+        minors, whys = seen_of(handles, pid, (theirs or owners)[0], owners)
+        if minors or whys:
+            found.append(Process(pid, name, tuple(owners), frozenset(minors), tuple(whys)))
+    return found
+
+
+def seen_of(
+    handles: Handles, pid: int, payer: int, owners: Iterable[int]
+) -> tuple[set[int], list[str]]:
+    """Cards by what is open and not by its name, which a process may choose."""
+    of_people = any(owner >= FIRST_OF_PEOPLE for owner in owners)
+    try:
+        with handles.of_owner(payer):
+            devices, whys = handles.look(pid, unlisted=of_people)
+    except TooMany:
+        return set(), ["more is open than can be looked at in time"]
+    return {minor for major, minor in devices if major == MAJOR and minor not in SHARED}, whys
+
+
 def held_cards(probes: Probes) -> list[str]:
     """Processes of tenants that have a card open which is not given to them, each in words."""
-    handles = Handles(probes)
     return [
-        f"process {pid} {name} of {user.login} has /dev/nvidia{minor} open"
+        f"process {one.pid} {one.name} of {user.login} has /dev/nvidia{minor} open"
         for user in Accounts(probes.root).tenants()
-        for pid, name in sorted(running(probes.root, user.uid).items())
-        for minor in sorted(cards_of(handles, pid) - given(probes, user.uid))
+        for one in probes.once(OPEN, open_cards)
+        if user.uid in one.owners
+        for minor in sorted(one.minors - given(probes, user.uid))
     ]
 
 
 def unseen_cards(probes: Probes) -> list[str]:
     """Processes of tenants that may have one where nobody sees it: any card may be among these."""
-    handles = Handles(probes)
     return [
-        f"process {pid} {name} of {user.login}: {why}"
+        f"process {one.pid} {one.name} of {user.login}: {why}"
         for user in Accounts(probes.root).tenants()
-        for pid, name in sorted(running(probes.root, user.uid).items())
-        for why in handles.unseen(pid)
+        for one in probes.once(OPEN, open_cards)
+        if user.uid in one.owners
+        for why in one.whys
     ]
 
 
@@ -84,38 +129,23 @@ def read_holders(probes: Probes) -> dict[str, list[str]]:
 
 
 def holders_by_minor(probes: Probes) -> dict[int, list[str]]:
-    accounts, handles = Accounts(probes.root), Handles(probes)
-    logins = {user.uid: user.login for user in accounts.users}
-    tenants = {user.uid for user in accounts.tenants()}
-    keepers = programs(probes, KEEPERS)
+    logins = {user.uid: user.login for user in Accounts(probes.root).users}
     found: dict[int, list[str]] = {}
-    for pid, name, uids in sorted(alive(probes.root)):
-        minors = cards_of(handles, pid)
-        owners = {holder(int(uid)) for uid in uids}
-        if not minors or (not owners & tenants and program_of(probes, pid) in keepers):
-            continue
-        unit, owner = unit_of(probes.root, pid), holder(int(uids[0]))
-        words = f"process {pid} {name} of {logins.get(owner, f'uid {owner}')}"
-        for minor in sorted(minors):
+    for one in probes.once(OPEN, open_cards):
+        unit, owner = unit_of(probes.root, one.pid), one.owners[0]
+        words = f"process {one.pid} {one.name} of {logins.get(owner, f'uid {owner}')}"
+        for minor in sorted(one.minors):
             found.setdefault(minor, []).append(words + (f", {unit}" if unit else ""))
     return found
 
 
 def hidden(probes: Probes) -> list[str]:
-    """Processes of people that may have open files where nobody sees them, whoever they are of."""
-    handles, found = Handles(probes), []
-    for pid, name, uids in sorted(alive(probes.root)):
-        if any(int(uid) >= FIRST_OF_PEOPLE for uid in uids):
-            owner = holder(int(uids[0]))
-            whys = handles.unseen(pid)
-            found += [f"process {pid} {name} of uid {owner}: {why}" for why in whys]
-    return found
-
-
-def cards_of(handles: Handles, pid: int) -> set[int]:
-    """Minors, by what is open and not by its name, which a process may choose."""
-    devices = handles.of(pid)
-    return {minor for major, minor in devices if major == MAJOR and minor not in SHARED}
+    """Processes that may have open files where nobody sees them, whoever they are of."""
+    return [
+        f"process {one.pid} {one.name} of uid {one.owners[0]}: {why}"
+        for one in probes.once(OPEN, open_cards)
+        for why in one.whys
+    ]
 
 
 def programs(probes: Probes, paths: Iterable[str]) -> set[tuple[int, int]]:
@@ -131,11 +161,7 @@ def programs(probes: Probes, paths: Iterable[str]) -> set[tuple[int, int]]:
 
 def program_of(probes: Probes, pid: int) -> Optional[tuple[int, int]]:
     """The very file that runs: a name is chosen, and a container has paths of its own."""
-    try:
-        about = os.stat(probes.at("proc", str(pid), "exe"))
-    except OSError:
-        return None
-    return about.st_dev, about.st_ino
+    return identity_of(probes.at("proc", str(pid), "exe"))
 
 
 def given(probes: Probes, uid: int) -> set[int]:

@@ -21,6 +21,7 @@ from .probes import (
     printable,
     unless_gone,
 )
+from .silence import served_points
 
 MAX_PATHS = 20_000
 MAX_DEPTH = 16
@@ -59,6 +60,7 @@ A path outside of these places is never told, so nothing may be expected of it.
 def read_paths(probes: Probes) -> dict[str, str]:
     """Everything below /etc/gpuaas, and what is the platform's in folders that others share."""
     facts: dict[str, str] = {}
+    served = served_points() if probes.root == "/" else frozenset()
     for place, depth, ours in PLACES:
         try:
             folder = open_below(probes.root, place)
@@ -69,6 +71,7 @@ def read_paths(probes: Probes) -> dict[str, str]:
         if folder is not None:
             try:
                 names = [n for n in os.listdir(folder) if ours is None or ours.fullmatch(n)]
+                names = [name for name in names if f"/{place}/{name}" not in served]
                 list_names(folder, names, ("/" + place, depth), facts)
             finally:
                 os.close(folder)
@@ -167,29 +170,30 @@ def one_line(value: Any, most: int = MAX_DESCRIPTOR) -> str:
 
 def read_sizes(probes: Probes) -> dict[str, int]:
     """Bytes of each home and scratch folder; left out where counting would take too long."""
-    budget = [MAX_SIZED]
+    end = time.monotonic() + MAX_SECONDS
+    served = served_points() if probes.root == "/" else frozenset()
     sizes: dict[str, int] = {}
     for place in ("home", "var/lib/gpuaas/scratch"):
         folder = open_below(probes.root, place)
         if folder is not None:
             os.close(folder)
             for entry in sorted(os.scandir(probes.at(place)), key=lambda entry: entry.name):
-                if entry.is_dir(follow_symlinks=False):
-                    size = probes.ask("sizes", partial(size_of, entry.path, budget))
+                if f"/{place}/{entry.name}" not in served and entry.is_dir(follow_symlinks=False):
+                    size = probes.ask("sizes", partial(size_of, entry.path, end))
                     if size is not None:
                         sizes[f"/{place}/{printable(entry.name)}"] = size
     return sizes
 
 
-def size_of(folder: str, budget: list[int], _: Probes) -> int:
-    """Bytes of the files below, on this file system; `budget` holds how many more may be seen."""
-    total, todo, device = 0, [folder], os.lstat(folder).st_dev
-    until = time.monotonic() + MAX_SECONDS / 4
+def size_of(folder: str, end: float, _: Probes) -> int:
+    """Bytes of the files below, on this file system, if they are not too many for a look."""
+    total, todo, device, left = 0, [folder], os.lstat(folder).st_dev, MAX_SIZED
+    until = min(end, time.monotonic() + MAX_SECONDS / 4)
     while todo:
         with unless_gone(), os.scandir(todo.pop()) as entries:
             for entry in entries:
-                budget[0] -= 1
-                if budget[0] < 0 or time.monotonic() > until:
+                left -= 1
+                if left < 0 or time.monotonic() > until:
                     raise ProbeError(f"{folder}: too many files to count")
                 with unless_gone():
                     status = entry.stat(follow_symlinks=False)

@@ -5,28 +5,25 @@ Everything is looked through, or the uid is left out of the answer: half a look 
 
 from __future__ import annotations
 
-import os
 import pwd
 import time
 from contextlib import suppress
 from functools import partial
-from typing import Callable, Iterable, Iterator, Optional, Sequence, TypeVar
+from itertools import chain
+from typing import Callable, Iterable, Iterator, Optional, TypeVar
 
-from .attached import OURS, TOPS
-from .attachments import data_around, folders
-from .finding import any_of, owned_below
+from .file_search import Search, check_queues
+from .finding import any_of
 from .holders import held_cards, unseen_cards
 from .ipc import system_v
 from .keyrings import kept_keys
-from .mounts import Mount, mounts
+from .mounts import mounts
 from .passwd import OURS as OURS_BY_NAME
 from .passwd import Accounts, User
-from .paths import INSTANCES, holder
+from .paths import holder
 from .probes import BUDGET, ProbeError, Probes, printable, shortened
 from .processes import running, told
 from .sessions import told_sessions
-from .silence import check_shares
-from .volumes import VOLUMES
 
 T = TypeVar("T")
 
@@ -34,14 +31,11 @@ MAX_WALK_SECONDS = 60.0
 MAX_LOOKS = 3
 MAX_KEPT = 1000
 
-LOCAL_WITHOUT_DISK = frozenset(
-    {"tmpfs", "ramfs", "overlay", "zfs", "devtmpfs", "hugetlbfs", "mqueue"}
-)
-PLACES_TO_MOUNT = (OURS, VOLUMES, *(f"{INSTANCES}/{top}" for top in TOPS))
-NEVER_WRITTEN = frozenset({"squashfs", "erofs", "iso9660", "cramfs"})
-SPOOLS = {"/var/spool/cron/crontabs/": "crontab", "/var/spool/cron/at": "at job"}
 UNKNOWN = "unknown"
 """Before the sort of what could not be looked at: nobody knows whether there is any of it."""
+
+APART = "apart"
+"""Before what could not be looked through and is a living neighbour's own."""
 
 SOCKETS = ("tcp", "tcp6", "udp", "udp6")
 
@@ -105,7 +99,7 @@ def by_sort(found: list[str]) -> list[str]:
 def sort_of(what: str) -> str:
     """Its first word, and what it is that is unknown."""
     word, rest = what.partition(" ")[::2]
-    return f"{word} {rest.partition(' ')[0]}" if word == UNKNOWN else word
+    return f"{word} {rest.partition(' ')[0]}" if word in (UNKNOWN, APART) else word
 
 
 def living(uid: int, probes: Probes) -> list[str]:
@@ -124,7 +118,7 @@ def ran_by(probes: Probes, uid: int) -> Iterator[str]:
 def held_for(probes: Probes, uid: int) -> Iterator[str]:
     for kind, id, _ in system_v(probes.root, uid):
         yield f"{kind} {id}"
-    for owner, what in (*sockets(probes), *user_mounts(), *keys(probes)):
+    for owner, what in chain(sockets(probes), user_mounts(), keys(probes)):
         if owner == uid:
             yield what
 
@@ -132,8 +126,9 @@ def held_for(probes: Probes, uid: int) -> Iterator[str]:
 def sockets(probes: Probes) -> Iterator[tuple[int, str]]:
     """Every socket of the network, with its uid."""
     for protocol in SOCKETS:
-        with suppress(FileNotFoundError):
-            for line in probes.text("proc/net", protocol).splitlines()[1:]:
+        with suppress(FileNotFoundError), open(probes.at("proc/net", protocol)) as table:
+            next(table, "")
+            for line in table:
                 fields = line.split()
                 yield holder(int(fields[7])), f"socket {protocol} {fields[1]}"
 
@@ -172,93 +167,18 @@ def steadily(look: Callable[[float], T]) -> T:
 
 
 def files_of(probes: Probes, uids: list[int], until: float) -> dict[int, list[str]]:
-    """Files by uid on every local file system, each entered at its own place, never across."""
+    """Files by uid, and what of living neighbours could not be looked through.
+
+    That is theirs to keep, reached by nobody else, and goes with them.
+    """
     check_queues(probes)
     found: dict[int, list[str]] = {uid: [] for uid in uids}
-    points = not_entered(probes)
-    for mount in places(probes):
-        walk(mount, points, found, until)
-    return found
-
-
-def not_entered(probes: Probes) -> set[str]:
-    """What is mounted, each looked at by itself, and the data of volumes, which is a project's.
-
-    Nor what holds nothing but places to mount volumes at, where nobody but root comes in: whoever
-    looks at one of these waits for its server. Raises ProbeError where another does not answer.
-    """
-    check_shares()
-    return {mount.point for mount in mounts()}.union(folders(probes), PLACES_TO_MOUNT)
-
-
-def check_queues(probes: Probes) -> None:
-    """Raises ProbeError where there may be message queues that no mount shows."""
-    if os.path.isdir(probes.at("proc/sys/fs/mqueue")) and not any(
-        mount.kind == "mqueue" for mount in mounts()
-    ):
-        raise ProbeError("message queues cannot be listed: no mqueue is mounted")
-
-
-def places(probes: Probes) -> Iterator[Mount]:
-    """Local mounts; of a file system that is mounted twice, not what is seen at the first."""
-    with open(probes.at("proc/filesystems")) as table:
-        lines = [line.split() for line in table]
-    pseudo = {fields[1] for fields in lines if fields[0] == "nodev"} - LOCAL_WITHOUT_DISK
-    seen: list[Mount] = []
-    visible = {mount.point: mount for mount in mounts()}
-    for mount in sorted(visible.values(), key=lambda mount: (len(mount.root), mount.point)):
-        if mount.kind in pseudo | NEVER_WRITTEN or mount.kind.startswith("fuse."):
-            continue
-        if not any(shows(other, mount, visible) for other in seen):
-            seen.append(mount)
-            yield mount
-
-
-def shows(other: Mount, mount: Mount, visible: dict[str, Mount]) -> bool:
-    """Whether all of `mount` is seen at `other` too, with nothing mounted over it there."""
-    if other.device != mount.device or not below(mount.root, other.root):
-        return False
-    place = join(other.point, mount.root[len(other.root.rstrip("/")) :])
-    covers = [point for point in visible if point != other.point and below(point, other.point)]
-    return not any(below(place, point) or below(point, place) for point in covers)
-
-
-def below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-def join(point: str, rest: str) -> str:
-    return (point.rstrip("/") + rest).rstrip("/") or "/"
-
-
-def walk(mount: Mount, points: set[str], found: dict[int, list[str]], until: float) -> None:
-    for uid, what in topmost(mount, points, any_of(sorted(found)), until):
+    neighbours = [user for user in Accounts(probes.root).tenants() if user.uid not in found]
+    search = Search(probes, any_of(sorted(found)), until, neighbours)
+    for uid, what in search.found():
         if len(found[uid]) < MAX_KEPT:
             found[uid].append(what)
-
-
-def topmost(
-    mount: Mount, points: set[str], who: Sequence[str], until: float
-) -> Iterator[tuple[int, str]]:
-    """What is owned by uids that pass the test; a folder stands for all that its uid has in there.
-
-    What is owned inside of its containers is a tenant's, and what lies in the data of a volume its
-    project's. Raises ProbeError when time is up, or where not everything could be looked at: what
-    was not is not clean.
-    """
-    others = sorted(p for p in points if p != mount.point and below(p, mount.point))
-    last: dict[int, str] = {}
-    for owner, path in owned_below(mount.point, who, others, until):
-        uid = holder(owner)
-        if not below(path, last.get(uid, "\0")):
-            data = data_around(path)
-            last[uid] = data or path
-            if not data:
-                yield uid, named(mount, path)
-
-
-def named(mount: Mount, path: str) -> str:
-    if mount.kind == "mqueue":
-        return f"mqueue {printable(path[len(mount.point) :])}"
-    word = next((word for place, word in SPOOLS.items() if path.startswith(place)), "file")
-    return f"{word} {printable(path)}"
+    for _, what in search.unread:
+        for uid in uids:
+            found[uid].append(f"{APART} {what}")
+    return found

@@ -12,6 +12,7 @@ from typing import Iterable, Iterator
 from .passwd import GROUP, Accounts
 from .paths import UIDS
 from .probes import Probes, lines_of, open_below, unless_gone
+from .silence import served_points
 from .subids import holders_of_ranges
 
 PLACES = ("home", "srv", "var/mail", "var/spool/cron/crontabs")
@@ -57,13 +58,19 @@ def given_gids(accounts: Accounts) -> set[int]:
 
 
 def owners(probes: Probes) -> Iterator[int]:
-    """Of what lies directly in these places, seen without following anything."""
+    """Of what lies directly in these places, seen without following anything.
+
+    Who serves what is mounted there is not asked: nobody may answer.
+    """
+    served = served_points() if probes.root == "/" else frozenset()
     for place in PLACES:
         folder = open_below(probes.root, place)
         if folder is None:
             continue
         try:
             for name in os.listdir(folder):
+                if f"/{place}/{name}" in served:
+                    continue
                 # One that has just gone is nobody's; all others still are.
                 with unless_gone():
                     yield os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from typing import Iterator
 
@@ -14,18 +15,20 @@ from .processes import running
 from .volumes import VOLUMES
 
 MAX_TOLD = 10
+SECONDS, PROCESS_SECONDS = 15.0, 2.0
 
 
 def users_of(seat: Seat, uid: int, volume: str) -> list[str]:
     """Processes that work in it as this tenant has it, and others of the host that do so there.
 
-    By where they stand, what they run and what they have open.
+    By where they stand, what they run and what they have open; who has more open than there is time
+    for may do so.
     """
-    tenants, found = running("/", uid), []
+    look, tenants, found = Look(seat, volume), running("/", uid), []
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with suppress(OSError):
             is_near = pid in tenants or _space(pid) == _space("self")
-            if is_near and _works_in(seat, volume, pid):
+            if is_near and look.works_in(pid):
                 found.append(f"{pid} {_name(pid)}")
     return found
 
@@ -33,44 +36,57 @@ def users_of(seat: Seat, uid: int, volume: str) -> list[str]:
 def tenants_in(seat: Seat, uid: int, volume: str) -> dict[int, str]:
     """pid → name of this tenant's own that work in it, or have it where the host does not."""
     is_there = {one.point for one in mounts() if one.point in seat.places}
-    found = {}
+    look, found = Look(seat, volume), {}
     for pid, name in running("/", uid).items():
         with suppress(OSError):
             hidden = not is_there and _space(pid) != _space("self")
-            if _works_in(seat, volume, pid) or (hidden and _points(seat, volume, str(pid))):
+            if look.works_in(pid) or (hidden and look.points(pid)):
                 found[pid] = name
     return found
 
 
 def hidden_with(seat: Seat, uid: int, volume: str) -> list[str]:
     """Processes of this tenant that have it mounted still, one of each namespace of theirs."""
-    found: dict[str, str] = {}
+    look, found = Look(seat, volume), dict[str, str]()
     for pid, name in sorted(running("/", uid).items()):
         with suppress(OSError):
             space = _space(pid)
-            if space not in (*found, _space("self")) and _points(seat, volume, str(pid)):
+            if space not in (*found, _space("self")) and look.points(pid):
                 found[space] = f"{pid} {name}"
     return list(found.values())
 
 
-def _works_in(seat: Seat, volume: str, pid: int) -> bool:
-    points = _points(seat, volume, str(pid))
-    return any(_is_below(path, points) for path in (_held(pid) if points else ()))
+class Look:
+    """At who works in a volume, in a time for each process and one for all."""
+
+    def __init__(self, seat: Seat, volume: str) -> None:
+        self._seat, self._volume = seat, volume
+        self._until = time.monotonic() + SECONDS
+        self._by_space: dict[str, list[str]] = {}
+
+    def works_in(self, pid: int) -> bool:
+        points = self.points(pid)
+        until = min(self._until, time.monotonic() + PROCESS_SECONDS)
+        return bool(points) and any(
+            _is_below(path, points) or time.monotonic() > until for path in _held(pid)
+        )
+
+    def points(self, pid: int) -> list[str]:
+        """Where it is mounted for that process as this tenant's, asked once in a namespace.
+
+        In every namespace stands what neighbours have too, and nobody else comes in there.
+        """
+        space = _space(pid)
+        if space not in self._by_space:
+            source = mounted_at(f"{VOLUMES}/{self._volume}")
+            found = (one for one in mounts(str(pid)) if shows(one, self._volume, source))
+            self._by_space[space] = [one.point for one in found if _is_ours(one, self._seat)]
+        return self._by_space[space]
 
 
 def told(who: list[str]) -> str:
     more = len(who) - MAX_TOLD
     return ", ".join(who[:MAX_TOLD]) + (f" and {more} more" if more > 0 else "")
-
-
-def _points(seat: Seat, volume: str, process: str) -> list[str]:
-    """Where it is mounted for that process as this tenant's.
-
-    In every namespace stands what neighbours have too, and nobody else comes in there.
-    """
-    source = mounted_at(f"{VOLUMES}/{volume}")
-    found = (one for one in mounts(process) if shows(one, volume, source))
-    return [one.point for one in found if _is_ours(one, seat)]
 
 
 def _is_ours(mount: Mount, seat: Seat) -> bool:
@@ -88,10 +104,10 @@ def _held(pid: int) -> Iterator[str]:
         with suppress(OSError):
             yield os.readlink(f"/proc/{pid}/{name}")
     for folder in ("fd", "map_files"):
-        with suppress(OSError):
-            for name in os.listdir(f"/proc/{pid}/{folder}"):
+        with suppress(OSError), os.scandir(f"/proc/{pid}/{folder}") as entries:
+            for entry in entries:
                 with suppress(OSError):
-                    yield os.readlink(f"/proc/{pid}/{folder}/{name}")
+                    yield os.readlink(entry.path)
 
 
 def _is_below(path: str, points: list[str]) -> bool:

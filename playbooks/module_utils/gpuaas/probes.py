@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Mapping, Optional, TypeVar
 
 from .digests import sha256
+from .outputs import ERR, OUT, Late, ended, heard, leave, said_to
 
 MAX_FILE = 8 * 1024 * 1024
 MAX_TEXT = 1_000_000
+MAX_SAID = 16 * 1024 * 1024
 MAX_NAMED, MAX_WORDS = 50, 1000
 MAX_SECONDS = 20.0
 STANDIN = "etc/gpuaas-standin"
@@ -85,8 +87,12 @@ class Probes:
         return os.path.join(self.root, *parts)
 
     def text(self, *parts: str) -> str:
+        """Raises ProbeError where there is more than a file of this sort ever holds."""
         with open(self.at(*parts), encoding="utf-8", errors="replace") as file:
-            return file.read(MAX_TEXT)
+            text = file.read(MAX_TEXT + 1)
+        if len(text) > MAX_TEXT:
+            raise ProbeError(f"/{'/'.join(parts)}: more than can be read")
+        return text
 
     def note(self, probe: str, message: str) -> None:
         self.problems.append({"probe": probe, "message": printable(message)[:300]})
@@ -139,19 +145,45 @@ def call(
     allowed = BUDGET.left(MAX_SECONDS if seconds is None else seconds)
     if allowed <= 0:
         raise ProbeError(f"{name} was not asked: the time of this look was up")
+    given_to = said_to(given)
     try:
-        return subprocess.run(
+        process = subprocess.Popen(
             [found, *arguments],
-            input=given,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=allowed,
+            stdin=subprocess.DEVNULL if given_to is None else given_to,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={"PATH": SAFE_PATH, "LC_ALL": "C"},
-            check=False,
         )
-    except subprocess.TimeoutExpired:
+    finally:
+        if given_to is not None:
+            os.close(given_to)
+    try:
+        return _completed(process, name, time.monotonic() + allowed)
+    except Late:
         raise ProbeError(f"{name} did not answer within {allowed:.3g} s") from None
+    finally:
+        leave(process)
+
+
+def _completed(
+    process: "subprocess.Popen[bytes]", name: str, until: float
+) -> "subprocess.CompletedProcess[str]":
+    """Raises Late, and ProbeError where it says more than there is room for."""
+    said: dict[str, list[bytes]] = {OUT: [], ERR: []}
+    size = 0
+    for where, chunk in heard(process, until):
+        size += len(chunk)
+        if size > MAX_SAID:
+            raise ProbeError(f"{name} says more than {MAX_SAID >> 20} MiB")
+        said[where].append(chunk)
+    code = ended(process, until)
+    out, err = (b"".join(said[where]).decode("utf-8", "replace") for where in (OUT, ERR))
+    return subprocess.CompletedProcess(process.args, code, lined(out), lined(err))
+
+
+def lined(text: str) -> str:
+    """As files of text are read, whichever end their lines have."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def found_in_path(program: str) -> Optional[str]:

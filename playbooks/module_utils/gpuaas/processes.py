@@ -7,7 +7,7 @@ import re
 import signal
 import time
 from contextlib import suppress
-from typing import Iterable, Iterator
+from typing import Iterable, Iterator, Optional
 
 from .paths import Refusal, Tree, holder
 from .probes import printable
@@ -20,6 +20,7 @@ DEAD = re.compile(r"^State:\s+[ZX].*^Threads:\s+1$", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"^Name:\s+(.*)$", re.MULTILINE)
 GROUP = re.compile(r"^0::/(.*)$", re.MULTILINE)
 UNITS = (".service", ".socket", ".mount", ".scope")
+SLICE = re.compile(r"user\.slice/user-(\d+)\.slice(?:/|$)")
 SESSION = re.compile(r"session-[^/]*\.scope|init\.scope")
 MAX_NAME = 100
 OWN_MANAGER = re.compile(r"user@\d+\.service")
@@ -31,8 +32,11 @@ def running(root: str, uid: int) -> dict[int, str]:
     The numbers inside of its containers are its own. One that has ended and only waits for its
     parent to hear of it holds nothing any more.
     """
-    inside = set(_in_slice(root, uid))
-    return {pid: name for pid, name, uids in alive(root) if _is_of(uid, uids) or pid in inside}
+    return {
+        pid: name
+        for pid, name, uids in alive(root)
+        if _is_of(uid, uids) or slice_of(root, pid) == uid
+    }
 
 
 def alive(root: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
@@ -66,13 +70,7 @@ def unit_of(root: str, pid: int) -> str:
     What is below the first unit of the host is called as whoever it is of likes. Below a user
     manager it is told as that one's own: the host may have one of the same name.
     """
-    try:
-        with open(os.path.join(root, "proc", str(pid), "cgroup"), errors="replace") as file:
-            found = GROUP.search(file.read())
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    way = found.group(1).split("/") if found else []
-    units = [part for part in way if part.endswith(UNITS)]
+    units = [part for part in _way(root, pid).split("/") if part.endswith(UNITS)]
     if not units or SESSION.fullmatch(units[0]):
         return ""
     if OWN_MANAGER.fullmatch(units[0]):
@@ -127,11 +125,20 @@ def slice_folder(root: str, uid: int) -> str:
     return os.path.join(root, f"sys/fs/cgroup/user.slice/user-{uid}.slice")
 
 
-def _in_slice(root: str, uid: int) -> Iterator[int]:
-    for folder, _, files in os.walk(slice_folder(root, uid)):
-        if "cgroup.procs" in files:
-            with suppress(OSError), open(os.path.join(folder, "cgroup.procs")) as file:
-                yield from map(int, file.read().split())
+def slice_of(root: str, pid: int) -> Optional[int]:
+    """The uid of the slice that holds it. Asked of the process: groups may be made without end."""
+    found = SLICE.match(_way(root, pid))
+    return int(found.group(1)) if found else None
+
+
+def _way(root: str, pid: int) -> str:
+    """Its group, from the root of all groups on; empty for one that has just ended."""
+    try:
+        with open(os.path.join(root, "proc", str(pid), "cgroup"), errors="replace") as file:
+            found = GROUP.search(file.read())
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return found.group(1) if found else ""
 
 
 def _status(root: str, pid: str) -> str:

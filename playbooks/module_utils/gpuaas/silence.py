@@ -13,6 +13,10 @@ from .probes import SAFE_PATH, ProbeError, found_in_path, printable
 
 PATIENCE_SECONDS = 5.0
 DISTANT = frozenset({"nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "lustre", "beegfs", "gpfs"})
+"""File systems of other machines. What stands for one that is mounted when it is looked at is asked
+
+for as well, and so is what a program serves.
+"""
 
 
 class Room(NamedTuple):
@@ -66,7 +70,7 @@ class Rooms:
     def is_distant(self, path: str) -> bool:
         """Whether another machine, or somebody's program, serves what lies there."""
         mount = self._mount(path)
-        return mount is None or mount.kind in DISTANT or mount.kind.startswith("fuse")
+        return mount is None or is_served(mount)
 
     def _device(self, path: str) -> str:
         mount = self._mount(path)
@@ -78,8 +82,11 @@ class Rooms:
         return max(around, key=lambda one: len(one.point)) if around else None
 
 
-def check_shares() -> None:
-    """Raises ProbeError, naming the first share of this host that does not answer."""
-    for mount in mounts():
-        if mount.kind in DISTANT or mount.kind.startswith("fuse"):
-            room_of(mount.point)
+def served_points() -> frozenset[str]:
+    """Where this host has something mounted that is only looked at if somebody answers."""
+    return frozenset(mount.point for mount in mounts() if is_served(mount))
+
+
+def is_served(mount: Mount) -> bool:
+    """Whether looking at it is to ask somebody who may not answer."""
+    return mount.kind in DISTANT or mount.kind == "autofs" or mount.kind.startswith("fuse")

@@ -12,18 +12,11 @@ from collections import defaultdict
 from functools import partial
 from typing import Iterator
 
+from .file_search import Search, check_queues
 from .finding import between
 from .holders import held_cards, unseen_cards
 from .ipc import all_system_v
-from .leftovers import (
-    check_queues,
-    not_entered,
-    places,
-    sockets,
-    steadily,
-    topmost,
-    user_mounts,
-)
+from .leftovers import UNKNOWN, sockets, steadily, user_mounts
 from .passwd import Accounts
 from .paths import holder
 from .probes import Probes, printable
@@ -71,9 +64,9 @@ def of_anybody(
     yield from sockets(probes)
     yield from user_mounts()
     check_queues(probes)
-    points = not_entered(probes)
-    for mount in places(probes):
-        yield from topmost(mount, points, between(uids[0], uids[-1]), until)
+    search = Search(probes, between(uids[0], uids[-1]), until, accounts.tenants())
+    yield from search.found()
+    yield from ((uid, f"{UNKNOWN} {what}") for uid, what in search.unread)
 
 
 def run_by_anybody(probes: Probes, uids: range) -> Iterator[tuple[int, str]]:
