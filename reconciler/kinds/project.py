@@ -147,7 +147,7 @@ def _check_tenant(resource: Resource, desired: Desired) -> Iterator[Problem]:
             message = f"the Policy knows no tenant `{spec.tenant}`"
             hint = f"known: {', '.join(tenants)}; an operator adds one ({found.file})"
             yield finding(resource, path, "tenant_unknown", message, hint)
-    elif policy not in desired.frozen and not desired.broken:
+    elif policy not in desired.frozen and not desired.unread(policy):
         message = "there is no Policy named fleet that could list the tenant"
         hint = "an operator writes one: kind: Policy, metadata: {name: fleet}, spec: {tenants: […]}"
         yield finding(resource, path, "policy_unsound", message, hint)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from enum import StrEnum
 
+from reconciler.model.ownership import may_stand_below
 from reconciler.model.problem import Problem
 from reconciler.model.reading import Reading
 from reconciler.model.records import dataclass
@@ -88,6 +89,11 @@ class Desired:
         """Whether `file`, or a folder it lies in, could not be read: its content is unknown."""
         parts = file.split("/")
         return any("/".join(parts[:end]) in self.broken for end in range(1, len(parts) + 1))
+
+    def unread(self, ref: Ref) -> frozenset[str]:
+        """The places that could not be read and in which, by the rules, it may stand."""
+        broken = (place for place in self.broken if may_stand_below(self.settings, ref, place))
+        return frozenset(broken)
 
     def names(self, ref: Ref) -> bool:
         """Whether some document is about it, sound or not, in the folder or in the commit alone."""

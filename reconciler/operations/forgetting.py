@@ -37,7 +37,7 @@ def forget(fleet: Fleet, ref_text: str, reason: str) -> Recorded:
 
 def _insist_on_free(ref: Ref, one: Recorded, desired: Desired) -> None:
     """Nobody else wants anything of it, or may."""
-    if desired.names(ref) or desired.broken or desired.blind:
+    if desired.names(ref) or desired.unread(ref) or desired.blind:
         raise refuse(
             "in_use",
             f"the specs or their commit name {ref}, or hold what cannot be read and may do so",

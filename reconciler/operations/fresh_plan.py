@@ -46,13 +46,13 @@ def look_and_plan(
 
 def _strangers(desired: Desired, world: World) -> tuple[Ref, ...]:
     """Nodes that were looked at once, never used, and that no file speaks of any more."""
-    if desired.broken or desired.blind:
+    if desired.blind:
         return ()
     wanted = desired.resources.keys() | desired.frozen | desired.absent.keys()
     wanted |= world.recorded.keys()
     held = {claim.node for claim in world.claims}
     seen = (Ref("node", "", name) for name in world.observations if name not in held)
-    return tuple(ref for ref in seen if ref not in wanted)
+    return tuple(ref for ref in seen if ref not in wanted and not desired.unread(ref))
 
 
 def _given_up(desired: Desired, world: World) -> tuple[Ref, ...]:
@@ -60,7 +60,8 @@ def _given_up(desired: Desired, world: World) -> tuple[Ref, ...]:
 
     files can be read.
     """
-    if desired.broken or desired.blind:
+    if desired.blind:
         return ()
     wanted = desired.resources.keys() | desired.frozen | desired.absent.keys()
-    return tuple(ref for ref in (*world.waiting, *world.lapsed) if ref not in wanted)
+    asked = (*world.waiting, *world.lapsed)
+    return tuple(ref for ref in asked if ref not in wanted and not desired.unread(ref))

@@ -250,9 +250,9 @@ def _illegible(desired: Desired, recorded: Recorded, everything: bool) -> str:
         return f"{file} cannot be read"
     if file in desired.misplaced.get(ref, ()):
         return f"its document may not stand in {file}"
-    if desired.broken and ref.kind not in LET_IN:
+    if ref.kind not in LET_IN and (unread := desired.unread(ref)):
         # Wherever its document stood, it may have moved into a file that nobody can read.
-        return f"its document may stand in {some(desired.broken)}, which cannot be read"
+        return f"its document may stand in {some(unread)}, which cannot be read"
     return ""
 
 
@@ -277,13 +277,13 @@ def _is_taken_away(desired: Desired, recorded: Recorded) -> bool:
 def _unrecorded(desired: Desired, world: World) -> Iterator[Difference]:
     """Claims of something that was never recorded and that git does not want (any more).
 
-    Its file is not known, so it may stand in any file that cannot be read: then it stays.
+    Its file is not known, so it may stand in any file that cannot be read and by the rules may
+    hold it: then it stays.
     """
-    unknown = desired.broken or desired.blind
-    if unknown or any(p.code == "spec_root_empty" for p in desired.problems):
+    if desired.blind or any(p.code == "spec_root_empty" for p in desired.problems):
         return
     for ref in sorted({claim.ref for claim in world.claims}):
-        if ref not in world.recorded and not desired.names(ref):
+        if not (ref in world.recorded or desired.names(ref) or desired.unread(ref)):
             yield Difference(ref=ref, action=Action.RELEASE)
 
 

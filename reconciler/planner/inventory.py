@@ -29,7 +29,7 @@ def as_named(offer: Offer, node: Resource | None, specs: Desired) -> Offer:
     if named is node or node is None:
         return offer
     if named is None:
-        illegible = ref in specs.frozen or specs.broken
+        illegible = ref in specs.frozen or specs.unread(ref)
         return replace(offer, unnamed=ILLEGIBLE if illegible else UNNAMED)
     if why := _of_the_host(node.spec, named.spec):
         return replace(offer, unnamed=why)

@@ -86,8 +86,8 @@ def _unsound(resource: Resource, former: Ref, why: str) -> Problem:
 def _hindrance(former: Ref, recorded: Recorded, desired: Desired, held: Collection[Ref]) -> str:
     if former in desired.resources or former in desired.frozen:
         return "it still has a document of its own"
-    if desired.broken:
-        return f"its own document may stand in {some(desired.broken)}, which cannot be read"
+    if unread := desired.unread(former):
+        return f"its own document may stand in {some(unread)}, which cannot be read"
     if recorded.file in desired.misplaced.get(former, ()):
         return f"its own document stands in {recorded.file}, where it may not"
     if desired.blind:

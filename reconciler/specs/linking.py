@@ -238,8 +238,8 @@ class _Names:
         return Problem(code=code, message=message, hint=hint, source=source, ref=str(resource.ref))
 
     def advice(self, ref: Ref) -> str:
-        if self.desired.broken:
-            files = ", ".join(sorted(self.desired.broken)[:3])
+        if unread := self.desired.unread(ref):
+            files = ", ".join(sorted(unread)[:3])
             return f"it may stand in a file that could not be read: mend {files} first"
         if ref in self.astray:
             return f"it stands in {self.astray[ref]}, where `ownership` does not let it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from datetime import timedelta
 from getpass import getuser
 
@@ -79,3 +80,54 @@ def test_an_encoding_makes_nothing_the_appliers(yard: Yard) -> None:
     yard.apply()
     assert yard.keys(TRAIN_REF) == pairs("ana", "bo", "cem")
     assert yard.recorded("allocation/vision/pinned") is None
+
+
+def breaks_a_file(yard: Yard) -> None:
+    elsewhere(yard, name="theirs/x.yaml").write_text("\t- [\n")
+    yard.commit("mallory")
+
+
+def breaks_a_file_of_nobody(yard: Yard) -> None:
+    elsewhere(yard, name="nowhere/x.yaml").write_text("\t- [\n")
+    yard.commit("mallory")
+
+
+def plants_a_submodule(yard: Yard) -> None:
+    git(yard, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},specs/theirs/sub")
+    git(yard, "-c", "user.name=m", "-c", "user.email=m@x", "commit", "-qm", "x")
+
+
+def calls_a_folder_like_a_file(yard: Yard) -> None:
+    (yard.specs / "theirs/x.yaml").mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "holds_box"),
+    [
+        (breaks_a_file, True),
+        (breaks_a_file_of_nobody, False),
+        (plants_a_submodule, True),
+        (calls_a_folder_like_a_file, True),
+    ],
+)
+def test_what_cannot_be_read_holds_what_may_stand_there(
+    yard: Yard, breaks: Callable[[Yard], None], holds_box: bool
+) -> None:
+    """A release of what may not stand in somebody's folder waits for nothing in that folder."""
+    (yard.folder / "gpuaas.yaml").write_text(RULES)
+    yard.commit()
+    yard.remove(TRAIN, BOX)
+    breaks(yard)
+    yard.apply()
+    assert yard.recorded(TRAIN_REF) is None
+    assert bool(yard.recorded("allocation/nlp/box")) is holds_box
+    assert {place.partition("@")[0] for place in yard.claims} == {
+        SOLO_REF,
+        *(("allocation/nlp/box",) if holds_box else ()),
+    }
+
+
+def test_without_rules_anything_may_stand_in_a_file_that_cannot_be_read(yard: Yard) -> None:
+    yard.remove(TRAIN)
+    breaks_a_file(yard)
+    assert refusals(yard)[TRAIN_REF] == "resource_broken"
