@@ -28,6 +28,7 @@ from reconciler.planner.preparing import Preparation
 from reconciler.planner.restarting import has_begun
 from reconciler.planner.showing import is_unknown, shown
 from reconciler.planner.situation import Situation
+from reconciler.planner.takeovers import hindrance
 
 ACTION_RISKS: Mapping[Action, Risk] = MappingProxyType(
     {
@@ -85,6 +86,9 @@ def _not_yet_supported(difference: Difference, situation: Situation) -> Refusal 
 def _rename_unsound(difference: Difference, situation: Situation) -> Refusal | None:
     """A rename has no effect on any host, so it carries nothing that has one."""
     more = [field.path for field in difference.fields if field.rule in ("replace", "restart")]
+    if why := hindrance(difference, situation):
+        message = f"{difference.former} cannot become {difference.ref.name}: {why}"
+        return Refusal("rename_unsound", message, "take formerName out, or let its owner rename it")
     if difference.former is None or not more:
         return None
     message = f"a rename cannot be together with a change of {', '.join(more)}"

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from reconciler.kinds.access import OPEN_ENDED, in_force
-from reconciler.kinds.once import once
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan import Action
@@ -18,17 +17,16 @@ from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
+from reconciler.model.world import World
 from reconciler.planner.absence import doubted
+from reconciler.planner.authorship import author_in
 from reconciler.planner.diff import Difference
-from reconciler.planner.limits import is_operator
 
-MAY_GRANT = frozenset({"owner", "maintainer"})
 MEMBER = "member"
 BEGINS = frozenset({Action.CREATE, Action.ADOPT, Action.RESTORE})
 """Actions by which somebody is let in who was not; all others give as well, by what they change."""
 
 DEFAULT_MAX_DAYS = 30
-NOBODY: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +36,7 @@ class Giving:
     grant: Resource
     is_new: bool
     desired: Desired
+    world: World
     origin: Origin
     now: datetime
 
@@ -45,6 +44,7 @@ class Giving:
 def refuse_grants(
     differences: Iterable[Difference],
     desired: Desired,
+    world: World,
     origins: Mapping[Ref, Origin],
     now: datetime,
 ) -> Mapping[Ref, Problem]:
@@ -52,7 +52,8 @@ def refuse_grants(
     refused = {}
     for one in differences:
         if one.ref.kind == "allocation" and one.resource is not None:
-            problem = _access_refused(one, one.resource, desired, origins.get(one.ref, Origin()))
+            origin = origins.get(one.ref, Origin())
+            problem = _access_refused(one, one.resource, desired, world, origin)
             if problem is not None:
                 refused[one.ref] = problem
         if one.ref.kind != "grant" or one.resource is None:
@@ -63,6 +64,7 @@ def refuse_grants(
             grant=one.resource,
             is_new=one.action in BEGINS,
             desired=desired,
+            world=world,
             origin=origins.get(one.ref, Origin()),
             now=now,
         )
@@ -73,14 +75,11 @@ def refuse_grants(
 
 
 def _role_cannot_grant(giving: Giving) -> Problem | None:
-    """Who is known to the fleet is held to his role.
-
-    An author whom no User names can be anybody, as git believes whatever it is told: there the
-    ownership of paths is the boundary, and the plan shows the name.
-    """
+    """Who is known to the fleet is held to their role."""
     if giving.origin.doubt is not None:
         return _problem(giving.grant, giving.origin.doubt, *doubted(giving.origin.doubt))
-    author = _author(giving.grant, giving.desired, giving.origin)
+    project = giving.grant.ref.project
+    author = author_in(project, giving.desired, giving.world, giving.origin)
     if author.may_grant:
         return None
     return _problem(
@@ -92,9 +91,12 @@ def _role_cannot_grant(giving: Giving) -> Problem | None:
 
 
 def _access_refused(
-    difference: Difference, allocation: Resource, desired: Desired, origin: Origin
+    difference: Difference, allocation: Resource, desired: Desired, world: World, origin: Origin
 ) -> Problem | None:
-    """Whoever may not give a grant lets nobody in but himself, and that as a member alone."""
+    """Whoever may not give a grant lets nobody in but himself, and that as a member alone.
+
+    Nor does a member join what somebody else leaves to another name.
+    """
     kept = difference.recorded if difference.action is not Action.CREATE else None
     before = kept.normal["spec"]["access"] if kept is not None else ()
     added = set(allocation.spec.access) - set(before)
@@ -105,8 +107,9 @@ def _access_refused(
         if added <= {allocation.spec.owner}:
             return None
         return _problem(allocation, origin.doubt, *doubted(origin.doubt))
-    author = _author(allocation, desired, origin)
-    others = added - author.names if author.role == MEMBER else added
+    author = author_in(allocation.ref.project, desired, world, origin)
+    joins = author.role == MEMBER and difference.former is None
+    others = added - author.names if joins else added
     if author.may_grant or not others:
         return None
     return _problem(
@@ -114,53 +117,6 @@ def _access_refused(
         "role_cannot_grant",
         f"{author.told}, and lets in {', '.join(sorted(others))} by access",
         "an owner or a maintainer of the project, or an operator, lets in others",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Author:
-    """Who wrote a document of a project: the Users of that name, and what they are there."""
-
-    names: frozenset[str]
-    may_grant: bool
-    role: str
-    told: str
-
-
-def _author(resource: Resource, desired: Desired, origin: Origin) -> _Author:
-    names = _authors(desired, origin)
-    project = desired.get("project", resource.ref.project)
-    roles = {m.user: str(m.role) for m in project.spec.members} if project else {}
-    may = any(roles.get(name) in MAY_GRANT for name in names)
-    who = min(names, default="")
-    what = f"{who} is {roles[who]} of" if who in roles else f"{who} is no member of"
-    return _Author(
-        names=names,
-        may_grant=not names or may or is_operator(origin, desired),
-        role=roles.get(who, ""),
-        told=f"{what} project {resource.ref.project}",
-    )
-
-
-def _authors(desired: Desired, origin: Origin) -> frozenset[str]:
-    """The Users who go by the name of who wrote it last."""
-    emails, logins = _people(desired)
-    return emails.get(origin.email, NOBODY) if origin.commit else logins.get(origin.author, NOBODY)
-
-
-@once
-def _people(desired: Desired) -> tuple[Mapping[str, frozenset[str]], Mapping[str, frozenset[str]]]:
-    """Users by each of their addresses, and by each of their logins of this machine."""
-    emails: dict[str, set[str]] = {}
-    logins: dict[str, set[str]] = {}
-    for user in desired.of("user"):
-        for email in user.spec.emails:
-            emails.setdefault(email, set()).add(user.ref.name)
-        for login in user.spec.os_logins:
-            logins.setdefault(login, set()).add(user.ref.name)
-    return (
-        {email: frozenset(names) for email, names in emails.items()},
-        {login: frozenset(names) for login, names in logins.items()},
     )
 
 

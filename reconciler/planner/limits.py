@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from reconciler.kinds.registry import KINDS
-from reconciler.model.capacity import Claim, ClaimState, Need
+from reconciler.model.capacity import ClaimState, Need
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
+from reconciler.model.world import World
+from reconciler.planner.authorship import is_operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +36,16 @@ class Limits:
     def __init__(
         self,
         desired: Desired,
-        claims: Iterable[Claim],
+        world: World,
         sizes: Mapping[str, int],
     ) -> None:
         self.desired = desired
+        self.world = world
         self.gpus: Counter[str] = Counter()
         self.allocations: Counter[str] = Counter()
         counted: set[str] = set()
         lost = {n.ref.name for n in desired.of("node") if n.spec.admin.state == "lost"}
-        for claim in claims:
+        for claim in world.claims:
             if claim.node not in lost and claim.state in (ClaimState.HELD, ClaimState.RELEASING):
                 self.gpus[claim.project] += 1 if claim.slot else sizes.get(claim.node, 1)
                 self.allocations[claim.project] += claim.allocation_id not in counted
@@ -67,18 +70,6 @@ def absence(resource: Resource, absent: Mapping[Ref, Problem]) -> Problem | None
     return None
 
 
-def is_operator(origin: Origin, desired: Desired) -> bool:
-    """Whether the one who wrote it last is an operator; someone unknown is none."""
-    if origin.doubt is not None:
-        return False
-    operators = (desired.get("user", name) for name in desired.settings.operators)
-    return any(
-        origin.email in user.spec.emails if origin.commit else origin.author in user.spec.os_logins
-        for user in operators
-        if user is not None
-    )
-
-
 def _not_entitled(request: Request, limits: Limits) -> Problem | None:
     project = limits.desired.get("project", request.need.project)
     entitled = project.spec.entitlements.skus if project else ()
@@ -98,7 +89,7 @@ def _sku_deprecated(request: Request, limits: Limits) -> Problem | None:
 
 
 def _operator_only(request: Request, limits: Limits) -> Problem | None:
-    if not request.need.pin or is_operator(request.origin, limits.desired):
+    if not request.need.pin or is_operator(request.origin, limits.desired, limits.world):
         return None
     who = request.origin.email or request.origin.author or "somebody unknown"
     message = f"only an operator may pin a node, and {who} wrote this"

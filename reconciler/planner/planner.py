@@ -56,6 +56,7 @@ from reconciler.planner.staging import find_stagings, is_slow
 from reconciler.planner.storing import refuse_storage, with_data
 from reconciler.planner.suspending import in_force as suspensions_in_force
 from reconciler.planner.suspending import scopes_at
+from reconciler.planner.takeovers import claimants, objection
 
 Origins = Callable[[Mapping[Ref, str], Collection[Ref]], Mapping[Ref, Origin]]
 """Asked for the files of documents, and which of these are gone from there."""
@@ -117,6 +118,12 @@ def _refused_renames(
         problem = change.problem
         if change.ref in renames and problem is not None and problem.code not in HELD_CODES:
             yield change.ref, problem
+    for resource, recorded in claimants(everything, request.desired):
+        files = {resource.ref: resource.file, recorded.ref: recorded.file}
+        origins = _origins(request, files, {recorded.ref: (recorded.commit, recorded.applied_at)})
+        problem = objection(resource, recorded, _situation(request, everything, origins))
+        if problem is not None:
+            yield resource.ref, problem
 
 
 def _scoped(request: PlanRequest, everything: tuple[Difference, ...]) -> Plan:
@@ -137,7 +144,7 @@ def _made(request: PlanRequest, scope: Scope, everything: tuple[Difference, ...]
     refused = {
         **refused,
         **refuse_leases(admitted, judged, request.world, request.now, request.leases_from),
-        **refuse_grants(admitted, judged, origins, request.now),
+        **refuse_grants(admitted, judged, request.world, origins, request.now),
         **refuse_storage(admitted, judged, request.world, origins),
     }
     effective = _effective(request, everything, differences, refused)
@@ -229,7 +236,12 @@ def _origins_of(request: PlanRequest, differences: Iterable[Difference]) -> Mapp
         d.ref: (d.recorded.commit, d.recorded.applied_at) if d.recorded else ("", "")
         for d in leaving
     }
-    return _origins(request, {d.ref: d.file for d in asked}, gone)
+    files = {d.ref: d.file for d in asked}
+    for one in asked:
+        if one.former is not None and one.recorded is not None and one.recorded.file:
+            files[one.former] = one.recorded.file
+            gone[one.former] = (one.recorded.commit, one.recorded.applied_at)
+    return _origins(request, files, gone)
 
 
 def _origins(

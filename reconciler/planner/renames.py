@@ -32,27 +32,27 @@ def find_renames(
     held = {Ref("node", "", claim.node) for claim in world.claims}
     held |= {Ref("project", "", claim.project) for claim in world.claims}
     held |= users_of_data(world).keys()
-    unsound: dict[Ref, Problem] = {}
+    hindered: dict[Ref, Problem] = {}
     for ref in claiming:
         resource = desired.resources[ref]
         former = Ref(ref.kind, ref.project, resource.former_name)
         recorded = world.recorded.get(former)
         if recorded is None:
             continue
-        if ref in world.recorded:
-            unsound.update(_collision(resource, former, desired, world))
-            continue
         if ref in declined:
-            unsound[ref] = declined[ref]
+            hindered[ref] = declined[ref]
+            continue
+        if ref in world.recorded:
+            hindered.update(_collision(resource, former, desired, world))
             continue
         why = _hindrance(former, recorded, desired, held)
         if former in taken.values():
             why = "somebody else takes over that name"
         if why:
-            unsound[ref] = _unsound(resource, former, why)
+            hindered[ref] = unsound(resource, former, why)
         else:
             taken[ref] = former
-    return taken, unsound
+    return taken, hindered
 
 
 def _collision(
@@ -69,11 +69,11 @@ def _collision(
     has_something = world.recorded[ref].id or ref in world.volumes
     if not has_something or former in desired.frozen or not leaves:
         return {}
-    problem = _unsound(resource, former, "both are recorded")
+    problem = unsound(resource, former, "both are recorded")
     return {ref: problem} if own else {ref: problem, former: replace(problem, ref=str(former))}
 
 
-def _unsound(resource: Resource, former: Ref, why: str) -> Problem:
+def unsound(resource: Resource, former: Ref, why: str) -> Problem:
     return Problem(
         code="rename_unsound",
         message=f"{former} cannot become {resource.ref.name}: {why}",

@@ -112,7 +112,7 @@ class _Usher:
         self.largest = _largest(offers)
         self.placer = Placer(offers, self.world.claims)
         self.absent = {r: p for r, p in seating.refused.items() if r not in self.world.recorded}
-        self.limits = Limits(seating.desired, self.world.claims, self.sizes)
+        self.limits = Limits(seating.desired, self.world, self.sizes)
         self.groups = groups_of(self.world.claims)
         self.logins = set(self.world.counters.logins)
         self.logins.update(one.login for one in self.world.recorded.values() if one.login)

@@ -22,8 +22,8 @@ from reconciler.model.ref import Ref
 from reconciler.model.volume import Volume, VolumeState
 from reconciler.model.world import World
 from reconciler.planner import storage_words as words
+from reconciler.planner.authorship import is_operator
 from reconciler.planner.diff import Difference
-from reconciler.planner.limits import is_operator
 from reconciler.planner.reach import REACH_RULES
 
 WIPE = "storage.wipe"
@@ -135,7 +135,7 @@ def _pinned_by_nobody(wish: Wish) -> str:
     one, resource = wish.difference, wish.difference.resource
     if resource is None or one.action not in COMES or not resource.spec.node:
         return ""
-    if is_operator(wish.origin, wish.desired):
+    if is_operator(wish.origin, wish.desired, wish.world):
         return ""
     who = wish.origin.email or wish.origin.author or "somebody unknown"
     return f"only an operator may pin a node, and {who} wrote this"

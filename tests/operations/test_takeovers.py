@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -11,10 +11,10 @@ import pytest
 
 from reconciler.model.moment import format_moment
 from reconciler.operations.wiring import utc_now
-from tests.operations.conftest import BOX, GRANTS, TRAIN
+from tests.operations.conftest import BOX, CEM, GRANTS, SOLO, TRAIN
 from tests.operations.test_access import SOLO_REF, TRAIN_REF, changed, pairs
-from tests.operations.test_takeaways import elsewhere
-from tests.operations.yard import Yard
+from tests.operations.test_takeaways import RULES, elsewhere
+from tests.operations.yard import Yard, project
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk
@@ -193,3 +193,214 @@ def test_a_doubt_about_who_wrote_a_change_keeps_nobody_in(yard: Yard) -> None:
 def git(yard: Yard, *words: str) -> str:
     done = subprocess.run(["git", "-C", yard.folder, *words], check=True, capture_output=True)
     return done.stdout.decode()
+
+
+def logins(yard: Yard) -> dict[str, str]:
+    """By the names of allocations of vision."""
+    recorded = yard.world.recorded.items()
+    return {ref.name: one.login for ref, one in recorded if one.id and ref.project == "vision"}
+
+
+def test_nobody_takes_over_what_others_remove(yard: Yard) -> None:
+    """Ana's home is not bo's since bo asked for it first."""
+    login = yard.recorded(TRAIN_REF).login
+    home = yard.root("gpu01") / "home" / login
+    (home / "secret.txt").write_text("of ana")
+    placed(yard, takes_train(), "bo")
+    yard.remove(TRAIN)
+    done = yard.apply()
+    assert done.blocked == {MINE_REF: "rename_unsound"}
+    assert done.actions[TRAIN_REF] == "release"
+    assert login not in logins(yard).values()
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("author", "owner", "access", "code"),
+    [
+        ("bo", "ana", ["ana"], ""),
+        ("bo", "ana", ["ana", "dana"], "role_cannot_grant"),
+        ("dana", "ana", ["ana", "dana"], "role_cannot_grant"),
+        ("ana", "bo", ["bo"], ""),
+        ("olga", "bo", ["bo"], ""),
+        ("zoe", "bo", ["bo"], ""),
+        ("dana", "dana", ["dana"], "rename_unsound"),
+    ],
+)
+def test_a_rename_keeps_what_it_is_about_with_its_owner(
+    yard: Yard, author: str, owner: str, access: list[str], code: str
+) -> None:
+    """Or by a word of whoever may give; somebody whom no User names can be anybody."""
+    login = yard.recorded(TRAIN_REF).login
+    yard.file(TRAIN).unlink()
+    placed(yard, takes_train(owner=owner, access=access), author)
+    done = yard.apply()
+    assert done.blocked == ({MINE_REF: code} if code else {})
+    assert logins(yard).get("mine") == (None if code else login)
+    assert "train" not in logins(yard)
+
+
+def test_what_no_commit_removed_is_taken_over_by_nobody(yard: Yard) -> None:
+    """Unless somebody names it."""
+    before = logins(yard)
+    placed(yard, takes_train(owner="ana", access=["ana"]), "ana")
+    yard.file(TRAIN).unlink()
+    done = yard.apply()
+    assert done.blocked == {MINE_REF: "rename_unsound", TRAIN_REF: "removal_uncommitted"}
+    assert logins(yard) == before
+    done = yard.apply(f"--uncommitted-removals={TRAIN_REF}")
+    assert done.actions == {MINE_REF: "rename"}
+    assert logins(yard)["mine"] == before["train"]
+
+
+def test_what_stands_out_of_place_is_taken_over_by_nobody(yard: Yard) -> None:
+    """A rule that came later has left it where it was."""
+    before = logins(yard)
+    rules = RULES.replace('allocation/vision/*", projects: [vision]', 'away/*", projects: [vision]')
+    rules = rules.replace("kinds: [Grant, Allocation], projects: [nlp]", "projects: [vision]")
+    (yard.folder / "gpuaas.yaml").write_text(rules)
+    yard.commit()
+    placed(yard, takes_train(owner="ana", access=["ana"]), "bo")
+    done = yard.apply()
+    assert done.blocked[MINE_REF] == "rename_unsound"
+    assert done.actions[TRAIN_REF] == "frozen"
+    assert logins(yard) == before
+
+
+def test_nobody_keeps_what_others_remove_by_claiming_its_name(yard: Yard) -> None:
+    """By a document that is recorded already, and which stays what it is."""
+    mine = paper.allocation("mine", "slice-1", owner="bo", access=["bo"], expiresAt=paper.LASTING)
+    placed(yard, mine, "ana")
+    assert yard.apply().code == 0
+    placed(yard, {**mine, "metadata": {**mine["metadata"], "formerName": "train"}}, "bo")
+    yard.remove(TRAIN)
+    assert yard.apply().actions == {TRAIN_REF: "release"}
+    assert set(logins(yard)) == {"mine", "solo"}
+
+
+@pytest.mark.parametrize(("author", "code"), [("bo", "rename_unsound"), ("ana", "")])
+def test_nobody_takes_over_data_that_others_remove(yard: Yard, author: str, code: str) -> None:
+    vision = project("vision", "ana", "bo", "cem", "dana")
+    vision["spec"]["entitlements"]["storageClasses"] = ["local"]
+    vision["spec"]["quota"]["storageGiB"] = 50
+    data = paper.storage("data", protect=False)
+    yard.write(paper.storage_class("local", directory={"path": "/srv/data"}), vision, data)
+    yard.commit()
+    assert yard.apply().code == 0
+    placed(yard, paper.storage("mine", formerName="data"), author)
+    yard.remove(data)
+    done = yard.plan()
+    assert done.blocked == ({"storage/vision/mine": code} if code else {})
+
+
+def test_who_removes_data_may_name_it_anew(yard: Yard) -> None:
+    """A member as well: it is of the project, and goes from nobody's hands."""
+    vision = project("vision", "ana", "bo", "cem", "dana")
+    vision["spec"]["entitlements"]["storageClasses"] = ["local"]
+    vision["spec"]["quota"]["storageGiB"] = 50
+    data = paper.storage("data")
+    yard.write(paper.storage_class("local", directory={"path": "/srv/data"}), vision, data)
+    yard.commit()
+    assert yard.apply().code == 0
+    yard.file(data).unlink()
+    placed(yard, paper.storage("sets", formerName="data"), "bo")
+    assert yard.plan().actions == {"storage/vision/sets": "rename"}
+
+
+GIVEN_REF = "grant/vision/given"
+
+
+def spoils_his_own_document(yard: Yard) -> None:
+    yard.write(changed(CEM, colour="red"))
+
+
+def takes_out_his_address(yard: Yard) -> None:
+    yard.write(changed(CEM, emails=["other@corp.example"]))
+
+
+def hands_his_address_on(yard: Yard) -> None:
+    yard.write(changed(CEM, emails=["other@corp.example"]))
+    elsewhere(yard, paper.user("eve", "laptop", emails=["cem@corp.example"]))
+
+
+def leaves_the_specs(yard: Yard) -> None:
+    vision = project("vision", "ana", "bo", "dana")
+    yard.write(vision, changed(TRAIN, access=["ana", "bo"]))
+    yard.file(GRANT_OF["cem"]).unlink()
+    yard.file(CEM).unlink()
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [spoils_his_own_document, takes_out_his_address, hands_his_address_on, leaves_the_specs],
+)
+def test_nobody_sheds_a_role(yard: Yard, deed: Callable[[Yard], None]) -> None:
+    """Cem is a member, and is still when something about himself is another."""
+    deed(yard)
+    yard.write(grant("given", "train", "dana"))
+    yard.commit("cem")
+    done = yard.apply()
+    assert done.blocked[GIVEN_REF] == "role_cannot_grant", done.actions
+    assert not [key for key in yard.keys(TRAIN_REF) if key.startswith("dana")]
+
+
+def test_addresses_are_compared_without_case(yard: Yard) -> None:
+    yard.write(grant("given", "train", "dana"))
+    subprocess.run(["git", "-C", yard.folder, "add", "-A"], check=True)
+    git(yard, "-c", "user.name=cem", "-c", "user.email=Cem@Corp.Example", "commit", "-qm", "x")
+    assert yard.plan().blocked == {GIVEN_REF: "role_cannot_grant"}
+
+
+def test_who_is_suspended_gives_nothing(yard: Yard) -> None:
+    """By a document or by a word, and whatever their role is."""
+    ana = paper.user("ana", "laptop", "desk")
+    yard.write(changed(ana, state="suspended"))
+    yard.commit()
+    yard.apply()
+    yard.write(grant("given", "train", "dana"))
+    yard.commit("ana")
+    assert yard.plan().blocked == {GIVEN_REF: "role_cannot_grant"}
+    yard.write(ana)
+    yard.commit("olga")
+    assert yard.apply().code == 0
+    yard.remove(grant("given", "train", "dana"))
+    yard.apply()
+    assert yard.gpuaas("suspend", "user/ana", "--reason", "x").code == 0
+    yard.write(grant("again", "train", "dana"))
+    yard.commit("ana")
+    assert yard.plan().blocked[AGAIN_REF] == "role_cannot_grant"
+
+
+@pytest.mark.parametrize("author", ["olga", "ana"])
+@pytest.mark.parametrize("state", ["suspended", "active"])
+def test_an_address_is_whose_it_was_recorded_to_be(yard: Yard, author: str, state: str) -> None:
+    """Nobody takes a role from others by a claim to their address, nor gets it by that."""
+    theirs = [f"{author}@corp.example"]
+    placed(yard, paper.user("eve", "laptop", state=state, emails=theirs), "eve")
+    yard.write(grant("given", "train", "dana"))
+    yard.commit(author)
+    assert GIVEN_REF not in yard.plan().blocked
+
+
+def test_an_operator_is_one_though_somebody_copies_her_key(yard: Yard) -> None:
+    eve = paper.user("eve", "laptop")
+    eve["spec"]["keys"][0]["publicKey"] = paper.user("olga", "laptop")["spec"]["keys"][0][
+        "publicKey"
+    ]
+    placed(yard, eve, "eve")
+    yard.write(paper.allocation("pinned", "slice-1", node="gpu02", expiresAt=paper.LASTING))
+    yard.commit("olga")
+    assert "allocation/vision/pinned" not in yard.plan().blocked
+
+
+def test_somebody_is_known_by_a_new_name(yard: Yard) -> None:
+    """Ana is an owner still, in the commit that says so."""
+    anna = paper.user("anna", "laptop", emails=["ana@corp.example"], osLogins=["ana"])
+    anna["metadata"]["formerName"] = "ana"
+    for one in (paper.user("ana"), TRAIN, BOX, *GRANTS):
+        yard.file(one).unlink()
+    yard.write(anna, project("vision", "anna", "bo", "cem", "dana"), project("nlp", "bo"))
+    yard.write(changed(SOLO, owner="anna", access=["anna"]), grant("given", "solo", "dana"))
+    yard.commit("ana")
+    blocked = yard.plan().blocked
+    assert GIVEN_REF not in blocked, blocked

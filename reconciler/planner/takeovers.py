@@ -1,0 +1,91 @@
+"""Takeovers: whether a document may keep by another name what others have, or took away.
+
+A rename keeps a place, a login and data. It may where these stay with whom they were recorded for,
+or where its author may give in that project; and where the former name has really gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from reconciler.model.desired import Desired, Origin
+from reconciler.model.plan import Action
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.resource import Resource
+from reconciler.model.world import Recorded
+from reconciler.planner.absence import doubted, uncommitted
+from reconciler.planner.authorship import author_in
+from reconciler.planner.diff import Difference
+from reconciler.planner.renames import unsound
+from reconciler.planner.situation import Situation
+
+KEEPING = frozenset({"allocation", "storage"})
+"""Kinds of which a rename keeps what somebody has. A grant under another name is given anew."""
+
+
+def hindrance(difference: Difference, situation: Situation) -> str:
+    """Why it may not take over what its former name has; empty if it may, or takes over nothing."""
+    former, resource = difference.former, difference.resource
+    if former is None or resource is None:
+        return ""
+    gone = Difference(ref=former, action=Action.FORGET, recorded=difference.recorded)
+    held = uncommitted(gone, situation)
+    if held is not None:
+        _, message, hint = held
+        return f"{message} ({hint})"
+    recorded = difference.recorded.normal["spec"] if difference.recorded else {}
+    return _not_theirs(resource, former, recorded, situation)
+
+
+def _not_theirs(
+    resource: Resource, former: Ref, recorded: Mapping[str, Any], situation: Situation
+) -> str:
+    ref, origins = resource.ref, situation.origins
+    if ref.kind not in KEEPING:
+        return ""
+    given, taken = origins.get(ref, Origin()), origins.get(former)
+    owner = recorded.get("owner")
+    if owner is not None and owner == resource.normal["spec"].get("owner"):
+        return ""
+    if given.doubt is not None:
+        return doubted(given.doubt)[0]
+    if owner is None and taken is not None and _by_the_same(given, taken):
+        return ""
+    author = author_in(ref.project, situation.desired, situation.world, given)
+    if author.may_grant:
+        return ""
+    whose = f"it is {owner}'s" if owner else "others took it away"
+    return f"{whose}, and {author.told}"
+
+
+def _by_the_same(given: Origin, taken: Origin) -> bool:
+    """Whether whoever wrote the one has taken away the other: data of a project is no person's."""
+    if given.commit == taken.commit and taken.doubt is None:
+        return True
+    return bool(taken.commit and given.commit) and given.email.lower() == taken.email.lower()
+
+
+def claimants(
+    differences: Iterable[Difference], desired: Desired
+) -> Iterator[tuple[Resource, Recorded]]:
+    """Recorded resources that claim the name of another one, and keep it from going by that."""
+    held = {
+        one.ref: one.recorded
+        for one in differences
+        if one.resource is None and one.problem is not None and one.problem.code == CODE
+    }
+    for resource in desired.resources.values() if held else ():
+        recorded = held.get(resource.ref._replace(name=resource.former_name))
+        if resource.former_name and recorded is not None:
+            yield resource, recorded
+
+
+CODE = "rename_unsound"
+
+
+def objection(resource: Resource, recorded: Recorded, situation: Situation) -> Problem | None:
+    """The problem of one that claims what it may not have."""
+    why = _not_theirs(resource, recorded.ref, recorded.normal["spec"], situation)
+    return unsound(resource, recorded.ref, why) if why else None
