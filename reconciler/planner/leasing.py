@@ -62,7 +62,7 @@ def refuse_leases(
     """The first objection to each allocation or grant that would begin, last or join."""
     asked = [d for d in differences if d.ref.kind in RULES and d.resource is not None]
     gone = leaving(differences, world) if any(d.ref.kind == "grant" for d in asked) else {}
-    refs = {d.ref for d in asked}
+    refs = {d.former or d.ref for d in asked}
     claims: dict[Ref, list[Claim]] = {}
     for claim in world.claims:
         if claim.ref in refs:
@@ -77,7 +77,7 @@ def refuse_leases(
             world=world,
             now=now,
             leases_from=leases_from or now,
-            claims=tuple(claims.get(difference.ref, ())),
+            claims=tuple(claims.get(difference.former or difference.ref, ())),
             leaving=gone,
         )
         rules = RULES[difference.ref.kind]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -404,3 +404,33 @@ def test_somebody_is_known_by_a_new_name(yard: Yard) -> None:
     yard.commit("ana")
     blocked = yard.plan().blocked
     assert GIVEN_REF not in blocked, blocked
+
+
+def lease_of_box(yard: Yard, hours: int) -> datetime:
+    """Given now, for so many hours; and two days later."""
+    yard.write(policy(), changed(BOX, expiresAt=in_hours(hours)))
+    yard.commit()
+    assert yard.apply().code == 0
+    return utc_now() + timedelta(hours=48)
+
+
+def test_another_name_begins_no_lease(yard: Yard) -> None:
+    """From its first begin on it may live for 240 hours, and not from the rename on."""
+    later = lease_of_box(yard, 200)
+    yard.remove(BOX)
+    box = paper.allocation("new", "whole", "nlp", owner="bo", node="gpu03", formerName="box")
+    yard.write(changed(box, expiresAt=in_hours(48 + 238)))
+    yard.commit("bo")
+    codes = {str(c.ref): c.problem.code for c in yard.apply_at(later).plan.changes if c.problem}
+    assert codes["allocation/nlp/new"] == "lease_too_long"
+    assert yard.recorded(BOX_REF) is None, "what may not go on under another name has gone"
+
+
+def test_a_lease_goes_on_under_another_name(yard: Yard) -> None:
+    later = lease_of_box(yard, 200)
+    yard.remove(BOX)
+    box = paper.allocation("new", "whole", "nlp", owner="bo", node="gpu03", formerName="box")
+    yard.write(changed(box, expiresAt=in_hours(238)))
+    yard.commit("bo")
+    yard.apply_at(later)
+    assert yard.recorded("allocation/nlp/new").expires_at == in_hours(238)
