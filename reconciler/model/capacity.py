@@ -40,7 +40,8 @@ class Claim:
     """A live claim. `slot` is None for baremetal: the claim is on the whole node.
 
     `machine_id` is that of the machine that it was made on, empty where nobody knows it;
-    `blocked_since` is when a proof first failed to free it, empty for what is not blocked.
+    `blocked_since` is when a proof first failed to free it, empty for what is not blocked, and
+    `lease_since` when its lease began where that was in another place.
     """
 
     id: str
@@ -56,6 +57,12 @@ class Claim:
     problem: str = ""
     machine_id: str = ""
     blocked_since: str = ""
+    lease_since: str = ""
+
+    @property
+    def begun(self) -> str:
+        """When its lease began."""
+        return self.lease_since or self.since
 
     @property
     def state_since(self) -> str:

@@ -91,7 +91,7 @@ def _end(resource: Resource, desired: Desired, world: World, now: datetime) -> d
 
 def _latest(resource: Resource, desired: Desired, world: World, now: datetime) -> datetime:
     claims = (claim for claim in world.claims if claim.ref == resource.ref)
-    begun = [moment for claim in claims if (moment := parse_moment(claim.since))]
+    begun = [moment for claim in claims if (moment := parse_moment(claim.begun))]
     return after(min(begun, default=now), terms_of(resource.ref.project, desired).longest)
 
 

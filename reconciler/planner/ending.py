@@ -111,7 +111,7 @@ class Moment:
 
     def _last(self, recorded: Recorded) -> datetime:
         """The latest end that it may be given, counted from when it began."""
-        since = (parse_moment(c.since) for c in self.claims if c.ref == recorded.ref)
+        since = (parse_moment(c.begun) for c in self.claims if c.ref == recorded.ref)
         begun = min((moment for moment in since if moment), default=self.now)
         return after(begun, terms_of(recorded.ref.project, self.desired).longest)
 

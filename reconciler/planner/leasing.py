@@ -113,7 +113,7 @@ def _too_long(wish: Wish) -> Problem | None:
         return None
     if not wish.begins and recorded is not None and wish.end == recorded.expires_at:
         return None
-    begun = [moment for claim in wish.claims if (moment := parse_moment(claim.since))]
+    begun = [moment for claim in wish.claims if (moment := parse_moment(claim.begun))]
     start = wish.leases_from if wish.begins or not begun else min(begun)
     terms, end = terms_of(wish.resource.ref.project, wish.desired), parse_moment(wish.end)
     last = after(start, terms.longest)

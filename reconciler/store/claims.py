@@ -69,8 +69,21 @@ def make_claims(
         record.connection.executemany(
             f"DELETE FROM {table} WHERE ref = ?", [(ref,) for ref, _ in fresh]
         )
+    _go_on_with_leases(record, fresh)
     keep_logins(record, {(one.login, one.allocation_id, str(one.ref)) for one in claims})
     keep_numbers(record, claims)
+
+
+def _go_on_with_leases(record: Record, fresh: Iterable[tuple[str, str]]) -> None:
+    """Whoever takes the place of what still holds its own goes on with the lease of that."""
+    record.connection.executemany(
+        "INSERT INTO lease (allocation_id, since)"
+        " SELECT ?2, min(coalesce(lease.since, claim.since)) FROM claim"
+        " LEFT JOIN lease ON lease.allocation_id = claim.allocation_id"
+        " WHERE claim.ref = ?1 AND claim.state = 'held' AND claim.allocation_id <> ?2"
+        " HAVING count(*) > 0",
+        fresh,
+    )
 
 
 def release_claims(

@@ -138,9 +138,10 @@ def _observations(database: Database, connection: sqlite3.Connection) -> Rows[st
 
 def _claims(connection: sqlite3.Connection) -> tuple[Claim, ...]:
     rows: Iterable[Any] = connection.execute(
-        "SELECT id, allocation_id, ref, node, slot, shape, state, since, tenant, project, problem,"
-        " coalesce(machine_id, ''), blocked_since FROM claim"
-        " LEFT JOIN claim_machine ON claim_machine.claim = id"
+        "SELECT id, claim.allocation_id, ref, node, slot, shape, state, claim.since, tenant,"
+        " project, problem, coalesce(machine_id, ''), blocked_since, coalesce(lease.since, '')"
+        " FROM claim LEFT JOIN claim_machine ON claim_machine.claim = id"
+        " LEFT JOIN lease ON lease.allocation_id = claim.allocation_id"
         " WHERE state <> 'freed' ORDER BY node, slot, id"
     )
     return tuple(
@@ -158,6 +159,7 @@ def _claims(connection: sqlite3.Connection) -> tuple[Claim, ...]:
             problem=row[10],
             machine_id=row[11],
             blocked_since=row[12],
+            lease_since=row[13],
         )
         for row in rows
     )

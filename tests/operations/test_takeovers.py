@@ -434,3 +434,38 @@ def test_a_lease_goes_on_under_another_name(yard: Yard) -> None:
     yard.commit("bo")
     yard.apply_at(later)
     assert yard.recorded("allocation/nlp/new").expires_at == in_hours(238)
+
+
+def test_another_place_begins_no_lease(yard: Yard) -> None:
+    """Whoever is moved, and so gets a new allocation, goes on with the time of the former one."""
+    solo = changed(SOLO, protect=False, expiresAt=in_hours(200))
+    yard.remove(TRAIN)
+    yard.write(policy(), solo)
+    yard.commit()
+    assert yard.apply().code == 0
+    later = utc_now() + timedelta(hours=100)
+    began = yard.recorded(SOLO_REF).id
+    yard.write(changed(solo, node="gpu01"))
+    yard.commit()
+    yard.apply_at(later)
+    assert yard.recorded(SOLO_REF).id != began
+    yard.write(changed(solo, node="gpu01", expiresAt=in_hours(330)))
+    yard.commit()
+    said = yard.apply_at(later + timedelta(hours=1))
+    codes = {str(c.ref): c.problem.code for c in said.plan.changes if c.problem}
+    assert codes == {SOLO_REF: "lease_too_long"}
+    yard.write(changed(solo, node="gpu02", expiresAt=in_hours(230)))
+    yard.commit()
+    yard.apply_at(later + timedelta(hours=2))
+    (claim,) = [one for one in yard.world.claims if str(one.ref) == SOLO_REF]
+    assert (claim.node, claim.begun < format_moment(later)) == ("gpu02", True), "nor a second move"
+
+
+def test_what_was_released_begins_anew(yard: Yard) -> None:
+    later = lease_of_box(yard, 200)
+    yard.remove(BOX)
+    yard.apply_at(later)
+    yard.write(changed(BOX, expiresAt=in_hours(48 + 238)))
+    yard.commit()
+    yard.apply_at(later)
+    assert yard.recorded(BOX_REF).expires_at == in_hours(48 + 238)

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -391,4 +392,22 @@ def test_counted_once_and_for_all(
 ) -> None:
     """PLC-06: identity, ids, logins and use are never given or counted again."""
     state.hold("a")
+    assert words in refuses(attacker, sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("INSERT OR REPLACE INTO lease VALUES ('id-new', 'later')", "begins once"),
+        ("UPDATE lease SET since = 'later'", "never changes"),
+        ("DELETE FROM lease", "never deleted"),
+    ],
+)
+def test_a_lease_begins_once(
+    state: State, attacker: sqlite3.Connection, sql: str, words: str
+) -> None:
+    state.hold("a", slot="s0")
+    new = replace(make_claim("a", slot="s1"), id="claim-new", allocation_id="id-new")
+    state.journal.begin_wave(state.run(), [make_step("a")], [new])
+    assert len(state.rows("SELECT * FROM lease")) == 1
     assert words in refuses(attacker, sql)

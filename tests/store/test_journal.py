@@ -132,6 +132,9 @@ def test_a_replace_gives_up_the_old_allocation_only(state: State) -> None:
     assert state.claim_states() == {"claim-a": "releasing", "claim-new": "held"}
     assert state.journal.world().recorded[A].phase is Phase.ACTIVE
     assert state.journal.world().counters.incarnations == {A: 2}
+    begun = {claim.id: claim.lease_since for claim in state.journal.world().claims}
+    first = next(one.since for one in state.journal.world().claims if one.id == "claim-a")
+    assert begun == {"claim-a": "", "claim-new": first}, "and its lease goes on"
 
 
 def test_one_failed_step_is_told_apart(state: State) -> None:
