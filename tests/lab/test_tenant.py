@@ -372,6 +372,40 @@ def test_who_takes_the_rules_away_locks_tenants_out_until_they_are_back(both: Te
     assert both.reached(ANA, own) == {own: NOBODY}, "it has loaded what is theirs too"
 
 
+JUPYTER = """#!/usr/bin/python3
+import socket, sys, time
+place = next(word for word in sys.argv if word.startswith("--ServerApp.sock=")).partition("=")[2]
+server = socket.socket(socket.AF_UNIX)
+server.bind(place)
+server.listen()
+time.sleep(60)
+"""
+
+
+def test_a_notebook_is_named_where_it_is_ones_own_that_listens(both: Tenancy) -> None:
+    """BND-22: in a session's own /proc as well, and beside a socket of that name elsewhere."""
+    tree, env = "/opt/gpuaas/runtimes/jupyter/1", f"/etc/gpuaas/runtime/allocations/{ANA.id}.env"
+    both.host.run(f"mkdir -p {tree}/bin; echo PATH={tree}/bin:'$PATH' > {tree}/activate.sh")
+    both.host.run(f"cat > {tree}/bin/jupyter; chmod 755 {tree}/bin/jupyter", given=JUPYTER)
+    both.host.run(f"echo GPUAAS_RUNTIMES=jupyter@1 >> {env}")
+    name = f"{ANA.home}/.local/share/gpuaas/jupyter.sock"
+    inside = f"mount -t tmpfs none {ANA.home}; mkdir -p {name.rpartition('/')[0]}"
+    other = f"{inside}; exec python3 {tree}/bin/jupyter --ServerApp.sock={name}"
+    both.host.run(f'systemd-run -q --unit other-socket unshare --mount sh -euc "{other}"')
+    try:
+        both.host.run(f"until grep -q {name} /proc/net/unix; do sleep 0.1; done")
+        started = both.enter(ANA, "gpuaas-runtime notebook start")
+        assert started.stdout.startswith(f"socket={name}\ntoken="), started.stderr
+        assert both.enter(ANA, "gpuaas-runtime notebook status").returncode == 0
+        both.enter(ANA, "gpuaas-runtime notebook stop")
+        both.host.run(f"sed -i /listen/d {tree}/bin/jupyter")
+        deaf = both.enter(ANA, "GPUAAS_NOTEBOOK_SECONDS=1 gpuaas-runtime notebook start")
+        assert deaf.stdout == "" and "does not listen" in deaf.stderr
+        both.enter(ANA, "gpuaas-runtime notebook stop")
+    finally:
+        both.host.run("systemctl stop other-socket", f"; rm -r {tree.rpartition('/')[0]}")
+
+
 def test_cron_at_linger_and_system_units_are_shut(both: Tenancy) -> None:
     """Rule 1: what would run outside of the slice is refused."""
     tries = {
