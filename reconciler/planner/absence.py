@@ -90,8 +90,8 @@ DOUBTS: Mapping[Doubt, tuple[str, str]] = {
         "git fetch --unshallow",
     ),
     Doubt.UNCLEAR: (
-        "by whom this is, is unknown: no commit of its file says it so",
-        "write it once more, in a commit of its own",
+        "by whom this is, is unknown: no commit says plainly who gave it its value",
+        "take it out in one commit, and write it into a file of its own in the next",
     ),
     Doubt.SILENT: (
         "by whom this is, is unknown: git does not say",

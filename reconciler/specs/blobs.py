@@ -32,6 +32,9 @@ UNREADABLE = "unreadable "
 UNSAID = "unsaid"
 """The value of what a file says and its commit does not, though nobody has edited it."""
 
+_SEVERAL = "several"
+"""How the value begins of what a file states more than once; each of them follows."""
+
 _WORD = re.compile(rb"[A-Za-z0-9._-]+")
 _ID = re.compile(r"[0-9a-f]{40,64}")
 WORDS_LIMIT = 8 << 20
@@ -180,8 +183,17 @@ def documents_of(content: bytes) -> Documents | None:
         ref = ref_of(located.document.value)
         if ref is not None:
             value = digest(located.document.value)
-            found[ref] = digest([found[ref], value]) if ref in found else value
+            found[ref] = f"{_SEVERAL} {found[ref]} {value}" if ref in found else value
     return found
+
+
+def may_come_from(value: str, before: str) -> bool:
+    """Whether a document may have had its value before, where another was seen.
+
+    In a text that nobody can read, or stated more than once.
+    """
+    several = before.startswith(_SEVERAL) and value in before.split(" ")
+    return several or before.startswith(UNREADABLE)
 
 
 def _contents(said: bytes, names: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:

@@ -19,7 +19,7 @@ from reconciler.model.settings import Settings
 from reconciler.specs import history
 from reconciler.specs.blobs import Blobs
 from reconciler.specs.history import WorkTree
-from reconciler.specs.library import ENDINGS, Listing
+from reconciler.specs.library import Listing, is_spec
 from reconciler.specs.trees import Tree, spec_tree
 
 SUBMODULE, LINK = "160000", "120000"
@@ -95,7 +95,7 @@ class _Eye:
             name = tree.name + path
             if mode == SUBMODULE:
                 self.submodule(tree, path, blob)
-            elif mode == LINK or not _is_spec(path):
+            elif mode == LINK or not is_spec(path):
                 continue
             elif moved or self.may_differ(name, path, stand, tags):
                 wanted[name] = blob
@@ -156,11 +156,6 @@ class _Eye:
                     hint=hint,
                 )
             )
-
-
-def _is_spec(path: str) -> bool:
-    """Whether the walk below the spec root would read it."""
-    return path.endswith(ENDINGS) and not any(part.startswith(".") for part in path.split("/"))
 
 
 def _some(names: list[str]) -> str:

@@ -77,6 +77,13 @@ class Listing:
         self.problems.append(problem)
 
 
+def is_spec(path: str) -> bool:
+    """Whether the walk below the spec root would read a file at this path of it."""
+    *folders, name = path.split("/")
+    passed = any(one.startswith(".") or one.endswith(ENDINGS) for one in folders)
+    return name.endswith(ENDINGS) and not name.startswith(".") and not passed
+
+
 def find_folder(start: Path) -> Path:
     """The nearest folder with a gpuaas.yaml, from `start` upwards.
 

@@ -42,12 +42,16 @@ def origins(
         return found
     for tree, paths in by_tree(settings, root, set(files.values())).items():
         here = {ref: paths[file] for ref, file in files.items() if file in paths}
+        # What was written there is one thing, and that a link shows it here is another.
+        linked = {ref for ref, path in here.items() if tree.name + path != files[ref]}
+        linked -= set(gone)
         try:
             stand = history.work_tree(tree.git(settings), tree.prefix, ["."])
             if stand.commit:
                 asked = _Asked(settings=settings, tree=tree, changed=stand.changed, cache=cache)
                 told = asked.origins(here, frozenset(gone))
                 found.update(_since(tree.git(settings), told, applied))
+                found.update(dict.fromkeys(linked, Origin(doubt=Doubt.UNCLEAR)))
         except ProblemError:
             found.update(dict.fromkeys(here, Origin(doubt=Doubt.SILENT)))
     return found

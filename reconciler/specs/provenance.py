@@ -14,11 +14,11 @@ from reconciler.model.desired import Doubt, Origin
 from reconciler.model.document import DocumentCache
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.specs.blobs import ABSENT, ANY, Blobs
+from reconciler.specs.blobs import ABSENT, ANY, Blobs, may_come_from
 from reconciler.specs.history import Commit, Git, Log, Touch, read_commits, read_log, signed
+from reconciler.specs.library import is_spec
 
 ARGUMENT_LIMIT = 200
-SPEC_ENDINGS = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,9 @@ class Provenance:
             if value is None:
                 value = yield from self._value(event.blob, ref)
             moved = yield from self._moved(ref, path, value, event)
-            if moved in seen or not moved:
+            if moved is None or (value == ABSENT and moved in seen):
+                return Origin(doubt=Doubt.UNCLEAR)
+            if not moved:
                 return _by(commit)
             seen.add(moved)
             if value == ABSENT:
@@ -178,11 +180,20 @@ class Provenance:
                 return Touch(number=number, blob=name, before=(name,))
         return None
 
-    def _moved(self, ref: Ref, path: str, value: str, event: Touch) -> Generator[_Need, None, str]:
-        """The file that it came from, unchanged; or where it went, if it was taken away here."""
+    def _moved(
+        self, ref: Ref, path: str, value: str, event: Touch
+    ) -> Generator[_Need, None, str | None]:
+        """The file that it came from, unchanged; or where it went, if it was taken away here.
+
+        None if it may have been there before, and nobody can say so: whoever mends a text has not
+        written all that it says, and whoever wrote that once may have taken it away since.
+        """
         gone = value == ABSENT
-        if not gone and any(self._blobs.value(blob, ref) for blob in event.before):
-            return ""
+        if not gone:
+            yield _Need(blobs=frozenset(event.before))
+            earlier = [self._blobs.value(blob, ref) for blob in event.before]
+            if any(earlier):
+                return None if any(may_come_from(value, one) for one in earlier) else ""
         commit = self._logs[path].commits[event.number].id
         if commit not in self._commits:
             yield _Need(commit=commit)
@@ -195,8 +206,22 @@ class Provenance:
         # By whatever name each was found, they are looked at in one order.
         others = sorted([*sides.get(ref.name, ()), *sides.get(ANY, ())], key=_by_path)
         yield _Need(blobs=frozenset(b for _, touch in others for b in (touch.blob, *touch.before)))
-        places = (other for other in self._places(ref, value, others) if other != path)
+        others = [(other, touch) for other, touch in others if other != path]
+        if not gone and self._is_unclear(ref, value, others):
+            return None
+        places = self._places(ref, value, others)
         return next((other for other in places if self.may_stand(ref, other)), "")
+
+    def _is_unclear(self, ref: Ref, value: str, others: _Files) -> bool:
+        """Whether it may have come from what nobody can read, or came from where it was none."""
+        if any(
+            may_come_from(value, self._blobs.value(blob, ref))
+            for _, touch in others
+            for blob in touch.before
+        ):
+            return True
+        places = list(self._places(ref, value, others))
+        return bool(places) and not any(self.may_stand(ref, other) for other in places)
 
     def _contents(self, move: tuple[str, bool]) -> _Need:
         """Of its files, asked for by the first who may have moved: the others wait for it."""
@@ -212,7 +237,7 @@ class Provenance:
             for other, touches in self._commits[commit].touched.items()
             for touch in touches
             if self._commits[commit].commits[touch.number].id == commit
-            and other.endswith(SPEC_ENDINGS)
+            and is_spec(other)
             and any(_side(touch, gone))
         ]
 
