@@ -21,7 +21,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "removal_uncommitted": "Something is gone from the folder, and no commit took it away",
         "revocations_guard": "More people shut out at once by absence than the policy allows",
         "history_shallow": "A shallow clone that does not say by whom something is",
-        "author_unclear": "A document of which no commit says by whom it is",
+        "author_unclear": "A document of which no commit says plainly by whom it is",
         "file_link_loop": "A link leads back to a folder above it",
         "file_empty": "A spec file holds no document",
         "encoding_unsupported": "A spec file is not UTF-8",
