@@ -99,7 +99,7 @@ def plan(request: PlanRequest) -> Plan:
         everything = _differences(request, declined)
         made = _scoped(request, everything)
         refused = dict(_refused_renames(request, everything, made))
-        if not refused:
+        if refused.keys() <= declined.keys():
             return made
         declined = {**declined, **refused}
 

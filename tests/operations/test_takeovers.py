@@ -278,6 +278,20 @@ def test_nobody_keeps_what_others_remove_by_claiming_its_name(yard: Yard) -> Non
     assert set(logins(yard)) == {"mine", "solo"}
 
 
+def test_an_owner_keeps_by_a_name_what_another_claims_as_well(yard: Yard) -> None:
+    """Both are recorded: hers is a mistake that is told, and destroys nothing; his is nothing."""
+    mine = paper.allocation("mine", "slice-1", owner="bo", access=["bo"], expiresAt=paper.LASTING)
+    yard.write(mine)
+    yard.commit("ana")
+    assert yard.apply().code == 0
+    for one, author in ((mine, "bo"), (SOLO, "ana")):
+        yard.write({**one, "metadata": {**one["metadata"], "formerName": "train"}})
+        yard.commit(author)
+    yard.remove(TRAIN)
+    assert yard.apply().blocked == {TRAIN_REF: "rename_unsound"}
+    assert set(logins(yard)) == {"mine", "solo", "train"}
+
+
 @pytest.mark.parametrize(("author", "code"), [("bo", "rename_unsound"), ("ana", "")])
 def test_nobody_takes_over_data_that_others_remove(yard: Yard, author: str, code: str) -> None:
     vision = project("vision", "ana", "bo", "cem", "dana")
