@@ -225,7 +225,7 @@ try:
         os.dup(0)
 except OSError:
     pass
-for n in range(1 + 1500000 // most):
+for n in range(1 + 600000 // most):
     if os.fork() == 0:
         break
 time.sleep(100)
@@ -779,6 +779,7 @@ place = os.open(".", os.O_RDONLY)
 for n in range(10**9):
     try:
         os.mkdir(f"d{n}", dir_fd=place)
+        time.sleep(0.001)
     except OSError:
         time.sleep(0.01)
 """
