@@ -131,3 +131,15 @@ def test_without_rules_anything_may_stand_in_a_file_that_cannot_be_read(yard: Ya
     yard.remove(TRAIN)
     breaks_a_file(yard)
     assert refusals(yard)[TRAIN_REF] == "resource_broken"
+
+
+def test_a_plan_that_was_saved_beside_a_duplicate_is_the_plan_of_what_is_there(yard: Yard) -> None:
+    """It was made as the first that looked at these files, and is applied as the second."""
+    elsewhere(yard, changed(DANA, emails=["other@corp.example"]))
+    yard.write(changed(BOX, protect=True))
+    yard.commit()
+    saved = str(yard.folder / "x.plan")
+    yard.plan("--save", saved)
+    applied = yard.apply(saved)
+    assert "plan_stale" not in {one["code"] for one in applied.document["problems"]}
+    assert yard.recorded("allocation/nlp/box").normal["spec"]["protect"] is True
