@@ -204,7 +204,9 @@ def _answer(question: _Question, *, seconds: int = GIT_SECONDS) -> str:
         process.wait(seconds)
     except subprocess.TimeoutExpired as error:
         raise _Unanswered(f"git did not answer within {seconds} s") from error
-    if process.returncode == -signal.SIGXFSZ:
+    # It is bounded from its first moments on, and not before.
+    most = max(os.fstat(file.fileno()).st_size for file in (question.told, question.errors))
+    if process.returncode == -signal.SIGXFSZ or most > MAX_SAID:
         raise _Unanswered(f"git says more than {MAX_SAID >> 20} MiB")
     told, errors = map(_said, (question.told, question.errors))
     if process.returncode:
