@@ -60,11 +60,13 @@ def test_each_field_has_a_reader_or_is_refused() -> None:
 
 @cache
 def read_by(module: str) -> frozenset[str]:
+    """Attributes of what is typed, and keys of what was recorded."""
     tree = ast.parse((ROOT / "reconciler" / f"{module}.py").read_text("utf-8"))
     return frozenset(
-        node.attr
+        node.attr if isinstance(node, ast.Attribute) else snake(str(node.value))
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+        if (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load))
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str))
     )
 
 
