@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import count
 
 from reconciler.kinds.contract import Context
 from reconciler.model.desired import Desired, Origin
@@ -56,7 +57,7 @@ from reconciler.planner.staging import find_stagings, is_slow
 from reconciler.planner.storing import refuse_storage, with_data
 from reconciler.planner.suspending import in_force as suspensions_in_force
 from reconciler.planner.suspending import scopes_at
-from reconciler.planner.takeovers import claimants, objection
+from reconciler.planner.takeovers import MOST_TURNS, claimants, objection, rivals
 
 Origins = Callable[[Mapping[Ref, str], Collection[Ref]], Mapping[Ref, Origin]]
 """Asked for the files of documents, and which of these are gone from there."""
@@ -95,13 +96,16 @@ def plan(request: PlanRequest) -> Plan:
     desired = with_remainders(request.desired, request.world)
     request = replace(request, desired=replace(desired, suspended=shut_out))
     declined: Mapping[Ref, Problem] = {}
-    while True:
+    for turn in count():
         everything = _differences(request, declined)
         made = _scoped(request, everything)
         refused = dict(_refused_renames(request, everything, made))
         if refused.keys() <= declined.keys():
             return made
         declined = {**declined, **refused}
+        if turn >= MOST_TURNS:
+            declined = {**rivals(declined, request.desired), **declined}
+    raise AssertionError("a name is declined once")
 
 
 def _refused_renames(

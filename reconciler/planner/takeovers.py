@@ -7,6 +7,7 @@ or where its author may give in that project; and where the former name has real
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from reconciler.model.desired import Desired, Origin
@@ -23,6 +24,11 @@ from reconciler.planner.situation import Situation
 
 KEEPING = frozenset({"allocation", "storage"})
 """Kinds of which a rename keeps what somebody has. A grant under another name is given anew."""
+
+CODE = "rename_unsound"
+MOST_TURNS = 4
+"""How many who claim one name are judged one after the other, beyond those who have no part in it:
+nobody keeps a plan from being made by a crowd of claims."""
 
 
 def hindrance(difference: Difference, situation: Situation) -> str:
@@ -70,22 +76,42 @@ def _by_the_same(given: Origin, taken: Origin) -> bool:
 def claimants(
     differences: Iterable[Difference], desired: Desired
 ) -> Iterator[tuple[Resource, Recorded]]:
-    """Recorded resources that claim the name of another one, and keep it from going by that."""
-    held = {
-        one.ref: one.recorded
-        for one in differences
-        if one.resource is None and one.problem is not None and one.problem.code == CODE
+    """Resources that claim a name beside others, or keep it from going though they have another."""
+    held, taken = {}, {}
+    for one in differences:
+        if one.resource is None and one.problem is not None and one.problem.code == CODE:
+            held[one.ref] = one.recorded
+        if one.action is Action.RENAME and one.former is not None:
+            taken[one.former] = one.recorded
+    claims: dict[Ref, list[Resource]] = {}
+    for resource in desired.resources.values() if held or taken else ():
+        if resource.former_name:
+            claims.setdefault(_former(resource), []).append(resource)
+    for former, recorded in {**taken, **held}.items():
+        claiming = claims.get(former, [])
+        if recorded is not None and (former in held or len(claiming) > 1):
+            yield from ((one, recorded) for one in claiming)
+
+
+def rivals(declined: Mapping[Ref, Problem], desired: Desired) -> Mapping[Ref, Problem]:
+    """Whoever claims a name that others have claimed in vain, and with what problem."""
+    found = {_former(desired.resources[ref]): problem for ref, problem in declined.items()}
+    return {
+        ref: replace(found[former], ref=str(ref), source=one.source("metadata", "formerName"))
+        for ref, one in desired.resources.items()
+        if one.former_name and (former := _former(one)) in found
     }
-    for resource in desired.resources.values() if held else ():
-        recorded = held.get(resource.ref._replace(name=resource.former_name))
-        if resource.former_name and recorded is not None:
-            yield resource, recorded
-
-
-CODE = "rename_unsound"
 
 
 def objection(resource: Resource, recorded: Recorded, situation: Situation) -> Problem | None:
     """The problem of one that claims what it may not have."""
     why = _not_theirs(resource, recorded.ref, recorded.normal["spec"], situation)
+    if resource.ref.kind == "grant":
+        given = situation.origins.get(resource.ref, Origin())
+        author = author_in(resource.ref.project, situation.desired, situation.world, given)
+        why = "" if author.may_grant else author.told
     return unsound(resource, recorded.ref, why) if why else None
+
+
+def _former(resource: Resource) -> Ref:
+    return resource.ref._replace(name=resource.former_name)

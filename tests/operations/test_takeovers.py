@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from reconciler.model.moment import format_moment
 from reconciler.operations.wiring import utc_now
+from reconciler.planner import planner
+from reconciler.planner.takeovers import MOST_TURNS
 from tests.operations.conftest import BOX, CEM, GRANTS, SOLO, TRAIN
 from tests.operations.test_access import SOLO_REF, TRAIN_REF, changed, pairs
 from tests.operations.test_takeaways import RULES, elsewhere
@@ -290,6 +293,55 @@ def test_an_owner_keeps_by_a_name_what_another_claims_as_well(yard: Yard) -> Non
     yard.remove(TRAIN)
     assert yard.apply().blocked == {TRAIN_REF: "rename_unsound"}
     assert set(logins(yard)) == {"mine", "solo", "train"}
+
+
+def test_a_crowd_of_claims_keeps_no_plan_waiting_and_nobody_from_a_rename(yard: Yard) -> None:
+    """Whoever has no part in it is judged first, and all of them at once."""
+    crowd = [takes_train() for _ in range(12)]
+    for number, one in enumerate(crowd):
+        one["metadata"]["name"] = f"a{number}"
+    elsewhere(yard, *crowd)
+    yard.commit("bo")
+    login = yard.recorded(TRAIN_REF).login
+    yard.file(TRAIN).unlink()
+    own = {**TRAIN["metadata"], "name": "zebra", "formerName": "train"}
+    yard.write({**TRAIN, "metadata": own})
+    yard.commit("ana")
+    with counting(planner, "_made") as made:
+        said = yard.plan()
+    assert len(made) <= 3
+    assert said.actions["allocation/vision/zebra"] == "rename"
+    yard.apply()
+    assert logins(yard)["zebra"] == login
+
+
+def test_a_crowd_of_claims_that_may_be_is_cut_short(yard: Yard) -> None:
+    crowd = [takes_train("slice-1", owner="ana", access=["ana"]) for _ in range(12)]
+    for number, one in enumerate(crowd):
+        one["metadata"]["name"] = f"a{number}"
+    elsewhere(yard, *crowd)
+    yard.commit("ana")
+    yard.remove(TRAIN)
+    with counting(planner, "_made") as made:
+        said = yard.plan()
+    assert len(made) <= MOST_TURNS + 2
+    assert len(said.blocked) == 12
+    assert said.actions[TRAIN_REF] == "release"
+
+
+@contextmanager
+def counting(module: Any, name: str) -> Iterator[list[str]]:
+    """One entry for each call."""
+    calls: list[str] = []
+    function = getattr(module, name)
+
+    def counted(*words: Any, **named: Any) -> Any:
+        calls.append(name)
+        return function(*words, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, name, counted)
+        yield calls
 
 
 @pytest.mark.parametrize(("author", "code"), [("bo", "rename_unsound"), ("ana", "")])
