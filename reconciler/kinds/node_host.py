@@ -118,6 +118,9 @@ IN_FORCE: Mapping[str, str] = {
 }
 CONTROLLERS = frozenset({"cpu", "cpuset", "io", "memory", "pids"})
 HARDENING: Mapping[str, str] = {
+    "disk quotas": "of each tenant",
+    "disk reserve": "whole",
+    "disk tenants": "apart from the host's own",
     "driver accounting": "on where cards can",
     "driver module": "at boot",
     "driver persistence": "on",

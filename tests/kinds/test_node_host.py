@@ -117,6 +117,7 @@ def test_a_new_wording_reaches_the_hosts(template: str) -> None:
 
 
 ENFORCED = {
+    "disk *": "listed",
     "mail *": "listed",
     "setuid *": "listed",
     "sysctl *": "listed",
@@ -132,6 +133,14 @@ ENFORCED = {
     ("name", "shown", "result", "value"),
     [
         ("mail pipes", {}, CheckResult.PASS, "none"),
+        ("disk reserve", {"disk reserve": "7 of 64 pieces"}, CheckResult.FAIL, "7 of 64 pieces"),
+        ("disk quotas", {"disk quotas": "none: ext4 at /"}, CheckResult.FAIL, "not of each tenant"),
+        (
+            "disk tenants",
+            {"disk tenants": "with the host's own: /home"},
+            CheckResult.FAIL,
+            "/home, not apart",
+        ),
         ("mail pipes", {"mail pipes": "possible: /usr/sbin/exim4"}, CheckResult.FAIL, "exim4, not"),
         ("setuid extra", {"setuid extra": "unknown: no"}, CheckResult.UNKNOWN, "unknown: no"),
         ("driver persistence", {}, CheckResult.PASS, "on"),

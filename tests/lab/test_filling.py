@@ -13,8 +13,10 @@ import pytest
 from reconciler.hosts.folders import short_folder
 from reconciler.model.work import StepOutcome
 from tests.lab import place
+from tests.lab.console import console
 from tests.lab.host import Host
 from tests.lab.tenancy import ANA, BO, Tenancy, Tenant, person
+from tests.planner import fleet
 
 pytestmark = pytest.mark.lab
 
@@ -96,12 +98,14 @@ def stays(home: Tenancy, tenant: Tenant, command: str, given: str = "") -> Itera
         ssh.stdin.write(given)
         ssh.stdin.flush()
         said = ""
-        for line in ssh.stdout:
-            if line == "done\n":
-                break
-            said += line
-        yield said
-        ssh.kill()
+        try:
+            for line in ssh.stdout:
+                if line == "done\n":
+                    break
+                said += line
+            yield said
+        finally:
+            ssh.kill()
 
 
 def flooding(home: Tenancy, tenant: Tenant, *places: str) -> AbstractContextManager[str]:
@@ -186,3 +190,111 @@ def test_what_was_there_goes_on(pair: tuple[Tenancy, Tenancy], home: Tenancy) ->
             way, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False
         )
         assert told.returncode == 0, told.stderr
+
+
+# Disks.
+
+SMALL = """
+truncate -s 40M /opt/disk; mkfs.ext4 -q -m 0 -N 3000 /opt/disk
+mkdir -p /opt/small; mount -o loop /opt/disk /opt/small
+for place in {places}; do
+  mkdir -p /opt/small$place; chmod --reference=$place /opt/small$place
+  case $place in /tmp | /var/*) ;; *) cp -aT $place /opt/small$place ;; esac
+  mount --bind /opt/small$place $place
+done
+"""
+LARGE = """
+until ! pkill -KILL -u {uid}; do sleep 0.05; done
+umount --lazy {places} /opt/small; rm /opt/disk
+"""
+"""Whoever fills it is gone before there is anything larger to be filled."""
+
+PLACES = ("/etc", "/home/gpuaas", "/root", "/tmp", "/var/log", "/var/tmp")
+"""Of the host's own settings, and wherever a transport or a tool might put something down."""
+
+FILL = """
+import os, sys, time
+number, told, left = 0, False, 15000
+while left > 0:
+    number, left = number + 1, left - 1
+    try:
+        with open(os.path.expanduser(f"~/fill{number}"), "xb", buffering=0) as file:
+            while sys.argv[1] == "bytes" and left > 0:
+                left -= bool(file.write(bytes(4096)))
+    except OSError:
+        if not told:
+            print("done", flush=True)
+        told, left = True, left + 1
+        time.sleep(float(sys.argv[2]))
+"""
+"""What is written is bounded, wherever it should be written to."""
+
+BYTES, FILES = "bytes", "files"
+
+
+@contextmanager
+def on_a_small_disk(home: Tenancy, tenant: Tenant) -> Iterator[None]:
+    """The host's own places lie with a tenant's home, and no room is kept for root there."""
+    places = " ".join((*PLACES, tenant.home))
+    console(home.host, SMALL.format(places=places))
+    try:
+        yield
+    finally:
+        console(home.host, LARGE.format(places=places, uid=tenant.uid))
+
+
+def filling(home: Tenancy, tenant: Tenant, what: str, rest: float) -> AbstractContextManager[str]:
+    """Whatever is free on the disk of its home is taken, at first and after each rest."""
+    home.enter(tenant, f"cat > ~/fill.py <<'E'\n{FILL}\nE")
+    return stays(home, tenant, f"python3 ~/fill.py {what} {rest}")
+
+
+@pytest.mark.parametrize("what", [BYTES, FILES])
+def test_a_full_disk_keeps_no_key_and_no_session(home: Tenancy, what: str) -> None:
+    """F-GRT-02: one key of two, then the last, while a neighbour takes all that becomes free."""
+    cleo = [fleet.project("vision", "ana", "cleo"), fleet.grant("help", "train", "cleo", "vision")]
+    home.extra[:] = [*cleo, person("cleo")]
+    done(home.provide(ANA))
+    keys = f"/etc/gpuaas/ssh/{ANA.login}"
+    with (
+        on_a_small_disk(home, BO),
+        session_of(home, "ana") as hers,
+        session_of(home, "cleo") as cleos,
+        filling(home, BO, what, 0.001),
+    ):
+        assert "No space left" in home.host.run("touch /etc/x; echo x > /etc/x", check=False).stderr
+        home.extra[:] = [*cleo, person("cleo", state="suspended")]
+        done(home.provide(ANA)[-1:])
+        assert cleos.wait(5) == 255
+        assert hers.poll() is None
+        assert home.enter(ANA, "id", person="cleo").returncode == 255
+        assert home.enter(ANA, "id").returncode == 0
+        home.extra[:] = [person("ana", state="suspended")]
+        done(home.provide(ANA)[-1:])
+        assert hers.wait(5) == 255
+        assert home.host.run(f"grep -c AAAA {keys}", check=False).stdout.strip() in ("", "0")
+        reserve = (home.facts().platform or {})["disk reserve"]
+        assert reserve.endswith("of 64 pieces"), reserve
+
+
+@pytest.mark.parametrize("what", [BYTES, FILES])
+def test_a_release_comes_to_its_end_on_a_full_disk(home: Tenancy, what: str) -> None:
+    with on_a_small_disk(home, BO), filling(home, BO, what, 3600):
+        outcomes, proof = home.release(ANA)
+        done(outcomes)
+        assert proof.passed, proof
+        home.host.run(f"rm -f {BO.home}/fill*")
+    # What has become of the accounts went with the disk; what was removed beside them is made anew.
+    home.release(ANA)
+
+
+@contextmanager
+def session_of(home: Tenancy, who: str) -> Iterator[subprocess.Popen[bytes]]:
+    options = home.host.ssh_options(key=place.key(who))
+    command = ["ssh", *options, f"{ANA.login}@{home.host.address}", "echo in; exec sleep 600"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as ssh:
+        try:
+            assert ssh.stdout is not None and ssh.stdout.readline() == b"in\n"
+            yield ssh
+        finally:
+            ssh.kill()

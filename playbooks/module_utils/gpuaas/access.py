@@ -1,7 +1,8 @@
 """access.sync: the key file of a login holds exactly the keys asked for, or is gone.
 
-The whole file is written at once, never key by key, and sessions that were opened with another
-key end; a person's own files are not ours.
+What is taken away comes first and needs no room: other keys are struck out where they stand, and
+sessions that were opened with one of them end. Then the whole file is written at once, never key
+by key. A person's own files are not ours.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import binascii
 import os
 import re
 import stat
-from typing import Any, Optional
+from typing import Any, Collection, Optional
 
-from .files import fact_of, put_file, read_by, remove_file
+from .files import fact_of, put_file, read_by, read_bytes, remove_file, write_over
 from .items import FILE
 from .logins import try_door
 from .paths import Places, Refusal, Tree, owned, parent_of
@@ -36,20 +37,80 @@ OPTIONS = re.compile(
 
 
 def run(tree: Tree, item: dict[str, Any]) -> None:
+    """Each of the three is tried whatever became of the others, and the first failure is told."""
     places = Places(item["id"], item["login"], item["uid"])
     keys: frozenset[str] = frozenset()
+    for path in (*(file["path"] for file in item["files"]), *item["absent"]):
+        owned(path, places.keys)
     for file in item["files"]:
         keys |= keys_of(file["content"])
-        path = owned(file["path"], places.keys)
-        opens = bool(keys and item["uid"]) and tree.whole_host and fact_of(tree, path) is None
-        if opens and not tree.dry:
-            try_door(tree, item["login"], path)
-        put_file(tree, path, file["content"], file["mode"], read_by(item["gid"]))
-        check_way(tree, file["path"])
+    failures = []
+    for part in (take_keys, end_sessions, put_keys):
+        try:
+            part(tree, item, keys)
+        except (Refusal, OSError) as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+def take_keys(tree: Tree, item: dict[str, Any], keys: frozenset[str]) -> None:
     for path in item["absent"]:
-        remove_file(tree, owned(path, places.keys))
+        remove_file(tree, path)
+    for file in item["files"]:
+        strike_out(tree, file["path"], file["content"])
+
+
+def end_sessions(tree: Tree, item: dict[str, Any], keys: frozenset[str]) -> None:
     if item["uid"] and tree.whole_host:
         end_others(tree, item["login"], item["uid"], keys)
+
+
+def put_keys(tree: Tree, item: dict[str, Any], keys: frozenset[str]) -> None:
+    for file in item["files"]:
+        opens = keys and item["uid"] and tree.whole_host and fact_of(tree, file["path"]) is None
+        if opens and not tree.dry:
+            try_door(tree, item["login"], file["path"])
+        owner = read_by(item["gid"])
+        put_file(tree, file["path"], file["content"], file["mode"], owner)
+        check_way(tree, file["path"])
+
+
+def strike_out(tree: Tree, path: str, content: str) -> None:
+    """From now on no key opens it but those of this content, with the same options.
+
+    Any other's line becomes a remark, as long as it was. Where that cannot be written nobody gets
+    in by this file, until it is written anew.
+    """
+    with parent_of(tree, path, make=False) as place:
+        if place is None or tree.dry:
+            return
+        fact = fact_of(tree, path) or ""
+        if fact.startswith("link "):
+            remove_file(tree, path)
+        before = read_bytes(tree, path) if fact.startswith("file ") else None
+        if before is None:
+            return
+        opens = {opening_of(line) for line in content.split("\n")}
+        after = b"\n".join(_struck(line, opens) for line in before.split(b"\n"))
+        if after != before:
+            tree.changed = True
+            try:
+                write_over(place, after)
+            except OSError:
+                remove_file(tree, path)
+
+
+def _struck(line: bytes, opens: Collection[str]) -> bytes:
+    text = line.decode("utf-8", "replace")
+    remains = not text or text.startswith("#") or opening_of(text) in opens
+    return line if remains else b"#" * len(line)
+
+
+def opening_of(line: str) -> str:
+    """What of a line decides whom it lets in and how: all but the name at its end."""
+    match = KEY_LINE.fullmatch(line)
+    return line[: match.end("blob")] if match else line
 
 
 def keys_of(content: str) -> frozenset[str]:

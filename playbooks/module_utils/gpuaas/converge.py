@@ -24,7 +24,9 @@ from . import (
     release,
     reopen_volume,
     repair_runtime,
+    reserve,
     restart,
+    settle,
     stage_runtime,
     wipe_volume,
     write_env_file,
@@ -64,6 +66,18 @@ OF_THIS_BOOT = frozenset({"allocation.provide", "allocation.restart"})
 """What nobody may do on evidence of another boot; to take away needs no evidence."""
 
 
+TAKES_AWAY = frozenset(
+    {
+        "access.sync",
+        "allocation.quarantine",
+        "allocation.release",
+        "allocation.restart",
+        "storage.detach",
+    }
+)
+"""What is done on a full disk too: what it has to write borrows room from the host's reserve."""
+
+
 BY_ITSELF = frozenset({"runtime.stage", "runtime.repair", "runtime.discard"})
 """Of one version each: that somebody uses one, or that another has no room, holds up no third."""
 
@@ -79,7 +93,12 @@ def converge(
     try:
         with nullcontext() if dry else turn(Tree(folder, dry)):
             barred = set(OF_THIS_BOOT) if has_started_anew(root, boot_id) else set()
-            return do_entries(folder, work, barred, dry)
+            try:
+                return do_entries(folder, work, barred, dry)
+            finally:
+                # What may yet be put back is not added to.
+                if not dry and Tree(folder, dry).whole_host and settle.status() == "none":
+                    reserve.make_whole()
     finally:
         os.close(folder)
 
@@ -144,6 +163,7 @@ def do_entry(root: int, entry: Any, ruled_out: tuple[set[str], set[str]], dry: b
             raise Refusal("host_rebooted", "it has started anew since it was looked at")
         if entry["ref"] in failed and entry["verb"] not in BY_ITSELF:
             raise Refusal("verb_failed", "not tried: an earlier step of the same ref failed")
+        tree.borrows = entry["verb"] in TAKES_AWAY and tree.whole_host
         verb.run(tree, item)
         evidence = {**tree.said, **{path: fact_of(tree, path) for path in paths_of(item)}}
     except Refusal as refusal:

@@ -99,7 +99,7 @@ def _tried(login: str, address: str, port: str, key: str) -> str:
     options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
     command = ["ssh", "-F", "/dev/null", *options, "-i", key, "-p", port, "-l", login, "-s"]
     with (
-        tempfile.TemporaryFile() as errors,
+        open(os.memfd_create("errors"), "w+b") as errors,
         subprocess.Popen(
             [*command, "--", address, "sftp"],
             stdin=subprocess.PIPE,

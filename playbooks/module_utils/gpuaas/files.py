@@ -7,9 +7,12 @@ import stat
 from contextlib import suppress
 from typing import Optional
 
+from . import reserve
 from .digests import sha256
 from .paths import FOLDER, Refusal, Tree, holder, parent_of
 from .probes import OPEN_FILE, owner_suffix, path_fact, printable, unless_gone
+
+WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 Owner = tuple[int, int]
 """A uid and a gid."""
@@ -81,7 +84,7 @@ def put_bytes(tree: Tree, path: str, data: bytes) -> None:
             with suppress(FileNotFoundError):
                 status = os.stat(place[1], dir_fd=place[0], follow_symlinks=False)
                 mode, owner = stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid)
-            replace(place, data, mode, owner)
+            replace(place, data, mode, owner, borrows=tree.borrows)
 
 
 def read_by(gid: int) -> Owner:
@@ -105,7 +108,7 @@ def put_file(tree: Tree, path: str, content: str, mode: str, owner: Optional[Own
         if fact is not None and not fact.startswith(("file ", "link ")):
             raise Refusal("path_unsafe", f"{path} is no file but {fact}")
         if place is not None and not tree.dry:
-            replace(place, data, int(mode, 8), owner)
+            replace(place, data, int(mode, 8), owner, borrows=tree.borrows)
         tree.changed = True
 
 
@@ -169,23 +172,55 @@ def _fresh(name: str) -> str:
     return f".{name}.gpuaas-new"
 
 
-def replace(place: tuple[int, str], data: bytes, mode: int, owner: Owner) -> None:
-    """On a full disk the old file stays."""
+def replace(
+    place: tuple[int, str], data: bytes, mode: int, owner: Owner, *, borrows: bool = False
+) -> None:
+    """On a full disk the old file stays, unless what is written borrows room from the reserve."""
     parent, name = place
     fresh = _fresh(name)
-    with suppress(FileNotFoundError):
-        os.unlink(fresh, dir_fd=parent)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    _forget(parent, fresh)
     try:
-        with open(os.open(fresh, flags, 0o600, dir_fd=parent), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchown(file.fileno(), *owner)
-            os.fchmod(file.fileno(), stat.S_IMODE(mode))
-            os.fsync(file.fileno())
+        try:
+            _write(_opened(parent, fresh, os.O_EXCL), data, mode, owner)
+        except OSError as error:
+            _forget(parent, fresh)
+            if not (borrows and error.errno in reserve.FULL):
+                raise
+            # Room that is given up may be somebody else's a moment later; what is lent is not.
+            if not reserve.lend(parent, fresh, len(data)) and not reserve.give_up():
+                raise
+            _write(_opened(parent, fresh, 0), data, mode, owner)
         os.rename(fresh, name, src_dir_fd=parent, dst_dir_fd=parent)
     except OSError:
         with suppress(OSError):
             os.unlink(fresh, dir_fd=parent)
         raise
     os.fsync(parent)
+
+
+def write_over(place: tuple[int, str], data: bytes) -> None:
+    """Other bytes for a file where they stand, as many as there were: that needs no room."""
+    parent, name = place
+    with open(os.open(name, WRITE, dir_fd=parent), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _opened(parent: int, name: str, more: int) -> int:
+    return os.open(name, WRITE | os.O_CREAT | more, 0o600, dir_fd=parent)
+
+
+def _write(file: int, data: bytes, mode: int, owner: Owner) -> None:
+    """What is lent keeps its room until all of it is written, and loses the rest then."""
+    with open(file, "wb") as opened:
+        opened.write(data)
+        opened.truncate()
+        os.fchown(file, *owner)
+        os.fchmod(file, stat.S_IMODE(mode))
+        os.fsync(file)
+
+
+def _forget(parent: int, name: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=parent)

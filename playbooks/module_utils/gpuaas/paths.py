@@ -37,7 +37,8 @@ class Refusal(Exception):
 class Tree:
     """One root folder, open for one item. In a dry run nothing is written, only `changed` set.
 
-    `said` is what else its receipt is to tell, by name.
+    `said` is what else its receipt is to tell, by name. What `borrows` may write by the host's
+    reserve where the disk is full.
     """
 
     def __init__(self, root: int, dry: bool) -> None:
@@ -45,6 +46,7 @@ class Tree:
         self.dry = dry
         self.changed = False
         self.said: dict[str, str] = {}
+        self.borrows = False
 
     @property
     def whole_host(self) -> bool:

@@ -18,6 +18,7 @@ from .listeners import read_startups
 from .network import read_walls
 from .pam import USERS_OWN, VENDOR, block_of, included, unclear
 from .probes import Probes, found_in_path, lines_of, path_fact, printable, unless_gone
+from .room import read_disk
 from .sshd import TENANTS, read_sshd
 
 NOBODYS_UID = 19999
@@ -64,6 +65,7 @@ def read_platform(probes: Probes) -> dict[str, str]:
             "controllers": read_controllers,
             "containers": read_containers,
             "devices": read_devices,
+            "disk": read_disk,
             "door": read_doors,
             "driver": read_driver,
             "environment": read_environments,

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from . import network, settle
+from . import network, reserve, settle
 from .candidates import check_bus, check_pam, check_sshd, check_units
 from .files import put_file, put_folder, put_link, read_bytes
 from .items import FILE, FOLDER, check_form, text
@@ -245,7 +245,7 @@ def _prepare(tree: Tree, wanted: list[Wanted], undo_after: int) -> None:
     """Saved, armed, written, judged again and taken up; or all as it was."""
     unloaded = {"network"} if network.is_stale("/") else set()
     actions = sorted({one.action for one in wanted} - {""} | unloaded)
-    save([one.path for one in wanted], actions)
+    save([*(one.path for one in wanted), *reserve.missing()], actions)
     tree.changed = True
     try:
         arm(undo_after)
@@ -253,6 +253,7 @@ def _prepare(tree: Tree, wanted: list[Wanted], undo_after: int) -> None:
             _refuse_late()
             for one in wanted:
                 one.make(tree)
+            reserve.make_whole()
         _make_accounts()
         if why := check_sshd({}) or check_units(UNITS):
             raise Refusal("prepare_rolled_back", why)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import denied, network, subids
+from . import denied, network, reserve, subids
 from .account import check_ours, remove_account
 from .ending import end_everything
 from .files import names_of, remove_file
@@ -40,6 +40,8 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
         network.take_up(tree)
         denied.forget(tree, login)
         subids.put(tree, login, 0)
+        if tree.borrows and not tree.dry:
+            reserve.make_room()
         _remove_account(tree, login, uid, item["gid"])
     _remove(tree, last, places)
 
