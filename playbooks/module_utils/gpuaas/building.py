@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from .probes import OPEN_FILE, printable
+from .probes import opener, printable
 
 STARTING_SECONDS = 10.0
 """For so long nobody works on a job that has just been laid out."""
@@ -28,7 +28,7 @@ def is_alive(folder: str) -> bool:
     Between its work and its time to begin, and between its two works, nobody has for a moment.
     """
     try:
-        with open(os.open(os.path.join(folder, "alive"), OPEN_FILE), "rb") as file:
+        with open(os.path.join(folder, "alive"), mode="rb", opener=opener()) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -76,7 +76,7 @@ def read(folder: str, name: str) -> dict[str, Any]:
     Whatever a builder has put there instead, a look at its host is to survive it.
     """
     with suppress(OSError, ValueError, RecursionError):
-        with open(os.open(os.path.join(folder, name), OPEN_FILE), "rb") as file:
+        with open(os.path.join(folder, name), mode="rb", opener=opener()) as file:
             told = json.loads(file.read(1 << 20) or b"")
         return told if isinstance(told, dict) else {}
     return {}

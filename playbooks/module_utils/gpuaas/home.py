@@ -9,7 +9,7 @@ from typing import Optional
 
 from .files import Owner, put_folder, replace
 from .paths import FOLDER, Refusal, Tree, parent_of
-from .probes import OPEN_FILE
+from .probes import opener
 
 SKEL = "/etc/skel"
 MAX_DEPTH = 8
@@ -65,5 +65,5 @@ def _copy(source: int, target: int, owner: Owner, depth: int) -> None:
                 os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
             os.chown(name, *owner, dir_fd=target, follow_symlinks=False)
         elif stat.S_ISREG(status.st_mode):
-            with open(os.open(name, OPEN_FILE, dir_fd=source), "rb") as file:
+            with open(name, mode="rb", opener=opener(source)) as file:
                 replace((target, name), file.read(), mode, owner)

@@ -12,11 +12,11 @@ from typing import Any
 
 from .probes import (
     MAX_SECONDS,
-    OPEN_FILE,
     OPEN_FOLDER,
     ProbeError,
     Probes,
     open_below,
+    opener,
     path_fact,
     printable,
     unless_gone,
@@ -139,7 +139,7 @@ def read_state_id(folder: int, name: str) -> str:
 def read_descriptor(folder: int, name: str) -> Any:
     """Whatever JSON it holds; None where it holds none."""
     try:
-        with open(os.open(name, OPEN_FILE, dir_fd=folder), "rb") as file:
+        with open(name, mode="rb", opener=opener(folder)) as file:
             return json.loads(file.read(1_000_000))
     except (OSError, ValueError, RecursionError):
         return None

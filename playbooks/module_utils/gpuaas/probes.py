@@ -221,8 +221,16 @@ def path_fact(folder: int, name: str) -> str:
         return f"other {mode}{owner}"
     if status.st_size > MAX_FILE:
         return f"file {mode} size:{status.st_size}{owner}"
-    with open(os.open(name, OPEN_FILE, dir_fd=folder), "rb") as file:
+    with open(name, "rb", opener=opener(folder)) as file:
         return f"file {mode} sha256:{sha256(file.read(MAX_FILE)).hexdigest()}{owner}"
+
+
+def opener(folder: Optional[int] = None) -> Callable[[str, int], int]:
+    """For `open(…, opener=opener(folder))`, of what may turn out to be no file.
+
+    By an opener and not by a number: of a folder that is opened so, Python leaves a number open.
+    """
+    return lambda name, flags: os.open(name, OPEN_FILE, dir_fd=folder)
 
 
 def owner_suffix(uid: int, gid: int) -> str:

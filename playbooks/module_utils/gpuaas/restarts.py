@@ -12,7 +12,7 @@ import re
 from typing import NamedTuple, Optional
 
 from .machine import read_boot_id
-from .probes import OPEN_FILE, ProbeError, Probes, open_below, printable, shortened
+from .probes import ProbeError, Probes, open_below, opener, printable, shortened
 from .processes import running
 
 FOLDER, ENDING = "etc/gpuaas/runtime/allocations", ".restart"
@@ -78,7 +78,7 @@ def read_restarts(probes: Probes) -> dict[str, str]:
 
 def fact_of(probes: Probes, folder: int, name: str) -> str:
     try:
-        with open(os.open(name, OPEN_FILE, dir_fd=folder), errors="replace") as file:
+        with open(name, opener=opener(folder), errors="replace") as file:
             mark = mark_of(file.read(4096))
         why = what_is_missing(probes, mark)
     except (OSError, ProbeError) as error:

@@ -18,7 +18,7 @@ from typing import Any, Iterator, NamedTuple, Optional
 from .building import at_work, has_failed, read, unwanted
 from .digests import sha256
 from .paths import Refusal
-from .probes import OPEN_FILE, Probes, printable
+from .probes import Probes, opener, printable
 
 RUNTIMES, STAGING = "/opt/gpuaas/runtimes", "/opt/gpuaas/staging"
 BUNDLE = re.compile(r"[a-z](-?[a-z0-9]){0,31}")
@@ -123,7 +123,7 @@ def manifest_of(tree: str) -> Optional[Manifest]:
     Raises OSError where nobody can tell.
     """
     try:
-        with open(os.open(os.path.join(tree, MANIFEST), OPEN_FILE), "rb") as file:
+        with open(os.path.join(tree, MANIFEST), mode="rb", opener=opener()) as file:
             text = file.read(MAX_MANIFEST)
     except OSError as error:
         if error.errno not in NO_FILE:
@@ -205,7 +205,7 @@ def _is_ours(found: os.stat_result) -> bool:
 
 def _digest_of(path: str) -> str:
     digest = sha256()
-    with open(os.open(path, OPEN_FILE), "rb") as file:
+    with open(path, mode="rb", opener=opener()) as file:
         for chunk in iter(lambda: file.read(1 << 20), b""):
             digest.update(chunk)
     return digest.hexdigest()
