@@ -216,9 +216,10 @@ class Plan:
 
     `next_moment` is the earliest time at which the same specs and state could plan otherwise.
     `confirmed` needs nothing: it was in doubt, or is made from other texts, and shows what it
-    should. The next apply writes that down. `volumes` and `attachments` are those to be written
-    down before any host is touched, as `claims` are. `uncommitted` names removals that count though
-    no commit has made them. `written_by` is the version that applied last.
+    should. The next apply writes that down, and in which file each of `moved` is now. `volumes` and
+    `attachments` are those to be written down before any host is touched, as `claims` are.
+    `uncommitted` names removals that count though no commit has made them. `written_by` is the
+    version that applied last.
     """
 
     revision: Revision
@@ -228,6 +229,7 @@ class Plan:
     made_at: str
     changes: tuple[Change, ...] = ()
     confirmed: tuple[Change, ...] = ()
+    moved: Mapping[str, str] = field(default_factory=dict)
     claims: tuple[ClaimIntent, ...] = ()
     volumes: tuple[VolumeIntent, ...] = ()
     attachments: tuple[Attachment, ...] = ()

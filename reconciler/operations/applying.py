@@ -263,8 +263,8 @@ def _confirm(fleet: Fleet, journal: Journal, world: World, plan: Plan) -> None:
     """Where there is nothing else to do: what was in doubt shows what it should."""
     at = format_moment(fleet.now())
     confirmed = [recorded_as(c, world.recorded[c.ref], (), at) for c in plan.confirmed]
-    if confirmed:
-        journal.record("", confirmed)
+    if confirmed or plan.moved:
+        journal.record("", confirmed, moved=plan.moved)
 
 
 def _above(risk: Risk, limit: Risk | None) -> bool:

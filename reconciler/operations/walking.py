@@ -113,8 +113,8 @@ class Walk:
         self._record_bundles(run)
         stepless = [change for change in self.plan.active if not change.steps]
         if not self.interrupts.asked:
-            if confirmed := tuple(self._recorded(change) for change in self.plan.confirmed):
-                self.journal.record(run, confirmed)
+            if (plan := self.plan).confirmed or plan.moved:
+                self.journal.record(run, [*map(self._recorded, plan.confirmed)], moved=plan.moved)
             self._record(run, [c for c in stepless if c.action is not Action.FORGET])
         for at in range(len(self.plan.waves)):
             self.at = at

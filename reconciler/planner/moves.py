@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from reconciler.model.desired import Desired, Origin
+from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
-from reconciler.model.plan import Action, Change
 from reconciler.model.reading import LETS_IN
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
@@ -19,8 +18,8 @@ MOVING = LETS_IN - {"allocation"}
 """Of an allocation what was applied is judged by the moment of that, which stays as it is."""
 
 
-def moved(desired: Desired, world: World, told: Collection[Ref]) -> Iterator[Change]:
-    """Each that is as it was recorded, and not among what is `told` of anyway."""
+def moved(desired: Desired, world: World, told: Collection[Ref]) -> Iterator[tuple[str, str]]:
+    """Each that is as it was recorded and not among what is `told` of anyway, with its file."""
     for kind in sorted(MOVING):
         for resource in desired.of(kind):
             ref, recorded = resource.ref, world.recorded.get(resource.ref)
@@ -28,12 +27,4 @@ def moved(desired: Desired, world: World, told: Collection[Ref]) -> Iterator[Cha
                 continue
             same = recorded.digest == resource.digest and not recorded.forgotten
             if same and recorded.phase is Phase.ACTIVE and ref not in desired.lessened:
-                yield Change(
-                    ref=ref,
-                    action=Action.CHANGE,
-                    file=resource.file,
-                    line=resource.line,
-                    origin=Origin(commit=recorded.commit),
-                    normal=resource.normal,
-                    digest=resource.digest,
-                )
+                yield str(ref), resource.file

@@ -326,8 +326,8 @@ def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[
         for line in lines
     )
     changes = tuple(sorted(told, key=_rank))
-    if not request.only:
-        confirmed += moved(request.desired, request.world, {change.ref for change in changes})
+    told_of = {change.ref for change in changes}
+    places = {} if request.only else dict(moved(request.desired, request.world, told_of))
     claims = tuple(sorted((c for line in lines for c in line.claims), key=lambda c: c.id))
     desired, world = desk.context.desired, request.world
     figures = figures_of(desired, world, request.now, changes, claims)
@@ -343,6 +343,7 @@ def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[
         made_at=format_moment(request.now),
         changes=changes,
         confirmed=tuple(sorted(confirmed, key=_rank)),
+        moved=places,
         claims=claims,
         volumes=begun_by(attachments, ledger),
         attachments=attachments,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 
 from reconciler.model.capacity import Claim
 from reconciler.model.drift import Acceptance
@@ -167,13 +168,18 @@ class Journal:
         recorded: Sequence[Recorded] = (),
         forgotten: Sequence[Ref] = (),
         renamed: Sequence[tuple[Ref, Recorded]] = (),
+        moved: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Changes that need no host. `renamed` pairs the former ref with what it is now."""
+        """Changes that need no host. `renamed` pairs the former ref with what it is now, `moved`
+
+        a ref with its file, which is no change of it and no event.
+        """
         with self._recording("record", run) as record:
             for former, one in renamed:
                 resources.rename(record, former, one.ref)
             self._keep(record, [*recorded, *(one for _, one in renamed)])
             resources.forget(record, forgotten)
+            resources.move(record, moved)
             runs.note_progress(record)
 
     def knows_run(self, run: str) -> bool:

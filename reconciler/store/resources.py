@@ -251,6 +251,13 @@ def _summaries(record: Record, refs: Iterable[Ref]) -> Mapping[str, Mapping[str,
     return {ref: dict(zip(_SUMMARY, row, strict=True)) for ref, *row in rows}
 
 
+def move(record: Record, moved: Mapping[str, str]) -> None:
+    """In which file each document is now that says the same as before."""
+    record.connection.executemany(
+        "UPDATE resource SET file = ? WHERE ref = ?", [(file, ref) for ref, file in moved.items()]
+    )
+
+
 def _names(refs: Iterable[Ref]) -> str:
     return canonical([str(ref) for ref in refs])
 
