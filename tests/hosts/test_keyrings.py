@@ -25,6 +25,7 @@ os.setresuid(uid, uid, uid)
 print(libc.syscall(add, b"user", b"secret", b"word", 4, ctypes.c_long(-4)))
 key = libc.syscall(add, b"user", b"open", b"word", 4, ctypes.c_long(-5))
 libc.syscall(ctl, 5, ctypes.c_long(key), ctypes.c_long(0x3F3F3F3F))
+libc.syscall(add, b"user", b"x\\n1 2", b"word", 4, ctypes.c_long(-4))
 libc.syscall(ctl, 22, ctypes.c_long(-1), ctypes.c_long(-4))
 """
 

@@ -454,3 +454,46 @@ def test_accounts_are_read_as_the_host_reads_them(probes: Probes) -> None:
         LOGIN,
         OTHER,
     ]
+
+
+def test_what_a_session_says_of_itself_is_no_session(tmp_path: Path) -> None:
+    """Its owner names its display, with line breaks in it, after all that logind knows of it."""
+    place = tmp_path / "run/systemd/sessions"
+    place.mkdir(parents=True)
+    (place / "7").write_text(
+        "UID=20002\nUSER=bo\nCLASS=user\nSCOPE=session-7.scope\nDISPLAY=:0\n"
+        "USER=ana\nUID=20001\nCLASS=background\nSCOPE=../user-20001.slice\n"
+    )
+    ((_, told),) = sessions.told_sessions(str(tmp_path))
+    assert (told["USER"], told["UID"], told["CLASS"]) == ("bo", "20002", "user")
+    assert told["SCOPE"] == "session-7.scope"
+
+
+@pytest.mark.parametrize(
+    "named", ["../../system.slice", "session-7.scope/..", "", "user@1.service"]
+)
+def test_no_scope_but_its_own_is_killed(named: str) -> None:
+    assert sessions._scope("7", {"SCOPE": named}) == "session-7.scope"
+
+
+@pytest.mark.parametrize(
+    ("owner", "maker", "whose"),
+    [(20001, 20001, 20001), (20001, 20002, 20002), (20001, 0, 20001), (20001, 20002 << 16, 20002)],
+)
+def test_what_a_tenant_made_is_his_whoever_he_gives_it_to(
+    tmp_path: Path, owner: int, maker: int, whose: int
+) -> None:
+    place = tmp_path / "proc/sysvipc"
+    place.mkdir(parents=True)
+    for kind, key, _ in ipc.SYSTEM_V:
+        (place / kind).write_text(f"key {key} uid cuid\n0 5 {owner} {maker}\n")
+    for uid in (20001, 20002):
+        assert bool(list(ipc.system_v(str(tmp_path), uid))) is (uid == whose)
+
+
+def test_a_socket_that_nobody_has_any_more_is_nobodys(tmp_path: Path) -> None:
+    place = tmp_path / "proc/net"
+    place.mkdir(parents=True)
+    row = " 0: 0100007F:0016 0100007F:1234 04 0:0 00:0 0 {} 0 {} 1 0 20 4 30 10 -1\n"
+    (place / "tcp").write_text("head\n" + row.format(20001, 0) + row.format(20002, 77))
+    assert [uid for uid, _ in leftovers.sockets(Probes(str(tmp_path)))] == [20002]

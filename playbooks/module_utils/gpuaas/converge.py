@@ -35,7 +35,7 @@ from .files import fact_of
 from .items import check_keys
 from .machine import read_boot_id
 from .paths import Refusal, Tree
-from .probes import Probes, printable
+from .probes import ProbeError, Probes, printable
 from .turns import turn
 
 VERBS = {
@@ -171,6 +171,9 @@ def do_entry(root: int, entry: Any, ruled_out: tuple[set[str], set[str]], dry: b
     except OSError as error:
         said = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
         problem = {"code": "verb_failed", "message": printable(said)[:500]}
+    except ProbeError as error:
+        # A tool that is late, or says no, is a matter of this step and of nobody else's.
+        problem = {"code": "verb_failed", "message": printable(str(error))[:500]}
     receipt.update(changed=tree.changed, ok=problem is None, evidence=evidence, problem=problem)
     return receipt
 

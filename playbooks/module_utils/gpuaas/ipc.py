@@ -6,7 +6,7 @@ import os
 from typing import Iterator
 
 from .files import names_of
-from .paths import Refusal, Tree, holder
+from .paths import UIDS, Refusal, Tree, holder
 from .probes import ProbeError, unless_gone
 from .programs import tried
 
@@ -16,13 +16,17 @@ AT_ONCE = 500
 
 
 def system_v(root: str, uid: int) -> Iterator[tuple[str, str, str]]:
-    """(kind, id, ipcrm's word) of those it owns or has made."""
-    for kind, id, word, owners in all_system_v(root):
-        if uid in map(holder, owners):
+    """(kind, id, ipcrm's word) of those that are its own.
+
+    What a tenant has made is his own, whoever he gives it to: anybody may be given one unasked.
+    """
+    for kind, id, word, (owner, maker) in all_system_v(root):
+        made = holder(maker)
+        if made == uid or (made not in UIDS and holder(owner) == uid):
             yield kind, id, word
 
 
-def all_system_v(root: str) -> Iterator[tuple[str, str, str, tuple[int, ...]]]:
+def all_system_v(root: str) -> Iterator[tuple[str, str, str, tuple[int, int]]]:
     """Each with who owns and who has made it.
 
     Raises OSError or ProbeError where the kernel does not tell.

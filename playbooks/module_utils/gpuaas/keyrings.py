@@ -80,11 +80,22 @@ def _remove_as(uid: int) -> None:
     _ask(PERSISTENT, -1, SESSION)
     for keyring in (OF_USER, OF_SESSIONS):
         _ask(LINK, keyring, SESSION)
-    with open("/proc/keys", encoding="utf-8", errors="replace") as file:
-        keys = [int(fields[0], 16) for fields in map(str.split, file) if fields[5] == str(uid)]
+        # Whatever is in there, and is named so that no table tells of it.
+        _ask(CLEAR, keyring)
+    keys = list(_listed(uid))
     for what in (CLEAR, INVALIDATE):
         for key in keys:
             _ask(what, key)
+
+
+def _listed(uid: int) -> Iterator[int]:
+    """Those of the table that are its own. A name may have line breaks in it, and is no line."""
+    with open("/proc/keys", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            fields = line.split()
+            if len(fields) > 5 and fields[5] == str(uid):
+                with suppress(ValueError):
+                    yield int(fields[0], 16)
 
 
 def _ask(*words: int) -> int:

@@ -123,13 +123,22 @@ def held_for(probes: Probes, uid: int) -> Iterator[str]:
             yield what
 
 
+NOBODYS = "0"
+
+
 def sockets(probes: Probes) -> Iterator[tuple[int, str]]:
-    """Every socket of the network, with its uid."""
+    """Every socket of the network that somebody has, with its uid.
+
+    One without a number is nobody's any more: the kernel sends the rest, for as long as whoever is
+    to take it likes.
+    """
     for protocol in SOCKETS:
         with suppress(FileNotFoundError), open(probes.at("proc/net", protocol)) as table:
             next(table, "")
             for line in table:
                 fields = line.split()
+                if fields[9] == NOBODYS:
+                    continue
                 yield holder(int(fields[7])), f"socket {protocol} {fields[1]}"
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from contextlib import suppress
-from typing import Iterator
+from typing import Iterator, Optional
 
 from .attached import OURS, Seat, login_of, shows
 from .mounts import Mount, mounted_at, mounts
@@ -68,7 +69,8 @@ class Look:
         points = self.points(pid)
         until = min(self._until, time.monotonic() + PROCESS_SECONDS)
         return bool(points) and any(
-            _is_below(path, points) or time.monotonic() > until for path in _held(pid)
+            path is None or _is_below(path, points) or time.monotonic() > until
+            for path in _held(pid)
         )
 
     def points(self, pid: int) -> list[str]:
@@ -99,15 +101,22 @@ def _space(pid: object) -> str:
     return os.readlink(f"/proc/{pid}/ns/mnt")
 
 
-def _held(pid: int) -> Iterator[str]:
+def _held(pid: int) -> Iterator[Optional[str]]:
+    """Paths of what it has; None for one that is too long to be told, which may be anywhere."""
     for name in ("cwd", "root", "exe"):
-        with suppress(OSError):
-            yield os.readlink(f"/proc/{pid}/{name}")
+        yield from _link(f"/proc/{pid}/{name}")
     for folder in ("fd", "map_files"):
         with suppress(OSError), os.scandir(f"/proc/{pid}/{folder}") as entries:
             for entry in entries:
-                with suppress(OSError):
-                    yield os.readlink(entry.path)
+                yield from _link(entry.path)
+
+
+def _link(path: str) -> Iterator[Optional[str]]:
+    try:
+        yield os.readlink(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            yield None
 
 
 def _is_below(path: str, points: list[str]) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import suppress
 from typing import Iterator, NamedTuple
 
 from .paths import Refusal, Tree
-from .probes import call
+from .probes import ProbeError, call
 from .processes import slice_folder
 
 OPEN, OPENED_WITH = "/run/systemd/sessions", "/run/gpuaas/sessions"
 PATIENCE_SECONDS = 10.0
+SCOPE = re.compile(r"session-[0-9A-Za-z]+\.scope")
 
 
 class Session(NamedTuple):
@@ -26,7 +28,7 @@ class Session(NamedTuple):
 def sessions_of(login: str, uid: int) -> list[Session]:
     """Logins alone: the user manager, which keeps what was started to stay, is none."""
     return [
-        Session(id, told.get("SCOPE", f"session-{id}.scope"), opened_with(id))
+        Session(id, _scope(id, told), opened_with(id))
         for id, told in told_sessions("/")
         if (told.get("USER"), told.get("UID")) == (login, str(uid))
         and told.get("CLASS", "").startswith("user")
@@ -34,12 +36,26 @@ def sessions_of(login: str, uid: int) -> list[Session]:
 
 
 def told_sessions(root: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """As logind keeps them. Raises OSError where it keeps none at all."""
+    """As logind keeps them. Raises OSError where it keeps none at all.
+
+    The first word on each counts: what whoever is logged in may set comes after what logind knows,
+    and is written down with whatever line breaks are in it.
+    """
     folder = os.path.join(root, OPEN[1:])
     for name in sorted(os.listdir(folder)):
         if not name.endswith(".ref") and not name.startswith("."):
             with suppress(FileNotFoundError), open(os.path.join(folder, name)) as file:
-                yield name, dict(line.rstrip("\n").partition("=")[::2] for line in file)
+                told: dict[str, str] = {}
+                for line in file:
+                    key, _, value = line.rstrip("\n").partition("=")
+                    told.setdefault(key, value)
+                yield name, told
+
+
+def _scope(id: str, told: dict[str, str]) -> str:
+    """Its own and no other's, as all that is in it is killed."""
+    named = told.get("SCOPE", "")
+    return named if SCOPE.fullmatch(named) else f"session-{id}.scope"
 
 
 def end_others(tree: Tree, login: str, uid: int, keys: frozenset[str]) -> None:
@@ -55,15 +71,22 @@ def end_others(tree: Tree, login: str, uid: int, keys: frozenset[str]) -> None:
 
 
 def _end(uid: int, session: Session) -> None:
-    call("loginctl", "terminate-session", session.id)
     scope = os.path.join(slice_folder("/", uid), session.scope)
+    _kill(scope)
+    # It only writes down that it is over, and may be late where many talk to it.
+    with suppress(ProbeError):
+        call("loginctl", "terminate-session", session.id)
     until = time.monotonic() + PATIENCE_SECONDS
     while _populated(scope):
         if time.monotonic() > until:
             raise Refusal("processes_left", f"session {session.id} does not end")
-        with suppress(OSError), open(f"{scope}/cgroup.kill", "w") as file:
-            file.write("1")
+        _kill(scope)
         time.sleep(0.05)
+
+
+def _kill(scope: str) -> None:
+    with suppress(OSError), open(f"{scope}/cgroup.kill", "w") as file:
+        file.write("1")
 
 
 def _populated(scope: str) -> bool:
