@@ -73,11 +73,15 @@ def test_as_the_kernel_tells(tmp_path: Path) -> None:
         "    0:    10 9/9 3/1000000 80/25000000\n20001:     1 0/0 0/200 0/20000\n"
         f"20002:     5 3/3 2/200 26/20000\n{20002 << 16}:     5 1/1 2/200 26/20000\n"
     )
-    assert list(keys(Probes(str(tmp_path)))) == [
+    probes = Probes(str(tmp_path))
+    assert list(keys(probes)) == [
         (0, "key 9 kept by the kernel"),
         (20002, "key 3 kept by the kernel"),
         (20002, f"key 1 kept by the kernel for uid {20002 << 16}"),
     ]
+    (tmp_path / "run/systemd").mkdir(parents=True)
+    (tmp_path / "run/systemd/container").write_text("systemd-nspawn")
+    assert list(keys(probes)) == [], "whose they are nobody can say there"
 
 
 def test_a_kernel_without_keyrings_keeps_none_and_one_that_is_silent_is_unknown(
