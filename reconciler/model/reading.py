@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reconciler.model.records import dataclass
+from reconciler.model.resource import Resource
 
 LETS_IN = frozenset({"allocation", "grant", "project", "user"})
 """Kinds whose documents decide who may log in."""
@@ -26,3 +27,8 @@ class Reading:
     spec: Mapping[str, Any]
     whole: bool = False
     only_there: bool = False
+
+
+def whole(resource: Resource) -> Reading:
+    """What a document says that its schema took."""
+    return Reading(file=resource.file, spec=resource.normal["spec"], whole=True)

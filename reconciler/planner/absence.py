@@ -20,7 +20,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded
 from reconciler.planner.diff import Difference
-from reconciler.planner.effective import LETS_IN, as_recorded
+from reconciler.planner.effective import NAMING, as_recorded
 from reconciler.planner.ending import is_consented
 from reconciler.planner.situation import Situation
 
@@ -163,7 +163,7 @@ def _losses(differences: Iterable[Difference], situation: Situation) -> Iterator
                 yield _Loss(change=one.ref, what="users", person=one.ref.name)
         elif kind == "grant" and _is_ended(one, recorded, situation):
             yield _Loss(change=one.ref, what="grants", person=str(recorded.normal["spec"]["user"]))
-        elif kind in LETS_IN and one.resource is not None and recorded.phase is Phase.ACTIVE:
+        elif kind in NAMING and one.resource is not None and recorded.phase is Phase.ACTIVE:
             what = "members of projects" if kind == "project" else "people in access"
             named = people(one.resource.normal, kind)
             for person in people(recorded.normal, kind) - named:
@@ -222,7 +222,7 @@ def _over(
         if len(gone) > limit:
             yield (
                 f"{len(gone)} of {len(totals[what])} {what} would be shut out at once by what is no"
-                f" longer in the specs, more than {limit}"
+                f" longer in the specs, or in error there, more than {limit}"
             )
 
 
@@ -234,7 +234,7 @@ def _totals(situation: Situation) -> dict[str, set[Any]]:
             totals["users"].add(ref.name)
         elif ref.kind == "grant":
             totals["grants"].add(ref)
-        elif ref.kind in LETS_IN:
+        elif ref.kind in NAMING:
             what = "members of projects" if ref.kind == "project" else "people in access"
             totals[what] |= people(recorded.normal, ref.kind)
     return {**totals, "people": totals["users"]}
@@ -242,7 +242,7 @@ def _totals(situation: Situation) -> dict[str, set[Any]]:
 
 def people(normal: Mapping[str, Any], kind: str) -> set[str]:
     """Whom a project or an allocation names as let in."""
-    entries = normal["spec"].get(LETS_IN[kind], ())
+    entries = normal["spec"].get(NAMING[kind], ())
     return {str(one["user"] if isinstance(one, Mapping) else one) for one in entries}
 
 

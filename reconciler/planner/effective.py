@@ -7,7 +7,7 @@ is not held back with the rest of a change: whoever is let in by less is let in 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -15,7 +15,7 @@ from reconciler.kinds.registry import KINDS
 from reconciler.kinds.takeaway import RULES, remaining
 from reconciler.model.canonical import digest
 from reconciler.model.desired import Desired
-from reconciler.model.reading import Reading
+from reconciler.model.reading import Reading, whole
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
@@ -45,25 +45,25 @@ def in_force(
     resources = {ref: one for ref, one in desired.resources.items() if ref not in held_back}
     for one in recorded_of(world, held_back):
         wanted = desired.resources.get(one.ref) if one.ref in refused else None
-        left = _narrowed(one, wanted) if wanted is not None else one
+        left = less(one, [whole(wanted)]) if wanted is not None else one
         if left is not None:
             resources[one.ref] = left
     return replace(desired, resources=resources)
 
 
-LETS_IN: Mapping[str, str] = MappingProxyType({"allocation": "access", "project": "members"})
+NAMING: Mapping[str, str] = MappingProxyType({"allocation": "access", "project": "members"})
 """Where documents list people who may log in, or without whom nobody may."""
 
 
-def _narrowed(recorded: Resource, wanted: Resource) -> Resource | None:
-    """Revocation waits for no other part of a change (rule 9). None: nothing is left of it."""
+def less(recorded: Resource, readings: Sequence[Reading]) -> Resource | None:
+    """What was recorded, less what any reading takes from it (rule 9); itself where none does.
+
+    None: nothing is left of it.
+    """
     kind, spec = recorded.ref.kind, recorded.normal["spec"]
-    if kind not in RULES:
-        return recorded
-    reading = Reading(file=wanted.file, spec=wanted.normal["spec"], whole=True)
-    left = remaining(kind, spec, (reading,))
+    left = remaining(kind, spec, readings) if kind in RULES else spec
     if left is None or left is spec:
-        return recorded if left is spec else None
+        return None if left is None else recorded
     normal = {**recorded.normal, "spec": left}
     parsed = KINDS[kind].parse(left, recorded.ref.name)
     return replace(recorded, spec=parsed, normal=normal, digest=digest(normal))

@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from reconciler.kinds.registry import KINDS
-from reconciler.kinds.takeaway import remaining
-from reconciler.model.canonical import digest
 from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Change
-from reconciler.model.reading import LETS_IN, Reading
+from reconciler.model.reading import LETS_IN, Reading, whole
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.planner.diff import Difference
-from reconciler.planner.effective import as_recorded, in_force
+from reconciler.planner.effective import as_recorded, in_force, less
 
 
 def with_remainders(desired: Desired, world: World) -> Desired:
@@ -33,17 +30,13 @@ def with_remainders(desired: Desired, world: World) -> Desired:
         return desired
     resources, lessened = {}, set()
     for recorded, readings in _read(desired, world):
-        ref, spec = recorded.ref, recorded.normal["spec"]
-        left = remaining(ref.kind, spec, readings)
-        if left is spec:
+        before = as_recorded(recorded)
+        left = less(before, readings)
+        if left is before:
             continue
-        lessened.add(ref)
+        lessened.add(recorded.ref)
         if left is not None:
-            normal = {**recorded.normal, "spec": left}
-            parsed = KINDS[ref.kind].parse(left, ref.name)
-            resources[ref] = replace(
-                as_recorded(recorded), spec=parsed, normal=normal, digest=digest(normal)
-            )
+            resources[recorded.ref] = left
     if not lessened:
         return desired
     return replace(
@@ -91,10 +84,7 @@ def _without_copies(desired: Desired, world: World) -> Desired:
     }
     if not copies:
         return desired
-    readings = {
-        ref: (Reading(file=one.file, spec=one.normal["spec"], whole=True),)
-        for ref, one in copies.items()
-    }
+    readings = {ref: (whole(one),) for ref, one in copies.items()}
     return replace(
         desired,
         resources={ref: one for ref, one in desired.resources.items() if ref not in copies},

@@ -18,7 +18,7 @@ from reconciler.kinds.takeaway import remaining
 from reconciler.model.desired import Desired
 from reconciler.model.plan import Action
 from reconciler.model.problem import Problem, ProblemError
-from reconciler.model.reading import LETS_IN, Reading
+from reconciler.model.reading import LETS_IN, whole
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Recorded, World
 from reconciler.planner.diff import Difference
@@ -125,8 +125,7 @@ def _takes_away(one: Difference, recorded: Recorded) -> bool:
     if one.resource is None:
         return True
     spec = recorded.normal["spec"]
-    new = Reading(file=one.resource.file, spec=one.resource.normal["spec"], whole=True)
-    return remaining(one.ref.kind, spec, [new]) is not spec
+    return remaining(one.ref.kind, spec, [whole(one.resource)]) is not spec
 
 
 def _unmatched(text: str, ref: Ref | None, there: Iterable[Ref]) -> Problem:

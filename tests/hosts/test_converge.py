@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from gpuaas import converge as code
-from gpuaas.paths import Refusal
+from gpuaas.paths import Refusal, Tree
+from gpuaas.probes import ProbeError
 
 from tests import privileges
 from tests.fleets import public_key
@@ -452,3 +453,21 @@ def test_a_root_that_is_not_there_is_not_made(tmp_path: Path) -> None:
         code.converge(str(tmp_path / "none"), "", [work("allocation.provide", provide_item())])
     assert refused.value.code == "host_unreachable"
     assert not (tmp_path / "none").exists()
+
+
+def test_a_tool_that_is_late_fails_its_own_step_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others of the same wave are shut out all the same."""
+
+    def late(tree: Tree, item: dict[str, Any]) -> None:
+        raise ProbeError("systemctl stop did not end within 20 s")
+
+    monkeypatch.setattr(code.VERBS["allocation.provide"], "run", late)
+    root = tmp_path / "root"
+    root.mkdir()
+    other = work("allocation.write_env_file", {}, "allocation/vision/other")
+    receipts = do(root, work("allocation.provide", provide_item()), other)
+    assert len(receipts) == 2, "the other is answered as well"
+    assert receipts[0]["problem"]["code"] == "verb_failed"
+    assert "did not end" in receipts[0]["problem"]["message"]

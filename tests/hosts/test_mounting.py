@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -224,3 +225,25 @@ def test_a_share_that_answers_is_looked_at(point: Path, tmp_path: Path) -> None:
     assert room is not None and 0 < room.used <= room.total
     assert silence.room_of(str(tmp_path / "none")) is None
     assert volume_of(VOLUME, DIRECTORY).shared is False
+
+
+DEEP = """
+import os, sys, time
+os.chdir(sys.argv[1])
+for _ in range(20):
+    os.mkdir("y" * 250)
+    os.chdir("y" * 250)
+print("in", flush=True)
+time.sleep(60)
+"""
+
+
+def test_where_a_path_is_too_long_to_be_told_somebody_may_be_at_work(tmp_path: Path) -> None:
+    """Whoever works there is not taken for nobody."""
+    words = [sys.executable, "-c", DEEP, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as deep:
+        assert deep.stdout is not None and deep.stdout.readline()
+        held = list(occupants._held(deep.pid))
+        deep.kill()
+    assert None in held
+    subprocess.run(["rm", "-rf", str(tmp_path / ("y" * 250))], check=True)

@@ -10,7 +10,7 @@ from typing import Optional
 from . import reserve
 from .digests import sha256
 from .paths import FOLDER, Refusal, Tree, holder, parent_of
-from .probes import OPEN_FILE, owner_suffix, path_fact, printable, unless_gone
+from .probes import opener, owner_suffix, path_fact, printable, unless_gone
 
 WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -57,7 +57,7 @@ def read_bytes(tree: Tree, path: str) -> Optional[bytes]:
             return None
         if not fact.startswith("file "):
             raise Refusal("path_unsafe", f"{path} is no file but {fact}")
-        with open(os.open(place[1], OPEN_FILE, dir_fd=place[0]), "rb") as file:
+        with open(place[1], "rb", opener=opener(place[0])) as file:
             return file.read()
 
 
