@@ -31,7 +31,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "etc/group": "gpuaas-tenants:x:980:\n",
         "etc/shadow": "ana:*:::::::\n",
         **{f"proc/sysvipc/{kind}": head + "\n" for kind, head in HEAD.items()},
-        "proc/net/tcp": "  sl  local_address rem_address   st tx rx tr tm retrnsmt   uid\n",
+        "proc/net/tcp": "  sl  local_address rem_address   st tx rx tr tm retrnsmt uid to inode\n",
         "run/systemd/sessions/c1": f"UID={ANA}\nUSER=ana\nCLASS=user\n",
     }
     for path, text in files.items():
@@ -97,7 +97,7 @@ def test_people_and_the_host_itself_are_none(root: Path) -> None:
         (append("etc/passwd", f"gone:x:{GONE}:1::/:/bin/sh\n"), "account gone"),
         (append("proc/sysvipc/shm", f"0 42 600 {ANA} 0 {GONE} 0\n"), "shm 42"),
         (append("proc/sysvipc/sem", f"0 43 {GONE} 0 {GONE} 0\n"), "sem 43"),
-        (append("proc/net/tcp", f"0: 0100:1F90 0 0A 0 0 0 {GONE} 0\n"), "socket tcp 0100:1F90"),
+        (append("proc/net/tcp", f"0: 0100:1F90 0 0A 0 0 0 {GONE} 0 77\n"), "socket tcp 0100:1F90"),
         (owned, "file {root}/data/left"),
     ],
 )
