@@ -6,29 +6,27 @@ else than its blob does, and nobody has edited it then.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from hashlib import sha1, sha256
 
 from reconciler.model.problem import ProblemError
-from reconciler.specs.history import Git
+from reconciler.specs.history import Git, entries
+from reconciler.specs.library import read_file
 
 
 def as_they_are(git: Git, folder: str, paths: Collection[str]) -> frozenset[str]:
     """The paths below `folder` whose bytes are those of HEAD, as far as git says."""
-    # Git gives no answer at all if one of those that it is asked for is not there.
-    there = (path for path in paths if os.path.isfile(f"{folder}/{path}"))
-    named = sorted(path for path in there if _fills_a_line(path) and _fills_a_line(folder))
-    if not named:
+    if not paths:
         return frozenset()
-    asked = "".join(f"HEAD:./{path}\n" for path in named)
-    committed = git("cat-file", "--batch-check=%(objectname)", stdin=asked).split("\n")
-    here = git(
-        *("hash-object", "--no-filters", "--stdin-paths"),
-        stdin="".join(f"{folder}/{path}\n" for path in named),
-    ).split("\n")
-    rows = zip(named, committed, here, strict=False)
-    return frozenset(path for path, blob, found in rows if blob == found)
+    blobs = {path: blob for _, blob, path in entries(git, "HEAD") if path in paths}
+    return frozenset(path for path, blob in blobs.items() if _is_blob(f"{folder}/{path}", blob))
+
+
+def _is_blob(path: str, blob: str) -> bool:
+    try:
+        return _blob_id(read_file(path, path), len(blob)) == blob
+    except ProblemError:
+        return False
 
 
 def is_as_checked_out(git: Git, path: str, content: bytes) -> bool:
@@ -54,8 +52,3 @@ def _blob_id(content: bytes, length: int) -> str:
     blob = b"blob %d\0%b" % (len(content), content)
     made = sha256(blob) if length == 64 else sha1(blob, usedforsecurity=False)
     return made.hexdigest()
-
-
-def _fills_a_line(path: str) -> bool:
-    """Git is asked for each on a line of its own, and takes a quote at its start for one."""
-    return "\n" not in path and not path.startswith('"')

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -200,10 +201,8 @@ def _memory() -> IO[bytes]:
 
 def _answer(question: _Question, *, seconds: int = GIT_SECONDS) -> str:
     process = question.process
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired as error:
-        raise _Unanswered(f"git did not answer within {seconds} s") from error
+    if not _has_ended(process, seconds):
+        raise _Unanswered(f"git did not answer within {seconds} s")
     # It is bounded from its first moments on, and not before.
     most = max(os.fstat(file.fileno()).st_size for file in (question.told, question.errors))
     if process.returncode == -signal.SIGXFSZ or most > MAX_SAID:
@@ -213,6 +212,24 @@ def _answer(question: _Question, *, seconds: int = GIT_SECONDS) -> str:
         said = errors.strip() or told.strip()
         raise _Unanswered(next(iter(said.splitlines()), f"git ended with {process.returncode}"))
     return told
+
+
+def _has_ended(process: subprocess.Popen[bytes], seconds: int) -> bool:
+    """Whether it ends in time. The kernel says so at once: who asks again and again is late."""
+    with suppress(OSError):
+        ended = os.pidfd_open(process.pid)
+        try:
+            waiting = select.poll()
+            waiting.register(ended, select.POLLIN)
+            waiting.poll(seconds * 1000)
+        finally:
+            os.close(ended)
+        return process.poll() is not None
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _said(file: IO[bytes]) -> str:

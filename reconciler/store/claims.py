@@ -75,12 +75,16 @@ def make_claims(
 
 
 def _go_on_with_leases(record: Record, fresh: Iterable[tuple[str, str]]) -> None:
-    """Whoever takes the place of what still holds its own goes on with the lease of that."""
+    """Whoever takes the place of what still holds its own goes on with the lease of that.
+
+    Its index is over claims that are not freed, and is used only where that is said.
+    """
     record.connection.executemany(
         "INSERT INTO lease (allocation_id, since)"
         " SELECT ?2, min(coalesce(lease.since, claim.since)) FROM claim"
         " LEFT JOIN lease ON lease.allocation_id = claim.allocation_id"
-        " WHERE claim.ref = ?1 AND claim.state = 'held' AND claim.allocation_id <> ?2"
+        " WHERE claim.ref = ?1 AND claim.state <> 'freed' AND claim.state = 'held'"
+        " AND claim.allocation_id <> ?2"
         " HAVING count(*) > 0",
         fresh,
     )
