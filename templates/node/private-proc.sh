@@ -13,6 +13,10 @@ for place in /run/lock /var/crash /var/metrics; do
         mount -o remount,bind,ro,nosuid,nodev,noexec "$place"
     fi
 done
+# Before anybody has said who it is, the system's bus keeps everybody waiting: tenants see no door.
+if test -d /run/dbus; then
+    mount -t tmpfs -o ro,nosuid,nodev,noexec,size=4k,mode=755 gpuaas-none /run/dbus
+fi
 # Where storage is mounted, with all that is mounted there by now: what a host has in these places
 # itself, no tenant sees. What comes and goes later on the host does so here as well.
 for top in data datasets mnt workspace; do

@@ -12,6 +12,11 @@ esac
 # Where what keeps neighbours apart is not in force, nobody gets in.
 nft list chain inet gpuaas out > /dev/null
 grep -q "^0::/user\.slice/user-$(id -u "$PAM_USER")\.slice/" /proc/self/cgroup
+# A host has so many sessions for all of its people: one account does not take them. What is left
+# of those that are over, because something of theirs still runs, counts as well.
+# shellcheck disable=SC2046  # the words are the numbers of sessions
+set -- $(sed -n 's/^SESSIONS=//p' "/run/systemd/users/$(id -u "$PAM_USER")" || true)
+test $# -le 256
 mkdir -p /run/gpuaas/sessions
 # Of sessions that are over nothing is kept: /run has room for so many files only.
 for over in $(ls /run/gpuaas/sessions); do

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 from gpuaas import drives, leftovers, processes
@@ -69,6 +71,27 @@ def test_a_process_is_named_with_the_unit_that_starts_it(
     words = f"812 sleep of {unit}" if unit else "812 sleep"
     assert processes.told(str(tmp_path), 812, "sleep") == words
     assert processes.unit_of(str(tmp_path), 813) == ""
+
+
+def test_whose_a_process_is_is_known_where_its_group_has_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel names no group beyond 4,096 characters; whose it is, its uids tell."""
+    (tmp_path / "proc/812").mkdir(parents=True)
+    ids = "\t".join(["20001"] * 4)
+    (tmp_path / "proc/812/status").write_text(f"Name:\tsleep\nUid:\t{ids}\n")
+
+    as_it_is = open
+
+    def too_long(path: str, *args: Any, **kwargs: Any) -> Any:
+        if path.endswith("cgroup"):
+            raise OSError(errno.ENAMETOOLONG, "File name too long")
+        return as_it_is(path, *args, **kwargs)
+
+    monkeypatch.setattr("builtins.open", too_long)
+    assert processes.running(str(tmp_path), 20001) == {812: "sleep"}
+    assert processes.running(str(tmp_path), 20002) == {}
+    assert processes.unit_of(str(tmp_path), 812) == ""
 
 
 def test_no_sort_of_thing_crowds_out_another() -> None:

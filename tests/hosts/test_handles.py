@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -184,6 +185,25 @@ def test_what_no_file_system_tells_of_is_no_device(tmp_path: Path) -> None:
     assert handles.device_of(str(tmp_path / "loop")) is None
     assert handles.device_of(str(tmp_path / "gone")) is None
     assert handles.device_of("/dev/null") == (1, 3)
+
+
+def test_what_is_mapped_costs_no_more_by_a_long_name(tmp_path: Path) -> None:
+    """Whoever maps a file many times says how long each line about it is."""
+    of_it = tmp_path / "proc/7"
+    (of_it / "map_files").mkdir(parents=True)
+    (of_it / "map_files/1000-2000").symlink_to("/dev/null")
+    rows = (f"{at:x}000-{at + 1:x}000 r--s 0 08:01 {at} /{'x' * 4000}\n" for at in range(1, 3000))
+    (of_it / "maps").write_text(
+        "".join(rows) + f"ffff000-ffff1000 rw-s 0 00:0f 77 {handles.RING}\n"
+    )
+    tracemalloc.start()
+    try:
+        devices, told = Handles(Probes(str(tmp_path))).look(7)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert devices == {(1, 3)} and told == ["it has an io_uring that no table lists"]
+    assert most < 2**20, most
 
 
 def test_cards_of_which_two_name_one_node_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,6 +197,42 @@ def test_what_is_everybodys_is_closed_to_tenants(both: Tenancy) -> None:
         assert answers(told.stdout) == {**closed, "queue": "EMFILE"}, told.stderr
 
 
+def test_tenants_see_no_door_of_the_bus(both: Tenancy) -> None:
+    """Connections that never say who they are would keep waiting whoever has business there."""
+    for by in ("", "systemd-run --user --wait --pipe --quiet "):
+        told = both.enter(ANA, f"{by}ls -A /run/dbus /var/run/dbus")
+        assert told.returncode == 0, told.stderr
+        assert told.stdout == "/run/dbus:\n\n/var/run/dbus:\n"
+    assert "ssh.service" in both.host.run("systemctl --no-pager list-units").stdout
+
+
+def test_one_account_does_not_take_all_sessions_of_a_host(both: Tenancy) -> None:
+    """logind has so many for everybody; those of which something still runs are counted."""
+    key = " ".join(place.public(place.key("ana")).split()[:2])
+    given = {
+        "PAM_USER": ANA.login,
+        "XDG_SESSION_ID": "x2",
+        "SSH_AUTH_INFO_0": f"publickey {key}",
+    }
+    settings = [f"--setenv='{name}={value}'" for name, value in given.items()]
+    inside = ["systemd-run", "--wait", "--quiet", f"--slice=user-{ANA.uid}.slice"]
+    instead = "--property=BindReadOnlyPaths=/run/many:/run/systemd/users"
+    try:
+        for number, code in ((256, 0), (257, 1)):
+            both.host.run(
+                f"mkdir -p /run/many; (echo NAME={ANA.login}; echo SESSIONS=$(seq {number}))"
+                f" > /run/many/{ANA.uid}"
+            )
+            program = "/usr/local/libexec/gpuaas/session-opened"
+            told = both.host.run(*inside, instead, *settings, program, check=False)
+            assert told.returncode == code, (number, told.stderr)
+    finally:
+        both.host.run("rm -rf /run/many /run/gpuaas/sessions/x2")
+    with session(both, ANA, "sleep 60"):
+        listed = both.host.run(f"sed -n s/^SESSIONS=//p /run/systemd/users/{ANA.uid}").stdout
+        assert listed.split(), "logind keeps the list elsewhere"
+
+
 def test_a_release_is_not_kept_from_its_end_by_what_comes_and_goes(both: Tenancy) -> None:
     """Queues and folders that are there when they are listed, and not a moment later."""
     both.host.run("useradd --create-home ordinary || true")

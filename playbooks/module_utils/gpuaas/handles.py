@@ -117,12 +117,10 @@ class Handles:
                 elif unlisted:
                     rest.add(path, target)
         for folder in self._mappings(pid):
-            files = _maps(folder)
+            files, rings = self._maps(folder)
             for path in self._inside(folder):
-                file, name = files.get(os.path.basename(path), (None, ""))
-                devices.add(self._of_mapping(path, file))
-                if name == RING and file and unlisted:
-                    rest.mapped.add(int(file.split()[1]))
+                devices.add(self._of_mapping(path, files.get(os.path.basename(path))))
+            rest.mapped |= rings if unlisted else set()
         return {one for one in devices if one is not None}, rest.told()
 
     def _of_mapping(self, path: str, file: Optional[str]) -> Optional[Device]:
@@ -132,6 +130,23 @@ class Handles:
         if file not in self._mapped:
             self._mapped[file] = device_of(path)
         return self._mapped[file]
+
+    def _maps(self, folder: str) -> tuple[dict[str, str], set[int]]:
+        """Name in `map_files` → file system and inode of what is mapped; the inodes of io_urings.
+
+        What a mapped file is called is not kept: its names may be as long as somebody likes.
+        """
+        found, rings = dict[str, str](), set[int]()
+        with suppress(OSError), open(f"{os.path.dirname(folder)}/maps", errors="replace") as file:
+            for line in file:
+                if time.monotonic() > self._until:
+                    raise TooMany
+                words = [*line.rstrip("\n").split(maxsplit=5), ""]
+                first, _, last = words[0].partition("-")
+                found[f"{int(first, 16):x}-{int(last, 16):x}"] = f"{words[3]} {words[4]}"
+                if words[5] == RING:
+                    rings.add(int(words[4]))
+        return found, rings
 
     def _inside(self, folder: str) -> Iterator[str]:
         """One by one: a list of all of them may be larger than all that we may use."""
@@ -207,18 +222,6 @@ def _opened(path: str) -> Optional[Device]:
         if flags and int(flags.group(1), 8) & PATH_ONLY:
             return None
     return device
-
-
-def _maps(folder: str) -> dict[str, tuple[str, str]]:
-    """Name in `map_files` → file system and inode of what is mapped, and how it is called."""
-    found = {}
-    with suppress(OSError), open(f"{os.path.dirname(folder)}/maps", errors="replace") as file:
-        for line in file:
-            words = [*line.rstrip("\n").split(maxsplit=5), ""]
-            first, _, last = words[0].partition("-")
-            name = f"{int(first, 16):x}-{int(last, 16):x}"
-            found[name] = (f"{words[3]} {words[4]}", words[5])
-    return found
 
 
 def _target(path: str) -> str:

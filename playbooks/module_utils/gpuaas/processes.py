@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -132,12 +133,18 @@ def slice_of(root: str, pid: int) -> Optional[int]:
 
 
 def _way(root: str, pid: int) -> str:
-    """Its group, from the root of all groups on; empty for one that has just ended."""
+    """Its group, from the root of all groups on; empty for one that has just ended.
+
+    The kernel names none that is too long for a path. Such a one is made below a slice by whoever
+    has it, and moves nobody else's processes there: these are known by their uids.
+    """
     try:
         with open(os.path.join(root, "proc", str(pid), "cgroup"), errors="replace") as file:
             found = GROUP.search(file.read())
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ESRCH, errno.ENAMETOOLONG):
+            return ""
+        raise
     return found.group(1) if found else ""
 
 
