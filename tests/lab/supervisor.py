@@ -123,11 +123,21 @@ class Machine:
         for folder in sorted(self.cgroup.glob("**/"), reverse=True):
             remove(folder)
         self.cgroup.mkdir(parents=True, exist_ok=True)
+        hand_on_controllers(self.cgroup)
 
 
 def make_cgroups_pure() -> None:
     subprocess.run(["umount", "-R", str(CGROUPS)], check=True)
     subprocess.run([*MOUNT, "cgroup2", "cgroup2", str(CGROUPS)], check=True)
+
+
+def hand_on_controllers(folder: Path) -> None:
+    """Whatever the machine limits processes with, as far as no cgroup v1 has it."""
+    for above in (CGROUPS, *reversed(folder.relative_to(CGROUPS).parents[:-1])):
+        parent = CGROUPS / above
+        for name in (parent / "cgroup.controllers").read_text().split():
+            with suppress(OSError):
+                (parent / "cgroup.subtree_control").write_text(f"+{name}")
 
 
 def remove(folder: Path) -> None:

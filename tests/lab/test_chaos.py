@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import time
 from collections import Counter
@@ -20,7 +21,7 @@ from tests.lab.colony import Colony, as_person, founded
 from tests.lab.conftest import Fresh
 from tests.planner import fleet as paper
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.alone]
 
 NOISE = Path(__file__).with_name("noise.py").read_text(encoding="utf-8")
 SECONDS = float(os.environ.get("GPUAAS_CHAOS_SECONDS", "600"))
@@ -103,14 +104,18 @@ def shut_out(colony: Colony, ref: str, guest: str) -> float:
 
 
 def released(colony: Colony, ref: str) -> tuple[str, Mapping[str, str]]:
-    """What became of a release: proved, or whom it names; and who was named beside."""
-    login = colony.recorded(f"allocation/{ref}").login
+    """Whether a release was proved, or held back by name; and what was said of others beside.
+
+    Named is a process of a tenant, by its number, with the login of whoever has it.
+    """
+    logins = [colony.recorded(f"allocation/{one}").login for one in colony.refs]
     done = colony.change(but=[wanted(ref)])
     problems = {p["ref"]: p["message"] for p in done.document["problems"] if p.get("ref")}
     own = problems.pop(f"allocation/{ref}", "")
     if done.code == 0:
         return "proved", problems
-    assert login in own or "uid" in own, (done.document["problems"], "it names nobody")
+    named = [login for login in logins if re.search(rf"process \d+ \S+ of {login}\b", own)]
+    assert named, (done.document["problems"], "it names nobody")
     return "named", problems
 
 
