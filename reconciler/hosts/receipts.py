@@ -77,7 +77,7 @@ def _receipt(step: Step, answers: list[Any], log: str) -> Receipt:
         verb=step.verb,
         ok=told["ok"],
         changed=told["changed"],
-        evidence=told["evidence"],
+        evidence={plain(key): fact and _words(fact) for key, fact in told["evidence"].items()},
         problem=_problem(step, problem) if problem else None,
         log=f"unknown keys dropped: {dropped}" if dropped else _beside(told) if told["ok"] else log,
     )
@@ -125,7 +125,12 @@ def _said(answer: Answer) -> str:
 
 def plain(text: str) -> str:
     """A host's words, fit for a terminal and a line."""
-    return "".join(char if char.isprintable() else " " for char in text)[:500].strip()
+    return _words(text)[:500].strip()
+
+
+def _words(text: str) -> str:
+    """What can be shown and written down: half a character can be neither."""
+    return "".join(char if char.isprintable() else " " for char in text[:EXCERPT])
 
 
 def _all(

@@ -197,6 +197,8 @@ def check_receipts(played: Played) -> None:
     assert len(receipt.log) <= 2000 and all(map(str.isprintable, receipt.log.split("\n")))
     outcome = judge(STEP, receipt, replace(WORLDS[0].observations[NODE], node=NODE))
     assert not (outcome.ok and not receipt.ok)
+    for text in (outcome.log, *receipt.evidence, *filter(None, receipt.evidence.values())):
+        assert all(map(str.isprintable, text.split("\n"))), text
 
 
 def check_words(data: bytes) -> None:

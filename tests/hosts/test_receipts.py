@@ -10,6 +10,7 @@ import pytest
 from reconciler.hosts.receipts import receipts_of
 from reconciler.hosts.run_events import Answer, Played
 from reconciler.model.work import HostWork, Receipt
+from reconciler.planner.judging import judge
 from tests.hosts.hosting import REF, RELEASE, host, step
 
 STEP = step("allocation.release", RELEASE)
@@ -50,6 +51,15 @@ def test_what_a_host_says_besides_of_paths_is_kept_for_people() -> None:
     evidence = {"/x": None, "gpu GPU-b": "reset", "gpu GPU-a": "not reset: busy\x1b[2J"}
     taken = receipt({"receipts": [{**SOUND, "evidence": evidence}]})
     assert (taken.ok, taken.log) == (True, "gpu GPU-a: not reset: busy [2J; gpu GPU-b: reset")
+
+
+def test_what_a_host_says_as_evidence_can_be_shown_and_written_down() -> None:
+    """One receipt with half a character would else end the whole apply when it is recorded."""
+    said = "\ud800\x1b[2Jx\n" + "y" * 9000
+    taken = receipt({"receipts": [{**SOUND, "evidence": {said: said, "removed": said, "/x": None}}]})
+    texts = (*taken.evidence, *filter(None, taken.evidence.values()), taken.log)
+    assert taken.ok and all(text.isprintable() and len(text) <= 2000 for text in texts)
+    assert judge(STEP, taken, None).log.splitlines()[-1].startswith("removed:   [2Jx y")
 
 
 def test_a_failed_receipt_carries_its_reason_and_the_log() -> None:
