@@ -2,48 +2,69 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from reconciler.model.capacity import Claim, ClaimState
+from reconciler.model.codec import decode
 from reconciler.model.event import EventType
 from reconciler.model.evidence import GpuFact, Observation
 from reconciler.model.problem import refuse
-from reconciler.model.world import Override
+from reconciler.model.world import Override, Recorded
 from reconciler.store import resources
 from reconciler.store.record import Entry, Record
 
-_CLAIMED = (
-    "SELECT json_extract(slot.value, '$.gpu.uuid') FROM claim JOIN resource node"
-    " ON node.kind = 'node' AND node.name = claim.node"
-    " JOIN json_each(node.normal, '$.spec.slots') slot"
-    " ON claim.slot IS NULL OR claim.slot = json_extract(slot.value, '$.name')"
-    " WHERE claim.state <> 'freed' AND claim.node = ?"
+_FREE = (
+    "SELECT json_extract(slot.value, '$.gpu.uuid') FROM resource"
+    " JOIN json_each(normal, '$.spec.slots') slot WHERE kind = 'node' AND name = ?1"
+    " AND NOT EXISTS (SELECT 1 FROM claim WHERE node = ?1 AND {live}"
+    " (claim.slot IS NULL OR claim.slot = json_extract(slot.value, '$.name')))"
 )
+FREE, NEVER_TAKEN = _FREE.format(live="state <> 'freed' AND"), _FREE.format(live="")
 _LOWER = (
     "INSERT INTO idle_memory (gpu, driver, mib, at) SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS"
     " (SELECT 1 FROM idle_memory WHERE gpu = ?1 AND driver = ?2 AND mib <= ?3)"
     " ON CONFLICT (gpu, driver) DO UPDATE SET mib = excluded.mib, at = excluded.at"
 )
+_FORGET = (
+    "DELETE FROM idle_memory WHERE gpu = ?1 AND driver NOT IN"
+    " (SELECT driver FROM idle_memory WHERE gpu = ?1 ORDER BY at DESC, driver LIMIT ?2)"
+)
+DRIVERS = 16
+"""So many are remembered of a card, the last ones: there is no end to what a host may tell."""
 
 
 def note_idle(record: Record, observations: Sequence[Observation]) -> None:
     """Of cards on which nobody computes and whose slot nobody has; the least that was seen counts.
 
-    A claim keeps what its tenant has left in there from ever counting as idle.
+    A claim keeps what its tenant has left in there from ever counting as idle. Of any card but its
+    own a node is not believed: by another's word a release could never be proved, or always.
     """
     for seen in observations:
-        idle = [gpu for gpu in (seen.facts.gpus if seen.facts else None) or () if _is_idle(gpu)]
-        if idle:
-            taken = {gpu for (gpu,) in record.connection.execute(_CLAIMED, (seen.node,))}
-            record.connection.executemany(
-                _LOWER,
-                [
-                    (gpu.uuid, gpu.driver, gpu.memory_used_mib, record.at)
-                    for gpu in idle
-                    if gpu.uuid not in taken
-                ],
-            )
+        _note(record, seen.node, (seen.facts.gpus if seen.facts else None) or (), FREE)
+
+
+def note_first_idle(record: Record, recorded: Iterable[Recorded]) -> None:
+    """What nodes have said of cards that are only now known to be theirs, before anybody came."""
+    for one in recorded:
+        if one.ref.kind == "node":
+            row = record.connection.execute(
+                "SELECT json_extract(facts, '$.gpus') FROM observation WHERE node = ?",
+                (one.ref.name,),
+            ).fetchone()
+            gpus = json.loads(row[0]) if row and row[0] else ()
+            _note(record, one.ref.name, [decode(GpuFact, gpu) for gpu in gpus], NEVER_TAKEN)
+
+
+def _note(record: Record, node: str, gpus: Iterable[GpuFact], query: str) -> None:
+    idle = [gpu for gpu in gpus if _is_idle(gpu)]
+    free = {gpu for (gpu,) in record.connection.execute(query, (node,))} if idle else set()
+    for gpu in idle:
+        if gpu.uuid in free:
+            told = (gpu.uuid, gpu.driver, gpu.memory_used_mib, record.at)
+            record.connection.execute(_LOWER, told)
+            record.connection.execute(_FORGET, (gpu.uuid, DRIVERS))
 
 
 def _is_idle(gpu: GpuFact) -> bool:

@@ -372,6 +372,7 @@ class Journal:
     def _keep(self, record: Record, recorded: Sequence[Recorded]) -> None:
         failures.clear_changed(record, recorded)
         resources.keep(record, recorded)
+        cleanups.note_first_idle(record, recorded)
         resources.begin_use(record, recorded, self._changes)
         ends.count_lost(record, recorded)
 

@@ -56,7 +56,9 @@ def test_what_a_host_says_besides_of_paths_is_kept_for_people() -> None:
 def test_what_a_host_says_as_evidence_can_be_shown_and_written_down() -> None:
     """One receipt with half a character would else end the whole apply when it is recorded."""
     said = "\ud800\x1b[2Jx\n" + "y" * 9000
-    taken = receipt({"receipts": [{**SOUND, "evidence": {said: said, "removed": said, "/x": None}}]})
+    taken = receipt(
+        {"receipts": [{**SOUND, "evidence": {said: said, "removed": said, "/x": None}}]}
+    )
     texts = (*taken.evidence, *filter(None, taken.evidence.values()), taken.log)
     assert taken.ok and all(text.isprintable() and len(text) <= 2000 for text in texts)
     assert judge(STEP, taken, None).log.splitlines()[-1].startswith("removed:   [2Jx y")

@@ -26,7 +26,7 @@ NODE = make_recorded(
     node="",
     slots=(),
     shape=None,
-    normal={"spec": {"slots": [{"name": "s0", "gpu": {"uuid": "GPU-0"}}]}},
+    normal={"spec": {"slots": [{"name": f"s{n}", "gpu": {"uuid": f"GPU-{n}"}} for n in (0, 1)]}},
 )
 
 
@@ -45,6 +45,7 @@ def blocked(state: State, name: str = "a", slot: str | None = "s0") -> None:
 
 def test_the_least_that_an_idle_card_used_is_kept_by_its_driver(state: State) -> None:
     """Isolation 9: never more than it was, whatever is left in there later."""
+    state.journal.record(state.run(), [NODE])
     assert observe(state, CARD) == {("GPU-0", "570"): 9}
     assert observe(state, replace(CARD, memory_used_mib=800)) == {("GPU-0", "570"): 9}
     assert observe(state, replace(CARD, memory_used_mib=4)) == {("GPU-0", "570"): 4}
@@ -62,6 +63,7 @@ def test_the_least_that_an_idle_card_used_is_kept_by_its_driver(state: State) ->
     ],
 )
 def test_what_is_not_known_to_be_idle_is_no_baseline(state: State, card: GpuFact) -> None:
+    state.journal.record(state.run(), [NODE])
     assert observe(state, card) == {}
 
 
@@ -69,7 +71,36 @@ def test_what_a_tenant_uses_is_never_idle(state: State) -> None:
     """REL-02: from his claim to his proof, also while that is blocked."""
     state.journal.record(state.run(), [NODE])
     blocked(state)
-    assert observe(state, CARD, replace(CARD, uuid="GPU-1")) == {("GPU-1", "570"): 9}
+    other = replace(CARD, uuid="GPU-1")
+    assert observe(state, CARD, other) == {("GPU-1", "570"): 9}
+
+
+@pytest.mark.parametrize(("mib", "taken"), [(0, False), (70_000, True)])
+def test_nobody_says_what_the_card_of_another_node_uses(
+    state: State, mib: int, taken: bool
+) -> None:
+    """Of too little no release there could be proved, and with too much every one."""
+    state.journal.record(state.run(), [NODE])
+    known = {} if taken else observe(state, CARD)
+    if taken:
+        state.hold("a")
+    facts = NodeFacts(source="host", gpus=(replace(CARD, memory_used_mib=mib),))
+    state.journal.observe([make_observation("gpu02", facts=facts)])
+    assert read_world(state.database).idle_mib == known
+
+
+def test_what_was_seen_before_a_node_was_anybodys_counts(state: State) -> None:
+    """It is looked at first, and recorded when it has been prepared."""
+    assert observe(state, CARD, replace(CARD, uuid="GPU-9")) == {}
+    state.journal.record(state.run(), [NODE])
+    assert read_world(state.database).idle_mib == {("GPU-0", "570"): 9}
+
+
+def test_drivers_without_end_are_forgotten(state: State) -> None:
+    state.journal.record(state.run(), [NODE])
+    for number in range(20):
+        known = observe(state, replace(CARD, driver=f"5{number:02}"))
+    assert len(known) == 16 and ("GPU-0", "519") in known
 
 
 def test_a_claim_knows_its_machine(state: State) -> None:
@@ -139,6 +170,7 @@ def test_nothing_but_a_blocked_cleanup_is_overridden(state: State, live: str) ->
     ],
 )
 def test_what_proofs_are_held_against_is_not_bent(state: State, sql: str) -> None:
+    state.journal.record(state.run(), [NODE])
     observe(state, CARD)
     state.hold("a")
     raw = state.raw()
