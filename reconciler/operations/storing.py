@@ -5,9 +5,11 @@ Read from the state, as nodes and slots are: no spec is read for a list, and no 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 from reconciler.kinds.allocation_storage import record_path
@@ -192,7 +194,7 @@ def _row(ref: Ref, volume: Volume | None, recorded: Recorded | None, world: Worl
         backend=next(iter(volume.backend), ""),
         access=access,
         size_gib=volume.size_gib,
-        used_mib=_used(volume.id, world),
+        used_mib=used(volume, having, world),
         node=volume.node,
         holders=holders(having, world),
         volume=volume.id,
@@ -201,20 +203,20 @@ def _row(ref: Ref, volume: Volume | None, recorded: Recorded | None, world: Worl
     )
 
 
-def _used(volume: str, world: World) -> int | None:
-    """By the newest answer of a host that tells of it."""
-    told = _sizes(world).get(volume)
-    return told[1].get("usedMiB") if told else None
+def used(volume: Volume, having: Iterable[Attachment], world: World) -> int | None:
+    """By the newest answer of a host that has it; of data that nobody has, of any that tells."""
+    own = {volume.node} if volume.node else {one.node for one in having}
+    told = [one for one in _sizes(world).get(volume.id, ()) if not own or one[0] in own]
+    return max(told, key=itemgetter(1))[2].get("usedMiB") if told else None
 
 
 @once
-def _sizes(world: World) -> Mapping[str, tuple[str, Mapping[str, int]]]:
-    """What hosts tell of each volume, by the newest answer, with its time."""
-    found: dict[str, tuple[str, Mapping[str, int]]] = {}
-    for seen in world.observations.values():
+def _sizes(world: World) -> Mapping[str, Sequence[tuple[str, str, Mapping[str, int]]]]:
+    """By volume: the host that tells of it, when, and what."""
+    found: dict[str, list[tuple[str, str, Mapping[str, int]]]] = defaultdict(list)
+    for name, seen in world.observations.items():
         for volume, told in ((seen.facts.volumes if seen.facts else None) or {}).items():
-            if volume not in found or found[volume][0] < seen.at:
-                found[volume] = (seen.at, told)
+            found[volume].append((name, seen.at, told))
     return found
 
 

@@ -252,19 +252,22 @@ def _wiping(volume: Volume, context: Context) -> tuple[Step, ...]:
 
 
 def _wiper(volume: Volume, world: World, desired: Desired) -> str:
-    """The node of its data; else of those that answer one that has had it, if any was seen to.
+    """The node of its data; else one that answers and can have it, first one that shows it.
 
-    Of the others only one that can have it: where it never was it is missed by nobody.
+    A node that cannot is not believed that it has it, and would say that all is gone; only where
+    by now no node can, one that shows it is the last that is left.
     """
     if volume.node:
         return volume.node
+    able = {one.ref.name for one in desired.of("node") if _reaches(one.ref.name, volume, desired)}
     shown = {
         name: seen.facts.paths or {}
         for name, seen in sorted(world.observations.items())
         if seen.facts is not None and not seen.problem and desired.get("node", name)
     }
     had = [name for name, paths in shown.items() if record_path(volume.id) in paths]
-    return next(iter((*had, *(name for name in shown if _reaches(name, volume, desired)))), "")
+    asked = [name for name in (*had, *shown) if name in able] if able else had
+    return next(iter(asked), "")
 
 
 def _reaches(name: str, volume: Volume, desired: Desired) -> bool:

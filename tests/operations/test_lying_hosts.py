@@ -16,7 +16,11 @@ import yaml
 from reconciler import shipped
 from reconciler.cli.main import run
 from reconciler.hosts.executor import RunOptions
-from reconciler.operations import observing
+from reconciler.model.evidence import NodeFacts, Observation
+from reconciler.model.ref import Ref
+from reconciler.model.volume import Attachment, Volume
+from reconciler.model.world import World
+from reconciler.operations import observing, storing
 from reconciler.operations.observing import run_options
 from reconciler.operations.wiring import Fleet
 from tests.operations.conftest import BOX, SOLO, TRAIN
@@ -156,6 +160,29 @@ def test_two_hosts_that_show_one_card_hold_up_nobody_but_themselves(
     yard.commit()
     assert yard.apply().blocked.keys() == {ref(SOLO)}
     assert yard.claims[f"{ref(TRAIN)}@gpu01/s0"] == "held"
+
+
+def test_only_who_has_data_says_how_much_of_it_is_used() -> None:
+    """Another host could fill, or empty, everybody's storage in every list."""
+    id, at = "abcdefghij", "2026-11-27T12:00:0{}Z"
+    volume = Volume(id=id, ref=Ref("storage", "vision", "data"), class_name="local", node="gpu01")
+    seen = {
+        f"gpu0{n}": Observation(
+            node=f"gpu0{n}",
+            at=at.format(n),
+            facts=NodeFacts(source="host", volumes={id: {"usedMiB": n}}),
+        )
+        for n in (1, 2, 3)
+    }
+    world = World(state_id="s", serial=0, recorded={}, observations=seen)
+    having = Attachment(
+        **dict.fromkeys(("allocation_id", "mode", "access", "mount_path"), ""),
+        volume=id, ref=volume.ref, storage=volume.ref, node="gpu02",
+    )  # fmt: skip
+    assert storing.used(volume, (), world) == 1
+    shared = replace(volume, node="")
+    assert storing.used(shared, (having,), world) == 2
+    assert storing.used(shared, (), world) == 3
 
 
 def ref(document: Any) -> str:

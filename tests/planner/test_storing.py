@@ -154,8 +154,12 @@ def test_data_that_all_reach_is_wiped_where_it_was_seen() -> None:
     assert [one.node for one in make_plan(desired(FLEET), state).steps] == ["gpu02"]
 
 
-def test_data_that_nobody_shows_is_wiped_where_it_can_be() -> None:
-    """F-STA-04: a node that never could have had it does not miss it, and would say it is gone."""
+@pytest.mark.parametrize("shows", ["", "gpu01"])
+def test_data_is_wiped_where_it_can_be(shows: str) -> None:
+    """F-STA-04: a node that never could have had it does not miss it, and would say it is gone.
+
+    That it has it, it could say as well.
+    """
     here = storage_class("far", MODES, **SHARED, available={"nodes": ["gpu02"]})
     vision = next(d for d in FLEET if d["metadata"]["name"] == "vision")
     entitled = {"skus": ["slice-1"], "storageClasses": ["far"]}
@@ -165,8 +169,12 @@ def test_data_that_nobody_shows_is_wiped_where_it_can_be() -> None:
     before = settled([*documents, having("a", "data")])
     state = applied(make_plan(desired(documents), before), before)
     record = f"/etc/gpuaas/volumes/{state.volumes[DATA].id}.json"
-    state = replace(state, observations=_showing(state, "", record))
+    state = replace(state, observations=_showing(state, shows, record))
     assert [one.node for one in make_plan(desired(base), state).steps] == ["gpu02"]
+    silent = replace(state.observations["gpu02"], facts=None, problem="host_unreachable")
+    state = replace(state, observations={**state.observations, "gpu02": silent})
+    problem = line(make_plan(desired(base), state), str(DATA)).problem
+    assert problem is not None and problem.code == "host_unreachable"
 
 
 def _showing(state: World, node: str, record: str) -> Mapping[str, Observation]:
