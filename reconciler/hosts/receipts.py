@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from reconciler.hosts.host_codes import HOST_CODES
 from reconciler.hosts.run_events import Answer, Played
 from reconciler.hosts.ssh import why_not_begun, why_not_reached
-from reconciler.model.codes import CODES
 from reconciler.model.plan import Step
 from reconciler.model.problem import Problem
 from reconciler.model.work import HostWork, Receipt
@@ -52,7 +52,7 @@ def receipts_of(work: HostWork, played: Played) -> tuple[Receipt, ...]:
 def _refused(work: HostWork, answer: Answer, log: str) -> tuple[Receipt, ...]:
     """A host that says why it touched nothing is believed in that; any other is unknown."""
     code = answer.result.get("code")
-    if answer.outcome == "failed" and isinstance(code, str) and code in CODES:
+    if answer.outcome == "failed" and isinstance(code, str) and code in HOST_CODES:
         return _all(work, code, _said(answer), unknown=False)
     shell = str(answer.result.get("module_stderr", "")).strip() or _said(answer)
     if answer.outcome == "failed" and (why := why_not_begun(work.host, shell)):
@@ -115,7 +115,7 @@ def _is_problem(problem: Mapping[str, Any]) -> bool:
 
 
 def _problem(step: Step, told: Mapping[str, Any]) -> Problem:
-    code = told["code"] if told["code"] in CODES else "verb_failed"
+    code = told["code"] if told["code"] in HOST_CODES else "verb_failed"
     return Problem(code=code, message=f"{step.node}: {plain(told['message'])}", ref=str(step.ref))
 
 

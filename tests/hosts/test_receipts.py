@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reconciler.hosts.host_codes import HOST_CODES
 from reconciler.hosts.receipts import receipts_of
 from reconciler.hosts.run_events import Answer, Played
+from reconciler.model.codes import CODES
 from reconciler.model.work import HostWork, Receipt
 from reconciler.planner.judging import judge
-from tests.hosts.hosting import REF, RELEASE, host, step
+from tests.hosts.hosting import PLAYBOOKS, REF, RELEASE, host, step
 
 STEP = step("allocation.release", RELEASE)
 WORK = HostWork(host=host(Path("/root")), steps=(STEP,))
@@ -130,6 +133,26 @@ def test_no_other_answer_is_ok(
 ) -> None:
     one = receipt(result, outcome=outcome)
     assert (one.ok, code_of(one), one.unknown) == (False, code, unknown)
+
+
+OURS = ("interrupted", "held_for_approval", "usage", "plan_blocked", "state_locked")
+
+
+@pytest.mark.parametrize("code", OURS)
+def test_a_host_does_not_say_what_we_decide(code: str) -> None:
+    """By its word a failed apply would end as one that waits for a consent, or was stopped."""
+    told = {**FAILED, "problem": {"code": code, "message": "x"}}
+    assert code_of(receipt({"receipts": [told]})) == "verb_failed"
+    refused = receipt({"msg": "x", "code": code}, outcome="failed")
+    assert (code_of(refused), refused.unknown) == ("ansible_failed", True)
+
+
+def test_what_a_host_may_say_is_what_its_code_can_say() -> None:
+    said = set()
+    for file in (PLAYBOOKS / "module_utils/gpuaas").glob("*.py"):
+        nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        said |= {one.value for one in nodes if isinstance(one, ast.Constant)} & CODES.keys()
+    assert said == HOST_CODES
 
 
 def test_keys_that_nobody_agreed_on_are_dropped_and_told() -> None:
