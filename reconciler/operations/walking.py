@@ -215,8 +215,7 @@ class Walk:
         self.progress.begin_wave()
         prepares = (o for o in self.outcomes.values() if o.step.verb == PREPARE)
         tried = any(outcome.ok for outcome in prepares)
-        now = self.journal.world()
-        proofs = WaveProofs(desired=self.desired, before=self.world, now=now)
+        proofs = WaveProofs(desired=self.desired, before=self.world, now=self.journal.world())
         for worked in self._crew().work(steps, tried=tried):
             self._finish(run, worked, proofs)
         self.problems += tell(self.outcomes[s.id] for s in steps if s.id in self.outcomes)
@@ -228,6 +227,7 @@ class Walk:
             on_progress=self._on_progress,
             interrupts=self.interrupts,
             silent=self.silent,
+            failed=self.world.failures.keys(),
             patience=Patience() if self.wait else None,
             meanwhile=lambda: self._heed(self.at + 1),
         )

@@ -85,6 +85,7 @@ class Crew:
     on_progress: Callable[[HostProgress], None]
     interrupts: Interrupts
     silent: Mapping[str, Observation] = field(default_factory=dict)
+    failed: Collection[str] = ()
     patience: Patience | None = field(default_factory=Patience)
     meanwhile: Callable[[], None] = lambda: None
 
@@ -94,7 +95,7 @@ class Crew:
         Preparing comes last: one host at a time until one is kept, or where `tried` says that one
         was, a batch at a time, each settled before the next. A prepared host takes all back by
         itself after a while, so it must not wait for others; and where preparing has done harm to
-        a host, no other is tried.
+        a host, no other is tried. So those that have `failed` before come after all others.
         """
         leaving = _leaving(steps)
         asked = [step for step in steps if step.node not in self.silent]
@@ -106,6 +107,7 @@ class Crew:
         rest = _by_host([step for step in asked if step.verb != PREPARE], self.find)
         yield from self._work(rest, leaving)
         left = _by_host([step for step in asked if step.verb == PREPARE], self.find)
+        left.sort(key=lambda work: work.host.node in self.failed)
         kept, harmed = tried, False
         while left and not harmed:
             size = BATCH if kept else 1

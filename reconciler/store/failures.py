@@ -17,9 +17,9 @@ from reconciler.store.record import Entry, Record
 
 PREPARE, PROVIDE = "node.prepare", "allocation.provide"
 
+INTERRUPTED = "interrupted"
 NOT_COUNTED = frozenset(
     {
-        "interrupted",
         "host_unreachable",
         "host_busy",
         "host_rebooted",
@@ -122,7 +122,11 @@ def _is_failure(outcome: StepOutcome) -> bool:
     """Whether a host could not be made ready, or could not give what it was to."""
     step, problem = outcome.step, outcome.problem
     about = step.verb == PREPARE or (step.order is Order.PROVIDE and step.ref.kind == "allocation")
-    if not about or outcome.ok or problem is None or problem.code in NOT_COUNTED:
+    if not about or outcome.ok or problem is None:
+        return False
+    # Whatever ended a preparation that had begun, no other host is prepared for its sake.
+    broke_off = step.verb == PREPARE and (outcome.changed or outcome.unknown)
+    if problem.code == INTERRUPTED or (problem.code in NOT_COUNTED and not broke_off):
         return False
     # A host that was spared, since preparing another one did that harm, has done nothing.
     return problem.code != "host_not_prepared" or outcome.unknown

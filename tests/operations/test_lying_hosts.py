@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -17,12 +18,17 @@ from reconciler import shipped
 from reconciler.cli.main import run
 from reconciler.hosts.executor import RunOptions
 from reconciler.model.evidence import NodeFacts, Observation
+from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, Volume
+from reconciler.model.work import HostWork, StepOutcome
 from reconciler.model.world import World
 from reconciler.operations import observing, storing
+from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.observing import run_options
 from reconciler.operations.wiring import Fleet
+from reconciler.operations.working import Crew, Leaving, Worked
+from tests.hosts import hosting
 from tests.operations.conftest import BOX, SOLO, TRAIN
 from tests.operations.yard import Yard, copy_of
 from tests.security.corpus import HOSTILE
@@ -160,6 +166,36 @@ def test_two_hosts_that_show_one_card_hold_up_nobody_but_themselves(
     yard.commit()
     assert yard.apply().blocked.keys() == {ref(SOLO)}
     assert yard.claims[f"{ref(TRAIN)}@gpu01/s0"] == "held"
+
+
+def test_a_host_that_spoils_every_preparation_is_prepared_last(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where one host was harmed no other is tried: so it must not be the first each time."""
+    asked: list[str] = []
+
+    def work(crew: Crew, works: Sequence[HostWork], leaving: Leaving) -> Iterator[Worked]:
+        for step in (step for one in works for step in one.steps):
+            asked.append(step.node)
+            bad = Problem(code="verb_failed", message="x") if step.node == "gpu01" else None
+            yield Worked(
+                judged=(StepOutcome(step=step, ok=not bad, changed=True, problem=bad),), seen={}
+            )
+
+    monkeypatch.setattr(Crew, "_work", work)
+    nodes = ("gpu01", "gpu02", "gpu03")
+    steps = [hosting.step("node.prepare", {}, node=node) for node in nodes]
+    for failed, expected in (((), ["gpu01"]), (("gpu01",), ["gpu02", "gpu03", "gpu01"])):
+        asked.clear()
+        crew = Crew(
+            fleet=cast(Fleet, None),
+            find=lambda node: hosting.host(tmp_path, node=node),
+            on_progress=lambda progress: None,
+            interrupts=Interrupts(),
+            failed=failed,
+        )
+        done = [one for worked in crew.work(steps) for one in worked.judged]
+        assert (asked, len(done)) == (expected, 3)
 
 
 def test_only_who_has_data_says_how_much_of_it_is_used() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -66,6 +67,27 @@ def test_what_says_nothing_of_the_host_does_not_count(state: State, code: str) -
     """F-REAL-09: nobody is asked last because somebody pressed Ctrl-C."""
     refused(state, code=code)
     assert counted(state) == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "changed", "unknown", "times"),
+    [
+        ("host_unreachable", False, True, 1),
+        ("host_busy", True, False, 1),
+        ("host_busy", False, False, 0),
+        ("interrupted", True, True, 0),
+    ],
+)
+def test_a_preparation_that_breaks_off_counts_whatever_ended_it(
+    state: State, code: str, changed: bool, unknown: bool, times: int
+) -> None:
+    """No other host is prepared for its sake, so the next apply has to know which one it was."""
+    run, step = state.run(), replace(make_step("gpu01"), verb="node.prepare", ref=NODE)
+    state.journal.begin_wave(run, [step])
+    problem = Problem(code=code, message="no")
+    told = StepOutcome(step=step, ok=False, changed=changed, unknown=unknown, problem=problem)
+    state.journal.finish_wave(run, WaveOutcome(steps=(told,)))
+    assert counted(state) == ({"gpu01": times} if times else {})
 
 
 def test_a_success_clears_it_and_so_does_somebodys_word(state: State) -> None:
