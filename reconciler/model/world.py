@@ -79,8 +79,10 @@ class Counters:
     """`incarnations` holds how often a ref was created; ids are never reused.
 
     `login_of` holds the login of every allocation that ever had a claim, by its id, and `uids` the
-    uid of every one that has or had an account. `gids` are those of projects that live.
-    `last_uid` and `last_gid` are the highest ever given, 0 if none was: none is given twice.
+    uid of every one that has or had an account. `gids` are those of projects that live,
+    `given_gids` those of all that ever did: none is given twice. `last_uid` and `last_gid` are the
+    highest ever given, 0 if none was; up to `least_uid` and `least_gid` any may have been, before
+    the state was lost.
     `least_incarnation` is how often anything may have been created before the state was lost.
     """
 
@@ -89,8 +91,11 @@ class Counters:
     login_of: Mapping[str, str] = field(default_factory=dict)
     uids: Mapping[str, int] = field(default_factory=dict)
     gids: Mapping[str, int] = field(default_factory=dict)
+    given_gids: frozenset[int] = frozenset()
     last_uid: int = 0
     last_gid: int = 0
+    least_uid: int = 0
+    least_gid: int = 0
     least_incarnation: int = 0
 
     def incarnation(self, ref: Ref) -> int:

@@ -201,7 +201,7 @@ class _Usher:
             login = recorded.login if recorded and known else self.world.counters.login_of.get(id)
             placement = placement_of(claims, self.slots[node.ref.name])
             placement = replace(placement, why="claimed before")
-            uid, gid = self.accounts.of(id, need.project, node.spec.isolation)
+            uid, gid = self.accounts.of(id, need.project, node.spec.isolation, node.ref.name)
             return Seat(
                 placement=placement,
                 id=id,
@@ -216,7 +216,7 @@ class _Usher:
         id = allocation_id(self.world.state_id, need.ref, count + 1)
         login = login_for(need.ref.name, id, self.logins)
         node = self._node(placement.node)
-        uid, gid = self.accounts.of(id, need.project, node.spec.isolation)
+        uid, gid = self.accounts.of(id, need.project, node.spec.isolation, node.ref.name)
         self.logins.add(login)
         slots: Sequence[str | None] = (
             (None,) if placement.shape is Shape.BAREMETAL else placement.slots

@@ -169,16 +169,19 @@ def _counters(connection: sqlite3.Connection) -> Counters:
     counts = connection.execute("SELECT ref, count FROM incarnation")
     login_of = dict(connection.execute("SELECT allocation_id, login FROM login").fetchall())
     numbers = connection.execute("SELECT kind, owner, number, ended FROM posix_id").fetchall()
-    last = highest(connection)
+    last, least = highest(connection), floors(connection)
     return Counters(
         incarnations={_ref(ref): count for ref, count in counts},
         logins=frozenset(login_of.values()),
         login_of=login_of,
         uids={owner: number for kind, owner, number, _ in numbers if kind == "uid"},
         gids={owner: number for kind, owner, number, end in numbers if kind == "gid" and not end},
+        given_gids=frozenset(number for kind, _, number, _ in numbers if kind == "gid"),
         last_uid=last["uid"],
         last_gid=last["gid"],
-        least_incarnation=floors(connection).get("incarnation", 0),
+        least_uid=least.get("uid", 0),
+        least_gid=least.get("gid", 0),
+        least_incarnation=least.get("incarnation", 0),
     )
 
 

@@ -16,11 +16,18 @@ def shows(node: str, **taken: str) -> Observation:
     return Observation(node=node, at="", facts=NodeFacts(source="host", platform=platform))
 
 
-def given(*seen: Observation, last: int = 0, times: int = 3) -> list[int]:
-    accounts = Accounts(
-        desired([]), Counters(last_uid=last), Taken({one.node: one for one in seen})
-    )
-    return [accounts.of(str(n), "vision", Isolation.ACCOUNT)[0] for n in range(times)]
+ACCOUNT = Isolation.ACCOUNT
+
+
+def accounts_of(*seen: Observation, counters: Counters | None = None) -> Accounts:
+    return Accounts(desired([]), counters or Counters(), Taken({one.node: one for one in seen}))
+
+
+def given(
+    *seen: Observation, counters: Counters | None = None, times: int = 3, node: str = "gpu09"
+) -> list[int]:
+    accounts = accounts_of(*seen, counters=counters)
+    return [accounts.of(str(n), "vision", ACCOUNT, node)[0] for n in range(times)]
 
 
 @pytest.mark.parametrize(
@@ -39,9 +46,32 @@ def test_what_any_host_shows_in_use_is_skipped(told: tuple[str, ...], expected: 
     assert given(*(shows(f"gpu{at}", uid=one) for at, one in enumerate(told))) == expected
 
 
-def test_a_number_is_never_given_again_for_that(tmp_path: object) -> None:
-    """F-REAL-10: what is skipped is not come back to."""
-    assert given(shows("gpu01", uid="20008"), last=20007) == [20009, 20010, 20011]
+def test_what_somebody_had_and_what_may_have_been_given_is_not_come_back_to() -> None:
+    """Rule 15: whatever is shown, and whoever had it is long gone."""
+    counters = Counters(uids={"a": 20011, "b": 20013}, least_uid=20009)
+    assert given(shows("gpu01", uid="20012"), counters=counters) == [20010, 20014, 20015]
+    ended = Counters(given_gids=frozenset({20000}), gids={"nlp": 20001})
+    assert accounts_of(counters=ended).of("a", "vision", ACCOUNT, "gpu01")[1] == 20002
+
+
+ALL = "20000-59999"
+
+
+@pytest.mark.parametrize("told", [ALL, "20000-59998", "20000-25000"])
+def test_a_host_that_shows_all_numbers_leaves_the_others_theirs(told: str) -> None:
+    """No more can be made anywhere, else, by a word of one host; and none are used up by it."""
+    liar = shows("gpu01", uid=told, gid=told)
+    assert given(liar, shows("gpu02", uid="20001"), node="gpu02") == [20000, 20002, 20003]
+    accounts = accounts_of(liar)
+    own = 25001 if told == "20000-25000" else 20000
+    assert accounts.of("a", "nlp", ACCOUNT, "gpu01") == (own, own)
+    assert accounts.of("b", "vision", ACCOUNT, "gpu02") == (20000 + (own == 20000),) * 2
+
+
+def test_what_its_directory_gives_to_others_is_skipped_on_a_host() -> None:
+    """A directory server may have thousands; every host shows the same."""
+    seen = [shows(name, uid="20000-23999") for name in ("gpu01", "gpu02")]
+    assert given(*seen, node="gpu02") == [24000, 24001, 24002]
 
 
 @pytest.mark.parametrize("told", ["x", "1-2-3", "20001,", "\u0661", "99999999999999999999"])
@@ -52,6 +82,5 @@ def test_what_is_no_list_of_numbers_is_passed_over(told: str) -> None:
 
 def test_a_group_of_others_is_skipped_for_projects() -> None:
     """F-REAL-10: `useradd` gives everybody a group of the same number."""
-    taken = Taken({"gpu01": shows("gpu01", gid="20000-20001")})
-    accounts = Accounts(desired([]), Counters(), taken)
-    assert accounts.of("a", "vision", Isolation.ACCOUNT) == (20000, 20002)
+    accounts = accounts_of(shows("gpu01", gid="20000-20001"))
+    assert accounts.of("a", "vision", ACCOUNT, "gpu02") == (20000, 20002)

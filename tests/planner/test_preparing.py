@@ -186,7 +186,7 @@ def test_uids_go_on_where_they_stopped_and_gids_stay_with_projects() -> None:
     """Rule 15: never a number that somebody had."""
     of = fleet(host("gpu01"), allocations=2)
     state = observed(of)
-    counters = replace(state.counters, last_uid=20041, gids={"vision": 20007}, last_gid=20009)
+    counters = replace(state.counters, least_uid=20041, gids={"vision": 20007}, least_gid=20009)
     made = make_plan(of, replace(state, counters=counters))
     assert sorted((claim.uid, claim.gid) for claim in made.claims) == [
         (20042, 20007),
@@ -197,7 +197,7 @@ def test_uids_go_on_where_they_stopped_and_gids_stay_with_projects() -> None:
 def test_numbers_that_are_used_up_refuse_by_name() -> None:
     of = fleet(host("gpu01"))
     state = observed(of)
-    made = make_plan(of, replace(state, counters=replace(state.counters, last_uid=59999)))
+    made = make_plan(of, replace(state, counters=replace(state.counters, least_uid=59999)))
     problem = line(made, "allocation/vision/a0").problem
     assert problem is not None and problem.code == "uids_exhausted"
     assert made.claims == ()
