@@ -43,7 +43,12 @@ from reconciler.planner.rebuilding import (
     verdicts,
 )
 from reconciler.planner.verifying import Found, read_found, verify
-from reconciler.planner.verifying_volumes import FoundVolume, read_volumes, verify_volumes
+from reconciler.planner.verifying_volumes import (
+    FoundVolume,
+    of_known_volumes,
+    read_volumes,
+    verify_volumes,
+)
 from reconciler.store.journal import Journal
 from reconciler.store.litestream import forget_position
 from reconciler.store.rebuilding import beside
@@ -120,8 +125,7 @@ def _draft(fleet: Fleet, options: RebuildOptions, before: World | None) -> _Draf
         authority = Authority(state_id=state_id, sign=sign, desired=asked.desired, world=world)
         judged = verify(found, authority, options.adopt)
         data = verify_volumes(records, judged, authority, options.adopt)
-        known = {one.id for one in world.volumes.values()}
-        believed = (*(one for one in records if one.id in known), *(d for d in data if d.taken))
+        believed = (*of_known_volumes(records, authority), *(d for d in data if d.taken))
         told = _Told(allocations=judged, data=data, records=believed)
         _insist_on_adoptions((*judged, *data), options)
         request = PlanRequest(

@@ -73,6 +73,22 @@ def verify_volumes(
     return tuple(without_conflicts(adopted(judged, adopt), _keys, held))
 
 
+def of_known_volumes(found: Iterable[FoundVolume], authority: Authority) -> tuple[FoundVolume, ...]:
+    """What hosts say of volumes that this state knows: only where these lie, and signed by us.
+
+    Else a host could say that somebody has what lies on another. Without a key more is believed
+    rather than less: who may have data is not forgotten.
+    """
+    known = {one.id: one for one in authority.world.volumes.values()}
+    return tuple(
+        one
+        for one in found
+        if one.id in known
+        and known[one.id].node in ("", one.node)
+        and (authority.sign is None or not _judged(one, authority).why)
+    )
+
+
 def _read(node: str, id: str, text: str) -> FoundVolume:
     try:
         record = read_volume_record(text)

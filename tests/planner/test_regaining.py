@@ -19,7 +19,7 @@ from reconciler.planner.believing import Authority
 from reconciler.planner.doubting import judge_doubts
 from reconciler.planner.regaining import Ground, Regained, regain
 from reconciler.planner.verifying import Found
-from reconciler.planner.verifying_volumes import read_volumes, verify_volumes
+from reconciler.planner.verifying_volumes import of_known_volumes, read_volumes, verify_volumes
 from tests.planner.descriptors import sign
 from tests.planner.fleet import (
     STATE_ID,
@@ -131,6 +131,37 @@ def test_a_word_is_believed_and_what_the_state_knows_is_not_given_up() -> None:
     assert judged({"gpu01": {ID: OURS, OTHER: text(OTHER)}}, f"gpu01/{ID}", known=known) == {
         f"gpu01/{ID}": f"this state has the same storage {DATA}"
     }
+
+
+@pytest.mark.parametrize(
+    ("node", "backend", "signed", "key", "believed"),
+    [
+        ("gpu01", LOCAL, True, True, True),
+        ("gpu02", LOCAL, True, True, False),
+        ("gpu02", LOCAL, True, False, False),
+        ("gpu01", LOCAL, False, True, False),
+        ("gpu02", SHARED, True, True, True),
+        ("gpu02", SHARED, False, True, False),
+        ("gpu02", SHARED, False, False, True),
+    ],
+)
+def test_no_host_says_who_has_what_lies_on_another(
+    node: str, backend: dict[str, Any], signed: bool, key: bool, believed: bool
+) -> None:
+    """By a record of its own making it could bar everybody from data, and its wipe."""
+    of = fleet(storage("data"))
+    where = "" if backend is SHARED else "gpu01"
+    volume = Volume(id=ID, ref=DATA, class_name="local", backend=backend, node=where)
+    authority = Authority(
+        state_id=STATE_ID,
+        sign=sign if key else None,
+        desired=of,
+        world=world(of, volumes={DATA: volume}),
+    )
+    record = text(backend=backend, holders=[holder(A)], sign_it=signed)
+    found = read_volumes({node: {ID: record, OTHER: text(OTHER)}}, of)
+    told = of_known_volumes(found, authority)
+    assert [one.place for one in told] == ([f"{node}/{ID}"] if believed else [])
 
 
 def test_what_was_wiped_is_no_data() -> None:
