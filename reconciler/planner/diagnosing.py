@@ -6,6 +6,7 @@ decided here: a plan judges for itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from reconciler.model.records import dataclass
@@ -27,6 +28,8 @@ class Rule:
 def _rule(code: str, sort: Sort, needs: str, find: Callable[[Chart], Iterator[Seen]]) -> Rule:
     return Rule(code=code, sort=sort, needs=needs, find=find)
 
+
+MOST = 20
 
 RULES: tuple[Rule, ...] = (
     _rule("revocation_pending", Sort.ALARM, "alarm", signs.revocations),
@@ -62,14 +65,29 @@ RULES: tuple[Rule, ...] = (
 
 
 def diagnose(chart: Chart) -> Iterator[Diagnosis]:
+    """Of very much of one sort about one thing the first are told: a host can make up any number,
+
+    and what others are in would not be found among it.
+    """
     for rule in RULES:
+        told: Counter[str] = Counter()
         for seen in rule.find(chart):
-            yield Diagnosis(
-                sort=rule.sort,
-                code=seen.code or rule.code,
-                about=seen.about,
-                text=seen.text,
-                since=seen.since,
-                command=seen.command,
-                needs=rule.needs,
-            )
+            told[seen.about] += 1
+            if told[seen.about] <= MOST:
+                yield _diagnosis(rule, seen)
+        for about, number in told.items():
+            if number > MOST:
+                text = f"{about}: {number - MOST} more of this"
+                yield _diagnosis(rule, Seen(about=about, text=text, command=f"gpuaas show {about}"))
+
+
+def _diagnosis(rule: Rule, seen: Seen) -> Diagnosis:
+    return Diagnosis(
+        sort=rule.sort,
+        code=seen.code or rule.code,
+        about=seen.about,
+        text=seen.text,
+        since=seen.since,
+        command=seen.command,
+        needs=rule.needs,
+    )

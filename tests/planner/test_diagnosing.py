@@ -404,3 +404,12 @@ def test_a_stopped_holder_of_the_lock_is_told_with_the_way_on() -> None:
     (one,) = diagnose(replace(chart(), stopped=who))
     assert (one.code, one.command) == ("run_stalled", "kill -CONT 4711")
     assert "pid 4711 of olga (apply) holds the lock and is stopped" in one.text
+
+
+def test_one_host_does_not_drown_the_others() -> None:
+    """What it says has no end that would keep what is told of others from being found."""
+    (node,) = DESIRED.of("node")
+    keys = {f"x{number:05}": ("SHA256:q0",) for number in range(5000)}
+    found = list(diagnose(chart(observations={"gpu01": paper.observation(node, stray_keys=keys)})))
+    assert [one.code for one in found] == ["stray_key"] * 21
+    assert found[-1].text == "node/gpu01: 4980 more of this"
