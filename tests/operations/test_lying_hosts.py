@@ -168,6 +168,22 @@ def test_two_hosts_that_show_one_card_hold_up_nobody_but_themselves(
     assert yard.claims[f"{ref(TRAIN)}@gpu01/s0"] == "held"
 
 
+def test_what_a_host_makes_up_is_no_flood(
+    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is told of others is found beside it, and one long text does not widen every line."""
+    code = (
+        "facts['strayKeys'] = {'x%04d' % n: ['y' * (4000 if n == 7 else 9)] for n in range(6000)}"
+    )
+    lying(monkeypatch, tmp_path, code)
+    shown(yard, "plan", "--refresh")
+    assert len(told := shown(yard, "drift")) < 100_000
+    assert "node/gpu01 5950 more: gpuaas drift node/gpu01" in told
+    assert 6000 < len(shown(yard, "drift", "node/gpu01").splitlines()) < 6010
+    assert len(shown(yard, "drift", "node/gpu01")) < 3_000_000
+    assert len(shown(yard, "doctor")) < 100_000
+
+
 def test_a_host_that_spoils_every_preparation_is_prepared_last(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

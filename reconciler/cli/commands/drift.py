@@ -47,10 +47,11 @@ def list_drift(session: Session, ref: str | None, ask: bool) -> Reply:
     """
     found = drifting.find_drift(open_fleet(session.folder), ref or "", ask=ask)
     open_ = found.silent or any(one.becomes is not Becomes.ACCEPTED for one in found.found)
+    most = len(found.found) if ref else drift_view.MOST
     return Reply(
         code=Exit.DRIFT if open_ else Exit.DONE,
         result=found,
-        lines=drift_view.lines(found, width=session.screen.width),
+        lines=drift_view.lines(found, width=session.screen.width, most=most),
     )
 
 

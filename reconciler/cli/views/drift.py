@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, strong
 from reconciler.cli.views import tables
 from reconciler.model.drift import Acceptance, Becomes, Drift, DriftClass
+from reconciler.model.ref import Ref
 from reconciler.operations.drifting import Drifting
 
 TITLES = "RESOURCE CLASS KEY SHOWS BECOMES"
@@ -22,9 +24,21 @@ TONES: Mapping[Becomes, Style] = MappingProxyType(
 )
 
 
-def lines(found: Drifting, *, width: int = 0) -> Iterator[Line]:
-    rows = [_row(one) for one in found.found]
+MOST = 50
+
+
+def lines(found: Drifting, *, width: int = 0, most: int = MOST) -> Iterator[Line]:
+    """Of very much about one resource the first are shown, and how much more there is."""
+    told: Counter[Ref] = Counter()
+    rows = []
+    for one in found.found:
+        told[one.ref] += 1
+        if told[one.ref] <= most:
+            rows.append(_row(one))
     yield from tables.lines(TITLES, rows, width=width, none="no drift: all shows as it was made")
+    for ref, number in told.items():
+        if number > most:
+            yield line(Span(f"{ref} ", Style.WARN), f"{number - most} more: gpuaas drift {ref}")
     for name, said in found.silent.items():
         yield line(Span(f"node/{name} ", Style.WARN), f"unknown: {said}", hang=2)
     mended = sum(one.becomes is Becomes.REPAIRED for one in found.found)

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from reconciler.cli.text import BLANK, Line, Span, Style, cells, dim, escape, line, pad
 
 GAP = "  "
+WIDEST = 100
+"""So wide a column is made for its content: one long text would else widen every row."""
+
 Cell = str | Span
 
 
@@ -16,7 +19,7 @@ Row = Sequence[Cell]
 def lines(
     titles: str, rows: Sequence[Row], *, width: int = 0, right: str = "", none: str = ""
 ) -> Iterator[Line]:
-    """A head of `titles` and a line a row; `width` 0 = as wide as needed.
+    """A head of `titles` and a line a row; `width` 0 = as wide as needed, within reason.
 
     `right` names the right-bound titles, `none` is said instead of a table without rows. Columns
     that are empty in every row are left out.
@@ -26,10 +29,11 @@ def lines(
         return
     heads = titles.split()
     kept = [n for n, _ in enumerate(heads) if any(_text(row[n]) for row in rows)]
-    wide = {n: max(cells(escape(_text(row[n]))) for row in (heads, *rows)) for n in kept}
-    if width and sum(wide.values()) + len(GAP) * (len(kept) - 1) > width:
+    whole = {n: max(cells(escape(_text(row[n]))) for row in (heads, *rows)) for n in kept}
+    if width and sum(whole.values()) + len(GAP) * (len(kept) - 1) > width:
         yield from _records(heads, rows, kept)
         return
+    wide = {n: min(most, WIDEST) for n, most in whole.items()}
     bound = right.split()
     yield line(*_row(heads, kept, wide, [n for n in kept if heads[n] in bound], Style.DIM))
     for row in rows:
