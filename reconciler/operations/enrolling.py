@@ -130,7 +130,7 @@ def propose_node(desired: Desired, target: Target, facts: NodeFacts) -> Discover
     documents = [_document("Node", name, proposal.spec)]
     if family is not None:
         documents.insert(0, _document("NodeFamily", family.ref.name, family.normal["spec"]))
-    notes = (*_in_specs(desired, name, facts), *_of_family(family), *proposal.notes)
+    notes = (*_in_specs(desired, target, name, facts), *_of_family(family), *proposal.notes)
     found = Discovered(
         name=name, documents=tuple(documents), source=facts.source, notes=_shortened(notes)
     )
@@ -263,11 +263,16 @@ def _document(kind: str, name: str, spec: Mapping[str, Any]) -> Mapping[str, Any
     return {"apiVersion": "gpuaas/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def _in_specs(desired: Desired, name: str, facts: NodeFacts) -> Iterator[str]:
+def _in_specs(desired: Desired, target: Target, name: str, facts: NodeFacts) -> Iterator[str]:
     """What of this machine stands in the specs already; two nodes of one machine are refused."""
     node = desired.get("node", name)
-    if node and _is_machine(node, facts):
+    if node and _is_machine(node, facts) and {*target.host_keys} & {*node.spec.identity.host_keys}:
         yield f"this machine is node {name} already, in {node.file}: put what changed there"
+    elif node and _is_machine(node, facts):
+        yield (
+            f"it says that it is node {name}, in {node.file}, and has none of its host keys: "
+            "any host could say so; put nothing there before somebody has looked at both"
+        )
     elif node:
         yield (
             f"the name {name} is taken by another machine, in {node.file}: give one by --name, or "

@@ -144,6 +144,9 @@ def test_a_machine_that_is_in_the_specs_keeps_its_name(own: Yard, facts: NodeFac
     again = proposed(own, facts, name="gpu10", address="10.0.0.9")
     assert again.name == again.documents[0]["metadata"]["name"] == "gpu09"
     assert any("is node gpu09 already, in specs/gpu09.yaml" in note for note in again.notes)
+    liar = proposed(own, facts, name="gpu10", host_keys=(" ".join(public_key("x").split()[:2]),))
+    assert not any("put what changed there" in note for note in liar.notes)
+    assert any("has none of its host keys: any host could say so" in note for note in liar.notes)
     moved = replace(facts, machine_id="d" * 32)
     other = proposed(own, moved, name="gpu10")
     assert any("slot s0 of node gpu09: moved?" in note for note in other.notes)
