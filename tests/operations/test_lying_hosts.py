@@ -182,6 +182,8 @@ def test_what_a_host_makes_up_is_no_flood(
     assert 6000 < len(shown(yard, "drift", "node/gpu01").splitlines()) < 6010
     assert len(shown(yard, "drift", "node/gpu01")) < 3_000_000
     assert len(shown(yard, "doctor")) < 100_000
+    listed = shown(yard, "grant", "list")
+    assert "5950 more on gpu01: gpuaas drift node/gpu01" in listed and len(listed) < 100_000
 
 
 def test_a_host_that_spoils_every_preparation_is_prepared_last(

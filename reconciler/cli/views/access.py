@@ -8,6 +8,7 @@ from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, strong
 from reconciler.cli.views import tables
 from reconciler.operations.views import AccessReview, AccessRow
 
+MOST = 50
 TITLES = "ALLOCATION USER STATE PRIVILEGE UNTIL BY REASON"
 
 
@@ -52,4 +53,14 @@ def _keys(found: AccessReview) -> list[str]:
 
 
 def _strays(found: AccessReview) -> list[str]:
-    return [f"{one.key}  home of {one.login} on {one.node} ({one.ref})" for one in found.strays]
+    """Of very many on one node the first, and how many more there are."""
+    by_node: dict[str, list[str]] = {}
+    for one in found.strays:
+        told = f"{one.key}  home of {one.login} on {one.node} ({one.ref})"
+        by_node.setdefault(one.node, []).append(told)
+    shown = []
+    for node, told_there in by_node.items():
+        shown += told_there[:MOST]
+        if len(told_there) > MOST:
+            shown.append(f"{len(told_there) - MOST} more on {node}: gpuaas drift node/{node}")
+    return shown
