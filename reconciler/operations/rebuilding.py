@@ -30,7 +30,7 @@ from reconciler.operations.reading import read_origins
 from reconciler.operations.recording import recorded_as
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.operations.writing import locking, writing
-from reconciler.planner import planner
+from reconciler.planner import planner, verifying_volumes
 from reconciler.planner.believing import Authority, Sighting
 from reconciler.planner.doubting import judge_doubts
 from reconciler.planner.planner import PlanRequest
@@ -43,12 +43,7 @@ from reconciler.planner.rebuilding import (
     verdicts,
 )
 from reconciler.planner.verifying import Found, read_found, verify
-from reconciler.planner.verifying_volumes import (
-    FoundVolume,
-    of_known_volumes,
-    read_volumes,
-    verify_volumes,
-)
+from reconciler.planner.verifying_volumes import FoundVolume
 from reconciler.store.journal import Journal
 from reconciler.store.litestream import forget_position
 from reconciler.store.rebuilding import beside
@@ -117,15 +112,16 @@ def _draft(fleet: Fleet, options: RebuildOptions, before: World | None) -> _Draf
     with without_collector():
         asked = canvass(fleet, options, before)
         found, sign = read_found(asked.told), signer_if_any(fleet)
-        records = read_volumes(asked.volumes, asked.desired)
+        records = verifying_volumes.read_volumes(asked.volumes, asked.desired)
         state_id = before.state_id if before else state_id_of((*found, *records), sign, options)
         world = before or World(state_id=state_id, serial=0, recorded={})
         seen = {name: to_keep(one) for name, one in asked.seen.items()}
         world = replace(world, observations={**world.observations, **seen})
         authority = Authority(state_id=state_id, sign=sign, desired=asked.desired, world=world)
         judged = verify(found, authority, options.adopt)
-        data = verify_volumes(records, judged, authority, options.adopt)
-        believed = (*of_known_volumes(records, authority), *(d for d in data if d.taken))
+        data = verifying_volumes.verify_volumes(records, judged, authority, options.adopt)
+        known = verifying_volumes.of_known_volumes(records, authority)
+        believed = (*known, *(one for one in data if one.taken))
         told = _Told(allocations=judged, data=data, records=believed)
         _insist_on_adoptions((*judged, *data), options)
         request = PlanRequest(
