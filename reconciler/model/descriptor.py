@@ -94,14 +94,28 @@ def read_descriptor(text: str) -> Descriptor:
 
 
 def mapping_of(text: str) -> dict[str, Any]:
-    """An object in JSON with every key once; raises DescriptorError for anything else."""
+    """An object in JSON with every key once, that can be signed and shown as it is.
+
+    Raises DescriptorError for anything else.
+    """
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+        value = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_refuse
+        )
+        if isinstance(value, dict) and _is_plain(value):
+            return value
     except (ValueError, RecursionError) as error:
         raise DescriptorError("unreadable") from error
-    if not isinstance(value, dict):
-        raise DescriptorError("unreadable")
-    return value
+    raise DescriptorError("unreadable")
+
+
+def _is_plain(value: Any) -> bool:
+    """Of texts without anything that could steer who reads them, or that nobody can write down."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, (*value, *value.values())))
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return not isinstance(value, str) or value.isprintable()
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from reconciler.model.moment import format_moment
 from reconciler.model.plan import Order, Step
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.topology import Card, Drive, Nic, NumaNode, Topology
+from reconciler.model.volume_record import read_volume_record
 from reconciler.model.work import Host, HostWork
 from reconciler.model.world import World
 from reconciler.operations.allocation_rows import allocation_rows
@@ -217,12 +218,13 @@ def check_keys(data: bytes) -> None:
 
 
 def check_descriptor(text: str) -> None:
-    try:
-        found = read_descriptor(text)
-    except DescriptorError as error:
-        assert_line(str(error))
-    else:
-        assert not found.is_signed_by(lambda signed: digest(signed))
+    for read in (read_descriptor, read_volume_record):
+        try:
+            found = read(text)
+        except DescriptorError as error:
+            assert_line(str(error))
+        else:
+            assert not found.is_signed_by(lambda signed: digest(signed.encode().decode()))
 
 
 # What is made of facts.

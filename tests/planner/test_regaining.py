@@ -121,6 +121,20 @@ def test_what_is_believed(told: Mapping[str, Mapping[str, str]], why: Mapping[st
     assert judged(told) == why
 
 
+@pytest.mark.parametrize(
+    "told",
+    ['"\\ud800"', '"\\u001b[2J"', '{"\\n": 1}', "1e999", "1.5", "NaN", "[" * 950 + "]" * 950],
+)
+def test_what_cannot_be_signed_is_no_record(told: str) -> None:
+    """One host would else end the rebuild of the whole state, by an error that does not name it."""
+    there = text(backend={"nfs": {"server": "@"}}).replace('"@"', told)
+    assert there.isprintable() and len(there) < 4096
+    assert judged({"gpu01": {ID: there}, "gpu02": {OTHER: text(OTHER)}}) == {
+        f"gpu01/{ID}": "unreadable",
+        f"gpu02/{OTHER}": "",
+    }
+
+
 def test_a_word_is_believed_and_what_the_state_knows_is_not_given_up() -> None:
     """Rule 21: and of a volume that is known nothing has to be believed."""
     forged = {"gpu01": {ID: text(sign_it=False)}}
