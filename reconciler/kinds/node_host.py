@@ -55,7 +55,7 @@ FILES: Mapping[str, tuple[str, str]] = {
     "/etc/systemd/system/gpuaas-network.service": ("node/network.service", FILE_MODE),
     "/etc/systemd/system/gpuaas-seal@.service": ("node/seal.service", FILE_MODE),
     "/etc/systemd/system/gpuaas-settle.service": ("node/settle.service", FILE_MODE),
-    "/etc/systemd/system/gpuaas-stage@.service": ("node/stage.service", FILE_MODE),
+    "/etc/systemd/system/gpuaas-stage@.service": ("node/stage.service.j2", FILE_MODE),
     "/etc/systemd/system/gpuaas.slice": ("node/gpuaas.slice", FILE_MODE),
     "/etc/systemd/system/user-.slice.d/50-gpuaas.conf": ("node/slice-closed.conf", FILE_MODE),
     "/etc/sysusers.d/gpuaas.conf": ("node/sysusers.conf", FILE_MODE),

@@ -35,6 +35,13 @@ ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
 PIP_PLACES = ("index-url", "extra-index-url", "find-links")
 PIP_WAYS = ("proxy", "cert", "client-cert", "trusted-host", "timeout", "retries")
 PIP_LISTS = ("extra-index-url", "find-links", "trusted-host")
+COMPILE = """
+import compileall, multiprocessing, sys
+multiprocessing.set_start_method("spawn")
+sys.exit(not compileall.main())
+"""
+"""By as many processes as there are processors, which need no socket to find each other."""
+
 OCTAL = re.compile(r"\\([0-7]{3})")
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -185,7 +192,7 @@ def compile_all(job: Job) -> None:
     python = os.path.join(job.place, "bin/python")
     words = ("-q", "-f", "-j", "0", "--invalidation-mode", "unchecked-hash")
     try:
-        run(job, [python, "-I", "-m", "compileall", *words, os.path.join(job.place, "lib")])
+        run(job, [python, "-I", "-c", COMPILE, *words, os.path.join(job.place, "lib")])
     except Failure as failure:
         # Wheels bring files that are no Python, as examples: what matters is imported below.
         if failure.code != "runtime_install_failed":
@@ -313,10 +320,26 @@ def taken(path: str, at: int, moment: int) -> list[Any]:
             raise Failure("runtime_install_failed", f"{path} is no plain file")
         mode = 0o755 if found.st_mode & 0o100 else 0o644
         own(file.fileno(), mode, moment)
+        refuse_writers(file.fileno(), path)
         digest = hashlib.sha256()
         for chunk in iter(lambda: file.read(1 << 20), b""):
             digest.update(chunk)
         return ["file", mode, found.st_size, digest.hexdigest()]
+
+
+def refuse_writers(file: int, path: str) -> None:
+    """Whoever has it open could write to what is sealed, and may be somebody to whom it was passed.
+
+    The kernel gives such a lease on what nobody has open, mapped or on its way to be written to.
+    """
+    try:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        why = "somebody has it open to write to it"
+        if error.errno != errno.EAGAIN:
+            why = f"nobody can say who has it open on its file system ({error.strerror})"
+        raise Failure("runtime_install_failed", f"{path}: {why}") from error
 
 
 def own(place: int, mode: int, moment: int) -> None:

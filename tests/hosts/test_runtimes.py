@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import shutil
+import socket
 import struct
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -318,6 +320,26 @@ def test_nothing_odd_is_taken_over(ground: Ground, kind: str) -> None:
     assert (ground.root / "other").stat().st_mode & 0o777 == 0o600
     assert not ground.tree().exists()
     assert ground.do("runtime.stage", dry=True).code == ""
+
+
+@pytest.mark.parametrize("how", ["open", "mapped", "on its way"])
+def test_what_somebody_can_write_to_is_not_sealed(ground: Ground, how: str) -> None:
+    """BND-20: an owner and a mode take nothing from whoever was handed it open before."""
+    made = ground.job() / "trees/hello/1.0"
+    made.mkdir(parents=True)
+    (made / "code.py").write_text("GOOD = 1\n")
+    with ExitStack() as kept:
+        file = kept.enter_context((made / "code.py").open("r+b"))
+        if how == "mapped":
+            kept.enter_context(mmap.mmap(file.fileno(), 0))
+        elif how == "on its way":
+            ends = [kept.enter_context(end) for end in socket.socketpair()]
+            socket.send_fds(ends[0], [b"x"], [file.fileno()])
+        if how != "open":
+            file.close()
+        with pytest.raises(stage.Failure, match="somebody has it open"):
+            ground.seal()
+    assert not ground.tree().exists()
 
 
 def test_whoever_is_still_in_there_leads_root_nowhere_else(ground: Ground) -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.bundles import hello
+from tests.lab import network
 from tests.lab.colony import Colony, founded
 from tests.lab.host import Host
 from tests.planner import fleet as paper
@@ -24,6 +25,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("runtimes")]
 Fresh = Callable[..., AbstractContextManager[tuple[Host, ...]]]
 TRAIN, NOTES, LATE = "vision/train", "nlp/notes", "vision/late"
 PYTHON, PLACE, MIRROR = "3.13", "/opt/gpuaas/runtimes/hello", "/srv/mirror"
+STAGING = "/opt/gpuaas/staging"
 PREFIX = "gpuaas-runtime run hello -- python -c 'import sys; print(sys.prefix)'"
 MAKE_OWN = f"""
     python3 -m venv ~/mine && touch ~/mine/kept ~/.bashrc
@@ -50,6 +52,7 @@ def story(fresh_hosts: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Itera
         colony = founded(folder, {"h1": hosts[0]}, hello.document(folder, python=PYTHON))
         settings = yaml.safe_load((folder / "gpuaas.yaml").read_text())
         settings["index"] = {"mirror": f"file://{MIRROR}"}
+        settings["network"] = {"closed": [network.OURS]}
         (folder / "gpuaas.yaml").write_text(yaml.safe_dump(settings))
         colony.write(hello.document(folder, "1.0", "2.0", python=PYTHON))
         colony.enrol()
@@ -71,6 +74,8 @@ def test_two_tenants_use_two_versions_at_once(story: Colony) -> None:
     assert story.said(TRAIN, "ana", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 1.0\n"
     assert story.said(NOTES, "bo", "gpuaas-runtime run hello -- gpuaas-hello") == "hello 2.0\n"
     assert story.said(TRAIN, "ana", "gpuaas-runtime list") == "hello@1.0 ready, default\n"
+    compiled = f"ls {PLACE}/1.0/lib/python{PYTHON}/site-packages/__pycache__"
+    assert "gpuaas_hello" in story.said(TRAIN, "ana", compiled)
     assert story.said(TRAIN, "ana", PREFIX) == f"{PLACE}/1.0\n"
     used = 'eval "$(gpuaas-runtime use hello)"; gpuaas-hello; deactivate; gpuaas-hello || echo no'
     assert story.said(TRAIN, "ana", used) == "hello 1.0\nno\n"
@@ -113,18 +118,18 @@ def test_a_repair_puts_back_what_the_platform_made(story: Colony) -> None:
 
 
 PROBE = """
-import json, os
+import json, os, socket, time
 def tried(do, *words):
     try:
         do(*words)
         return "done"
     except OSError as error:
-        return error.strerror
+        return error.strerror or str(error)
     except Exception as error:
         return str(error)
 places = ("/etc", "/opt/gpuaas/runtimes/hello", "/opt/gpuaas/staging", "/var/lib/gpuaas", "/home")
 print(json.dumps({
-    "who": os.getresuid()[0] != 0 and os.getresuid() == os.getresuid()[:1] * 3,
+    "who": os.getresuid()[0] if len({*os.getresuid()}) == 1 else 0,
     "writes": {one: tried(open, one + "/probe", "w") for one in places},
     "own words": tried(open, FOLDER + "/build/probe", "w"),
     "root's words": tried(open, FOLDER + "/seal/probe", "w"),
@@ -137,39 +142,63 @@ print(json.dumps({
     "homes": tried(os.listdir, "/home"),
     "root": tried(os.setuid, 0),
     "kill": tried(os.kill, 1, 0),
+    "bus": tried(socket.socket, socket.AF_UNIX),
+    "listens": tried(socket.create_server, ("127.0.0.1", 4711)),
+    "closed": tried(socket.create_connection, ("10.77.0.1", 9), 3),
+    "others": [one for one in os.listdir("/proc") if one.isdigit() and int(one) != os.getpid()],
+    "leaves": (tried(open, "/dev/shm/probe", "x"), os.listdir("/dev/mqueue")),
     "mounts": tried(os.unshare, os.CLONE_NEWNS) if hasattr(os, "unshare") else "",
-}))
+}), flush=True)
+time.sleep(2)
 """
 
 
 def test_who_builds_is_kept_in(story: Colony) -> None:
-    """BND-20: the unit itself, with a program of ours in place of the one that builds."""
-    host = story.machines["h1"]
-    job = "/opt/gpuaas/staging/probe"
-    unit = "/run/systemd/system/gpuaas-stage@probe.service.d"
-    program = f"FOLDER = {job!r}\n{PROBE}"
-    dropin = (
-        f"[Unit]\nOnSuccess=\n[Service]\nExecStart=\nExecStart=/usr/bin/python3 -I {job}/probe\n"
-    )
+    """BND-20: the unit itself, with a program of ours in place of the one that builds.
+
+    Of two at one time neither is anybody to the other.
+    """
+    host, jobs = story.machines["h1"], ("probe", "other")
+    units = " ".join(f"gpuaas-stage@{job}.service" for job in jobs)
     script = f"""
-        mkdir -p {job}/build {job}/seal {job}/trees {unit} {job}-other
-        chown gpuaas-stage: {job}/build {job}/trees
-        cat > {job}/job.json
-        printf %s {shlex.quote(program)} > {job}/probe
-        printf %s {shlex.quote(dropin)} > {unit}/probe.conf
+        {"".join(map(laid_out, jobs))}
         systemctl daemon-reload
-        systemctl start gpuaas-stage@probe.service || true
-        journalctl -u gpuaas-stage@probe.service -o cat --no-pager | grep "^[{{T]"
-        rm -r {job} {job}-other {unit}
+        systemctl start {units} || true
+        for unit in {units}; do journalctl -u $unit -o cat --no-pager | grep "^[{{T]"; done
+        {"; ".join(f"rm -r {STAGING}/{job} {dropin(job)}" for job in jobs)}
         systemctl daemon-reload
+        ls -A /dev/shm /dev/mqueue; ipcs -mq
     """
     told = host.run("sh", "-euc", shlex.quote(script))
-    seen = json.loads(told.stdout.splitlines()[-1])
-    assert seen.pop("who") is True
+    one, other, *left = told.stdout.splitlines()
+    seen, uid = json.loads(one), json.loads(other).pop("who")
+    assert 0 not in (uid, seen["who"]) and uid != seen.pop("who")
     assert "done" not in seen.pop("writes").values()
     assert (seen.pop("jobs"), seen.pop("behind tenants")) == (["probe"], True)
     assert (seen.pop("own words"), seen.pop("runtimes"), seen.pop("cards")) == ("done", [], [])
+    assert (seen.pop("others"), seen.pop("leaves")) == ([], ["done", []])
+    assert seen.pop("closed") == "timed out"
     assert "done" not in seen.values(), seen
+    assert "probe" not in "".join(left)
+
+
+def dropin(job: str) -> str:
+    return f"/run/systemd/system/gpuaas-stage@{job}.service.d"
+
+
+def laid_out(job: str) -> str:
+    """A job as the platform lays it out, but for what it is to run."""
+    folder = f"{STAGING}/{job}"
+    program = f"FOLDER = {folder!r}\n{PROBE}"
+    unit = f"[Unit]\nOnSuccess=\n[Service]\nExecStart=\nExecStart=python3 -I {folder}/probe\n"
+    return f"""
+        mkdir -p {folder}/build {folder}/seal {folder}/trees {dropin(job)}
+        chgrp gpuaas-stage {folder} {folder}/build
+        chmod 0750 {folder} && chmod 0775 {folder}/build
+        echo "{{}}" > {folder}/job.json
+        printf %s {shlex.quote(program)} > {folder}/probe
+        printf %s {shlex.quote(unit)} > {dropin(job)}/probe.conf
+    """
 
 
 def test_every_reader_of_an_environment_reads_the_same(story: Colony) -> None:

@@ -10,14 +10,13 @@ import errno
 import grp
 import json
 import os
-import pwd
 import subprocess
 import sys
 from contextlib import suppress
 from typing import Any
 
 from .building import is_alive, unwanted
-from .files import fact_of, put_file, put_folder
+from .files import Owner, fact_of, put_file, put_folder
 from .items import text
 from .mounts import mounts
 from .paths import Refusal, Tree, parent_of
@@ -181,7 +180,7 @@ def put_current(tree: Tree, runtime: Runtime, current: str) -> None:
 
 def _lay_out(tree: Tree, runtime: Runtime, item: dict[str, Any]) -> None:
     """What is asked is root's; the builder may write to the tree, and to three folders beside."""
-    owner = _builder(tree)
+    owner, mode = _builder(tree)
     for place in (RUNTIMES, STAGING, f"{RUNTIMES}/{runtime.bundle}"):
         put_folder(tree, place, "0755")
     if os.stat(f"{tree.path}{RUNTIMES}").st_dev != os.stat(f"{tree.path}{STAGING}").st_dev:
@@ -196,22 +195,27 @@ def _lay_out(tree: Tree, runtime: Runtime, item: dict[str, Any]) -> None:
     if item["program"]:
         put_file(tree, f"{runtime.folder}/stage", item["program"], "0755")
     for name in ("build", "tmp", "wheels", f"trees/{runtime.bundle}/{runtime.version}"):
-        put_folder(tree, f"{runtime.folder}/{name}", "0755", owner)
+        put_folder(tree, f"{runtime.folder}/{name}", mode, owner)
     put_folder(tree, f"{runtime.folder}/seal", "0755")
     put_file(tree, f"{runtime.folder}/alive", "", "0644")
     # Last: what has no job is none.
     put_file(tree, f"{runtime.folder}/job.json", json.dumps(asked) + "\n", "0644")
 
 
-def _builder(tree: Tree) -> tuple[int, int]:
-    """Who builds. On a folder that stands for a host, no wall either, it is its owner."""
+def _builder(tree: Tree) -> tuple[Owner, str]:
+    """Whose the folders are that a build may write to, and their mode.
+
+    Each build is by a uid of its own that nobody knows before, and by one group. On a folder that
+    stands for a host, no wall either, it is that folder's owner.
+    """
     if not tree.whole_host:
         status = os.fstat(tree.root)
-        return (status.st_uid, status.st_gid) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+        ours = os.geteuid(), os.getegid()
+        return (ours if ours[0] else (status.st_uid, status.st_gid)), "0755"
     try:
-        return pwd.getpwnam(BUILDER).pw_uid, grp.getgrnam(BUILDER).gr_gid
+        return (os.geteuid(), grp.getgrnam(BUILDER).gr_gid), "0775"
     except KeyError as error:
-        raise Refusal("verb_failed", f"the host has no account {BUILDER}: prepare it") from error
+        raise Refusal("verb_failed", f"the host has no group {BUILDER}: prepare it") from error
 
 
 def _start_unit(runtime: Runtime) -> None:
@@ -236,7 +240,7 @@ def _start_here(tree: Tree, folder: str, privileged: bool) -> None:
 
     Nothing of it outlives the first process in there, which is the builder's own.
     """
-    uid, gid = map(str, _builder(tree))
+    uid, gid = map(str, _builder(tree)[0])
     drop = ["--reuid", uid, "--regid", gid, "--clear-groups", "--bounding-set=-all"]
     script = """
         unshare "$@" -- sh -eu -c '
