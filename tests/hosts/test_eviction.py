@@ -44,7 +44,7 @@ def let_go(tree: Tree, point: Path) -> None:
 
     def once() -> None:
         mounting.unmount(tree, str(point), users)
-        detach._refuse_hidden(tree, SEAT, UID, VOLUME)
+        detach.refuse_hidden(tree, SEAT, UID, VOLUME)
 
     eviction.letting_go(tree, SEAT, UID, VOLUME, once)
 

@@ -13,7 +13,16 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from gpuaas import attachments, detach, file_search, making, mounting, occupants, silence
+from gpuaas import (
+    attachments,
+    detach,
+    file_search,
+    hidden,
+    making,
+    mounting,
+    occupants,
+    silence,
+)
 from gpuaas.attached import Seat
 from gpuaas.finding import any_of
 from gpuaas.mounts import Mount, mounted_at
@@ -102,11 +111,121 @@ def test_an_unmount_that_only_hides_is_none(
             mounting.unmount(tree, str(point), users)
             assert mounted_at(str(point)) is None
             for _ in range(2):
-                code, said = refused(detach._refuse_hidden, tree, SEAT, UID, VOLUME)
+                code, said = refused(detach.refuse_hidden, tree, SEAT, UID, VOLUME)
                 assert code == "storage_busy" and f"{inside.pid} sleep" in said
-            detach._refuse_hidden(tree, SEAT, UID + 1, VOLUME)
-            detach._refuse_hidden(tree, SEAT, UID, "volumebbbb")
-        detach._refuse_hidden(tree, SEAT, UID, VOLUME)
+            detach.refuse_hidden(tree, SEAT, UID + 1, VOLUME)
+            detach.refuse_hidden(tree, SEAT, UID, "volumebbbb")
+        detach.refuse_hidden(tree, SEAT, UID, VOLUME)
+
+
+BELOW = """
+    point=$1 other=$2; shift 2
+    mkdir -p "$point/sub" && mount --bind "$point/sub" "$other" && umount "$point" && exec "$@"
+"""
+LAYER = """
+    point=$1 other=$2; shift 2
+    mount -t tmpfs none "$other" && mkdir "$other/low" "$other/seen"
+    mount -t overlay -o lowerdir="$other/low:$point" none "$other/seen" && umount "$point"
+    exec "$@"
+"""
+KEPT = """
+import ctypes, os, socket, sys, threading, time
+libc = ctypes.CDLL(None)
+how, point, other = sys.argv[1:4]
+def alone():
+    assert not libc.unshare(0x20000 | 0x200) and not libc.mount(0, b"/", 0, 1 << 18 | 1 << 14, 0)
+def copy():
+    tree = libc.syscall(428, -100, point.encode(), 1)  # open_tree(2), of what is in no namespace
+    assert tree > 0
+    return tree
+if how == "tree":
+    copy()
+elif how == "flight":
+    ends = socket.socketpair()
+    socket.send_fds(ends[0], [b"."], [tree := copy()])
+    os.close(tree)
+    [os.set_inheritable(end.fileno(), True) for end in ends]
+elif how == "space":
+    ready, done = os.pipe()
+    if not (child := os.fork()):
+        alone()
+        os.write(done, b".")
+        time.sleep(60)
+    os.read(ready, 1)
+    os.set_inheritable(os.open(f"/proc/{child}/ns/mnt", os.O_RDONLY), True)
+    os.kill(child, 9)
+    os.wait()
+else:
+    begun = threading.Event()
+    def work():
+        alone()
+        begun.set()
+        time.sleep(60)
+    if how == "thread":
+        threading.Thread(target=work, daemon=True).start()
+        begun.wait()
+    else:
+        alone()
+        os.chroot(other)
+    os.setgroups([])
+    os.setresuid(UID, UID, UID)
+    print(flush=True)
+    time.sleep(60)
+os.execvp(sys.argv[4], sys.argv[4:])
+""".replace("UID", str(UID))
+ALONE = ("unshare", "--mount", "--propagation=private", "sh", "-euc")
+PYTHON = (sys.executable, "-c", KEPT)
+HIDING = {
+    "a part of it": (*ALONE, BELOW, "sh"),
+    "below a layer": (*ALONE, LAYER, "sh"),
+    "in a descriptor": (*PYTHON, "tree"),
+    "on its way": (*PYTHON, "flight"),
+    "where nobody is": (*PYTHON, "space"),
+    "beside one's root": (*PYTHON, "root"),
+    "by a thread": (*PYTHON, "thread"),
+}
+SAID = {
+    "below a layer": "has an overlay at",
+    "in a descriptor": "has something open by a mount that is nowhere",
+    "on its way": "1 open files wait in its sockets",
+    "where nobody is": "keeps a namespace in which it is mounted",
+}
+
+
+@pytest.mark.parametrize("how", HIDING)
+def test_what_a_tenant_has_aside_is_not_let_go_of(
+    point: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """F-STO-06: whatever the host's own unmount does not see; until it ends."""
+    monkeypatch.setattr(detach, "GRACE_SECONDS", 0.2)
+    other = tmp_path / "other"
+    other.mkdir()
+    tenant = ("setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups")
+    with opened(tmp_path) as tree:
+        with process(*HIDING[how], point, other, *tenant) as inside:
+            mounting.unmount(tree, str(point), users)
+            code, said = refused(detach.refuse_hidden, tree, SEAT, UID, VOLUME)
+            assert code == "storage_busy" and f" {inside.pid} " in said
+            assert SAID.get(how, "has it mounted") in said
+            assert hidden.tenants_in(SEAT, UID, VOLUME).keys() == {inside.pid}
+        detach.refuse_hidden(tree, SEAT, UID, VOLUME)
+
+
+def test_what_somebody_has_open_elsewhere_holds_nobody_up(point: Path, tmp_path: Path) -> None:
+    """STO-10: a log in a session that has ended, memory, pipes; and what a colleague has there."""
+    colleague = tmp_path / "colleague"
+    colleague.mkdir()
+    run("mount", "--bind", point, colleague)
+    script = 'log=$1; shift; exec 3> "$log"; exec unshare --mount --propagation=private "$@"'
+    words = (*ALONE, script, "sh", "/dev/shm/gpuaas-test-log")
+    tenant = ("setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups")
+    with opened(tmp_path) as tree:
+        mounting.unmount(tree, str(point), users)
+        seat = SEAT._replace(place=str(tmp_path))
+        with process(*words, *tenant):
+            detach.refuse_hidden(tree, seat, UID, VOLUME)
+        os.unlink("/dev/shm/gpuaas-test-log")
+    run("umount", colleague)
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,39 @@ def test_what_comes_and_goes_does_so_in_open_sessions(story: Colony) -> None:
         assert do("ls -A /mnt; cat /data/set/run/log") == ["one"]
 
 
+ASIDE = """
+    mkdir -p /mnt/n/part
+    nohup unshare -Urm --propagation slave sh -c '
+        mount --bind /mnt/n/part /var/tmp && touch ~/aside && exec sleep 600
+    ' > ~/said 2>&1 < /dev/null &
+    for i in $(seq 100); do test -e ~/aside && exit; sleep 0.1; done; cat ~/said; exit 1
+"""
+
+
+def test_what_a_tenant_keeps_aside_is_not_let_go_of(story: Colony) -> None:
+    """F-STO-06, STO-10: what it mounts itself its host unmounts nowhere, and is told of.
+
+    Nor is it written that somebody only reads who may still write by that.
+    """
+    (id,) = (one.id for ref, one in story.world.volumes.items() if ref.name == "notes")
+    storage, holders = FIRST["spec"]["storage"], f"cat {DISKS}/{id}/holders/*"
+    notes = {
+        mode: {**FIRST, "spec": {**FIRST["spec"], "storage": [*storage, one]}}
+        for mode in ("rw", "ro")
+        for one in [{"name": "notes", "mountPath": "/mnt/n", "mode": mode}]
+    }
+    story.applied(notes["rw"])
+    story.said(TRAIN, "ana", ASIDE)
+    for wanted in (notes["ro"], FIRST):
+        busy = story.change(wanted)
+        assert busy.code == 1 and "storage_busy" in busy.problems and "mounted" in busy.messages
+        assert '"mode": "rw"' in story.machines["h1"].run(holders).stdout
+    story.said(TRAIN, "ana", "pkill sleep; rm ~/aside")
+    story.applied(notes["ro"])
+    assert '"mode": "ro"' in story.machines["h1"].run(holders).stdout
+    story.applied(FIRST)
+
+
 def test_what_vanishes_is_missed_and_takes_nothing(story: Colony) -> None:
     """F-STO-05: its place takes no writes, it is drift until it is mounted again.
 

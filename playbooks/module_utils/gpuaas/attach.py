@@ -11,7 +11,8 @@ from typing import Any, Iterable, Optional
 
 from . import account, making
 from .attached import OURS, Seat, all_units, seat_of
-from .fencing import Fence, Holder, machine_of
+from .detach import refuse_hidden
+from .fencing import Fence, Holder, holders, machine_of
 from .files import fact_of, put_file, put_folder, put_link
 from .items import MODE
 from .mounting import mount, take_up, unmount
@@ -69,6 +70,8 @@ def _attach(tree: Tree, item: dict[str, Any], one: dict[str, Any]) -> None:
     mine = Holder(
         seat.allocation, seat.login, machine, one["mode"], one["mountPath"], one["access"]
     )
+    if item["uid"]:
+        _give_up(tree, volume, seat, item["uid"], mine)
     Fence(volume.folder, machine, volume.shared).hold(tree, mine, one["fenced"])
     if item["uid"]:
         _put_units(tree, one, all_units(volume, seat))
@@ -83,7 +86,7 @@ def _attach(tree: Tree, item: dict[str, Any], one: dict[str, Any]) -> None:
 
 def _checked(item: dict[str, Any], one: dict[str, Any]) -> tuple[Volume, Seat]:
     volume = volume_of(one["id"], one["backend"])
-    seat = seat_of(item, one["name"], one["mountPath"])
+    seat = seat_of(item, one["name"], one["mountPath"], volume)
     if one["access"] not in ACCESS or one["mode"] not in MODES:
         raise Refusal("item_invalid", f"no way to have it: {one['access']!r} {one['mode']!r}")
     if not item["uid"] and volume.backend != "directory":
@@ -102,6 +105,22 @@ def _put_units(tree: Tree, one: dict[str, Any], which: Iterable[str]) -> None:
     for file in units:
         put_file(tree, file["path"], file["content"], file["mode"])
     take_up(tree, *(file["path"] for file in units))
+
+
+def _give_up(tree: Tree, volume: Volume, seat: Seat, uid: int, mine: Holder) -> None:
+    """What it has had in another mode it lets go of, before it is written that it has it so.
+
+    Others count on whoever only reads; and what hides from the host would write on.
+    """
+    had = {one.mode for one in holders(tree, volume.folder) if one.name == mine.name}
+    if had <= {mine.mode}:
+        return
+    for place in reversed(seat.places):
+        found = mounted_at(place)
+        if found is not None and not _is_had(found, mine.mode):
+            unmount(tree, place, lambda: told(users_of(seat, uid, volume.id)))
+    if mine.mode == "ro":
+        refuse_hidden(tree, seat, uid, volume.id)
 
 
 def _mount(tree: Tree, volume: Volume, seat: Seat, uid: int, mode: str) -> None:

@@ -22,12 +22,13 @@ MOUNT_PATH = re.compile(r"/(data|datasets|mnt|workspace)(/[0-9A-Za-z_-][0-9A-Za-
 
 
 class Seat(NamedTuple):
-    """One volume as one allocation has it."""
+    """One volume as one allocation has it; `place` is where a plain folder lies, if it is one."""
 
     allocation: str
     login: str
     name: str
     mount_path: str
+    place: str = ""
 
     @property
     def real(self) -> str:
@@ -48,12 +49,13 @@ class Seat(NamedTuple):
         return tuple(map(unit_of, self.places))
 
 
-def seat_of(item: dict[str, object], name: str, mount_path: str) -> Seat:
+def seat_of(item: dict[str, object], name: str, mount_path: str, volume: Optional[Volume]) -> Seat:
     if not NAME.fullmatch(name):
         raise Refusal("item_invalid", f"no name of a storage: {name!r}")
     if not MOUNT_PATH.fullmatch(mount_path):
         raise Refusal("path_unsafe", f"no mount path: {mount_path!r}")
-    return Seat(str(item["id"]), str(item["login"]), name, mount_path)
+    place = volume.place if volume and volume.backend == "directory" else ""
+    return Seat(str(item["id"]), str(item["login"]), name, mount_path, place)
 
 
 def all_units(volume: Volume, seat: Seat) -> tuple[str, ...]:
@@ -73,10 +75,14 @@ def volume_at(mount: Mount, visible: dict[str, Mount]) -> str:
 
 
 def shows(mount: Mount, id: str, source: Optional[Mount]) -> bool:
-    """Whether the data of this volume is mounted here; `source` is where its disk is mounted."""
-    if mount.root.endswith(f"/{id}/data"):
+    """Whether the data of this volume is mounted here, or something of it.
+
+    `source` is where its disk is mounted.
+    """
+    root = f"{mount.root}/"
+    if f"/{id}/data/" in root:
         return True
-    return source is not None and (mount.device, mount.root) == (source.device, "/data")
+    return source is not None and mount.device == source.device and root.startswith("/data/")
 
 
 def login_of(view: str) -> str:

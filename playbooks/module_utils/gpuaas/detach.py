@@ -16,9 +16,10 @@ from .attached import OURS, Seat, seat_of, shows
 from .eviction import letting_go
 from .fencing import Fence, machine_of
 from .files import fact_of, remove_file
+from .hidden import hidden_with
 from .mounting import GRACE_SECONDS, REST_SECONDS, link_of, unmount
 from .mounts import mounted_at, mounts
-from .occupants import hidden_with, told, users_of
+from .occupants import told, users_of
 from .paths import INSTANCES, Places, Refusal, Tree, owned, parent_of
 from .programs import must, tried
 from .volumes import Volume, backend, volume_of
@@ -57,9 +58,9 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
 
 
 def _detach(tree: Tree, item: dict[str, Any], one: dict[str, Any]) -> None:
-    seat = seat_of(item, one["name"], one["mountPath"])
     # None where nobody knows any more what it lies on: then it is unmounted, and no more.
     volume = volume_of(one["id"], one["backend"]) if one["backend"] else None
+    seat = seat_of(item, one["name"], one["mountPath"], volume)
     never_had = volume is not None and _never_had(tree, volume, seat)
     if not item["uid"]:
         remove_file(tree, seat.real)
@@ -92,7 +93,7 @@ def _unmount(
     def let_go() -> None:
         for place in reversed(seat.places):
             unmount(tree, place, lambda: told(users_of(seat, uid, id)))
-        _refuse_hidden(tree, seat, uid, id)
+        refuse_hidden(tree, seat, uid, id)
 
     if item["end"]:
         letting_go(tree, seat, uid, id, let_go)
@@ -103,12 +104,12 @@ def _unmount(
     _remove_way(tree, seat)
 
 
-def _refuse_hidden(tree: Tree, seat: Seat, uid: int, id: str) -> None:
-    """A session may have it at a place of its own, where the host's unmount does not reach."""
+def refuse_hidden(tree: Tree, seat: Seat, uid: int, id: str) -> None:
+    """A tenant may have it at a place of its own, where the host's unmount does not reach."""
     until = time.monotonic() + GRACE_SECONDS
     while not tree.dry and (left := hidden_with(seat, uid, id)):
         if time.monotonic() > until:
-            raise Refusal("storage_busy", f"still mounted in the session of {told(left)}")
+            raise Refusal("storage_busy", f"not let go of by {told(left)}")
         time.sleep(REST_SECONDS)
 
 

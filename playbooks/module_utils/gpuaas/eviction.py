@@ -11,7 +11,7 @@ import time
 from typing import Callable
 
 from .attached import Seat
-from .occupants import tenants_in
+from .hidden import tenants_in
 from .paths import Refusal, Tree
 from .processes import tell
 

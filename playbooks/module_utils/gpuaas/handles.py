@@ -16,7 +16,7 @@ import struct
 import time
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import Iterator, Optional
+from typing import Iterator, NamedTuple, Optional
 
 from .probes import BUDGET, Probes
 
@@ -109,16 +109,16 @@ class Handles:
         `unlisted` these are asked for.
         """
         rest, devices = Unlisted(), set[Optional[Device]]()
-        for folder in self._tables(pid):
-            for path in self._inside(folder):
+        for folder in self.tables(pid):
+            for path in self.inside(folder):
                 target = _target(path)
                 if not target.startswith(NO_DEVICES):
                     devices.add(_opened(path))
                 elif unlisted:
                     rest.add(path, target)
-        for folder in self._mappings(pid):
+        for folder in self.mappings(pid):
             files, rings = self._maps(folder)
-            for path in self._inside(folder):
+            for path in self.inside(folder):
                 devices.add(self._of_mapping(path, files.get(os.path.basename(path))))
             rest.mapped |= rings if unlisted else set()
         return {one for one in devices if one is not None}, rest.told()
@@ -148,7 +148,7 @@ class Handles:
                     rings.add(int(words[4]))
         return found, rings
 
-    def _inside(self, folder: str) -> Iterator[str]:
+    def inside(self, folder: str) -> Iterator[str]:
         """One by one: a list of all of them may be larger than all that we may use."""
         with suppress(FileNotFoundError, ProcessLookupError), os.scandir(folder) as entries:
             for entry in entries:
@@ -156,24 +156,24 @@ class Handles:
                     raise TooMany
                 yield entry.path
 
-    def _tables(self, pid: int) -> list[str]:
+    def tables(self, pid: int) -> list[str]:
         """One folder for each table of open files; most processes have one for all threads."""
         seen: list[int] = []
-        for tid in (pid, *self._threads(pid)):
+        for tid in (pid, *self.threads(pid)):
             if not (self._probes.root == "/" and any(_share(tid, one) for one in seen[-2:])):
                 seen.append(tid)
         return [self._at(pid, tid, "fd") for tid in seen]
 
-    def _mappings(self, pid: int) -> Iterator[str]:
+    def mappings(self, pid: int) -> Iterator[str]:
         """Those of the first thread may be gone with it, and are there with any other."""
-        for tid in (pid, *self._threads(pid)):
+        for tid in (pid, *self.threads(pid)):
             folder = self._probes.at("proc", str(tid), "map_files")
             with suppress(OSError), os.scandir(folder) as entries:
                 if next(entries, None) is not None:
                     yield folder
                     return
 
-    def _threads(self, pid: int) -> list[int]:
+    def threads(self, pid: int) -> list[int]:
         with suppress(FileNotFoundError, ProcessLookupError):
             tids = os.listdir(self._probes.at("proc", str(pid), "task"))
             return sorted(int(tid) for tid in tids if tid != str(pid))
@@ -205,6 +205,24 @@ def identity_of(path: str) -> Optional[tuple[int, int]]:
     (inode,) = struct.unpack_from("=Q", about, INO_AT)
     major, minor = struct.unpack_from("=II", about, DEV_AT)
     return os.makedev(major, minor), inode
+
+
+class Stated(NamedTuple):
+    """What is known of a handle without asking anybody: also by which mount it is one."""
+
+    mode: int
+    device: str
+    mount: str
+
+
+def stated(path: str) -> Optional[Stated]:
+    """None where this kernel does not tell by which mount, as any before 5.8 does not."""
+    about = _about_file(path, 0)
+    if about is None:
+        return None
+    (mode,) = struct.unpack_from("=H", about, MODE_AT)
+    major, minor, mount = struct.unpack_from("=IIQ", about, DEV_AT)
+    return Stated(mode, f"{major}:{minor}", str(mount)) if mount else None
 
 
 def _about_file(path: str, what: int) -> Optional[bytes]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
 from typing import NamedTuple, Optional
+
+NEW_MOUNTS = 0x20000
+"""How setns(2) calls a namespace of mounts."""
 
 
 class Mount(NamedTuple):
     """`root` is what of the file system stands at `point`; `options` are the file system's own,
 
-    `flags` those of this mount of it.
+    `flags` those of this mount of it. `number` is its own among those of all namespaces, and
+    `parent` that of the one it stands in.
     """
 
     point: str
@@ -18,6 +24,8 @@ class Mount(NamedTuple):
     kind: str
     options: tuple[str, ...]
     flags: tuple[str, ...] = ()
+    number: str = ""
+    parent: str = ""
 
     @property
     def what(self) -> tuple[str, str]:
@@ -29,6 +37,44 @@ def mounts(process: str = "self") -> list[Mount]:
     """In the order in which they were made: a later one hides an earlier one at its place."""
     with open(f"/proc/{process}/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         return [_mount(line.rstrip("\n").split(" ")) for line in table]
+
+
+def mounts_within(space: str) -> list[Mount]:
+    """All of a namespace, by its file: a process is told of what lies below its own root alone.
+
+    Somebody of ours enters it for that. Raises OSError where it is gone, or nobody may.
+    """
+    into = os.open(space, os.O_RDONLY | os.O_CLOEXEC)
+    ends = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = _tell(into, ends[1])
+        finally:
+            os._exit(status)
+    os.close(into)
+    os.close(ends[1])
+    with open(ends[0], encoding="utf-8", errors="surrogateescape", newline="\n") as table:
+        found = [_mount(line.rstrip("\n").split(" ")) for line in table]
+    if os.waitpid(child, 0)[1] != 0:
+        raise PermissionError(f"{space} cannot be entered")
+    return found
+
+
+def _tell(space: int, to: int) -> int:
+    """What is called /proc in there may be whatever somebody likes: it is told by our own."""
+    try:
+        proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+        if ctypes.CDLL(None).setns(space, NEW_MOUNTS) != 0:
+            return 1
+        table = os.open("self/mountinfo", os.O_RDONLY, dir_fd=proc)
+        while data := os.read(table, 1 << 16):
+            while data:
+                data = data[os.write(to, data) :]
+    except OSError:
+        return 1
+    return 0
 
 
 def mounted_at(point: str) -> Optional[Mount]:
@@ -45,6 +91,8 @@ def _mount(fields: list[str]) -> Mount:
         kind=kind,
         options=tuple(options.split(",")),
         flags=tuple(fields[5].split(",")),
+        number=fields[0],
+        parent=fields[1],
     )
 
 

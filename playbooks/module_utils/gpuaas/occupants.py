@@ -1,4 +1,4 @@
-"""Occupants: who works in a volume just now, and who has it where its host does not see it."""
+"""Occupants: who works in a volume just now."""
 
 from __future__ import annotations
 
@@ -28,33 +28,10 @@ def users_of(seat: Seat, uid: int, volume: str) -> list[str]:
     look, tenants, found = Look(seat, volume), running("/", uid), []
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with suppress(OSError):
-            is_near = pid in tenants or _space(pid) == _space("self")
+            is_near = pid in tenants or space_of(pid) == space_of("self")
             if is_near and look.works_in(pid):
                 found.append(f"{pid} {_name(pid)}")
     return found
-
-
-def tenants_in(seat: Seat, uid: int, volume: str) -> dict[int, str]:
-    """pid → name of this tenant's own that work in it, or have it where the host does not."""
-    is_there = {one.point for one in mounts() if one.point in seat.places}
-    look, found = Look(seat, volume), {}
-    for pid, name in running("/", uid).items():
-        with suppress(OSError):
-            hidden = not is_there and _space(pid) != _space("self")
-            if look.works_in(pid) or (hidden and look.points(pid)):
-                found[pid] = name
-    return found
-
-
-def hidden_with(seat: Seat, uid: int, volume: str) -> list[str]:
-    """Processes of this tenant that have it mounted still, one of each namespace of theirs."""
-    look, found = Look(seat, volume), dict[str, str]()
-    for pid, name in sorted(running("/", uid).items()):
-        with suppress(OSError):
-            space = _space(pid)
-            if space not in (*found, _space("self")) and look.points(pid):
-                found[space] = f"{pid} {name}"
-    return list(found.values())
 
 
 class Look:
@@ -78,7 +55,7 @@ class Look:
 
         In every namespace stands what neighbours have too, and nobody else comes in there.
         """
-        space = _space(pid)
+        space = space_of(pid)
         if space not in self._by_space:
             source = mounted_at(f"{VOLUMES}/{self._volume}")
             found = (one for one in mounts(str(pid)) if shows(one, self._volume, source))
@@ -97,7 +74,8 @@ def _is_ours(mount: Mount, seat: Seat) -> bool:
     return not mount.point.startswith(f"{INSTANCES}/") or login_of(mount.point) == seat.login
 
 
-def _space(pid: object) -> str:
+def space_of(pid: object) -> str:
+    """The namespace of mounts that a process is in."""
     return os.readlink(f"/proc/{pid}/ns/mnt")
 
 
