@@ -28,6 +28,7 @@ from typing import Any
 LEAST_MIB, LEAST_FILES = 64, 2000
 KEPT_LINES, WORDS_BYTES = 20, 4096
 MANIFEST = ".gpuaas/manifest.json"
+MAX_MANIFEST = 64 * 1024 * 1024
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 RENAME_EXCHANGE = 2
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -278,9 +279,12 @@ def write_manifest(job: Job, moment: int) -> None:
         "moment": moment,
         "files": take_over(job.tree, moment),
     }
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    if len(text) > MAX_MANIFEST:
+        raise Failure("runtime_install_failed", "it has more files than a look compares")
     os.mkdir(os.path.join(job.tree, ".gpuaas"))
     with open(os.path.join(job.tree, MANIFEST), "w", encoding="utf-8") as file:
-        json.dump(told, file, sort_keys=True, separators=(",", ":"))
+        file.write(text)
     for path in (MANIFEST, ".gpuaas", ""):
         os.utime(os.path.join(job.tree, path), (moment, moment))
 

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpuaas import discard_runtime
 from gpuaas.building import STARTING_SECONDS
 from gpuaas.converge import converge
+from gpuaas.runtimes import MANIFEST, MAX_MANIFEST
 
 from tests import privileges
 from tests.bundles import hello
@@ -339,6 +341,18 @@ def test_what_somebody_can_write_to_is_not_sealed(ground: Ground, how: str) -> N
             file.close()
         with pytest.raises(stage.Failure, match="somebody has it open"):
             ground.seal()
+    assert not ground.tree().exists()
+
+
+def test_what_no_look_could_compare_is_not_sealed(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BND-20, F-BUN-07: it would stand as changed, and be built anew by every apply."""
+    assert stage.MAX_MANIFEST == MAX_MANIFEST
+    ground.seal("2.0")
+    monkeypatch.setattr(stage, "MAX_MANIFEST", (ground.tree("2.0") / MANIFEST).stat().st_size - 1)
+    with pytest.raises(stage.Failure, match="more files"):
+        ground.seal()
     assert not ground.tree().exists()
 
 
@@ -683,6 +697,15 @@ def filled(value: Any, place: str) -> Any:
     if isinstance(value, dict):
         return {key: one.format(place) for key, one in value.items()}
     return value.format(place)
+
+
+def test_namespaces_without_end_hold_up_nobody(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BND-17: a tenant may have any number of them, each with a hundred thousand mounts."""
+    monkeypatch.setattr(discard_runtime, "SECONDS", -1)
+    (said,) = discard_runtime._mounted({str(ground.root)})
+    assert "may have it mounted: there are too many namespaces" in said
 
 
 @pytest.mark.parametrize("rest", ["a build that stands", "what was taken away", "no job"])

@@ -101,14 +101,17 @@ def _used(places: set[str]) -> Iterator[str]:
 
 def _mounted(places: set[str]) -> Iterator[str]:
     """Processes that see it by another name, as in a container that was given it."""
-    here, seen = mounts(), set()
+    here, seen, end = mounts(), set(), time.monotonic() + SECONDS
     inside = {_in_file_system(place, here) for place in places}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
             namespace = os.readlink(f"/proc/{pid}/ns/mnt")
             if namespace not in seen:
-                there = mounts(pid)
                 seen.add(namespace)
+                if time.monotonic() > end:
+                    yield f"process {pid} may have it mounted: there are too many namespaces"
+                    return
+                there = mounts(pid)
                 for mount in there:
                     if any(
                         mount.device == device and f"{mount.root}/".startswith(f"{path}/")
