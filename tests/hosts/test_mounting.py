@@ -76,6 +76,9 @@ def run(*words: str | Path) -> None:
 def process(*words: str | Path) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen([*words, "sh", "-c", "echo; exec sleep 60"], stdout=-1) as started:
         assert started.stdout is not None and started.stdout.readline()
+        # It says so a moment before it is what it is to be.
+        while Path(f"/proc/{started.pid}/comm").read_text() == "sh\n":
+            time.sleep(0.01)
         try:
             yield started
         finally:
@@ -98,6 +101,33 @@ def test_nothing_is_taken_from_under_anybody(
             assert (point / "log").read_text() == "one"
         mounting.unmount(tree, str(point), users)
         assert mounted_at(str(point)) is None and not list(point.iterdir())
+
+
+IN_SOCKETS = """
+import os, socket, sys, time
+how, point = sys.argv[1:3]
+if how == "named":
+    one = socket.socket(socket.AF_UNIX)
+    one.bind(f"{point}/socket")
+else:
+    folder, ends = os.open(point, os.O_RDONLY), socket.socketpair()
+    socket.send_fds(ends[0], [b"."], [folder])
+    os.close(folder)
+print(flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", ["named", "on its way"])
+def test_who_has_it_by_a_socket_is_named(
+    point: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """F-STO-06, STO-10: nothing is open in there, and it is not let go of; who can be ended is."""
+    monkeypatch.setattr(mounting, "GRACE_SECONDS", 0.2)
+    with opened(tmp_path) as tree, process(sys.executable, "-c", IN_SOCKETS, how, point) as one:
+        code, said = refused(mounting.unmount, tree, str(point), users)
+        assert code == "storage_busy" and f"in use by {one.pid} " in said
+        assert one.pid in hidden.tenants_in(SEAT, os.getuid(), VOLUME)
 
 
 def test_an_unmount_that_only_hides_is_none(

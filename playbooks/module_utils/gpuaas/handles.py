@@ -242,6 +242,12 @@ def _opened(path: str) -> Optional[Device]:
     return device
 
 
+def has_waiting(path: str) -> bool:
+    """Whether open files wait in a socket, for whoever takes them."""
+    told = IN_FLIGHT.search(_about(path) or "")
+    return bool(told and int(told.group(1)))
+
+
 def _target(path: str) -> str:
     with suppress(OSError):
         return os.readlink(path)
