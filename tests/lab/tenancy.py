@@ -94,6 +94,13 @@ BO = Tenant(
 )
 
 
+def tenants(number: int) -> tuple[Tenant, Tenant]:
+    """Both with numbers of their own: hosts of the lab have one kernel, and keys are by number."""
+    shift = 10 * number
+    ana, bo = (replace(t, uid=t.uid + shift, gid=t.gid + shift) for t in (ANA, BO))
+    return ana, bo
+
+
 @dataclass(slots=True)
 class Tenancy:
     """One host with its tenants; `extra` are further documents, as suspensions or grants."""

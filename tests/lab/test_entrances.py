@@ -8,10 +8,12 @@ from contextlib import AbstractContextManager
 import pytest
 
 from tests.lab.host import Host
-from tests.lab.tenancy import ANA, Tenancy
+from tests.lab.tenancy import Tenancy, tenants
 from tests.lab.test_prepare import wait_until
 
 pytestmark = pytest.mark.lab
+
+ANA, _ = tenants(2)
 
 Fresh = Callable[[int], AbstractContextManager[tuple[Host, ...]]]
 PROBE = "login gpuaas-probe"

@@ -16,10 +16,12 @@ from reconciler.model.work import StepOutcome
 from tests.lab import place
 from tests.lab.console import console
 from tests.lab.host import Host
-from tests.lab.tenancy import ANA, BO, Tenancy, Tenant, person
+from tests.lab.tenancy import Tenancy, Tenant, person, tenants
 from tests.planner import fleet
 
 pytestmark = pytest.mark.lab
+
+ANA, BO = tenants(3)
 
 Fresh = Callable[[int], AbstractContextManager[tuple[Host, ...]]]
 
@@ -189,7 +191,8 @@ def test_what_was_there_goes_on(pair: tuple[Tenancy, Tenancy], home: Tenancy) ->
     assert home.reached(BO, there) == {there: "answered"}
     with stays(home, BO, f"python3 -c '{SERVE}'"):
         options = home.host.ssh_options(key=place.key(BO.owner))
-        way = ("ssh", *options, "-W", "127.77.78.34:8899", f"{BO.login}@{home.host.address}")
+        its = f"127.77.{BO.uid >> 8}.{BO.uid & 255}:8899"
+        way = ("ssh", *options, "-W", its, f"{BO.login}@{home.host.address}")
         told = subprocess.run(
             way, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False
         )

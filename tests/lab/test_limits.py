@@ -17,9 +17,11 @@ from reconciler.kinds.node_host import hardening
 from reconciler.model.evidence import CheckResult
 from tests.lab import place
 from tests.lab.conftest import Fresh
-from tests.lab.tenancy import ANA, BO, Tenancy
+from tests.lab.tenancy import Tenancy, tenants
 
 pytestmark = pytest.mark.lab
+
+ANA, BO = tenants(1)
 
 SLICE = f"user-{ANA.uid}.slice"
 FOLDER = f"/sys/fs/cgroup/user.slice/{SLICE}"
