@@ -133,8 +133,9 @@ class Accounts:
         if project not in self._gids:
             resource = self._desired.get("project", project)
             adopted = resource.spec.gid if resource else None
-            if adopted in self._gids.values():
+            if adopted is not None and adopted in self._gids.values():
                 raise _taken(project, adopted)
+            self._first_gid = _next(self._first_gid, self._given_gids, ())
             gid = adopted or self._taken.free("gid", self._first_gid, self._given_gids, node)
             self._gids[project] = gid
             self._given_gids.add(gid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from reconciler.model.capacity import ClaimState
 from reconciler.model.evidence import CheckResult, GpuFact, NodeFacts
 from reconciler.model.problem import ProblemError
+from reconciler.store import cleanups
 from reconciler.store.keeping import check
 from reconciler.store.snapshot import read_world
 from reconciler.store.tenancies import tenancies
@@ -188,3 +190,11 @@ def test_a_chain_tells_who_had_the_whole_node_as_well(state: State) -> None:
     told = [(one.ref, bool(one.freed_by)) for one in tenancies(state.database, "gpu01", "s0")]
     assert told == [("allocation/vision/a", True)]
     assert len(tenancies(state.database, "gpu01")) == 2
+
+
+@pytest.mark.parametrize("query", [cleanups.FREE, cleanups.NEVER_TAKEN])
+def test_who_has_a_slot_is_asked_by_an_index(raw: sqlite3.Connection, query: str) -> None:
+    """Else each node that is recorded would cost as much as all claims there have ever been."""
+    rows = raw.execute(f"EXPLAIN QUERY PLAN {query}", ("gpu01",)).fetchall()
+    of_claims = [row[3] for row in rows if "claim" in row[3]]
+    assert of_claims and all("USING" in step and "node=?" in step for step in of_claims), rows
