@@ -30,6 +30,7 @@ def _rule(code: str, sort: Sort, needs: str, find: Callable[[Chart], Iterator[Se
 
 
 MOST = 20
+"""Of one sort about one thing so many are told."""
 
 RULES: tuple[Rule, ...] = (
     _rule("revocation_pending", Sort.ALARM, "alarm", signs.revocations),

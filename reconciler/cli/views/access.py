@@ -9,6 +9,7 @@ from reconciler.cli.views import tables
 from reconciler.operations.views import AccessReview, AccessRow
 
 MOST = 50
+"""Keys lying about on one node."""
 TITLES = "ALLOCATION USER STATE PRIVILEGE UNTIL BY REASON"
 
 

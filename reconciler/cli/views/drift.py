@@ -25,6 +25,7 @@ TONES: Mapping[Becomes, Style] = MappingProxyType(
 
 
 MOST = 50
+"""Rows about one resource."""
 
 
 def lines(found: Drifting, *, width: int = 0, most: int = MOST) -> Iterator[Line]:
