@@ -29,7 +29,10 @@ SETTINGS = """\
 operators: [olga]
 ssh: {{identityFile: {key}}}
 publish: {{dir: published}}
+posix: {{firstUid: {first}, firstGid: {first}}}
 """
+FIRST_NUMBER, NUMBERS = 20000, 100
+"""Of accounts, for each host: those of the lab have one kernel, and it keeps keys by number."""
 PEOPLE = ("olga", "ana", "bo", "cem", "dana")
 SIZES = (1, 2)
 FAMILY = "h100"
@@ -244,7 +247,9 @@ def project(name: str, *members: str) -> dict[str, Any]:
 
 def founded(folder: Path, machines: Mapping[str, Host], *more: Mapping[str, Any]) -> Colony:
     """A new fleet without a node, committed."""
-    (folder / "gpuaas.yaml").write_text(SETTINGS.format(key=place.key()), encoding="utf-8")
+    first = FIRST_NUMBER + NUMBERS * min((one.index for one in machines.values()), default=0)
+    settings = SETTINGS.format(key=place.key(), first=first)
+    (folder / "gpuaas.yaml").write_text(settings, encoding="utf-8")
     colony = Colony(folder, machines)
     colony.write(*documents(), *more)
     made = colony.gpuaas("init")

@@ -86,16 +86,16 @@ ANA = Tenant(
     owner="ana",
     slots=("s0", "s1"),
     id="aaaabbbbcc",
-    uid=20001,
-    gid=20101,
+    uid=50001,
+    gid=50101,
 )
 BO = Tenant(
-    name="notes", project="nlp", owner="bo", slots=("s2",), id="ddddeeeeff", uid=20002, gid=20102
+    name="notes", project="nlp", owner="bo", slots=("s2",), id="ddddeeeeff", uid=50002, gid=50102
 )
 
 
 def tenants(number: int) -> tuple[Tenant, Tenant]:
-    """Both with numbers of their own: hosts of the lab have one kernel, and keys are by number."""
+    """Both with numbers that no other test and no colony has: all of the lab have one kernel."""
     shift = 10 * number
     ana, bo = (replace(t, uid=t.uid + shift, gid=t.gid + shift) for t in (ANA, BO))
     return ana, bo
