@@ -218,7 +218,8 @@ class Plan:
     `confirmed` needs nothing: it was in doubt, or is made from other texts, and shows what it
     should. The next apply writes that down, and in which file each of `moved` is now. `volumes` and
     `attachments` are those to be written down before any host is touched, as `claims` are.
-    `uncommitted` names removals that count though no commit has made them. `written_by` is the
+    `uncommitted` names removals that count though no commit has made them. Nobody is asked about
+    one that is `unattended`. `written_by` is the
     version that applied last.
     """
 
@@ -244,6 +245,7 @@ class Plan:
     uncommitted: tuple[str, ...] = ()
     forced: Forced = NOTHING_FORCED
     hold_above: Risk | None = None
+    unattended: bool = False
     next_moment: str = ""
     written_by: str = ""
     fingerprint: str = ""

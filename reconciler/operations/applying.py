@@ -47,11 +47,13 @@ GIVEN = frozenset({Cause.EXPIRED, Cause.CONSENTED})
 class ApplyOptions:
     """`approve` is a consent given before: changes up to that risk, the others are held.
 
+    Where it is `unattended` nobody is asked, and what may go alone is a matter of policy.
     Unless it is to `wait`, hosts that start anew or build bundles are left to the next apply.
     """
 
     plan_file: Path | None = None
     approve: Risk | None = None
+    unattended: bool = False
     only: tuple[str, ...] = ()
     uncommitted: tuple[str, ...] = ()
     forced: Forced = NOTHING_FORCED
@@ -230,6 +232,7 @@ def _plan_to_show(fleet: Fleet, options: ApplyOptions, looks: Looks) -> Plan:
         wanted = PlanOptions(
             only=options.only,
             hold_above=options.approve,
+            unattended=options.unattended,
             uncommitted=options.uncommitted,
             forced=options.forced,
         )
@@ -276,6 +279,7 @@ def _options_of(plan: Plan) -> PlanOptions:
     return PlanOptions(
         only=plan.only,
         hold_above=plan.hold_above,
+        unattended=plan.unattended,
         uncommitted=plan.uncommitted,
         forced=plan.forced,
         leases_from=parse_moment(plan.made_at),

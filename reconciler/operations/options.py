@@ -13,6 +13,7 @@ from reconciler.model.records import dataclass
 class PlanOptions:
     """`only` are refs to limit the plan to; `hold_above` holds changes of a higher risk.
 
+    `unattended` is for a plan that nobody is asked about: what may go alone is a matter of policy.
     `uncommitted` are refs whose removal counts though no commit has made it, or the word for all.
     `leases_from` is the moment from which leases that begin count, now unless it is given.
     """
@@ -20,6 +21,7 @@ class PlanOptions:
     only: tuple[str, ...] = ()
     refresh: bool = False
     hold_above: Risk | None = None
+    unattended: bool = False
     uncommitted: tuple[str, ...] = ()
     forced: Forced = NOTHING_FORCED
     leases_from: datetime | None = None

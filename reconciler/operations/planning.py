@@ -55,12 +55,13 @@ def plan_from(fleet: Fleet, desired: Desired, world: World, options: PlanOptions
             actor=fleet.actor.name,
             only=options.only,
             hold_above=options.hold_above,
+            unattended=options.unattended,
             uncommitted=options.uncommitted,
             forced=options.forced,
             leases_from=options.leases_from,
         )
     )
-    return replace(plan, hold_above=options.hold_above)
+    return replace(plan, hold_above=options.hold_above, unattended=options.unattended)
 
 
 def signer(fleet: Fleet) -> Callable[[str], str]:

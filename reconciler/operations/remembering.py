@@ -10,6 +10,7 @@ import json
 from dataclasses import replace
 from datetime import datetime
 
+from reconciler.model.canonical import digest
 from reconciler.model.codec import decode, encode
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Plan
@@ -27,7 +28,7 @@ def recall_plan(fleet: Fleet, options: PlanOptions) -> Plan | None:
     if options.refresh or not _is_of_all(options):
         return None
     with asking_for_tree(fleet.settings) as tree, fleet.reading() as database:
-        key = fleet_key(fleet, database, tree)
+        key = _of(options, fleet_key(fleet, database, tree))
     if not key:
         return None
     with fleet.cache() as cache:
@@ -40,12 +41,17 @@ def input_key(fleet: Fleet, options: PlanOptions, database: Database) -> str:
     if not _is_of_all(options):
         return ""
     with asking_for_tree(fleet.settings) as tree:
-        return fleet_key(fleet, database, tree)
+        return _of(options, fleet_key(fleet, database, tree))
 
 
 def _is_of_all(options: PlanOptions) -> bool:
     part = options.only or options.uncommitted or options.forced.refs
     return not part and options.hold_above is None
+
+
+def _of(options: PlanOptions, key: str) -> str:
+    """What goes alone is remembered apart from what somebody is asked about."""
+    return digest([key, "unattended"]) if key and options.unattended else key
 
 
 def is_empty(plan: Plan) -> bool:

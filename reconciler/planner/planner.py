@@ -70,7 +70,7 @@ class PlanRequest:
     `actor` is the OS user who asks: the author of what no commit has yet. `leases_from` is the
     moment from which leases that begin are counted, `now` unless it is given. `uncommitted` are
     removals that count though no commit has made them, and `forced` allocations from which storage
-    is detached even while they work in it.
+    is detached even while they work in it. Nobody is asked about one that is `unattended`.
     """
 
     desired: Desired
@@ -81,6 +81,7 @@ class PlanRequest:
     origins: Origins
     only: tuple[str, ...] = ()
     hold_above: Risk | None = None
+    unattended: bool = False
     actor: str = ""
     leases_from: datetime | None = None
     uncommitted: tuple[str, ...] = ()
@@ -213,6 +214,7 @@ def _situation(
         uncommitted=frozenset(request.uncommitted),
         forced=parsed(request.forced.refs),
         now=request.now,
+        unattended=request.unattended,
     )
     return Situation(request.desired, request.world, differences, request.hold_above, said)
 

@@ -28,6 +28,7 @@ class Said:
     uncommitted: frozenset[str] = frozenset()
     forced: frozenset[Ref] = frozenset()
     now: datetime | None = None
+    unattended: bool = False
 
 
 SAID_NOTHING = Said()
@@ -50,6 +51,7 @@ class Situation:
         self.uncommitted = said.uncommitted
         self.forced = said.forced
         self.now = said.now
+        self.unattended = said.unattended
         self.renamed = {d.former: d.ref for d in differences if d.former is not None}
 
     @cached_property
