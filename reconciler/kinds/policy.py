@@ -8,6 +8,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
+from reconciler.kinds.automation import Automation, in_order
+from reconciler.kinds.automation import check as check_automation
 from reconciler.kinds.findings import finding, same_moment, unreal_times
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.model.codec import decode
@@ -127,6 +129,7 @@ class PolicySpec:
     grant: GrantRules = field(default_factory=GrantRules)
     approval: ApprovalRules = field(default_factory=ApprovalRules)
     guard: GuardRules = field(default_factory=GuardRules)
+    automation: Automation = field(default_factory=Automation)
     evidence: EvidenceRules = field(default_factory=EvidenceRules)
     repair: RepairRules = field(default_factory=RepairRules)
     placement: PlacementRules = field(default_factory=PlacementRules)
@@ -145,6 +148,7 @@ def parse(spec: Mapping[str, Any], name: str) -> PolicySpec:
         policy,
         tenants=tuple(sorted(policy.tenants)),
         lease=replace(policy.lease, warn_hours=warn),
+        automation=in_order(policy.automation),
         approval=replace(policy.approval, second_person_for=risks),
         accepted_drift=tuple(replace(d, until=same_moment(d.until) or d.until) for d in drift),
     )
@@ -169,6 +173,7 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     for drift in spec.accepted_drift:
         place = ("spec", "acceptedDrift", drift.ref, "until")
         yield from unreal_times(resource, [(place, drift.until)])
+    yield from check_automation(resource, desired)
 
 
 unsupported = everything_is_supported

@@ -107,6 +107,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "field_refused": "A field that may not change now",
         "release_first": "No free slots beside those it holds",
         "removals_guard": "More removals at once than the policy allows",
+        "held_by_policy": "A change that does not go alone, by the policy",
         "rename_unsound": "A former name that cannot be taken over",
         "force_unmatched": "A forced detach where nothing is detached",
         "only_unmatched": "A ref to limit the plan to that is nowhere",

@@ -9,7 +9,9 @@ from enum import StrEnum
 from reconciler.model.lock import Holder
 from reconciler.model.records import dataclass
 
-HELD_CODES = frozenset({"held_for_approval", "removal_uncommitted", "revocations_guard"})
+HELD_CODES = frozenset(
+    {"held_for_approval", "removal_uncommitted", "revocations_guard", "held_by_policy"}
+)
 """Codes of what could be done, and waits for somebody's word."""
 
 

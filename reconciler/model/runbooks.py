@@ -107,6 +107,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "field_refused": "refused-changes",
         "release_first": "capacity",
         "removals_guard": "refused-changes",
+        "held_by_policy": "held",
         "rename_unsound": "refused-changes",
         "force_unmatched": "storage",
         "only_unmatched": "refused-changes",

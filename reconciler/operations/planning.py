@@ -22,6 +22,7 @@ from reconciler.operations.remembering import input_key, is_empty, remember
 from reconciler.operations.syncing import keep_alarms
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner import planner
+from reconciler.planner.request import PlanRequest
 from reconciler.store.snapshot import read_world
 
 
@@ -45,7 +46,7 @@ def make_plan(fleet: Fleet, options: PlanOptions) -> Plan:
 def plan_from(fleet: Fleet, desired: Desired, world: World, options: PlanOptions) -> Plan:
     """The plan over specs and state already in hand."""
     plan = planner.plan(
-        planner.PlanRequest(
+        PlanRequest(
             desired=desired,
             world=world,
             now=fleet.now(),

@@ -33,7 +33,6 @@ from reconciler.operations.writing import locking, writing
 from reconciler.planner import planner, verifying_volumes
 from reconciler.planner.believing import Authority, Sighting
 from reconciler.planner.doubting import judge_doubts
-from reconciler.planner.planner import PlanRequest
 from reconciler.planner.rebuilding import (
     floors,
     prepared,
@@ -42,6 +41,7 @@ from reconciler.planner.rebuilding import (
     usage,
     verdicts,
 )
+from reconciler.planner.request import PlanRequest
 from reconciler.planner.verifying import Found, read_found, verify
 from reconciler.planner.verifying_volumes import FoundVolume
 from reconciler.store.journal import Journal

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Isolation
@@ -16,7 +15,6 @@ from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Risk
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Resource
 from reconciler.model.world import DoubtKind
 from reconciler.planner.absence import guard_revocations, uncommitted
 from reconciler.planner.conditions import refusal
@@ -26,30 +24,15 @@ from reconciler.planner.ending import LEAVING, is_consented
 from reconciler.planner.lying import users_of_data
 from reconciler.planner.preparing import Preparation
 from reconciler.planner.restarting import has_begun
+from reconciler.planner.risks import Refusal, is_above, problem_of, risk_of
 from reconciler.planner.showing import is_unknown, shown
 from reconciler.planner.situation import Situation
 from reconciler.planner.takeovers import hindrance
-
-ACTION_RISKS: Mapping[Action, Risk] = MappingProxyType(
-    {
-        Action.RELEASE: Risk.DESTROYS,
-        Action.REPLACE: Risk.DESTROYS,
-        Action.RESTART: Risk.INTERRUPTS,
-    }
-)
-"""Every other action is safe."""
+from reconciler.planner.unattended import hold_preparations, hold_unattended
 
 CGROUP, CGROUP_V2 = "cgroup fs", "cgroup2"
 
-RISK_LEVELS = (Risk.SAFE, Risk.INTERRUPTS, Risk.DESTROYS)
-
 DEFAULT_MAX_REMOVALS, DEFAULT_MAX_REMOVAL_PERCENT = 5, 10
-
-
-class Refusal(NamedTuple):
-    code: str
-    message: str
-    hint: str
 
 
 def admit(situation: Situation) -> Mapping[Ref, Problem]:
@@ -62,6 +45,7 @@ def admit(situation: Situation) -> Mapping[Ref, Problem]:
     _guard_removals(situation, refused)
     _hold(situation, refused)
     _guard_revocations(situation, refused)
+    hold_unattended(situation, refused)
     _keep_what_is_used(situation, refused)
     return refused
 
@@ -70,7 +54,7 @@ def _first_refusal(difference: Difference, situation: Situation) -> Problem | No
     for rule in RULES:
         found = rule(difference, situation)
         if found is not None:
-            return _problem(difference.ref, difference.resource, found)
+            return problem_of(difference.ref, difference.resource, found)
     return None
 
 
@@ -194,7 +178,7 @@ def _guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
     message = f"{len(removals)} of {held} {what} would be released at once, more than {limit}"
     hint = "release some of them with --only, or raise guard in the Policy"
     for difference in removals:
-        refused[difference.ref] = _problem(
+        refused[difference.ref] = problem_of(
             difference.ref, difference.resource, Refusal("removals_guard", message, hint)
         )
 
@@ -203,7 +187,7 @@ def _guard_revocations(situation: Situation, refused: dict[Ref, Problem]) -> Non
     """The same for people who would be shut out by what is absent."""
     held = guard_revocations(situation, refused, partial(_removal_limit, situation))
     for difference, why in list(held):
-        refused[difference.ref] = _problem(difference.ref, difference.resource, Refusal(*why))
+        refused[difference.ref] = problem_of(difference.ref, difference.resource, Refusal(*why))
 
 
 def _removal_limit(situation: Situation, held: int) -> int:
@@ -235,7 +219,7 @@ def _keep_what_is_used(situation: Situation, refused: dict[Ref, Problem]) -> Non
             if who in situation.world.volumes and who not in situation.desired.resources:
                 message = f"data of {who} lies by it, and is kept"
             hint = "remove what uses it first, apply that, and then remove this"
-            refused[difference.ref] = _problem(
+            refused[difference.ref] = problem_of(
                 difference.ref, difference.resource, Refusal("in_use", message, hint)
             )
 
@@ -265,35 +249,21 @@ def _hold(situation: Situation, refused: dict[Ref, Problem]) -> None:
         risk = risk_of(difference.action, is_forced=difference.ref in situation.forced)
         held = _held(risk, situation.hold_above)
         if held is not None and difference.ref not in refused:
-            refused[difference.ref] = _problem(difference.ref, difference.resource, held)
+            refused[difference.ref] = problem_of(difference.ref, difference.resource, held)
 
 
-def hold(preparations: Mapping[Ref, Preparation], limit: Risk | None) -> Mapping[Ref, Problem]:
+def hold(preparations: Mapping[Ref, Preparation], situation: Situation) -> Mapping[Ref, Problem]:
     """The problem of every preparation whose risk the consent given before does not cover."""
-    return {
-        ref: _problem(ref, one.resource, held)
+    found = {
+        ref: problem_of(ref, one.resource, held)
         for ref, one in preparations.items()
-        if (held := _held(one.risk, limit)) is not None
+        if (held := _held(one.risk, situation.hold_above)) is not None
     }
+    return {**hold_preparations(preparations, situation), **found}
 
 
 def _held(risk: Risk, limit: Risk | None) -> Refusal | None:
-    if limit is None or RISK_LEVELS.index(risk) <= RISK_LEVELS.index(limit):
+    if limit is None or not is_above(risk, limit):
         return None
     message = f"it {risk}, and the consent given covers {limit} changes"
     return Refusal("held_for_approval", message, f"gpuaas apply, or --auto-approve={risk}")
-
-
-def risk_of(action: Action, *, is_forced: bool = False) -> Risk:
-    """One that is forced to let go of storage may lose what it runs in there."""
-    return ACTION_RISKS.get(action, Risk.INTERRUPTS if is_forced else Risk.SAFE)
-
-
-def _problem(ref: Ref, resource: Resource | None, found: Refusal) -> Problem:
-    return Problem(
-        code=found.code,
-        message=found.message,
-        hint=found.hint,
-        source=resource.source() if resource else None,
-        ref=str(ref),
-    )

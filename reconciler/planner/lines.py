@@ -22,7 +22,6 @@ from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import Recorded, World
 from reconciler.planner import why
-from reconciler.planner.admission import risk_of
 from reconciler.planner.basis import basis_of
 from reconciler.planner.desk import Desk, Pending, binding_of, causes_of
 from reconciler.planner.diff import Difference
@@ -34,6 +33,7 @@ from reconciler.planner.releasing import released, restored, retiring
 from reconciler.planner.repairing import mends, sparing
 from reconciler.planner.repairing import told as drift_told
 from reconciler.planner.restarting import restarted
+from reconciler.planner.risks import risk_of
 from reconciler.planner.runtime_words import switching
 from reconciler.planner.seating import WITH_CAPACITY, Seat, Unseated
 from reconciler.planner.showing import differing

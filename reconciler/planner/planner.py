@@ -5,87 +5,45 @@ bytes, and every refusal names its rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from itertools import count
 
 from reconciler.kinds.contract import Context
 from reconciler.model.desired import Desired, Origin
-from reconciler.model.drift import Drift
-from reconciler.model.forced import NOTHING_FORCED, Forced
-from reconciler.model.moment import format_moment
-from reconciler.model.plan import Action, Change, Plan, Risk, Step, fingerprint
+from reconciler.model.plan import Action, Plan
 from reconciler.model.problem import HELD_CODES, Problem
-from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parsed
-from reconciler.model.world import World
 from reconciler.planner.absence import stays
 from reconciler.planner.admission import admit, hold
+from reconciler.planner.assembly import assemble
 from reconciler.planner.attaching import (
-    after_detaching,
-    attachments_of,
-    begun_by,
     refuse_joins,
 )
 from reconciler.planner.compatibility import refuse_runtimes
-from reconciler.planner.desk import MOVING, Desk, Pending, find_pending
+from reconciler.planner.desk import Desk, Pending, find_pending
 from reconciler.planner.diff import Difference, compare
 from reconciler.planner.drift import drifts
 from reconciler.planner.effective import in_force
-from reconciler.planner.ending import horizon, policy_of, with_ends
+from reconciler.planner.ending import with_ends
 from reconciler.planner.evacuating import with_evacuations
-from reconciler.planner.figures import figures_of
 from reconciler.planner.forgetting import Words, find_words
 from reconciler.planner.granting import refuse_grants
 from reconciler.planner.joining import Ledger
-from reconciler.planner.leasing import ends_of_waits, refuse_leases
+from reconciler.planner.leasing import refuse_leases
 from reconciler.planner.lines import Line, write_lines
-from reconciler.planner.moves import moved
-from reconciler.planner.next_moment import next_moment
-from reconciler.planner.noting import notes_of
-from reconciler.planner.ordering import after_preparing, in_waves
 from reconciler.planner.preparing import find_preparations
-from reconciler.planner.remainder import as_judged, tell_errors, with_remainders
+from reconciler.planner.remainder import as_judged, with_remainders
 from reconciler.planner.rendering import Renderer
 from reconciler.planner.repairing import with_repairs
-from reconciler.planner.revoking import name_revoked, tell_ends
+from reconciler.planner.request import PlanRequest
 from reconciler.planner.scope import Scope
 from reconciler.planner.seating import Seat, Seating, Unseated, seat_all
 from reconciler.planner.situation import Said, Situation
-from reconciler.planner.staging import find_stagings, is_slow
+from reconciler.planner.staging import find_stagings
 from reconciler.planner.storing import refuse_storage, with_data
-from reconciler.planner.suspending import in_force as suspensions_in_force
 from reconciler.planner.suspending import scopes_at
 from reconciler.planner.takeovers import MOST_TURNS, claimants, objection, rivals
-
-Origins = Callable[[Mapping[Ref, str], Collection[Ref]], Mapping[Ref, Origin]]
-"""Asked for the files of documents, and which of these are gone from there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest:
-    """`only` limits the plan to refs; changes of a higher risk than `hold_above` are held.
-
-    `actor` is the OS user who asks: the author of what no commit has yet. `leases_from` is the
-    moment from which leases that begin are counted, `now` unless it is given. `uncommitted` are
-    removals that count though no commit has made them, and `forced` allocations from which storage
-    is detached even while they work in it. Nobody is asked about one that is `unattended`.
-    """
-
-    desired: Desired
-    world: World
-    now: datetime
-    templates: Mapping[str, str]
-    sign: Callable[[str], str]
-    origins: Origins
-    only: tuple[str, ...] = ()
-    hold_above: Risk | None = None
-    unattended: bool = False
-    actor: str = ""
-    leases_from: datetime | None = None
-    uncommitted: tuple[str, ...] = ()
-    forced: Forced = NOTHING_FORCED
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -143,7 +101,8 @@ def _scoped(request: PlanRequest, everything: tuple[Difference, ...]) -> Plan:
 def _made(request: PlanRequest, scope: Scope, everything: tuple[Difference, ...]) -> Plan:
     differences = scope.limit(everything)
     origins = _origins_of(request, differences)
-    refused = admit(_situation(request, differences, origins))
+    situation = _situation(request, differences, origins)
+    refused = admit(situation)
     admitted = [difference for difference in differences if difference.ref not in refused]
     judged = as_judged(request.desired, request.world, everything)
     refused = {
@@ -155,7 +114,7 @@ def _made(request: PlanRequest, scope: Scope, everything: tuple[Difference, ...]
     effective = _effective(request, everything, differences, refused)
     context = _context(request, effective, origins)
     preparations = find_preparations(context, lambda ref: scope.reaches(ref, ()))
-    refused = {**refused, **hold(preparations, request.hold_above)}
+    refused = {**refused, **hold(preparations, situation)}
     ledger = Ledger(effective, request.world, _renamed(differences, refused))
     refused = {**refused, **refuse_runtimes(differences, effective, request.world, refused)}
     refused = {**refused, **refuse_joins(differences, refused, ledger)}
@@ -192,7 +151,7 @@ def _made(request: PlanRequest, scope: Scope, everything: tuple[Difference, ...]
         words=words,
     )
     lines = [line for line in write_lines(differences, desk) if _within(line, scope)]
-    return _assemble(request, desk, ledger, lines)
+    return assemble(request, desk, ledger, lines)
 
 
 def _differences(request: PlanRequest, declined: Mapping[Ref, Problem]) -> tuple[Difference, ...]:
@@ -315,84 +274,3 @@ def _with_origins(request: PlanRequest, context: Context, files: Mapping[Ref, st
 
 def _within(line: Line, scope: Scope) -> bool:
     return scope.reaches(line.change.ref, (*line.change.caused_by, line.change.former))
-
-
-def _assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[Line]) -> Plan:
-    lines = [line for line in found if not line.confirms]
-    confirmed = [line.change for line in found if line.confirms]
-    former = {c.ref: c.former for c in (line.change for line in lines) if c.former is not None}
-    steps = name_revoked([step for line in lines for step in line.steps], desk.context, former)
-    ending = {step.ref: step for step in steps if step.revokes}
-    told = (
-        tell_errors(tell_ends(line.change, ending, request.world), request.desired)
-        for line in lines
-    )
-    changes = tuple(sorted(told, key=_rank))
-    told_of = {change.ref for change in changes}
-    places = {} if request.only else dict(moved(request.desired, request.world, told_of))
-    claims = tuple(sorted((c for line in lines for c in line.claims), key=lambda c: c.id))
-    desired, world = desk.context.desired, request.world
-    figures = figures_of(desired, world, request.now, changes, claims)
-    touched = sum(change.ref in request.desired.resources for change in changes)
-    turned = {c.ref for c in changes if c.action in (Action.RELEASE, Action.RESTORE)}
-    ahead = horizon(world, policy_of(desired, world).lease, request.now)
-    attachments = attachments_of(steps, world)
-    made = Plan(
-        revision=request.desired.revision,
-        desired_digest=request.desired.digest,
-        state_id=world.state_id,
-        serial=world.serial,
-        made_at=format_moment(request.now),
-        changes=changes,
-        confirmed=tuple(sorted(confirmed, key=_rank)),
-        moved=places,
-        claims=claims,
-        volumes=begun_by(attachments, ledger),
-        attachments=attachments,
-        waves=in_waves(steps, _after(lines, steps), last=is_slow),
-        waiting=tuple(desk.positions),
-        problems=request.desired.problems,
-        notes=tuple(notes_of(*_untold(desk.drifts, changes))),
-        figures=replace(figures, unchanged=len(request.desired.resources) - touched),
-        ends=tuple(end for end in ahead.ends if end.ref not in turned),
-        suspended=tuple(suspensions_in_force(world.suspensions, request.now)),
-        only=request.only,
-        uncommitted=request.uncommitted,
-        forced=request.forced,
-        next_moment=next_moment(
-            desired,
-            world,
-            request.now,
-            (*ahead.moments, *ends_of_waits(request.desired, world)),
-        ),
-        written_by=world.written_by,
-    )
-    return replace(made, fingerprint=fingerprint(made))
-
-
-def _untold(
-    found: Iterable[Drift], changes: Iterable[Change]
-) -> tuple[Iterable[Drift], Collection[Ref]]:
-    """What is left to tell of, and the refs of which the plan puts right what it can.
-
-    Of what leaves nothing is told beside its line.
-    """
-    active = {change.ref: change for change in changes if change.problem is None}
-    leaving = {ref for ref, change in active.items() if change.action in MOVING}
-    return (one for one in found if one.ref not in leaving), active.keys()
-
-
-def _after(lines: Sequence[Line], steps: Sequence[Step]) -> Mapping[str, frozenset[str]]:
-    """What each step waits for: for its line's sake, and for its host's."""
-    waits = dict(after_preparing(steps))
-    for after in (after_detaching(steps), *(line.after for line in lines)):
-        for step, needed in after.items():
-            waits[step] = waits.get(step, frozenset()) | needed
-    return waits
-
-
-def _rank(change: Change) -> tuple[int, Ref]:
-    return (ACTIONS.index(change.action), change.ref)
-
-
-ACTIONS = tuple(Action)

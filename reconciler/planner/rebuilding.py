@@ -29,8 +29,9 @@ from reconciler.planner import why
 from reconciler.planner.basis import basis_of
 from reconciler.planner.desk import binding_of
 from reconciler.planner.effective import as_recorded
-from reconciler.planner.planner import PlanRequest, context_of
+from reconciler.planner.planner import context_of
 from reconciler.planner.regaining import Ground, Regained, regain
+from reconciler.planner.request import PlanRequest
 from reconciler.planner.showing import differing, is_unknown, shown
 from reconciler.planner.verifying import Found
 from reconciler.planner.verifying_volumes import FoundVolume

@@ -18,7 +18,8 @@ from reconciler.model.plan import Plan
 from reconciler.model.world import World
 from reconciler.planner.capacity import read_offers
 from reconciler.planner.placement import Placer, in_order
-from reconciler.planner.planner import PlanRequest, plan
+from reconciler.planner.planner import plan
+from reconciler.planner.request import PlanRequest
 from reconciler.store.database import Database
 from reconciler.store.journal import Journal
 from tests import fleets

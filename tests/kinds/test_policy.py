@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from reconciler.kinds.registry import KINDS
 from tests.kinds.sample import Fleet
 
@@ -44,3 +48,63 @@ def test_accepted_drift_ends() -> None:
     assert problem.source and problem.source.path[2] == "node/gpu01"
     (reference,) = KINDS["policy"].refs(fleet.resource(POLICY))
     assert str(reference.ref) == "user/olga"
+
+
+WINDOW = {"name": "night", "from": "01:30", "to": "02:30", "timeZone": "UTC", "allow": "destroys"}
+FREEZE = {
+    "name": "year-end",
+    "from": "2026-12-20T00:00:00+01:00",
+    "until": "2027-01-04T00:00:00Z",
+    "reason": "books",
+}
+
+
+def test_what_goes_alone_has_one_form() -> None:
+    spec = {
+        "windows": [{**WINDOW, "days": ["sun", "mon"]}, {**WINDOW, "name": "day"}],
+        "freezes": [FREEZE],
+        "rules": [{"allow": "none", "kinds": ["user", "node"]}, {"allow": "safe"}],
+    }
+    policy = KINDS["policy"].parse({"tenants": ["a"], "automation": spec}, "fleet")
+    automation = policy.automation
+    assert (automation.allow, [w.name for w in automation.windows]) == ("safe", ["day", "night"])
+    assert automation.windows[1].days == ("mon", "sun")
+    assert automation.freezes[0].from_ == "2026-12-19T23:00:00Z"
+    assert [rule.allow for rule in automation.rules] == ["none", "safe"]
+    assert automation.rules[0].kinds == ("node", "user")
+    assert KINDS["policy"].parse({"tenants": ["a"]}, "fleet").automation.allow == "safe"
+
+
+@pytest.mark.parametrize(
+    ("automation", "code", "place"),
+    [
+        ({"windows": [{**WINDOW, "to": "01:30"}]}, "document_rejected", ("windows", "night", "to")),
+        (
+            {"windows": [{**WINDOW, "timeZone": "Mars/Olympus"}]},
+            "value_pattern",
+            ("windows", "night", "timeZone"),
+        ),
+        (
+            {"freezes": [{**FREEZE, "until": "2026-02-30T00:00:00Z"}]},
+            "value_pattern",
+            ("freezes", "year-end", "until"),
+        ),
+        (
+            {"freezes": [{**FREEZE, "until": "2026-12-19T23:00:00Z"}]},
+            "document_rejected",
+            ("freezes", "year-end", "until"),
+        ),
+        (
+            {"rules": [{"allow": "none", "projects": ["visoin"]}]},
+            "dangling_reference",
+            ("rules", 0, "projects"),
+        ),
+    ],
+)
+def test_what_goes_alone_makes_sense(automation: Any, code: str, place: tuple[str, ...]) -> None:
+    fleet = Fleet()
+    fleet[POLICY]["automation"] = automation
+    problem = fleet.only(POLICY)
+    assert problem.code == code
+    assert problem.is_error is (code != "dangling_reference")
+    assert problem.source and problem.source.path == ("spec", "automation", *place)

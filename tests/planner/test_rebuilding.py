@@ -11,8 +11,8 @@ from reconciler.model.descriptor import read_descriptor
 from reconciler.model.evidence import NodeFacts
 from reconciler.model.ref import Ref
 from reconciler.model.world import Counters
-from reconciler.planner.planner import PlanRequest
 from reconciler.planner.rebuilding import Seeded, floors, seed, usage
+from reconciler.planner.request import PlanRequest
 from reconciler.planner.verifying import Found
 from tests.planner.descriptors import sign, told
 from tests.planner.fleet import NOW, allocation, base_fleet, desired, world

@@ -16,7 +16,8 @@ from reconciler.model.ref import Ref
 from reconciler.model.volume import Attachment, Volume, VolumeState
 from reconciler.model.world import World
 from reconciler.operations.recording import recorded_as
-from reconciler.planner.planner import PlanRequest, plan
+from reconciler.planner.planner import plan
+from reconciler.planner.request import PlanRequest
 from tests.planner.fleet import NOW, desired, world
 
 

@@ -1,0 +1,119 @@
+"""Unattended: what a plan that nobody is asked about leaves to somebody.
+
+What takes access away waits for nobody (rule 9), nor does what has begun or what somebody has said
+yes to before; a release that git takes back comes back. Of a change that is held, whoever would be
+let in by less is let in by less all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from reconciler.kinds.policy import PolicySpec
+from reconciler.kinds.registry import KINDS
+from reconciler.kinds.takeaway import RULES
+from reconciler.model.plan import Action, Risk
+from reconciler.model.problem import Problem
+from reconciler.model.reading import whole
+from reconciler.model.ref import Ref
+from reconciler.planner.automation import HELD_BY_POLICY, held
+from reconciler.planner.diff import Difference
+from reconciler.planner.effective import as_recorded, less
+from reconciler.planner.ending import is_consented
+from reconciler.planner.preparing import Preparation
+from reconciler.planner.restarting import has_begun
+from reconciler.planner.risks import Refusal, problem_of, risk_of
+from reconciler.planner.situation import Situation
+
+OPENS = frozenset({"user", "grant"})
+"""Kinds that are nothing but a way in: without them fewer are let in."""
+
+
+def hold_unattended(situation: Situation, refused: dict[Ref, Problem]) -> None:
+    """Every difference that does not go alone, and what cannot come without one of these."""
+    if not situation.unattended:
+        return
+    for difference in situation.differences:
+        if difference.ref in refused or difference.action is Action.FROZEN:
+            continue
+        found = _held(difference, situation)
+        if found is not None:
+            refused[difference.ref] = problem_of(difference.ref, difference.resource, found)
+    _hold_what_needs_them(situation, refused)
+
+
+def hold_preparations(
+    preparations: Mapping[Ref, Preparation], situation: Situation
+) -> Mapping[Ref, Problem]:
+    """Hosts that are not made ready alone. To mend one is a repair, which the Policy speaks of."""
+    if not situation.unattended:
+        return {}
+    found = (
+        (ref, one, _by_policy(ref, one.risk, situation))
+        for ref, one in preparations.items()
+        if not one.mends
+    )
+    return {ref: problem_of(ref, one.resource, why) for ref, one, why in found if why is not None}
+
+
+def only_takes(difference: Difference) -> bool:
+    """Whether all that it does is to let in fewer, or by less."""
+    recorded, resource = difference.recorded, difference.resource
+    if resource is None:
+        return difference.action is Action.FORGET and difference.ref.kind in OPENS
+    if recorded is None or difference.former is not None or difference.ref.kind not in RULES:
+        return False
+    if difference.action is not Action.CHANGE:
+        return False
+    left = less(as_recorded(recorded), [whole(resource)])
+    return left is not None and left.digest == resource.digest
+
+
+def _held(difference: Difference, situation: Situation) -> Refusal | None:
+    goes = (
+        difference.action is Action.RESTORE
+        or is_consented(difference)
+        or has_begun(difference, situation.world)
+        or difference.ref in situation.desired.lessened
+        or only_takes(difference)
+    )
+    if goes:
+        return None
+    risk = risk_of(difference.action, is_forced=difference.ref in situation.forced)
+    return _by_policy(difference.ref, risk, situation)
+
+
+def _by_policy(ref: Ref, risk: Risk, situation: Situation) -> Refusal | None:
+    if situation.now is None:
+        return None
+    policy = situation.policy
+    spec: PolicySpec = policy.spec if policy else PolicySpec(tenants=())
+    return held(ref, risk, spec.automation, situation.now)
+
+
+def _hold_what_needs_them(situation: Situation, refused: dict[Ref, Problem]) -> None:
+    """Nothing comes, or is changed, that refers to what is held and was never there."""
+    coming = {d.ref for d in situation.differences if d.ref in refused and _is_new(d, refused)}
+    while coming:
+        found = dict(_needing(coming, situation, refused))
+        refused.update(found)
+        coming = {d.ref for d in situation.differences if d.ref in found and _is_new(d, refused)}
+
+
+def _is_new(difference: Difference, refused: Mapping[Ref, Problem]) -> bool:
+    is_held = refused[difference.ref].code == HELD_BY_POLICY
+    return is_held and difference.recorded is None and difference.action is Action.CREATE
+
+
+def _needing(
+    coming: set[Ref], situation: Situation, refused: Mapping[Ref, Problem]
+) -> Iterator[tuple[Ref, Problem]]:
+    for one in situation.differences:
+        if one.resource is None or one.ref in refused:
+            continue
+        needed = (r.ref for r in KINDS[one.ref.kind].refs(one.resource) if r.ref in coming)
+        if (ref := next(needed, None)) is not None:
+            message = f"it needs {ref}, which is held"
+            hint = f"it goes together with that: gpuaas why {ref}"
+            found = Refusal(HELD_BY_POLICY, message, hint)
+            yield one.ref, problem_of(one.ref, one.resource, found)
