@@ -23,6 +23,7 @@ from reconciler.model.capacity import Claim, ClaimState, Placement, Shape
 from reconciler.model.desired import Desired
 from reconciler.model.evidence import NodeFacts, Observation, Proof
 from reconciler.model.plan import Step
+from reconciler.model.posix import loopback_of
 from reconciler.model.ref import Ref
 from reconciler.model.settings import NetworkSettings
 from reconciler.model.work import Host as Address
@@ -78,6 +79,10 @@ class Tenant:
     @property
     def home(self) -> str:
         return f"/home/{self.login}"
+
+    @property
+    def loopback(self) -> str:
+        return loopback_of(self.uid)
 
 
 ANA = Tenant(

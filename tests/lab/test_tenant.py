@@ -99,7 +99,7 @@ def test_cards_are_found_again_after_a_reboot_by_their_uuids(both: Tenancy) -> N
     for tenant in (ANA, BO):
         told = both.enter(tenant, f"python3 - <<'E'\n{OPEN_ALL}\nE\n")
         assert answers(told.stdout) == devices(both, *tenant.slots), told.stderr
-    own = "127.77.78.33:9"
+    own = f"{ANA.loopback}:9"
     assert both.reached(ANA, own) == both.reached(None, own) == {own: NOBODY}
     assert both.reached(BO, own, "127.0.0.1:25") == {own: REFUSED, "127.0.0.1:25": REFUSED}
     assert done(both.provide(ANA, BO)) == [(True, False)] * 6, "all of it survives a reboot"
@@ -297,7 +297,7 @@ def test_ones_own_address_is_reached_by_nobody_else(both: Tenancy) -> None:
 
     not, and 127.0.0.1 is everybody's as before.
     """
-    own, shared = "127.77.78.34:8888", "127.0.0.1:9"
+    own, shared = f"{BO.loopback}:8888", "127.0.0.1:9"
     with session(both, BO, f"python3 -u - <<'E'\n{LISTEN}\nE") as bo:
         assert bo.stdout is not None and bo.stdout.readline().strip() == "in"
         assert both.reached(BO, own, shared) == {own: "answered", shared: NOBODY}
@@ -324,13 +324,13 @@ while True:
 """
 
 
-@pytest.mark.parametrize("at", ["127.77.78.33", "0.0.0.0", "::"])
+@pytest.mark.parametrize("at", [ANA.loopback, "0.0.0.0", "::"])
 def test_nobody_else_answers_at_ones_own_address(both: Tenancy, at: str) -> None:
     """Isolation 11: a neighbour who listens there before its owner gets no word of theirs: nobody
 
     listens, it says, to the owner, in a container of his, by a forwarded port, and to root.
     """
-    own = "127.77.78.33:8888"
+    own = f"{ANA.loopback}:8888"
     with session(both, BO, f"python3 -u - {at} <<'E'\n{SERVE}\nE") as bo:
         assert bo.stdout is not None and bo.stdout.readline().strip() == "in"
         assert both.reached(ANA, own) == both.reached(None, own) == {own: "ECONNREFUSED"}
@@ -340,17 +340,17 @@ def test_nobody_else_answers_at_ones_own_address(both: Tenancy, at: str) -> None
         assert not forwards(both, ANA, "-o", "ExitOnForwardFailure=yes", "-W", own)
         assert both.reached(BO, own) == {own: REFUSED}
         if at == "0.0.0.0":
-            mine = "127.77.78.34:8888"
+            mine = f"{BO.loopback}:8888"
             assert both.reached(BO, mine) == {mine: "answered"}, "the own one, by every address"
-            assert bo.stdout.readline().strip() == "127.77.78.34", "and nobody came for the other"
+            assert bo.stdout.readline().strip() == BO.loopback, "and nobody came for the other"
 
 
 def test_containers_answer_at_the_address_of_their_tenant_and_no_other(both: Tenancy) -> None:
     """ACC-11: the numbers inside count as the uid does, from the first one on and none before."""
-    own = "127.77.78.33:8888"
+    own = f"{ANA.loopback}:8888"
     both.host.run("cat > /run/serve.py", given=SERVE)
     for uid, wanted in ((ANA.uid << 16, "answered"), ((ANA.uid << 16) - 1, "ECONNREFUSED")):
-        serve = f"setpriv --reuid {uid} --clear-groups python3 -u /run/serve.py 127.77.78.33"
+        serve = f"setpriv --reuid {uid} --clear-groups python3 -u /run/serve.py {ANA.loopback}"
         both.host.run(f"systemd-run --quiet --unit serve-{uid} {serve}")
         try:
             both.host.run("until ss -ltn | grep -q :8888; do sleep 0.1; done")
@@ -359,10 +359,10 @@ def test_containers_answer_at_the_address_of_their_tenant_and_no_other(both: Ten
             both.host.run(f"systemctl stop serve-{uid}")
 
 
-UDP = """
+UDP = f"""
 import errno, socket
 try:
-    socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("127.77.78.34", 9))
+    socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("{BO.loopback}", 9))
 except OSError as error:
     print(errno.errorcode[error.errno])
 """
@@ -395,7 +395,7 @@ def test_mail_metadata_and_named_networks_are_closed_to_tenants(both: Tenancy) -
 
 def test_who_takes_the_rules_away_locks_tenants_out_until_they_are_back(both: Tenancy) -> None:
     """Fail closed: without them nobody gets in; it shows, and the next preparation mends it."""
-    host, rule = both.host, "add element inet gpuaas own '{ 127.77.78.34 . 20001 }'"
+    host, rule = both.host, f"add element inet gpuaas own '{{ {BO.loopback} . {ANA.uid} }}'"
     host.run("systemctl restart nftables")
     assert "jump closed" in host.run("nft list table inet gpuaas").stdout, "ours come again with it"
     for change, shown in ((f"nft {rule}", "changed since loaded"), ("nft flush ruleset", "none")):
@@ -404,7 +404,7 @@ def test_who_takes_the_rules_away_locks_tenants_out_until_they_are_back(both: Te
     assert "in" not in both.enter(ANA, "echo in").stdout.splitlines()
     both.prepare()
     assert both.enter(ANA, "echo in").stdout == "in\n"
-    own = "127.77.78.33:9"
+    own = f"{ANA.loopback}:9"
     assert both.reached(ANA, own) == {own: NOBODY}, "it has loaded what is theirs too"
 
 
@@ -683,7 +683,7 @@ def test_a_release_leaves_nothing(both: Tenancy) -> None:
     assert f"p-vision-{ANA.gid}" not in host.run("cat", "/etc/group").stdout
     assert f"{ANA.uid}" not in host.run("nft list table inet gpuaas").stdout
     assert host.run("ls /etc/gpuaas/loopback").stdout == f"{BO.uid}.nft\n"
-    assert both.reached(BO, "127.77.78.34:9") == {"127.77.78.34:9": NOBODY}
+    assert both.reached(BO, f"{BO.loopback}:9") == {f"{BO.loopback}:9": NOBODY}
     assert both.enter(BO, "id").returncode == 0, "its neighbour has noticed nothing"
     assert done(both.release(ANA)[0]) == [(True, False)] * 2, "a second release has nothing to do"
 
@@ -869,8 +869,10 @@ def session(
         until = time.monotonic() + 10
         while not _is_recorded(home) and time.monotonic() < until:
             time.sleep(0.05)
-        yield process
-        process.kill()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def _is_recorded(home: Tenancy) -> bool:
