@@ -43,6 +43,7 @@ LISTED = tuple(
         "current",
         "linger",
         "loopback",
+        "quota",
         "runtime",
         "shm",
         "slice",

@@ -93,8 +93,9 @@ _LIST = (
             "login": LOGIN,
             "directories": "list of path, mode, uid and gid; what they hold is not touched",
             "files": "list of path, mode and content; each replaced whole",
-            "account": "uid, gid, group, gecos, shmBytes and subids, the first number inside of"
-            " its containers or 0; null where it has no account",
+            "account": "uid, gid, group, gecos, shmBytes, subids, the first number inside of its"
+            " containers or 0, and slots of nodeSlots, its share of the disks; null where it has no"
+            " account",
         },
         evidence="path → fact of every folder and file named",
         refuses=(

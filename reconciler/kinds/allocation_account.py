@@ -10,11 +10,11 @@ from typing import Any
 
 from reconciler.kinds.allocation_steps import mount_unit
 from reconciler.kinds.containers import allows_containers
-from reconciler.kinds.contract import Binding, Render
+from reconciler.kinds.contract import Binding, Context, Render
 from reconciler.model.cpus import format_cpus, parse_cpus
-from reconciler.model.desired import Desired
 from reconciler.model.posix import SUBIDS, inside, loopback_of, numbers
 from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
 
 SLICE = "allocation/slice.conf.j2"
 USER_MANAGER = "allocation/user.conf.j2"
@@ -37,7 +37,10 @@ the folders in which storage is mounted.
 PRIVATE = ("shm", "tmp", "var-tmp", "session", "data", "datasets", "mnt", "workspace")
 """One for each of these, by login; the last four are where mount paths begin."""
 
-WORDS = ("account", "slice", "cron", "at", "shm", "loopback", "subids", "login", "linger")
+WORDS = (
+    *("account", "slice", "cron", "at", "shm", "loopback", "subids", "quota", "login"),
+    *("linger",),
+)
 """The named facts of a tenant, each of its login."""
 
 TRIED = "login"
@@ -48,7 +51,8 @@ TRIED = "login"
 class Account:
     """What a tenant is on its host. `gpus` are UUIDs; `cpus` and `mems` are sets as Linux writes
 
-    them. With `containers` it has numbers to give out inside of these.
+    them. With `containers` it has numbers to give out inside of these. Its share of the disks is
+    that of its `slots` in `node_slots`.
     """
 
     login: str
@@ -59,6 +63,8 @@ class Account:
     cpus: str
     mems: str
     memory_bytes: int
+    slots: int
+    node_slots: int
     containers: bool = False
 
     @property
@@ -91,7 +97,7 @@ class Folder:
 
 
 def account_of(
-    binding: Binding, slots: Sequence[Mapping[str, Any]], desired: Desired
+    binding: Binding, slots: Sequence[Mapping[str, Any]], context: Context
 ) -> Account | None:
     """None on a node without accounts. `slots` are those of the placement, in normal form."""
     if not binding.uid:
@@ -105,8 +111,17 @@ def account_of(
         cpus=format_cpus(cpu for slot in slots for cpu in parse_cpus(slot["cpus"])),
         mems=format_cpus(slot["numa"] for slot in slots),
         memory_bytes=sum(slot["memoryGiB"] for slot in slots) * GIB,
-        containers=allows_containers(desired),
+        slots=len(slots),
+        node_slots=max(len(slots), _slots_of(binding.placement.node, context)),
+        containers=allows_containers(context.desired),
     )
+
+
+def _slots_of(node: str, context: Context) -> int:
+    """How many it is sold by."""
+    ref = Ref("node", "", node)
+    source = context.desired.resources.get(ref) or context.world.recorded.get(ref)
+    return len(source.normal["spec"]["slots"]) if source else 0
 
 
 def item(account: Account, id: str) -> Mapping[str, Any]:
@@ -118,6 +133,8 @@ def item(account: Account, id: str) -> Mapping[str, Any]:
         "gecos": f"gpuaas {id}",
         "shmBytes": account.shm_bytes,
         "subids": account.subids,
+        "slots": account.slots,
+        "nodeSlots": account.node_slots,
     }
 
 
@@ -167,6 +184,7 @@ def facts(account: Account) -> Mapping[str, str | None]:
         f"tmpfs {account.shm_bytes}",
         ", ".join(f"{account.loopback} of uid {one}" for one in numbers(account.uid)),
         f"uid={subids}+{SUBIDS} gid={subids}+{SUBIDS}" if subids else None,
+        f"{account.slots} of {account.node_slots}",
         "admitted",
     )
     return {f"{word} {login}": fact for word, fact in zip(WORDS, values, strict=False)}
@@ -193,6 +211,8 @@ def left_paths(binding: Binding) -> tuple[str, ...]:
         *(path.rpartition("/")[0] for path in (_slice_path(uid), _user_manager_path(uid))),
         _devices_path(uid),
         _loopback_path(uid),
+        # Written by the host, which alone knows how large its disks are.
+        f"/etc/gpuaas/quotas/{uid}.json",
     )
 
 

@@ -240,7 +240,7 @@ def _seat(binding: Binding, resource: Resource, context: Context) -> _Seated:
             for slot in slots
         ],
     }
-    account = accounts.account_of(binding, slots, context.desired)
+    account = accounts.account_of(binding, slots, context)
     return _Seated(binding=binding, resource=resource, values=values, account=account)
 
 

@@ -33,6 +33,7 @@ _BY_LOGIN = (
 _BY_UID = (
     r"/etc/gpuaas/devices/(\d+)\.json",
     r"/etc/gpuaas/loopback/(\d+)\.nft",
+    r"/etc/gpuaas/quotas/(\d+)\.json",
     rf"{_UNITS}/user-(\d+)\.slice\.d",
     rf"{_UNITS}/user@(\d+)\.service\.d",
     r"/run/systemd/system/user-(\d+)\.slice\.d",

@@ -28,6 +28,8 @@ OURS = {
     "gecos": f"gpuaas {ID}",
     "shmBytes": 1 << 30,
     "subids": 0,
+    "slots": 2,
+    "nodeSlots": 8,
 }
 SLICE = f"/etc/systemd/system/user-{UID}.slice.d/60-gpuaas.conf"
 

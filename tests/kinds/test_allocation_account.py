@@ -63,6 +63,8 @@ def test_it_has_an_account_with_the_numbers_it_was_given() -> None:
         "gecos": f"gpuaas {ID}",
         "shmBytes": 64 * GIB,
         "subids": 0,
+        "slots": 2,
+        "nodeSlots": 8,
     }
     assert provide.item["directories"] == [
         {"path": HOME, "mode": "0700", "uid": UID, "gid": GID},
@@ -88,6 +90,7 @@ def test_what_it_must_show_is_in_force_and_not_only_written() -> None:
         f"loopback {LOGIN}": f"127.77.78.32 of uid {UID},"
         " 127.77.78.32 of uid 1310720000-1310785535",
         f"subids {LOGIN}": None,
+        f"quota {LOGIN}": "2 of 8",
         f"login {LOGIN}": "admitted",
     }
     assert (facts[HOME], facts[SCRATCH]) == (f"dir 0700 {UID}:{GID}",) * 2
@@ -199,7 +202,7 @@ def test_after_its_release_nothing_of_it_may_be_left() -> None:
     sync, release = kind.steps(leaving(bound), around)
     assert (sync.item["uid"], release.item["uid"], release.item["gid"]) == (UID, UID, GID)
     assert set(sync.expected.values()) | set(release.expected.values()) == {None}
-    words = ("account", "slice", "cron", "at", "shm", "loopback", "subids", "linger")
+    words = ("account", "slice", "cron", "at", "shm", "loopback", "subids", "quota", "linger")
     assert {f"{word} {LOGIN}" for word in words} <= set(release.expected)
     assert release.item["absent"][-1] == DESCRIPTOR
     gone = {*sync.expected, *release.expected}

@@ -59,6 +59,8 @@ def test_what_is_made_of_files_lies_in_these_places() -> None:
         cpus="",
         mems="",
         memory_bytes=0,
+        slots=0,
+        node_slots=0,
     )
     for path in files(account, {}, lambda name, values: ""):
         below = [path.rsplit("/", cut)[0] for cut in range(3)]

@@ -9,8 +9,16 @@ from .passwd import GROUP, SHELL, TENANTS, Accounts, User
 from .paths import Refusal, Tree
 from .programs import change
 
-KEYS = {"uid": int, "gid": int, "group": str, "gecos": str, "shmBytes": int, "subids": int}
-
+KEYS = {
+    "uid": int,
+    "gid": int,
+    "group": str,
+    "gecos": str,
+    "shmBytes": int,
+    "subids": int,
+    "slots": int,
+    "nodeSlots": int,
+}
 
 NEVER = ("--key", "PASS_MAX_DAYS=-1", "--inactive", "-1", "--expiredate", "")
 UNAGEING = ("--maxdays", "-1", "--inactive", "-1", "--expiredate", "-1")

@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from typing import Any, Iterable, Optional
 
-from . import account, making
+from . import account, making, quotas
 from .attached import OURS, Seat, all_units, seat_of
 from .detach import refuse_hidden
 from .fencing import Fence, Holder, holders, machine_of
@@ -77,6 +77,7 @@ def _attach(tree: Tree, item: dict[str, Any], one: dict[str, Any]) -> None:
         _put_units(tree, one, all_units(volume, seat))
     making.put_volume(tree, volume, item["gid"], one["sizeGiB"], make=make)
     put_file(tree, volume.record, one["record"], "0644")
+    quotas.renew(tree)
     if item["uid"]:
         _mount(tree, volume, seat, item["uid"], one["mode"])
         making.fill(tree, volume)

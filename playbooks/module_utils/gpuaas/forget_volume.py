@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import quotas
 from .detach import put_away
 from .files import fact_of, remove_file
 from .mounts import mounted_at
@@ -25,6 +26,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     if _is_there(tree, volume):
         raise Refusal("volume_not_blank", f"{volume.folder} is there, and was to be wiped")
     remove_file(tree, volume.record)
+    quotas.renew(tree)
     if tree.whole_host:
         put_away(tree, volume)
 

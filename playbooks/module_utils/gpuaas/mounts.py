@@ -15,7 +15,7 @@ class Mount(NamedTuple):
     """`root` is what of the file system stands at `point`; `options` are the file system's own,
 
     `flags` those of this mount of it. `number` is its own among those of all namespaces, and
-    `parent` that of the one it stands in.
+    `parent` that of the one it stands in. `source` is what somebody said that it is made of.
     """
 
     point: str
@@ -26,6 +26,7 @@ class Mount(NamedTuple):
     flags: tuple[str, ...] = ()
     number: str = ""
     parent: str = ""
+    source: str = ""
 
     @property
     def what(self) -> tuple[str, str]:
@@ -83,7 +84,7 @@ def mounted_at(point: str) -> Optional[Mount]:
 
 def _mount(fields: list[str]) -> Mount:
     """Optional fields of any number stand before the dash."""
-    kind, _, options = fields[fields.index("-", 6) + 1 :][:3]
+    kind, source, options = fields[fields.index("-", 6) + 1 :][:3]
     return Mount(
         point=_unescape(fields[4]),
         device=fields[2],
@@ -93,6 +94,7 @@ def _mount(fields: list[str]) -> Mount:
         flags=tuple(fields[5].split(",")),
         number=fields[0],
         parent=fields[1],
+        source=_unescape(source),
     )
 
 

@@ -92,6 +92,7 @@ class Places:
             f"{UNITS}/{mount_unit(login)}",
             f"/etc/gpuaas/devices/{uid}.json",
             f"/etc/gpuaas/loopback/{uid}.nft",
+            f"/etc/gpuaas/quotas/{uid}.json",
             f"{INSTANCES}/session/{login}/env",
         )
         self.environments += self.files[-1:]

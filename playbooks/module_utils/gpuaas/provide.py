@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import account, denied, subids
+from . import account, denied, quotas, subids
 from .files import put_file, put_folder
 from .home import put_home
 from .items import FILE, FOLDER, Maybe
 from .paths import Places, Tree, owned
+from .shares import share_of
 from .slices import confine
 
 KEYS = {
@@ -32,6 +33,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
 
 def _make(tree: Tree, item: dict[str, Any]) -> None:
     wanted = account.wanted_of(item) if item["account"] else None
+    share = share_of(item) if wanted else None
     places = Places(item["id"], item["login"], wanted.uid if wanted else 0)
     if wanted:
         account.check_free(tree, wanted)
@@ -45,6 +47,8 @@ def _make(tree: Tree, item: dict[str, Any]) -> None:
             put_home(tree, path, folder["mode"], owner)
         else:
             put_folder(tree, path, folder["mode"], owner if folder["uid"] else None)
+    if share:
+        quotas.put(tree, share)
     if wanted:
         denied.deny(tree, wanted.login)
         confine(tree, wanted.login, wanted.uid, item["account"]["shmBytes"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import denied, network, reserve, subids
+from . import denied, network, quotas, reserve, subids
 from .account import check_ours, remove_account
 from .ending import end_everything
 from .files import names_of, remove_file
@@ -34,6 +34,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
         _remove_spools(tree, login, uid)
         end_everything(tree, uid)
         unconfine(tree, login)
+        quotas.lift(tree, uid)
     _remove(tree, [path for path in paths if path not in last], places)
     if uid:
         take_up(tree, login, uid)

@@ -25,6 +25,7 @@ from .probes import (
     printable,
     shortened,
 )
+from .quota_facts import read_quotas
 from .sessions import told_sessions
 from .slices import shm_size
 from .subids import given
@@ -61,6 +62,7 @@ def read_tenants(probes: Probes) -> dict[str, str]:
             "shm": read_shm,
             "loopback": read_loopback,
             "subids": read_subids,
+            "quota": read_quotas,
             "linger": read_lingering,
             "taken": read_taken,
         }

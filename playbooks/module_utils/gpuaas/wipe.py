@@ -16,6 +16,7 @@ from .files import fact_of
 from .mounts import mounts
 from .paths import FOLDER, Refusal, Tree, parent_of
 from .probes import unless_gone
+from .projects import leave_project
 
 MAX_DEPTH = 256
 MAX_BUSY = 1000
@@ -41,6 +42,10 @@ def remove_folder(tree: Tree, path: str) -> None:
                 if tree.dry:
                     return
                 top = Top(folder, os.fstat(folder).st_dev, [])
+                # Only now that nobody else can hand it on again: what is nested too deep is moved
+                # into it, whatever project its owner has given to that.
+                _take(folder)
+                leave_project(folder)
                 while os.listdir(folder):
                     _empty(folder, path, top, MAX_DEPTH)
             finally:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from . import making
+from . import making, quotas
 from .attached import shows
 from .detach import put_away
 from .fencing import HOLDERS, Fence, alone, machine_of
@@ -39,6 +39,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
             for name in (HOLDERS, PROGRESS):
                 remove_folder(tree, f"{volume.folder}/{name}")
             remove_file(tree, volume.record)
+            quotas.renew(tree)
             remove_folder(tree, volume.folder)
     elif fact_of(tree, volume.record) is not None:
         raise Refusal("volume_missing", f"{volume.folder} is not there: is its disk mounted?")
