@@ -65,7 +65,7 @@ CLOCKS = words("now utcnow today")
 FILE_CALLS = words(
     "read_text read_bytes write_text write_bytes iterdir rglob scandir listdir unlink mkdir"
 )
-FILES_IN_SPECS = frozenset({"library", "editing", "git_folder", "regular_file"})
+FILES_IN_SPECS = frozenset({"library", "editing", "git_folder", "regular_file", "private_checkout"})
 
 MODULE_HARD, FUNCTION_HARD, PARAMETERS_HARD = 400, 60, 5
 MODULE_MEDIAN, FUNCTION_MEDIAN = 100, 10

@@ -22,7 +22,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "tests").rglob
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^```(?:sh|shell|console|bash)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-KNOWN_PROGRAMS = "gpuaas make git cd export pip pipx python3 ssh ssh-keygen cat mkdir apt-get sudo"
+KNOWN_PROGRAMS = (
+    "gpuaas make git cd export pip pipx python3 ssh ssh-keygen cat mkdir mv apt-get sudo"
+)
 
 
 def rows(page: Path) -> dict[str, list[str]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from reconciler.model.problem import HELD_CODES
 
 if TYPE_CHECKING:
+    from reconciler.model.comparison import Comparison
     from reconciler.model.plan import Change, Plan
     from reconciler.model.problem import Problem
 
@@ -80,6 +81,12 @@ def of_plan(plan: Plan, *, detailed: bool) -> Exit:
     found = {of_problems(plan.problems), *(of_change(change) for change in plan.changes)}
     found.update(Exit.DRIFT for note in plan.notes if not note.accepted)
     return worst(found if detailed else found - {Exit.CHANGES, Exit.DRIFT})
+
+
+def of_comparison(comparison: Comparison, *, detailed: bool) -> Exit:
+    """What the branch asks for; what it takes away is a change like any other."""
+    changes = [Exit.CHANGES] if detailed and comparison.withdrawn else []
+    return worst([of_plan(comparison.plan, detailed=detailed), *changes])
 
 
 def of_change(change: Change) -> Exit:

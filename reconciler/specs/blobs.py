@@ -80,7 +80,7 @@ class Blobs:
         rest = sorted(self._small(wanted - self._said.keys()))
         if rest:
             said = self._git("cat-file", "--batch", stdin="".join(f"{name}\n" for name in rest))
-            for name, content in _contents(said.encode("utf-8", "surrogateescape"), rest):
+            for name, content in contents(said.encode("utf-8", "surrogateescape"), rest):
                 if content is not None:
                     self._content[name] = content
                 else:
@@ -196,7 +196,7 @@ def may_come_from(value: str, before: str) -> bool:
     return several or before.startswith(UNREADABLE)
 
 
-def _contents(said: bytes, names: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+def contents(said: bytes, names: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
     """What `cat-file --batch` answers, in the order of what was asked; None for what is not."""
     at = 0
     for name in names:

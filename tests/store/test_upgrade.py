@@ -19,6 +19,7 @@ from reconciler.model.problem import ProblemError
 from reconciler.store import chain
 from reconciler.store.database import Database, Opening
 from reconciler.store.keeping import check, check_copy
+from reconciler.store.private_copy import open_private_copy
 from reconciler.store.schema import Schema, shipped_schema, version_of
 from tests import privileges
 from tests.store.making import START, STATE_ID
@@ -141,6 +142,19 @@ def test_from_every_schema_before(older: Mapping[int, Path], tmp_path: Path, bef
     assert backup.stat().st_mode & 0o777 == 0o600
     assert code(path, write=True) == ""
     assert len(list((path.parent / "backups").iterdir())) == 1
+
+
+@pytest.mark.parametrize("before", range(1, LATEST))
+def test_a_private_copy_of_every_schema_before(
+    older: Mapping[int, Path], tmp_path: Path, before: int
+) -> None:
+    """It is read by this version with nothing beside it, and wherever it lies."""
+    path = copy_of(older[before], tmp_path)
+    had = rows(path)
+    with open_private_copy(path) as database:
+        assert not database.writable
+    assert (version(path), rows(path)) == (LATEST, had)
+    assert not (path.parent / "backups").exists()
 
 
 @pytest.mark.parametrize("stop", [*(f"migrate.before#{n}" for n in (1, 2, 3)), "copy.during"])

@@ -9,12 +9,14 @@ from typing import TypedDict, Unpack
 import click
 
 from reconciler.cli.command import Reply, Session, command
-from reconciler.cli.exit_codes import of_plan
+from reconciler.cli.exit_codes import of_comparison, of_plan
+from reconciler.cli.fleet import open_fleet
 from reconciler.cli.forced import checked, force_detach
 from reconciler.cli.patience import lock_timeout, open_to_write
 from reconciler.cli.refs import ALL_REMOVALS, check_ref, check_removals
 from reconciler.cli.text import line
 from reconciler.cli.views import plan_json, plan_markdown, plan_text
+from reconciler.model.comparison import Comparison
 from reconciler.model.plan import Plan, Risk
 from reconciler.operations import saving
 from reconciler.operations.options import PlanOptions
@@ -34,6 +36,8 @@ class Given(TypedDict):
     refresh: bool
     detailed_exitcode: bool
     lock_timeout: float
+    against: str
+    state: str
 
 
 @command("plan", "text", "json", "markdown")
@@ -75,13 +79,30 @@ class Given(TypedDict):
     is_flag=True,
     help="Exit 2 if there are changes, 4 if there is only drift to repair.",
 )
+@click.option(
+    "--against",
+    metavar="REV",
+    default="",
+    help="Show only what this tree changes beyond what the commit REV would, as in origin/main.",
+)
+@click.option(
+    "--state",
+    metavar="FILE|URL",
+    default="",
+    help="With --against: read this copy of the state, as `gpuaas state backup` writes one.",
+)
 @lock_timeout
 def plan(session: Session, **given: Unpack[Given]) -> Reply:
     """Show what would change, where and why.
 
     First what needs you, then what destroys, interrupts and is safe, then drift. Neither state
-    nor hosts are changed.
+    nor hosts are changed. With --against it is for a review: no host is asked and no key needed,
+    and nothing of it can be applied; as Markdown it fits into a comment.
     """
+    if given["against"]:
+        return _compare(session, given)
+    if given["state"]:
+        raise click.UsageError("--state goes with --against: nothing is applied to a copy")
     fleet = open_to_write(session, given["lock_timeout"])
     options = PlanOptions(
         only=given["only"],
@@ -108,6 +129,36 @@ def plan(session: Session, **given: Unpack[Given]) -> Reply:
 
 
 plan.bare = {"--uncommitted-removals": ALL_REMOVALS}
+
+
+def _compare(session: Session, given: Given) -> Reply:
+    """Loads its rooms only now, like those that make plans."""
+    for name, word in APART.items():
+        if given[name]:  # type: ignore[literal-required]
+            raise click.UsageError(f"--against and {word} do not go together: it is only looked at")
+    made: Comparison = import_module("reconciler.operations.comparison").compare_with(
+        open_fleet(session.folder), given["against"], given["state"]
+    )
+    view = import_module("reconciler.cli.views.comparison")
+    markdown = import_module("reconciler.cli.views.comparison_markdown")
+    at_least, expand = Risk(given["risk"]), given["expand"]
+    is_markdown = session.format == "markdown"
+    return Reply(
+        code=of_comparison(made, detailed=given["detailed_exitcode"]),
+        problems=made.plan.problems,
+        result=view.view(made) if session.wants_document else None,
+        raw=markdown.text(made, at_least, expand=expand) if is_markdown else "",
+        lines=view.foot(made) if given["summary"] else view.lines(made, at_least, expand=expand),
+    )
+
+
+APART = {
+    "save": "--save",
+    "only": "--only",
+    "uncommitted": "--uncommitted-removals",
+    "forced": "--force-detach",
+    "refresh": "--refresh",
+}
 
 
 def _make_plan(fleet: Fleet, options: PlanOptions) -> Plan:

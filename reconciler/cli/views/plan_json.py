@@ -17,19 +17,20 @@ def view(plan: Plan) -> dict[str, Any]:
     """The `result` of `schemas/plan.schema.json`. Problems of the plan stand in the envelope."""
     shown: dict[str, Any] = encode(plan)
     del shown["problems"]
-    shown["changes"] = [_change(change) for change in plan.changes]
-    shown["confirmed"] = [_change(change) for change in plan.confirmed]
+    shown["changes"] = [change_view(change) for change in plan.changes]
+    shown["confirmed"] = [change_view(change) for change in plan.confirmed]
     shown["waves"] = [
         {"number": wave.number, "steps": [_step(step) for step in wave.steps]}
         for wave in plan.waves
     ]
-    shown["shortId"] = short(plan)
+    shown["shortId"] = short(plan) if plan.fingerprint else ""
     shown["counts"] = counts(plan)
     shown["pricePerHour"] = total(plan)
     return shown
 
 
-def _change(change: Change) -> dict[str, Any]:
+def change_view(change: Change) -> dict[str, Any]:
+    """One line of a plan."""
     shown: dict[str, Any] = encode(change)
     shown.pop("normal", None)
     if change.problem is not None:

@@ -51,12 +51,18 @@ def lines(
     """
     yield line(dim(header(plan)), hang=2)
     yield BLANK
+    yield from body(plan, at_least, expand=expand)
+    yield from foot(plan, advise=advise)
+
+
+def body(plan: Plan, at_least: Risk = Risk.SAFE, *, expand: bool = False) -> Iterator[Line]:
+    """All between the header and the foot."""
     if plan.problems:
         yield from problems_view.lines(plan.problems)
         yield BLANK
     shown = 0
     for section in sections(plan, at_least):
-        yield from _section(section, plan, expand)
+        yield from block(section, plan, expand=expand)
         yield BLANK
         shown += len(section.changes)
     yield from ends.lines(plan.ends, plan.made_at)
@@ -66,7 +72,6 @@ def lines(
     yield from _unknown(plan)
     if hidden := len(plan.changes) - shown:
         yield line(dim(f"not shown: {count(hidden, 'change')} of a lower risk"))
-    yield from foot(plan, advise=advise)
 
 
 def foot(plan: Plan, *, advise: bool = True) -> Iterator[Line]:
@@ -77,7 +82,8 @@ def foot(plan: Plan, *, advise: bool = True) -> Iterator[Line]:
         yield line(text, hang=2)
 
 
-def _section(section: Section, plan: Plan, expand: bool) -> Iterator[Line]:
+def block(section: Section, plan: Plan, *, expand: bool = False) -> Iterator[Line]:
+    """A title, and below it each change with its details."""
     title = f"{section.word.symbol} {section.word.title} ({len(section.changes)})"
     yield line(Span(column(title, 34), section.style), Span(section.note, section.style), hang=2)
     single, groups = (section.changes, []) if expand else apart(section.changes)

@@ -1,0 +1,196 @@
+"""Comparison: what this tree would change beyond what a revision would, for a review.
+
+Two plans are made over one state at one moment, and one is taken from the other. No host is asked,
+no key is needed, and nothing is written but remembered specs: the state may be a copy of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from reconciler import shipped
+from reconciler.model.comparison import Base, Comparison
+from reconciler.model.desired import Origin
+from reconciler.model.document import DocumentCache, FileStamp
+from reconciler.model.evidence import Observation
+from reconciler.model.moment import format_moment, parse_moment
+from reconciler.model.plan import Plan
+from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.settings import Settings
+from reconciler.model.world import World
+from reconciler.operations.fetching import Want, fetch_to, is_web, shown
+from reconciler.operations.wiring import CACHE, Fleet, without_collector
+from reconciler.planner import planner
+from reconciler.planner.comparison import compare_plans
+from reconciler.specs import origins
+from reconciler.specs.desired import load_desired
+from reconciler.specs.private_checkout import check_out, commit_of, commits_without, place_of
+from reconciler.store.cache import SqliteCache
+from reconciler.store.connection import has_log
+from reconciler.store.database import Database
+from reconciler.store.private_copy import open_private_copy
+from reconciler.store.snapshot import read_world
+
+STATE = Want(
+    schemes=("https",),
+    largest=1 << 30,
+    seconds=300,
+    code="state_copy_unreadable",
+    hint="name a file that `gpuaas state backup` wrote, or an https address of one",
+)
+UNSIGNED = "0" * 64
+"""In the place of each signature: a plan that is only looked at signs nothing."""
+
+
+def compare_with(fleet: Fleet, revision: str, state: str = "") -> Comparison:
+    """What the tree changes beyond what `revision` would. `state` is a copy, or an address of one.
+
+    Raises ProblemError `revision_unknown`, `revision_unreadable` or `state_copy_unreadable`.
+    """
+    commit = commit_of(fleet.settings, revision)
+    with without_collector(), TemporaryDirectory(prefix="gpuaas-") as temporary:
+        folder = Path(temporary)
+        with _reading(fleet, state, folder) as database:
+            world = read_world(database)
+        now = fleet.now()
+        age = _age(world.observations.values(), now)
+        (place := folder / "base").mkdir()
+        settings = check_out(fleet.settings, commit, place, shipped.schemas()["settings"])
+        with _cache(fleet, folder) as cache:
+            preview = _Preview(actor=fleet.actor.name, world=_as_of_now(world, age), now=now)
+            ours = preview.plan(fleet.settings, cache)
+            theirs = preview.plan(settings, _OfContent(cache=cache))
+        base = Base(revision=revision, commit=commit, ahead=commits_without(fleet.settings, commit))
+        return compare_plans(_as_seen(ours, age), theirs, base, place_of(fleet.settings))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Preview:
+    """Plans that are only looked at, over one state at one moment."""
+
+    actor: str
+    world: World
+    now: datetime
+
+    def plan(self, settings: Settings, cache: DocumentCache) -> Plan:
+        def authors(files: Mapping[Ref, str], gone: Collection[Ref]) -> Mapping[Ref, Origin]:
+            return origins.origins(settings, files, gone, cache)
+
+        return planner.plan(
+            planner.PlanRequest(
+                desired=load_desired(settings, shipped.schemas(), cache),
+                world=self.world,
+                now=self.now,
+                templates=shipped.templates(),
+                sign=lambda text: UNSIGNED,
+                origins=authors,
+                actor=self.actor,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfContent:
+    """What is remembered by content alone: the same files lie here under other stamps."""
+
+    cache: DocumentCache
+
+    def get_many(self, space: str, keys: Iterable[str]) -> Mapping[str, str]:
+        return self.cache.get_many(space, keys)
+
+    def put_many(self, space: str, rows: Mapping[str, str]) -> None:
+        self.cache.put_many(space, rows)
+
+    def stamps(self) -> Mapping[str, tuple[FileStamp, str]]:
+        return {}
+
+    def put_stamps(
+        self, rows: Mapping[str, tuple[FileStamp, str]], gone: Iterable[str] = ()
+    ) -> None:
+        return
+
+
+@contextmanager
+def _cache(fleet: Fleet, folder: Path) -> Iterator[DocumentCache]:
+    """That of the fleet; one for this once where there is no place for it."""
+    place = fleet.state if fleet.state.is_dir() else folder
+    with closing(SqliteCache(place / CACHE)) as cache:
+        yield cache
+
+
+@contextmanager
+def _reading(fleet: Fleet, state: str, folder: Path) -> Iterator[Database]:
+    """The state itself; or a copy of it, of which there is one more to read and throw away."""
+    if not state:
+        with fleet.reading() as database:
+            yield database
+        return
+    if not is_web(state) and Path(state).is_file() and has_log(Path(state)):
+        raise refuse(
+            STATE.code,
+            f"{state} is a state that somebody may be writing to",
+            "make a copy of it: gpuaas state backup FILE",
+        )
+    copy = folder / "gpuaas.db"
+    fetch_to(state, copy, STATE)
+    with _opened(copy, state) as database:
+        yield database
+
+
+def _opened(copy: Path, state: str) -> Database:
+    """What is wrong with it is said of what was named, and not of the copy that is thrown away."""
+    try:
+        return open_private_copy(copy)
+    except ProblemError as error:
+        raise ProblemError(
+            tuple(
+                replace(one, message=one.message.replace(str(copy), shown(state)), hint=STATE.hint)
+                for one in error.problems
+            )
+        ) from error
+
+
+def _age(seen: Iterable[Observation], now: datetime) -> timedelta:
+    """How old the newest answer of a host is."""
+    moments = [moment for one in seen if (moment := parse_moment(one.at))]
+    return max(timedelta(0), now - max(moments)) if moments else timedelta(0)
+
+
+def _as_of_now(world: World, age: timedelta) -> World:
+    """With what hosts said as if the newest of it had been said now.
+
+    Nobody asks them here: that it is some time ago says nothing about them.
+    """
+    return replace(
+        world,
+        observations={name: _later(one, age) for name, one in world.observations.items()},
+    )
+
+
+def _as_seen(plan: Plan, age: timedelta) -> Plan:
+    """With the true age of what hosts said, for people."""
+    seen = plan.figures.observed_age
+    if seen is None:
+        return plan
+    figures = replace(plan.figures, observed_age=seen + int(age.total_seconds()))
+    return replace(plan, figures=figures)
+
+
+def _later(one: Observation, age: timedelta) -> Observation:
+    def moved(text: str) -> str:
+        moment = parse_moment(text)
+        return format_moment(moment + age) if moment else text
+
+    return replace(
+        one,
+        at=moved(one.at),
+        answered_at=moved(one.answered_at),
+        unreachable_since=moved(one.unreachable_since),
+    )
