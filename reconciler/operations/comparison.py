@@ -29,6 +29,7 @@ from reconciler.operations.fetching import Want, fetch_to, is_web, shown
 from reconciler.operations.wiring import CACHE, Fleet, without_collector
 from reconciler.planner import planner
 from reconciler.planner.comparison import compare_plans
+from reconciler.planner.request import PlanRequest
 from reconciler.specs import origins
 from reconciler.specs.desired import load_desired
 from reconciler.specs.private_checkout import check_out, commit_of, commits_without, place_of
@@ -49,7 +50,7 @@ UNSIGNED = "0" * 64
 """In the place of each signature: a plan that is only looked at signs nothing."""
 
 
-def compare_with(fleet: Fleet, revision: str, state: str = "") -> Comparison:
+def compare_with(fleet: Fleet, revision: str, state: str | None = None) -> Comparison:
     """What the tree changes beyond what `revision` would. `state` is a copy, or an address of one.
 
     Raises ProblemError `revision_unknown`, `revision_unreadable` or `state_copy_unreadable`.
@@ -84,7 +85,7 @@ class _Preview:
             return origins.origins(settings, files, gone, cache)
 
         return planner.plan(
-            planner.PlanRequest(
+            PlanRequest(
                 desired=load_desired(settings, shipped.schemas(), cache),
                 world=self.world,
                 now=self.now,
@@ -126,12 +127,14 @@ def _cache(fleet: Fleet, folder: Path) -> Iterator[DocumentCache]:
 
 
 @contextmanager
-def _reading(fleet: Fleet, state: str, folder: Path) -> Iterator[Database]:
+def _reading(fleet: Fleet, state: str | None, folder: Path) -> Iterator[Database]:
     """The state itself; or a copy of it, of which there is one more to read and throw away."""
-    if not state:
+    if state is None:
         with fleet.reading() as database:
             yield database
         return
+    if not state:
+        raise refuse(STATE.code, "no copy is named: the name is empty", STATE.hint)
     if not is_web(state) and Path(state).is_file() and has_log(Path(state)):
         raise refuse(
             STATE.code,

@@ -344,6 +344,12 @@ def test_what_is_to_be_applied_is_not_compared(branch: Yard, words: tuple[str, .
     assert branch.plan("--state", "x").code == 64
 
 
+def test_a_variable_that_is_not_set_is_no_wish_for_another_plan(branch: Yard) -> None:
+    assert against(branch, base="").problems == ["revision_unknown"]
+    assert against(branch, "--state", "").problems == ["state_copy_unreadable"]
+    assert branch.plan("--state", "").code == 64
+
+
 def test_a_plan_of_this_sort_is_never_applied(branch: Yard) -> None:
     """Its fingerprint is none, and its document is no saved plan."""
     file = branch.folder / "x.plan"

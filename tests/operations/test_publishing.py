@@ -325,7 +325,8 @@ def test_what_others_lay_where_is_published_is_a_file_or_nothing(
 def test_the_web_is_read_within_bounds(tmp_path: Path, capsys, monkeypatch) -> None:
     """Not found, no JSON, a way out of the web, too much, too slow: each says so."""
     monkeypatch.setattr(fetching, "SECONDS", 1)
-    monkeypatch.setattr(fetching, "LARGEST", 1000)
+    want = replace(fetching.PUBLISHED, seconds=1, largest=1000)
+    monkeypatch.setattr(fetching, "PUBLISHED", want)
 
     def answer(request: Any) -> None:
         what = request.path.split("/")[1]

@@ -36,8 +36,8 @@ class Given(TypedDict):
     refresh: bool
     detailed_exitcode: bool
     lock_timeout: float
-    against: str
-    state: str
+    against: str | None
+    state: str | None
 
 
 @command("plan", "text", "json", "markdown")
@@ -82,13 +82,11 @@ class Given(TypedDict):
 @click.option(
     "--against",
     metavar="REV",
-    default="",
     help="Show only what this tree changes beyond what the commit REV would, as in origin/main.",
 )
 @click.option(
     "--state",
     metavar="FILE|URL",
-    default="",
     help="With --against: read this copy of the state, as `gpuaas state backup` writes one.",
 )
 @lock_timeout
@@ -99,9 +97,9 @@ def plan(session: Session, **given: Unpack[Given]) -> Reply:
     nor hosts are changed. With --against it is for a review: no host is asked and no key needed,
     and nothing of it can be applied; as Markdown it fits into a comment.
     """
-    if given["against"]:
-        return _compare(session, given)
-    if given["state"]:
+    if (revision := given["against"]) is not None:
+        return _compare(session, given, revision)
+    if given["state"] is not None:
         raise click.UsageError("--state goes with --against: nothing is applied to a copy")
     fleet = open_to_write(session, given["lock_timeout"])
     options = PlanOptions(
@@ -131,13 +129,13 @@ def plan(session: Session, **given: Unpack[Given]) -> Reply:
 plan.bare = {"--uncommitted-removals": ALL_REMOVALS}
 
 
-def _compare(session: Session, given: Given) -> Reply:
+def _compare(session: Session, given: Given, revision: str) -> Reply:
     """Loads its rooms only now, like those that make plans."""
     for name, word in APART.items():
         if given[name]:  # type: ignore[literal-required]
             raise click.UsageError(f"--against and {word} do not go together: it is only looked at")
     made: Comparison = import_module("reconciler.operations.comparison").compare_with(
-        open_fleet(session.folder), given["against"], given["state"]
+        open_fleet(session.folder), revision, given["state"]
     )
     view = import_module("reconciler.cli.views.comparison")
     markdown = import_module("reconciler.cli.views.comparison_markdown")
