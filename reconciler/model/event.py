@@ -16,6 +16,7 @@ class EventType(StrEnum):
     STATE_REBUILT = "state_rebuilt"
     SUSPENDED = "suspended"
     RESUMED = "resumed"
+    APPROVED = "approved"
     DOUBTED = "doubted"
     DOUBT_ENDED = "doubt_ended"
     RUN_STARTED = "run_started"
@@ -117,7 +118,7 @@ _COMES_FROM: Mapping[Component, str] = {
     Component.STORAGE: "volume_pending volume_made volume_grown volume_kept volume_wiping"
     " volume_gone attaching detached reopened",
     Component.CATALOG: "staging staged staging_failed discarded",
-    Component.OPERATOR: "suspended resumed overridden fenced detach_forced reopening"
+    Component.OPERATOR: "suspended resumed approved overridden fenced detach_forced reopening"
     " drift_accepted drift_retracted",
     Component.STATE: "state_created state_restored state_rebuilt doubted doubt_ended"
     " lock_taken_over",

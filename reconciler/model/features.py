@@ -52,6 +52,7 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
         "drift": Feature(what="What hosts show otherwise, judged by whose it is"),
         "suspensions": Feature(what="Access taken away at once, without waiting for git"),
         "rebuild": Feature(what="A lost state regained from what hosts show"),
+        "second-person": Feature(what="Changes that two people must want"),
         "replica": Feature(what="A continuous copy of the state by Litestream"),
         "apps": _designed(
             "Applications that run on allocations",
@@ -79,11 +80,6 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             "Project.spec.budget",
             "Project.spec.costCenter",
             instead="spec.quota limits what a project holds at one time",
-        ),
-        "second-person": _designed(
-            "Changes that two people must want",
-            "Policy.spec.approval",
-            instead="protected branches of the forge ask for a second person",
         ),
         "policy-snapshots": _designed(
             "The number of kept snapshots as a rule of the fleet",

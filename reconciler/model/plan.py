@@ -150,6 +150,10 @@ class Change:
     protect: bool = False
     undo_minutes: int = 0
     """How long this release can be taken back, since it destroys nothing yet; 0 if it does."""
+    fingerprint: str = ""
+    """What somebody would approve, where it is held and may be."""
+    consent: str = ""
+    """The fingerprint by which somebody has approved it; empty where nobody has."""
     expires_at: str | None = None
     """When its time is over; empty without an end, None where this says nothing about it."""
 

@@ -10,7 +10,15 @@ from reconciler.model.lock import Holder
 from reconciler.model.records import dataclass
 
 HELD_CODES = frozenset(
-    {"held_for_approval", "removal_uncommitted", "revocations_guard", "held_by_policy"}
+    {
+        "held_for_approval",
+        "removal_uncommitted",
+        "revocations_guard",
+        "removals_guard",
+        "project_guard",
+        "folder_guard",
+        "held_by_policy",
+    }
 )
 """Codes of what could be done, and waits for somebody's word."""
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from reconciler.model.capacity import Claim, Shape
+from reconciler.model.consent import Consent, Removal
 from reconciler.model.drift import Acceptance
 from reconciler.model.evidence import Observation
 from reconciler.model.failure import Failure
@@ -170,6 +171,7 @@ class World:
     driver. `volumes` maps a Storage to what it is made of, as long as its data may exist, and
     `attachments` are all that have not ended; `wiped` is what is gone, by its id. `failures` are
     what counts against nodes, by their names. `written_by` is the version that applied last.
+    `consents` are those that nobody has used, `removals` what was let go of within a day.
     """
 
     state_id: str
@@ -193,6 +195,8 @@ class World:
     installs: tuple[Install, ...] = ()
     failures: Mapping[str, Failure] = field(default_factory=dict)
     written_by: str = ""
+    consents: tuple[Consent, ...] = ()
+    removals: tuple[Removal, ...] = ()
     _indexes: dict[str, dict[str, list[Any]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -109,36 +109,54 @@ def node_of(desired: Desired, name: str) -> Resource:
     raise refuse("not_found", f"no node is called {name}", hint)
 
 
-def operator(fleet: Fleet, desired: Desired, acting: str = "approves") -> str:
-    """The operator who is acting, by his login here or else by the e-mail he commits with.
+def person(fleet: Fleet, desired: Desired, acting: str) -> str:
+    """The User who is acting, by their login here or else by the e-mail they commit with.
 
-    `acting` is what only operators do.
-
-    Raises ProblemError `person_unknown` or `operator_only`.
+    Raises ProblemError `person_unknown`, or `operator_only` for one who is shut out.
     """
+    name = _person(fleet, desired, acting)
+    _insist_on_active(fleet, desired, name)
+    return name
+
+
+def operator(fleet: Fleet, desired: Desired, acting: str = "approves") -> str:
+    """The same, of an operator. `acting` is what only operators do."""
+    name = _person(fleet, desired, acting)
+    operators = desired.settings.operators
+    if name not in operators:
+        message = f"{name} ({_who(fleet)}) is no operator, and only an operator {acting}"
+        raise refuse("operator_only", message, f"operators (gpuaas.yaml): {', '.join(operators)}")
+    _insist_on_active(fleet, desired, name)
+    return name
+
+
+def _who(fleet: Fleet) -> str:
+    email = git.author_email(fleet.settings)
+    return f"OS login {fleet.actor.name}" + (f", git e-mail {email}" if email else "")
+
+
+def _person(fleet: Fleet, desired: Desired, acting: str) -> str:
     login, email = fleet.actor.name, git.author_email(fleet.settings)
     users = tuple(desired.of("user"))
     by_login = {user.ref.name for user in users if login in user.spec.os_logins}
     by_email = {user.ref.name for user in users if email in user.spec.emails}
     people = by_login & by_email or by_login | by_email
-    who = f"OS login {login}" + (f", git e-mail {email}" if email else "")
     if len(people) != 1:
         found = f"is both {' and '.join(sorted(people))}" if people else "is nobody in the specs"
         raise refuse(
             "person_unknown",
-            f"who {acting} must be one known person: {who} {found}",
+            f"who {acting} must be one known person: {_who(fleet)} {found}",
             "put the login into osLogins of a User, or set git's user.email to one of its emails",
         )
     (name,) = people
-    operators = desired.settings.operators
-    if name not in operators:
-        message = f"{name} ({who}) is no operator, and only an operator {acting}"
-        raise refuse("operator_only", message, f"operators (gpuaas.yaml): {', '.join(operators)}")
+    return name
+
+
+def _insist_on_active(fleet: Fleet, desired: Desired, name: str) -> None:
     user = desired.get("user", name)
     stated = user is not None and user.spec.state is UserState.SUSPENDED
     if stated or f"user/{name}" in _shut_out(fleet):
         raise refuse("operator_only", f"{name} is suspended", "another operator may do it")
-    return name
 
 
 def _shut_out(fleet: Fleet) -> frozenset[str]:

@@ -124,9 +124,10 @@ def guard_revocations(
     a number may go. A document that is too much by itself is held by itself: what others take away
     does not wait for it.
     """
+    asked = [one for one in situation.differences if one.ref not in situation.approved]
     admitted = {
         one.ref: one
-        for one in situation.differences
+        for one in asked
         if (why := refused.get(one.ref)) is None
         or (one.ref.kind != "grant" and not stays(one, why))
     }

@@ -6,7 +6,6 @@ What is refused stays as it was recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from types import MappingProxyType
 
 from reconciler.kinds.registry import KINDS
@@ -16,11 +15,18 @@ from reconciler.model.plan import Action, Risk
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.world import DoubtKind
-from reconciler.planner.absence import guard_revocations, uncommitted
+from reconciler.planner.absence import uncommitted
 from reconciler.planner.conditions import refusal
+from reconciler.planner.consents import fingerprint_of_preparation
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import recorded_of
 from reconciler.planner.ending import LEAVING, is_consented
+from reconciler.planner.guards import (
+    guard_all_revocations,
+    guard_folders,
+    guard_projects,
+    guard_removals,
+)
 from reconciler.planner.lying import users_of_data
 from reconciler.planner.preparing import Preparation
 from reconciler.planner.restarting import has_begun
@@ -32,8 +38,6 @@ from reconciler.planner.unattended import hold_preparations, hold_unattended
 
 CGROUP, CGROUP_V2 = "cgroup fs", "cgroup2"
 
-DEFAULT_MAX_REMOVALS, DEFAULT_MAX_REMOVAL_PERCENT = 5, 10
-
 
 def admit(situation: Situation) -> Mapping[Ref, Problem]:
     """The problem of every difference that is refused."""
@@ -42,9 +46,11 @@ def admit(situation: Situation) -> Mapping[Ref, Problem]:
         problem = difference.problem or _first_refusal(difference, situation)
         if problem is not None:
             refused[difference.ref] = problem
-    _guard_removals(situation, refused)
+    guard_removals(situation, refused)
+    guard_projects(situation, refused)
+    guard_folders(situation, refused)
     _hold(situation, refused)
-    _guard_revocations(situation, refused)
+    guard_all_revocations(situation, refused)
     hold_unattended(situation, refused)
     _keep_what_is_used(situation, refused)
     return refused
@@ -157,48 +163,6 @@ RULES: tuple[Callable[[Difference, Situation], Refusal | None], ...] = (
 )
 
 
-def _guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
-    """A merge that went wrong looks like many removals at once. What has begun is not counted."""
-    removals = [
-        difference
-        for difference in situation.differences
-        if difference.action is Action.RELEASE
-        and difference.ref not in refused
-        and difference.recorded is not None
-        and not is_consented(difference)
-    ]
-    if not removals:
-        return
-    world = situation.world
-    held = sum(1 for ref, one in world.recorded.items() if one.id or ref in world.volumes)
-    limit = _removal_limit(situation, held)
-    if len(removals) <= limit:
-        return
-    what = "allocations and storages" if world.volumes else "allocations"
-    message = f"{len(removals)} of {held} {what} would be released at once, more than {limit}"
-    hint = "release some of them with --only, or raise guard in the Policy"
-    for difference in removals:
-        refused[difference.ref] = problem_of(
-            difference.ref, difference.resource, Refusal("removals_guard", message, hint)
-        )
-
-
-def _guard_revocations(situation: Situation, refused: dict[Ref, Problem]) -> None:
-    """The same for people who would be shut out by what is absent."""
-    held = guard_revocations(situation, refused, partial(_removal_limit, situation))
-    for difference, why in list(held):
-        refused[difference.ref] = problem_of(difference.ref, difference.resource, Refusal(*why))
-
-
-def _removal_limit(situation: Situation, held: int) -> int:
-    """The larger of the number and the share: a small fleet may lose a few, a large one some."""
-    policy = situation.policy
-    guard = policy.spec.guard if policy else None
-    most = guard.max_removals if guard else DEFAULT_MAX_REMOVALS
-    percent = guard.max_removal_percent if guard else DEFAULT_MAX_REMOVAL_PERCENT
-    return max(most, held * percent // 100)
-
-
 def _keep_what_is_used(situation: Situation, refused: dict[Ref, Problem]) -> None:
     """Nothing is forgotten that something which stays refers to; what is kept keeps others."""
     leaving = [d for d in situation.differences if d.action is Action.FORGET]
@@ -246,6 +210,8 @@ def _hold(situation: Situation, refused: dict[Ref, Problem]) -> None:
     for difference in situation.differences:
         if has_begun(difference, situation.world) or is_consented(difference):
             continue
+        if difference.ref in situation.approved:
+            continue
         risk = risk_of(difference.action, is_forced=difference.ref in situation.forced)
         held = _held(risk, situation.hold_above)
         if held is not None and difference.ref not in refused:
@@ -257,7 +223,8 @@ def hold(preparations: Mapping[Ref, Preparation], situation: Situation) -> Mappi
     found = {
         ref: problem_of(ref, one.resource, held)
         for ref, one in preparations.items()
-        if (held := _held(one.risk, situation.hold_above)) is not None
+        if fingerprint_of_preparation(one) not in situation.consents.get(ref, ())
+        and (held := _held(one.risk, situation.hold_above)) is not None
     }
     return {**hold_preparations(preparations, situation), **found}
 

@@ -19,6 +19,7 @@ from reconciler.planner.automation import next_turn_of
 from reconciler.planner.desk import MOVING, Desk
 from reconciler.planner.ending import horizon, policy_of
 from reconciler.planner.figures import figures_of
+from reconciler.planner.guards import next_of_the_day
 from reconciler.planner.joining import Ledger
 from reconciler.planner.leasing import ends_of_waits
 from reconciler.planner.lines import Line
@@ -31,6 +32,7 @@ from reconciler.planner.request import PlanRequest
 from reconciler.planner.revoking import name_revoked, tell_ends
 from reconciler.planner.staging import is_slow
 from reconciler.planner.suspending import in_force as suspensions_in_force
+from reconciler.planner.tickets import with_tickets
 
 
 def assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[Line]) -> Plan:
@@ -44,7 +46,7 @@ def assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[L
         tell_errors(tell_ends(line.change, ending, request.world), request.desired)
         for line in lines
     )
-    changes = tuple(sorted(told, key=_rank))
+    changes = tuple(sorted(with_tickets(told, desk.tickets), key=_rank))
     told_of = {change.ref for change in changes}
     places = {} if request.only else dict(moved(request.desired, request.world, told_of))
     claims = tuple(sorted((c for line in lines for c in line.claims), key=lambda c: c.id))
@@ -88,7 +90,10 @@ def assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[L
 
 
 def _turns(request: PlanRequest) -> Iterator[datetime]:
-    """When the Policy lets another part of this go alone; one that is attended waits for none."""
+    """When a guard or the Policy lets another part of this go alone."""
+    alone = request.unattended or request.hold_above is not None
+    freed = next_of_the_day(request.world, request.now) if alone else None
+    yield from () if freed is None else (freed,)
     if request.unattended:
         policy = policy_of(request.desired, request.world)
         turn = next_turn_of(policy.automation, request.now)

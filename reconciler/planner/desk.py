@@ -33,6 +33,7 @@ from reconciler.planner.preparing import Preparation
 from reconciler.planner.resuming import groups_of
 from reconciler.planner.seating import Seat, Unseated, placement_of
 from reconciler.planner.staging import Staging
+from reconciler.planner.tickets import Tickets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,7 @@ class Desk:
     drifts: tuple[Drift, ...] = ()
     stagings: Mapping[Ref, Staging] = field(default_factory=dict)
     words: tuple[Words, ...] = ()
+    tickets: Tickets = field(default_factory=Tickets)
 
     @cached_property
     def groups(self) -> Mapping[Ref, Mapping[str, tuple[Claim, ...]]]:

@@ -44,6 +44,7 @@ from reconciler.planner.staging import find_stagings
 from reconciler.planner.storing import refuse_storage, with_data
 from reconciler.planner.suspending import scopes_at
 from reconciler.planner.takeovers import MOST_TURNS, claimants, objection, rivals
+from reconciler.planner.tickets import find_tickets
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -149,6 +150,7 @@ def _made(request: PlanRequest, scope: Scope, everything: tuple[Difference, ...]
         drifts=found,
         stagings=find_stagings(context, seats, changed, preparing, found),
         words=words,
+        tickets=find_tickets(situation, preparations, refused),
     )
     lines = [line for line in write_lines(differences, desk) if _within(line, scope)]
     return assemble(request, desk, ledger, lines)

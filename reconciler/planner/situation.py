@@ -15,9 +15,11 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
 from reconciler.model.world import World
+from reconciler.planner.consents import fingerprint_of, live
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import recorded_of
 from reconciler.planner.lying import attached_storages, users_of_data
+from reconciler.planner.risks import risk_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,23 @@ class Situation:
         self.now = said.now
         self.unattended = said.unattended
         self.renamed = {d.former: d.ref for d in differences if d.former is not None}
+
+    @cached_property
+    def consents(self) -> Mapping[Ref, frozenset[str]]:
+        """Fingerprints of what somebody has approved, by ref."""
+        return live(self.world.consents, self.now)
+
+    @cached_property
+    def approved(self) -> Mapping[Ref, str]:
+        """What of this is just what somebody has approved, by that fingerprint."""
+        asked = (one for one in self.differences if one.ref in self.consents)
+        found = {one.ref: self.fingerprint(one) for one in asked}
+        return {ref: one for ref, one in found.items() if one in self.consents[ref]}
+
+    def fingerprint(self, difference: Difference) -> str:
+        """What a consent to it has to be for."""
+        risk = risk_of(difference.action, is_forced=difference.ref in self.forced)
+        return fingerprint_of(difference, risk)
 
     @cached_property
     def claimed(self) -> frozenset[tuple[str, str | None]]:

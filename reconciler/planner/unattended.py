@@ -17,6 +17,7 @@ from reconciler.model.problem import Problem
 from reconciler.model.reading import whole
 from reconciler.model.ref import Ref
 from reconciler.planner.automation import HELD_BY_POLICY, held
+from reconciler.planner.consents import fingerprint_of_preparation
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import as_recorded, less
 from reconciler.planner.ending import is_consented
@@ -36,6 +37,8 @@ def hold_unattended(situation: Situation, refused: dict[Ref, Problem]) -> None:
     for difference in situation.differences:
         if difference.ref in refused or difference.action is Action.FROZEN:
             continue
+        if difference.ref in situation.approved:
+            continue
         found = _held(difference, situation)
         if found is not None:
             refused[difference.ref] = problem_of(difference.ref, difference.resource, found)
@@ -51,7 +54,7 @@ def hold_preparations(
     found = (
         (ref, one, _by_policy(ref, one.risk, situation))
         for ref, one in preparations.items()
-        if not one.mends
+        if not one.mends and fingerprint_of_preparation(one) not in situation.consents.get(ref, ())
     )
     return {ref: problem_of(ref, one.resource, why) for ref, one, why in found if why is not None}
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from reconciler.model.capacity import Claim
+from reconciler.model.consent import Consent
 from reconciler.model.drift import Acceptance
 from reconciler.model.event import Actor, EventType
 from reconciler.model.evidence import Observation
@@ -32,12 +33,14 @@ from reconciler.store import (
     acceptances,
     attachments,
     cleanups,
+    consents,
     doubts,
     ends,
     failures,
     installs,
     people,
     rebuilding,
+    removals,
     reopenings,
     resources,
     restarting,
@@ -136,6 +139,8 @@ class Journal:
             runs.begin_steps(record, steps, self._changes)
             ends.quarantine(record, steps, self._changes)
             restarting.tell(record, steps, self._changes)
+            removals.note(record, (step.ref for step in steps), self._changes)
+            consents.begin(record, steps, self._changes)
 
     def finish_wave(
         self,
@@ -160,6 +165,7 @@ class Journal:
             attachments.end_proved(record, outcome.proofs)
             self._keep(record, recorded)
             resources.forget(record, forgotten)
+            consents.use(record, [*(one.ref for one in recorded), *forgotten], self._changes)
             ends.lapse(record, forgotten, self._changes)
 
     def record(
@@ -180,6 +186,9 @@ class Journal:
             self._keep(record, [*recorded, *(one for _, one in renamed)])
             resources.forget(record, forgotten)
             resources.move(record, moved)
+            done = [*(one.ref for one in recorded), *forgotten]
+            consents.use(record, done, self._changes)
+            removals.note(record, done, self._changes)
             runs.note_progress(record)
 
     def knows_run(self, run: str) -> bool:
@@ -250,6 +259,11 @@ class Journal:
         """From now on its scope is taken away, until its end or somebody's word."""
         with self._recording("suspend") as record:
             suspensions.begin(record, one)
+
+    def approve(self, given: Sequence[Consent]) -> None:
+        """Each lets go one change that was held, as it is, until its end."""
+        with self._recording("approve") as record:
+            consents.give(record, given)
 
     def suspensions(self) -> tuple[Suspension, ...]:
         """All that there are now."""

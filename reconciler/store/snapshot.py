@@ -21,10 +21,12 @@ from reconciler.model.world import FORGOTTEN, Counters, OpenStep, Recorded, Worl
 from reconciler.store.acceptances import read_acceptances
 from reconciler.store.attachments import read_attachments
 from reconciler.store.cleanups import read_idle, read_overrides
+from reconciler.store.consents import read_unused
 from reconciler.store.database import Database
 from reconciler.store.doubts import floors, highest, read_doubts
 from reconciler.store.failures import read_failures
 from reconciler.store.installs import read_installs
+from reconciler.store.removals import read_removals
 from reconciler.store.revocations import read_revocations
 from reconciler.store.rows import JsonText, RecordedRows, Rows, read_json
 from reconciler.store.runs import read_program
@@ -72,6 +74,8 @@ def read_world(database: Database) -> World:
             installs=read_installs(connection),
             failures=read_failures(connection),
             written_by=read_program(connection),
+            consents=read_unused(connection),
+            removals=read_removals(connection),
         )
 
 

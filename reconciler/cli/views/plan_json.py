@@ -10,6 +10,7 @@ from reconciler.cli.views.documents import without_secret
 from reconciler.cli.views.plan_words import hides, short, total
 from reconciler.cli.views.sections import counts
 from reconciler.model.codec import encode
+from reconciler.model.consent import short_id
 from reconciler.model.plan import Change, FieldChange, Plan, Step
 
 
@@ -33,6 +34,8 @@ def change_view(change: Change) -> dict[str, Any]:
     """One line of a plan."""
     shown: dict[str, Any] = encode(change)
     shown.pop("normal", None)
+    if change.fingerprint:
+        shown["approvalId"] = short_id(change.fingerprint)
     if change.problem is not None:
         shown["problem"] = encode(without_secret(change.problem))
     shown["fields"] = [_field(field) for field in change.fields]

@@ -1,0 +1,46 @@
+"""`gpuaas approve`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.moments import as_duration
+from reconciler.cli.patience import lock_timeout, open_to_write
+from reconciler.cli.views import approvals as approvals_view
+from reconciler.operations.approvals import Word
+from reconciler.operations.approvals import approve as give
+
+
+@command("approve", "text", "json")
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--reason", required=True, metavar="TEXT", help="Reason, written to the audit log.")
+@click.option(
+    "--for",
+    "duration",
+    metavar="TIME",
+    callback=as_duration,
+    help="Until when it counts, as in 4h; no longer than the Policy says.",
+)
+@lock_timeout
+def approve(
+    session: Session,
+    ids: tuple[str, ...],
+    reason: str,
+    duration: timedelta | None,
+    lock_timeout: float,
+) -> Reply:
+    """Give leave for what is held, as it is now.
+
+    ID is one of `gpuaas approvals`: of a change, or of all that are held for the same. The next
+    plan does it; nothing happens by this. It counts once, for this change as it is, and ends by
+    itself. Where the Policy wants two people for a risk, nobody approves their own change.
+    """
+    word = Word(ids=ids, reason=reason, lasts=duration)
+    found = give(open_to_write(session, lock_timeout), word)
+    return Reply(result=found, lines=approvals_view.approved(found))
+
+
+approve.writes = True

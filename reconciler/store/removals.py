@@ -1,0 +1,49 @@
+"""Removals, written: what was let go of within a day, so that many plans do no more than one."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from reconciler.model.consent import Removal
+from reconciler.model.moment import format_moment, parse_moment
+from reconciler.model.plan import Action, Change
+from reconciler.model.ref import Ref, parse_ref
+from reconciler.store.record import Record
+
+DAY = timedelta(days=1)
+
+
+def read_removals(connection: sqlite3.Connection) -> tuple[Removal, ...]:
+    """All that are kept: those of the day before the last of them, and no more."""
+    found = connection.execute("SELECT ref, thing, at FROM removal ORDER BY ref, thing")
+    return tuple(Removal(ref=_ref(ref), thing=thing, at=at) for ref, thing, at in found)
+
+
+def note(record: Record, refs: Iterable[Ref], changes: Mapping[Ref, Change]) -> None:
+    """Those of them that are let go of from now on, unless somebody has said so of just that."""
+    found = (changes[ref] for ref in sorted(set(refs)) if ref in changes)
+    rows = [(str(one.ref), one.allocation_id, record.at) for one in found if _counts(one)]
+    if not rows:
+        return
+    now = parse_moment(record.at)
+    if now is not None:
+        old = format_moment(now - DAY)
+        record.connection.execute("DELETE FROM removal WHERE at <= ?", (old,))
+    record.connection.executemany(
+        "INSERT INTO removal (ref, thing, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows
+    )
+
+
+def _counts(change: Change) -> bool:
+    """What ends by its time, has begun before, or was approved, is nobody's mistake."""
+    said = change.cause is not None or change.consent or change.problem is not None
+    return change.action is Action.RELEASE and not said
+
+
+def _ref(text: str) -> Ref:
+    ref = parse_ref(text)
+    if ref is None:
+        raise sqlite3.DatabaseError(f"{text!r} is no ref")
+    return ref
