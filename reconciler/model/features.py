@@ -54,6 +54,7 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
         "rebuild": Feature(what="A lost state regained from what hosts show"),
         "second-person": Feature(what="Changes that two people must want"),
         "replica": Feature(what="A continuous copy of the state by Litestream"),
+        "loop": Feature(what="A process that plans and applies what policy lets go by itself"),
         "apps": _designed(
             "Applications that run on allocations",
             "kind App",
@@ -85,11 +86,6 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             "The number of kept snapshots as a rule of the fleet",
             "Policy.spec.state",
             instead="keep.snapshots in gpuaas.yaml says how many snapshots are kept",
-        ),
-        "loop": _designed(
-            "A process that plans and applies by itself",
-            "gpuaas.yaml loop",
-            instead="a timer can run gpuaas apply --auto-approve=safe",
         ),
         "notifications": _designed(
             "Messages to people about what happens",

@@ -16,6 +16,10 @@ HOP = re.compile(r"((?P<login>[^@]*)@)?(\[(?P<inner>[^]]*)\]|(?P<host>[^]\[:]*))
 INDEX = re.compile(
     r"https?://([^/?#@]*@)?(\[(?P<inner>[^]]+)\]|(?P<host>[^]\[:/?#@]+))(:(?P<port>[^/?#]*))?([/?#].*)?"
 )
+SCP = re.compile(
+    r"(?:[A-Za-z_][\w.-]*@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*):(?!/?-)[^:\s].*", re.ASCII
+)
+REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+@-]{0,199}", re.ASCII)
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 CARD = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -82,6 +86,35 @@ def why_no_index(text: str) -> str:
     if found is None or (found["port"] is not None and not _is_port(found["port"])):
         return f"{text} is no address of an index"
     return why_no_host(found["inner"] or found["host"])
+
+
+def why_no_repository(text: str) -> str:
+    """Where git can be asked without a program that an address names: https, ssh, or a folder.
+
+    An address that is an option or another transport's (`ext::`) would be a command (F-REC-09).
+    """
+    if text.startswith(("/", "file:///")):
+        return ""
+    scheme, mark, rest = text.partition("://")
+    if mark:
+        if scheme not in ("https", "ssh"):
+            return (
+                f"{text} is no repository that is fetched from: write https://, ssh:// or a folder"
+            )
+        place = rest.partition("/")[0]
+        return _why_no_server(place) if place else f"{text} names no host"
+    found = SCP.fullmatch(text)
+    if found is None:
+        return f"{text} is no repository: write https://…, ssh://…, user@host:path or /a/folder"
+    return why_no_host(found["host"])
+
+
+def why_no_revision(text: str) -> str:
+    """A branch or a tag as git has them (git-check-ref-format), and never an option."""
+    plain = REVISION.fullmatch(text) and not any(word in text for word in ("..", "//", "@{"))
+    if plain and not text.endswith((".lock", ".", "/")) and "/." not in text:
+        return ""
+    return f"{text!r} is no name of a branch or tag"
 
 
 def why_no_email(text: str) -> str:

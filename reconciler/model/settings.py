@@ -44,8 +44,26 @@ class NetworkSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSettings:
+    """Where the loop takes specs from: a branch or a tag of a repository, else what is checked out.
+
+    `url` is empty for the repository that the fleet's folder lies in; of another one `path` leads
+    from its top to the folder that holds the spec root.
+    """
+
+    url: str = ""
+    branch: str = ""
+    tag: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoopSettings:
+    """`observe_seconds` is how old what a host has shown may become before it is asked again."""
+
     interval_seconds: int = 60
+    observe_seconds: int = 300
+    source: SourceSettings = field(default_factory=SourceSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

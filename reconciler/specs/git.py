@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, NamedTuple
 
 from reconciler.model.problem import ProblemError, refuse
@@ -35,6 +36,7 @@ _QUIET = (
 )
 _SETTINGS = ("GIT_CONFIG_", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
 _IDENTITY = ("GIT_AUTHOR_", "GIT_COMMITTER_")
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def repository(settings: Settings) -> Path | None:
@@ -129,6 +131,31 @@ def commit(settings: Settings, name: str, message: str, beside: Sequence[str] = 
         hint = f"the file is written; commit it yourself: {by_hand}"
         raise _not_committed(name, str(why), hint) from why
     return ask(settings, "rev-parse", "HEAD").strip()
+
+
+class Refused(NamedTuple):
+    """What is told where git does not do what it is told: a problem code, and what helps."""
+
+    code: str
+    hint: str
+
+
+def work(
+    folder: Path,
+    *words: str,
+    refused: Refused,
+    variables: Mapping[str, str] = NOTHING,
+    seconds: int = GIT_SECONDS,
+) -> str:
+    """Let git work in a repository that is nobody's but the program's; what it says.
+
+    No hooks run and nobody is asked for a password. Raises ProblemError as `refused` says.
+    """
+    environment = {**_environment(), "GIT_TERMINAL_PROMPT": "0", **variables}
+    try:
+        return _run(str(folder), (*_QUIET, *words), environment, seconds=seconds)
+    except _Unanswered as why:
+        raise refuse(refused.code, str(why), refused.hint) from why
 
 
 class _Unanswered(Exception):

@@ -7,9 +7,16 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from reconciler.model.codec import decode
-from reconciler.model.formats import why_no_index, why_no_jump, why_no_name, why_no_replica
+from reconciler.model.formats import (
+    why_no_index,
+    why_no_jump,
+    why_no_name,
+    why_no_replica,
+    why_no_repository,
+    why_no_revision,
+)
 from reconciler.model.problem import Problem, ProblemError, Source, in_order
-from reconciler.model.settings import Settings
+from reconciler.model.settings import Settings, SourceSettings
 from reconciler.specs.documents import read_documents
 from reconciler.specs.judging import secrets_of
 from reconciler.specs.library import SETTINGS_FILE, has_own_root, read_settings
@@ -61,8 +68,22 @@ def _unsound(settings: Settings) -> Iterator[tuple[tuple[str | int, ...], str]]:
         yield from _told(("publish", "sshHostSuffix"), why_no_name(suffix))
     if url := settings.replica.url:
         yield from _told(("replica", "url"), why_no_replica(url))
+    yield from _unsound_source(settings.loop.source)
     for name, index in settings.index.items():
         yield from _told(("index", name), why_no_index(index))
+
+
+def _unsound_source(source: SourceSettings) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    place = ("loop", "source")
+    if source.url:
+        yield from _told((*place, "url"), why_no_repository(source.url))
+    for word, name in (("branch", source.branch), ("tag", source.tag)):
+        if name:
+            yield from _told((*place, word), why_no_revision(name))
+    if source.branch and source.tag:
+        yield (*place, "tag"), "it is a branch or a tag, and not both"
+    if ".." in source.path.split("/") or source.path.startswith("/"):
+        yield (*place, "path"), "path leads out of the repository"
 
 
 def _told(path: tuple[str | int, ...], why: str) -> Iterator[tuple[tuple[str | int, ...], str]]:

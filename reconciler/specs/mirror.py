@@ -1,0 +1,151 @@
+"""Mirror: the program's own copy of a repository, and exactly one commit of it as files.
+
+Nobody else writes to it, so what is read there is never half written. A folder in which people
+work has edits, conflicts, a sparse checkout or a rebase under way; its commits have none of that.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from reconciler.model.problem import ProblemError
+from reconciler.model.settings import SourceSettings
+from reconciler.specs import git
+from reconciler.specs.git import Refused
+
+FETCH_SECONDS, CHECK_OUT_SECONDS = 300, 300
+WANTED, FOLLOWED = "refs/gpuaas/wanted", "refs/gpuaas/followed"
+
+PROTOCOLS = "https:ssh:file"
+SSH = "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=10"
+FETCHING = {"GIT_ALLOW_PROTOCOL": PROTOCOLS, "GIT_SSH_COMMAND": SSH}
+SLOW = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=30")
+
+PLAIN = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+"""No filter of anybody's settings runs on what is checked out (F-REC-09)."""
+BYTE_FOR_BYTE = ("-c", "core.autocrlf=false", "-c", "core.symlinks=true")
+
+AWAY = Refused("source_unreachable", "see that git can fetch from it as this user, then wait")
+UNREADABLE = Refused(
+    "source_unreadable", "see what git says of it; the copy is made anew: rm -r it, and wait"
+)
+
+
+class Mirror:
+    """`place` is the folder of both: the bare repository, and the tree that is checked out."""
+
+    def __init__(self, place: Path) -> None:
+        self.bare, self.tree = place / "mirror.git", place / "tree"
+        self._complete = place / "checked-out"
+
+    def fetch(self, url: str, source: SourceSettings) -> str:
+        """The commit that `source` has at `url` now. Raises ProblemError `source_unreachable`."""
+        self._make()
+        wanted = "HEAD"
+        if source.branch:
+            wanted = f"refs/heads/{source.branch}"
+        elif source.tag:
+            wanted = f"refs/tags/{source.tag}"
+        git.work(
+            self.bare,
+            *SLOW,
+            *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow"),
+            *("--no-recurse-submodules", "--no-auto-maintenance"),
+            *("--", url, f"+{wanted}:{WANTED}"),
+            refused=AWAY,
+            variables=FETCHING,
+            seconds=FETCH_SECONDS,
+        )
+        return self._ask("rev-parse", "--verify", f"{WANTED}^{{commit}}").strip()
+
+    def has(self, commit: str) -> bool:
+        with suppress(ProblemError):
+            return bool(commit and self._ask("rev-parse", "--verify", f"{commit}^{{commit}}"))
+        return False
+
+    def descends(self, commit: str, former: str) -> bool:
+        """Whether `commit` came of `former`, as far as both are known here."""
+        if not self.has(former):
+            return False
+        return not self._ask("rev-list", "--max-count=1", former, "--not", commit).strip()
+
+    def followed(self) -> str:
+        """The commit that was followed last; empty where none was."""
+        with suppress(ProblemError):
+            return self._ask("rev-parse", "--verify", "--quiet", FOLLOWED).strip()
+        return ""
+
+    def follow(self, commit: str) -> None:
+        if self.followed() != commit:
+            self._ask("update-ref", FOLLOWED, commit)
+
+    def check_out(self, commit: str, url: str) -> Path:
+        """The tree, with exactly what `commit` has, and of submodules what is to be had.
+
+        Raises ProblemError `source_unreadable`.
+        """
+        if self._done() == commit and (self.tree / ".git").is_file():
+            return self.tree
+        self._complete.unlink(missing_ok=True)
+        if not (self.tree / ".git").is_file():
+            shutil.rmtree(self.tree, ignore_errors=True)
+            self._ask("worktree", "prune")
+            words = ("worktree", "add", "--force", "--detach", "--no-checkout")
+            self._ask(*words, str(self.tree), commit)
+        self._unlock()
+        self._in_tree("reset", "--quiet", "--hard", commit)
+        self._in_tree("clean", "-ffdxq")
+        if (self.tree / ".gitmodules").is_file():
+            self._submodules(url)
+        self._complete.write_text(commit, encoding="ascii")
+        return self.tree
+
+    def spoilt(self) -> None:
+        """Somebody has been at the files: they are checked out anew next time."""
+        self._complete.unlink(missing_ok=True)
+
+    def _submodules(self, url: str) -> None:
+        """One that cannot be had keeps what it holds unknown, and nothing else."""
+        self._ask("config", "remote.origin.url", url)
+        local = url.startswith(("/", "file:"))
+        protocols = PROTOCOLS if local else "https:ssh"
+        with suppress(ProblemError):
+            git.work(
+                self.tree,
+                *(*SLOW, *BYTE_FOR_BYTE, "submodule", "--quiet", "update"),
+                *("--init", "--recursive", "--force", "--checkout"),
+                refused=AWAY,
+                variables={**FETCHING, "GIT_ALLOW_PROTOCOL": protocols},
+                seconds=FETCH_SECONDS,
+            )
+
+    def _make(self) -> None:
+        if not (self.bare / "HEAD").is_file():
+            self.bare.mkdir(parents=True, exist_ok=True)
+            self._ask("init", "--quiet", "--bare", ".")
+            for key, value in (("core.autocrlf", "false"), ("gc.autoDetach", "false")):
+                self._ask("config", key, value)
+
+    def _done(self) -> str:
+        with suppress(OSError):
+            return self._complete.read_text(encoding="ascii", errors="replace").strip()
+        return ""
+
+    def _unlock(self) -> None:
+        """What a killed round has left: nobody else is at work here."""
+        for lock in (self.bare / "worktrees").glob("*/*.lock"):
+            lock.unlink(missing_ok=True)
+
+    def _in_tree(self, *words: str) -> None:
+        git.work(
+            self.tree,
+            *(*BYTE_FOR_BYTE, *words),
+            refused=UNREADABLE,
+            variables=PLAIN,
+            seconds=CHECK_OUT_SECONDS,
+        )
+
+    def _ask(self, *words: str) -> str:
+        return git.work(self.bare, *words, refused=UNREADABLE)
