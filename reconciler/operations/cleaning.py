@@ -20,7 +20,8 @@ from reconciler.model.tenancy import Tenancy
 from reconciler.model.work import HostProgress
 from reconciler.model.world import World
 from reconciler.operations.accepting import insist_on
-from reconciler.operations.applying import Applied, ApplyOptions, apply
+from reconciler.operations.application import Applied, ApplyOptions
+from reconciler.operations.applying import apply
 from reconciler.operations.approving import operator
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.publishing import publish

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from reconciler.model.plan import Plan
-from reconciler.operations.applying import ApplyOptions, apply
+from reconciler.operations.application import ApplyOptions
+from reconciler.operations.applying import apply
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.opening import open_fleet
 from reconciler.operations.reading import read_desired

@@ -17,7 +17,7 @@ from reconciler.cli.views.documents import document
 from reconciler.model.plan import Note
 from reconciler.model.ref import Ref
 from reconciler.model.world import Revocation
-from reconciler.operations.applying import Applied, Login
+from reconciler.operations.application import Applied, Login
 from reconciler.operations.views import AccessReview, AccessRow
 from reconciler.planner.noting import StrayKey
 from tests.cli.conftest import CREATE, REPAIR, make

@@ -15,7 +15,7 @@ import pytest
 
 from reconciler.hosts.executor import RunOptions
 from reconciler.operations import working
-from reconciler.operations.applying import Applied
+from reconciler.operations.application import Applied
 from tests.operations.yard import Yard
 
 PYTHON = """#!/bin/sh

@@ -143,7 +143,8 @@ from pathlib import Path
 from reconciler.hosts.receipts import failure
 from reconciler.model.problem import ProblemError
 from reconciler.operations import working
-from reconciler.operations.applying import ApplyOptions, apply
+from reconciler.operations.application import ApplyOptions
+from reconciler.operations.applying import apply
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.opening import open_fleet
 

@@ -24,7 +24,8 @@ from reconciler import shipped
 from reconciler.cli.main import run
 from reconciler.model.plan import Plan, Risk
 from reconciler.model.world import World
-from reconciler.operations.applying import Applied, ApplyOptions, apply
+from reconciler.operations.application import Applied, ApplyOptions
+from reconciler.operations.applying import apply
 from reconciler.operations.interrupting import Interrupts
 from reconciler.operations.opening import open_fleet
 from reconciler.operations.reading import read_desired

@@ -19,7 +19,7 @@ from reconciler.cli.views import plan_text
 from reconciler.cli.views.progress import Progress
 from reconciler.model.plan import Risk
 from reconciler.operations import applying
-from reconciler.operations.applying import Applied, ApplyOptions
+from reconciler.operations.application import Applied, ApplyOptions
 from reconciler.operations.interrupting import Interrupts
 
 RISKS = tuple(risk.value for risk in Risk)

@@ -10,7 +10,7 @@ from reconciler.cli.views import plan_json
 from reconciler.cli.views import problems as problems_view
 from reconciler.model.codec import encode
 from reconciler.model.work import StepOutcome
-from reconciler.operations.applying import Applied
+from reconciler.operations.application import Applied
 
 LOG_LINES = 12
 UNREACHED = frozenset(
