@@ -43,6 +43,8 @@ STOPS: Mapping[str, str] = {
     "reopen.after": "somebody's word has given files to another allocation, no host knows of it",
     "reopened.before": "which files a host has given to another allocation is told, not committed",
     "reopened.after": "which files a host has given to another allocation is told",
+    "accept_history.before": "a rewritten history is followed on the books, not committed",
+    "accept_history.after": "a rewritten history is followed on the books, not yet in the mirror",
     "suspend.before": "somebody is shut out on the books, not committed",
     "suspend.after": "somebody is shut out on the books, no host knows of it",
     "begin_revocation.before": "who is to be shut out on which host is written, not committed",

@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "apply": "Do exactly what a plan shows, after a yes.",
         "approvals": "List what waits for somebody's leave, and what leave was given.",
         "approve": "Give leave for what is held, as it is now.",
+        "reconcile": "Keep hosts as git wants them, with nobody watching.",
         "status": "Show the fleet and its allocations.",
         "ssh": "Log in to an allocation with your own keys.",
         "ssh-config": "Print what lets your own ssh reach allocations by name.",

@@ -57,6 +57,7 @@ class EventType(StrEnum):
     NODE_CLEARED = "node_cleared"
     DRIFT_ACCEPTED = "drift_accepted"
     DRIFT_RETRACTED = "drift_retracted"
+    HISTORY_ACCEPTED = "history_accepted"
     LOCK_TAKEN_OVER = "lock_taken_over"
 
 

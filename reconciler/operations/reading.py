@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from reconciler import shipped
 from reconciler.model.desired import Desired, Origin
@@ -28,16 +29,17 @@ def wanted_refs(fleet: Fleet) -> frozenset[Ref]:
 def read_desired(fleet: Fleet) -> Desired:
     """Everything git wants as the files stand now, with what is wrong with them."""
     with fleet.cache() as cache:
-        return load_desired(fleet.settings, shipped.schemas(), cache)
+        found = load_desired(fleet.specs, shipped.schemas(), cache)
+    return replace(found, settings=fleet.settings) if fleet.tree else found
 
 
 def read_at_rest(fleet: Fleet) -> Desired:
     """The same, while git is at work on none of it; raises ProblemError `git_under_way`."""
     for _ in range(TRIES):
         _wait_for_git(fleet)
-        before = stamp_of_git(fleet.settings)
+        before = stamp_of_git(fleet.specs)
         desired = read_desired(fleet)
-        if stamp_of_git(fleet.settings) == before:
+        if stamp_of_git(fleet.specs) == before:
             return desired
     _wait_for_git(fleet)
     return read_desired(fleet)
@@ -45,7 +47,7 @@ def read_at_rest(fleet: Fleet) -> Desired:
 
 def _wait_for_git(fleet: Fleet) -> None:
     until = time.monotonic() + PATIENCE_SECONDS
-    while (found := git_at_work(fleet.settings)) is not None:
+    while (found := git_at_work(fleet.specs)) is not None:
         if time.monotonic() > until:
             raise ProblemError((found,))
         time.sleep(ASK_SECONDS)
@@ -56,7 +58,7 @@ def read_origins(
 ) -> Mapping[Ref, Origin]:
     """By which commit each document is as it stands in its file, or is `gone` from there."""
     with fleet.cache() as cache:
-        return origins.origins(fleet.settings, files, gone, cache)
+        return origins.origins(fleet.specs, files, gone, cache)
 
 
 def origin_of(fleet: Fleet, resource: Resource) -> Origin:

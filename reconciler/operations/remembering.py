@@ -27,7 +27,7 @@ def recall_plan(fleet: Fleet, options: PlanOptions) -> Plan | None:
     """The empty plan made from this very input, told of now; None if there is none."""
     if options.refresh or not _is_of_all(options):
         return None
-    with asking_for_tree(fleet.settings) as tree, fleet.reading() as database:
+    with asking_for_tree(fleet.specs) as tree, fleet.reading() as database:
         key = _of(options, fleet_key(fleet, database, tree))
     if not key:
         return None
@@ -40,7 +40,7 @@ def input_key(fleet: Fleet, options: PlanOptions, database: Database) -> str:
     """A key over everything a plan is made from; empty if nobody can tell, or part is asked for."""
     if not _is_of_all(options):
         return ""
-    with asking_for_tree(fleet.settings) as tree:
+    with asking_for_tree(fleet.specs) as tree:
         return _of(options, fleet_key(fleet, database, tree))
 
 

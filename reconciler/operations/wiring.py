@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -44,13 +44,16 @@ def utc_now() -> datetime:
 class Fleet:
     """Everything an operation needs to open a door. Opening it reads gpuaas.yaml and no more.
 
-    `patience` is for others who write just now. `wanted` tells what the specs name, for those who
-    load no specs themselves: it is asked only where the state does not know a name.
+    `tree` is where specs are read from, if that is not the fleet's own folder: exactly one commit
+    that nobody works in. `patience` is for others who write just now. `wanted` tells what the specs
+    name, for those who load no specs themselves: it is asked only where the state does not know a
+    name.
     """
 
     settings: Settings
     actor: Actor
     now: Clock = field(default=utc_now)
+    tree: str = ""
     patience: Patience = NO_PATIENCE
     wanted: Callable[[Fleet], frozenset[Ref]] = field(
         default=lambda fleet: frozenset(), compare=False
@@ -59,6 +62,11 @@ class Fleet:
     @property
     def folder(self) -> Path:
         return Path(self.settings.folder)
+
+    @property
+    def specs(self) -> Settings:
+        """The settings by which specs are read: paths of them are relative to where they lie."""
+        return replace(self.settings, folder=self.tree) if self.tree else self.settings
 
     @property
     def state(self) -> Path:

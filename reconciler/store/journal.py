@@ -255,6 +255,12 @@ class Journal:
         with self._recording("retract_drift") as record:
             acceptances.retract(record, one, reason)
 
+    def accept_history(self, former: str, commit: str, reason: str) -> None:
+        """From now on `commit` is followed, which does not come of the former one."""
+        with self._recording("accept_history") as record:
+            sort, before, after = EventType.HISTORY_ACCEPTED, {"commit": former}, {"commit": commit}
+            record.write(Entry(type=sort, ref=None, before=before, after=after, reason=reason))
+
     def suspend(self, one: Suspension) -> None:
         """From now on its scope is taken away, until its end or somebody's word."""
         with self._recording("suspend") as record:

@@ -37,6 +37,15 @@ def read_last_run(database: Database) -> str:
     return "/".join(row or ())
 
 
+def read_last_commit(database: Database) -> str:
+    """The commit that a run was last made from; empty before the first one."""
+    with database.snapshot() as connection:
+        row = connection.execute(
+            'SELECT "commit" FROM run WHERE "commit" <> \'\' ORDER BY number DESC LIMIT 1'
+        ).fetchone()
+    return str(row[0]) if row else ""
+
+
 def state_id(connection: sqlite3.Connection) -> str:
     row = connection.execute("SELECT state_id FROM state").fetchone()
     if row is None:
@@ -52,3 +61,10 @@ def serial(connection: sqlite3.Connection, until: int = NO_END) -> int:
     values = [value for type_ in sorted(SERIAL_TYPES) for value in (type_, until)]
     found: int = connection.execute(query, values).fetchone()[0] or 0
     return found
+
+
+def read_looks(database: Database) -> dict[str, tuple[str, str]]:
+    """Node → when it was looked at last, and the code of why that told nothing."""
+    with database.snapshot() as connection:
+        rows = connection.execute("SELECT node, at, problem FROM observation").fetchall()
+    return {node: (at, problem or "") for node, at, problem in rows}

@@ -1,0 +1,156 @@
+"""`gpuaas reconcile`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TypedDict, Unpack
+
+import click
+
+from reconciler.cli.command import Reply, Session, command
+from reconciler.cli.exit_codes import Exit, of_plan, of_problems, worst
+from reconciler.cli.fleet import open_fleet
+from reconciler.cli.patience import as_seconds, lock_timeout, open_to_write
+from reconciler.cli.views import reconciled
+from reconciler.model.settings import LoopSettings, SourceSettings
+from reconciler.operations.accepting import insist_on
+from reconciler.operations.reconcile import loop, presence
+from reconciler.operations.reconcile.accept import accept_history
+from reconciler.operations.reconcile.signals import LoopSignals
+from reconciler.operations.reconcile.source import check_source
+
+RUN = "run"
+LEAST_SECONDS = 5
+
+
+class Default(click.Group):
+    """Without the name of a verb it runs the loop, as its options say."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        helps = ctx.help_option_names
+        if not any(word in self.commands or word in helps for word in args[:1]):
+            args = [RUN, *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("reconcile", cls=Default)
+def reconcile() -> None:
+    """Keep hosts as git wants them, with nobody watching.
+
+    Round by round it takes the newest commit, looks at hosts that are due, plans, and does what
+    policy lets go by itself; the rest is held and told. `run` may be left out.
+    """
+
+
+class Given(TypedDict):
+    once: bool
+    wake: bool
+    watch: bool
+    interval: float
+    source: str
+    branch: str
+    tag: str
+    path: str
+    log_format: str
+
+
+@command(RUN, "text", "json", parent=reconcile)
+@click.option("--once", is_flag=True, help="Do one round and end, as a timer wants it.")
+@click.option(
+    "--interval",
+    metavar="DURATION",
+    callback=as_seconds,
+    default="0s",
+    help="From one round to the next; as loop.intervalSeconds says, or 60s.",
+)
+@click.option("--watch", is_flag=True, help="Begin a round as soon as a commit is seen.")
+@click.option("--wake", is_flag=True, help="Let the loop that runs begin a round now.")
+@click.option(
+    "--from",
+    "source",
+    metavar="URL",
+    default="",
+    help="The repository to follow; as loop.source says, or the one of the fleet's folder.",
+)
+@click.option("--branch", metavar="NAME", default="", help="A branch of it.")
+@click.option("--tag", metavar="NAME", default="", help="A tag of it, in the place of a branch.")
+@click.option("--path", metavar="DIR", default="", help="From its top to the fleet's folder.")
+@click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="A line a decision, on standard error.",
+)
+def run(session: Session, **given: Unpack[Given]) -> Reply:
+    """Run the loop, or one round of it.
+
+    It follows commits only: edits that are in no commit change nothing. A first Ctrl-C or SIGTERM
+    ends it after the play in hand, SIGHUP reads gpuaas.yaml again, SIGUSR1 begins a round.
+    """
+    if given["wake"]:
+        pid = presence.wake(open_fleet(session.folder))
+        return Reply(result={"pid": pid}, lines=reconciled.woken(pid))
+    options = loop.LoopOptions(
+        open=partial(open_fleet, session.folder),
+        loop=_said(given),
+        watch=given["watch"] and not given["once"],
+    )
+    if given["once"]:
+        found = loop.reconcile_once(options, LoopSignals())
+        plan = found.tick.plan
+        codes = [of_problems(found.tick.problems), Exit.ERROR if found.tick.failed else Exit.DONE]
+        codes += [of_plan(plan, detailed=False)] if plan else []
+        return Reply(
+            code=Exit.INTERRUPTED if found.tick.interrupted else worst(codes),
+            problems=(*(plan.problems if plan else ()), *found.tick.problems),
+            result=reconciled.view(found.tick) if session.wants_document else None,
+            lines=reconciled.lines(found),
+        )
+    say = reconciled.teller(session.screen, given["log_format"])
+    loop.reconcile(options, LoopSignals(), say)
+    return Reply(lines=())
+
+
+@command("accept", "text", "json", parent=reconcile)
+@click.argument("commit", metavar="COMMIT")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; it is an event.")
+@lock_timeout
+def accept(session: Session, commit: str, reason: str, lock_timeout: float) -> Reply:
+    """Follow a commit that does not come of the one followed last.
+
+    After a force push, or where another branch is to count from now on. COMMIT is what the source
+    has now, and at least seven digits of it.
+    """
+    insist_on(reason)
+    found = accept_history(open_to_write(session, lock_timeout), commit, reason)
+    return Reply(result=found, lines=reconciled.accepted(found))
+
+
+accept.writes = True
+
+
+def _said(given: Given) -> Callable[[LoopSettings], LoopSettings]:
+    """What the command line says counts more than the settings."""
+    if given["interval"] and given["interval"] < LEAST_SECONDS:
+        raise click.UsageError(f"rounds are at least {LEAST_SECONDS} s apart")
+    if given["branch"] and given["tag"]:
+        raise click.UsageError("it is a branch or a tag, and not both")
+    stated = SourceSettings(
+        url=given["source"], branch=given["branch"], tag=given["tag"], path=given["path"]
+    )
+    if why := check_source(stated):
+        raise click.UsageError(why)
+
+    def said(loop_settings: LoopSettings) -> LoopSettings:
+        source = loop_settings.source
+        if stated.url:
+            source = stated
+        elif stated.branch or stated.tag:
+            source = replace(source, branch=stated.branch, tag=stated.tag)
+        seconds = int(given["interval"]) or loop_settings.interval_seconds
+        return replace(loop_settings, interval_seconds=seconds, source=source)
+
+    return said

@@ -1,0 +1,81 @@
+"""Rounds of the loop as text and as log lines: one line a decision."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from reconciler.cli.screen import Screen
+from reconciler.cli.text import Line, Span, Style, line
+from reconciler.cli.views import plan_json
+from reconciler.model.codec import encode
+from reconciler.operations.reconcile.accept import Accepted
+from reconciler.operations.reconcile.loop import Once
+from reconciler.operations.reconcile.news import Level, News
+from reconciler.operations.reconcile.tick import Tick
+
+STYLES = {
+    Level.INFO: Style.PLAIN,
+    Level.NOTICE: Style.PLAIN,
+    Level.WARNING: Style.WARN,
+    Level.ERROR: Style.BAD,
+}
+PRIORITY = {Level.INFO: 6, Level.NOTICE: 5, Level.WARNING: 4, Level.ERROR: 3}
+"""As syslog(3) counts them; the journal takes them from the head of a line, sd-daemon(3)."""
+
+
+def teller(screen: Screen, form: str) -> Callable[[News], None]:
+    """Writes each piece of news as it comes, on standard error."""
+    to_journal = "JOURNAL_STREAM" in os.environ
+
+    def say(news: News) -> None:
+        head = f"<{PRIORITY[news.level]}>" if to_journal else ""
+        if form == "json":
+            screen.notes.write(f"{head}{json.dumps(_fields(news), sort_keys=True)}\n")
+            return
+        at = "" if to_journal else f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} "
+        screen.tell([line(head, at, Span(news.text, STYLES[news.level]))])
+
+    return say
+
+
+def _fields(news: News) -> dict[str, str]:
+    """Flat, so that whatever reads logs can index every field of them."""
+    said = {
+        "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "level": news.level.value,
+        "event": news.event,
+        "about": news.about,
+        "message": news.text,
+    }
+    return {**news.fields, **said}
+
+
+def woken(pid: int) -> Iterator[Line]:
+    yield line(f"the loop begins a round (pid {pid})")
+
+
+def accepted(found: Accepted) -> Iterator[Line]:
+    former = f", in the place of {found.former[:7]}" if found.former else ""
+    yield line(f"{found.commit[:7]} is followed from now on{former}")
+
+
+def lines(found: Once) -> Iterator[Line]:
+    for news in found.news:
+        yield line(Span(news.text, STYLES[news.level]), hang=2)
+    tick = found.tick
+    took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in tick.seconds.items())
+    what = "nothing has changed" if tick.idle else f"{len(tick.done)} done, {len(tick.held)} held"
+    yield line(f"{tick.commit[:7]}: {what}, {tick.observed} hosts looked at ({took})", hang=2)
+
+
+def view(tick: Tick) -> dict[str, Any]:
+    """One round as a document."""
+    told = encode(tick)
+    assert isinstance(told, dict)
+    told["plan"] = plan_json.view(tick.plan) if tick.plan else None
+    told["done"] = [str(change.ref) for change in tick.done]
+    return told

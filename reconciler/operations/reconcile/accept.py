@@ -1,0 +1,26 @@
+"""Accepting a history that was rewritten, by somebody's word."""
+
+from __future__ import annotations
+
+from reconciler.model.records import dataclass
+from reconciler.operations.reconcile.source import asked_for, mirror_of
+from reconciler.operations.wiring import Fleet
+from reconciler.operations.writing import writing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """From now on `commit` is followed, in the place of `former`."""
+
+    commit: str
+    former: str
+    reason: str
+
+
+def accept_history(fleet: Fleet, commit: str, reason: str) -> Accepted:
+    """Raises ProblemError `not_found` for what the source does not have now."""
+    with writing(fleet, "reconcile accept") as journal:
+        former, wanted = asked_for(fleet, commit)
+        journal.accept_history(former, wanted, reason)
+        mirror_of(fleet).follow(wanted)
+    return Accepted(commit=wanted, former=former, reason=reason)

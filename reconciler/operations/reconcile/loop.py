@@ -1,0 +1,248 @@
+"""The loop: a round, then sleep until the next one is due or something wakes it.
+
+It looks at states and never at what woke it. It never ends by itself, whatever a round comes to.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import field, replace
+
+from reconciler.model.codec import encode
+from reconciler.model.lock import Patience
+from reconciler.model.moment import format_moment
+from reconciler.model.problem import Problem, ProblemError
+from reconciler.model.records import dataclass
+from reconciler.model.settings import LoopSettings
+from reconciler.model.work import HostProgress
+from reconciler.operations.reconcile.news import Level, News, Teller
+from reconciler.operations.reconcile.pace_file import keep_pace, read_pace
+from reconciler.operations.reconcile.presence import Presence, alone, moment, tell
+from reconciler.operations.reconcile.service import notify, status
+from reconciler.operations.reconcile.signals import LoopSignals
+from reconciler.operations.reconcile.source import local_repository
+from reconciler.operations.reconcile.tick import Memory, Tick, is_busy, seconds_until, tick
+from reconciler.operations.reconcile.watch import Watch
+from reconciler.operations.wiring import Fleet
+
+PAUSE_SECONDS = 1.0
+"""Between two rounds there is always so much, whatever wakes the loop."""
+
+BUSY_SECONDS, REFUSED_SECONDS, MOST_REFUSED = 5.0, 15.0, 300.0
+LOCK_SECONDS = 10.0
+"""So long a round waits for whoever writes; then it is for the next one."""
+
+Say = Callable[[News], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopOptions:
+    """`loop` is as the settings say, but for what the command line says otherwise."""
+
+    open: Callable[[], Fleet]
+    loop: Callable[[LoopSettings], LoopSettings] = lambda settings: settings
+    watch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Once:
+    """One round, for who wants no more: what became of it."""
+
+    tick: Tick
+    news: tuple[News, ...]
+
+
+def boottime() -> float:
+    """Seconds that nobody sets back, and that go on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def reconcile_once(options: LoopOptions, signals: LoopSignals) -> Once:
+    """Raises ProblemError where there could be no round."""
+    fleet = _fleet(options)
+    with alone(fleet), signals:
+        ours = _Loop(options=options, signals=signals, say=lambda news: None)
+        memory = ours.memory
+        memory.pace = read_pace(fleet)
+        found = tick(fleet, memory, signals, ours.progress)
+        keep_pace(fleet, memory.pace)
+    return Once(tick=found, news=tuple(Teller().tell(found)))
+
+
+def reconcile(options: LoopOptions, signals: LoopSignals, say: Say) -> None:
+    """Until somebody wishes it to end. Raises ProblemError before the first round only."""
+    fleet = _fleet(options)
+    with alone(fleet), signals:
+        loop = _Loop(options=options, signals=signals, say=say)
+        loop.memory.pace = read_pace(fleet)
+        loop.run(fleet)
+
+
+def _fleet(options: LoopOptions) -> Fleet:
+    fleet = options.open()
+    settings = replace(fleet.settings, loop=options.loop(fleet.settings.loop))
+    return replace(fleet, settings=settings, patience=Patience(seconds=LOCK_SECONDS))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Loop:
+    options: LoopOptions
+    signals: LoopSignals
+    say: Say
+    memory: Memory = field(default_factory=lambda: Memory(clock=boottime, chance=random.random))
+    teller: Teller = field(default_factory=Teller)
+    watch: Watch | None = None
+    since: str = ""
+    rounds: int = 0
+    refusals: int = 0
+    degraded: str = ""
+    fleet: Fleet | None = None
+    phase: str = ""
+
+    def run(self, fleet: Fleet) -> None:
+        self.fleet, self.since = fleet, format_moment(fleet.now())
+        self._watch(fleet)
+        self._say([News(level=Level.NOTICE, event="started", text=f"loop of {fleet.folder}")])
+        notify("READY=1")
+        try:
+            while not self.signals.asked:
+                self.signals.woken.clear()
+                seconds = self._round()
+                if self.signals.asked:
+                    break
+                self._sleep(seconds)
+        finally:
+            notify("STOPPING=1")
+            if self.watch is not None:
+                self.watch.stop()
+            self._say([News(level=Level.NOTICE, event="ended", text="ended on request")])
+
+    def progress(self, told: HostProgress) -> None:
+        self._present(f"{told.phase} {told.node}")
+
+    def _round(self) -> float:
+        """The seconds until the next one, unless something wakes the loop."""
+        fleet = self.fleet = self._reopened()
+        self._present("a round")
+        try:
+            found = tick(fleet, self.memory, self.signals, self.progress)
+        except ProblemError as error:
+            return self._refused(error)
+        self.rounds += 1
+        self.refusals = 0
+        self._say([*self.teller.went(), *self.teller.tell(found)])
+        keep_pace(fleet, self.memory.pace)
+        self.degraded = "; ".join(p.message for p in found.problems if p.is_error and not p.ref)
+        return self._until_next(fleet, found)
+
+    def _until_next(self, fleet: Fleet, found: Tick) -> float:
+        seconds = float(fleet.settings.loop.interval_seconds)
+        ahead = seconds_until(found.next_moment, fleet)
+        if ahead is not None:
+            seconds = min(seconds, ahead)
+        waits = self.memory.pace.waiting(boottime()).values()
+        if waits:
+            seconds = min(seconds, min(one.until for one in waits) - boottime())
+        return max(PAUSE_SECONDS, seconds)
+
+    def _refused(self, error: ProblemError) -> float:
+        """What could not be tried is tried again, less and less often."""
+        if is_busy(error):
+            return BUSY_SECONDS
+        problem = error.problems[0]
+        text = f"{problem.code}: {problem.message}"
+        self._say(self.teller.refused(problem.code, text))
+        self.degraded = text
+        self.refusals += 1
+        interval = self.fleet.settings.loop.interval_seconds if self.fleet else REFUSED_SECONDS
+        doubled: float = max(REFUSED_SECONDS, interval) * 2.0 ** min(self.refusals - 1, 5)
+        return min(MOST_REFUSED, doubled)
+
+    def _reopened(self) -> Fleet:
+        """With the settings as they are now; while they are unsound, with those before."""
+        before = self.fleet
+        try:
+            return _fleet(self.options)
+        except ProblemError as error:
+            if before is None:
+                raise
+            self._say(self._unsound(error.problems[0]))
+            return before
+
+    def _unsound(self, problem: Problem) -> Iterable[News]:
+        return self.teller.refused(problem.code, f"{problem.message}: the settings before count")
+
+    def _sleep(self, seconds: float) -> None:
+        if self.watch is not None:
+            self.watch.check()
+        self._present("", seconds)
+        began = time.monotonic()
+        self.signals.woken.wait(seconds)
+        # Whatever wakes it: no hot loop (F-REC-10).
+        left = PAUSE_SECONDS - (time.monotonic() - began)
+        if left > 0 and not self.signals.asked:
+            time.sleep(left)
+
+    def _watch(self, fleet: Fleet) -> None:
+        repository = local_repository(fleet) if self.options.watch else None
+        if repository is not None:
+            self.watch = Watch(repository, self.signals.woken.set)
+            self.watch.start()
+
+    def _say(self, news: Iterable[News]) -> None:
+        for one in news:
+            self.say(one)
+
+    def _present(self, phase: str, seconds: float | None = None) -> None:
+        fleet = self.fleet
+        if fleet is None:
+            return
+        loop, last = fleet.settings.loop, self.memory.last
+        watched = self.watch.degraded if self.watch else ""
+        now = fleet.now()
+        source = loop.source.url or str(fleet.folder)
+        tell(
+            fleet,
+            Presence(
+                pid=os.getpid(),
+                actor=fleet.actor.name,
+                since=self.since,
+                said_at=format_moment(now),
+                interval_seconds=loop.interval_seconds,
+                phase=phase,
+                next_at=moment(now, seconds) if seconds is not None else "",
+                commit=last.commit if last else "",
+                source=source,
+                rounds=self.rounds,
+                degraded="; ".join(filter(None, (self.degraded, watched))),
+                last=_summary(last) if last else None,
+            ),
+        )
+        status(phase or f"asleep, {self.rounds} rounds, at {(last.commit if last else '')[:7]}")
+
+
+def _summary(last: Tick) -> dict[str, object]:
+    """What of a round others may want to know; small, however large the fleet."""
+    codes: dict[str, int] = {}
+    for change in last.held:
+        if change.problem is not None:
+            codes[change.problem.code] = codes.get(change.problem.code, 0) + 1
+    return {
+        "at": last.at,
+        "commit": last.commit,
+        "seconds": encode(last.seconds),
+        "idle": last.idle,
+        "observed": last.observed,
+        "done": len(last.done),
+        "failed": [encode(one) for one in last.failed[:MOST_TOLD]],
+        "held": codes,
+        "postponed": list(last.postponed[:MOST_TOLD]),
+        "silent": list(last.silent[:MOST_TOLD]),
+        "run": last.run,
+    }
+
+
+MOST_TOLD = 50

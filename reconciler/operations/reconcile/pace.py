@@ -1,0 +1,93 @@
+"""Pace: what failed is tried again after a while that doubles, and nothing else waits for it.
+
+Time is that of the machine since its boot, which nobody sets back (F-REC-14). A new commit, a
+success or somebody's word begin anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field, replace
+
+from reconciler.model.records import dataclass
+
+FIRST_SECONDS = 30.0
+MOST_SECONDS, MOST_OF_NODES = 1800.0, 300.0
+"""What is wrong with a resource mostly needs a person; a host that is away comes back by itself."""
+
+JITTER = 0.2
+FLIPS, FLIP_SECONDS = 5, 900.0
+"""So many repairs of one thing within this time of each other: somebody else wants it otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """`count` failures in a row; it is not tried again before `until`. `why` is the last reason."""
+
+    count: int
+    since: float
+    until: float
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flip:
+    """Repairs of one resource that did not last: how many, and when the last one was."""
+
+    count: int
+    at: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Pace:
+    """By name: `node/NAME` for hosts that do not answer, refs for what fails by itself."""
+
+    commit: str = ""
+    waits: dict[str, Wait] = field(default_factory=dict)
+    flips: dict[str, Flip] = field(default_factory=dict)
+
+    def begin(self, commit: str) -> None:
+        """A new commit may have mended whatever it was."""
+        if commit != self.commit:
+            self.commit = commit
+            self.waits.clear()
+
+    def waiting(self, now: float) -> Mapping[str, Wait]:
+        return {name: one for name, one in self.waits.items() if one.until > now}
+
+    def failed(self, name: str, why: str, now: float, chance: Callable[[], float]) -> Wait:
+        """`chance` gives a number from 0 to 1: not all that failed at once come back at once."""
+        known = self.waits.get(name)
+        count = known.count + 1 if known else 1
+        most = MOST_OF_NODES if name.startswith("node/") else MOST_SECONDS
+        seconds = min(most, FIRST_SECONDS * 2 ** min(count - 1, 20))
+        until = now + seconds * (1 + JITTER * chance())
+        one = Wait(count=count, since=known.since if known else now, until=until, why=why)
+        self.waits[name] = one
+        return one
+
+    def succeeded(self, name: str) -> Wait | None:
+        """What it had waited for, if it had failed before."""
+        return self.waits.pop(name, None)
+
+    def keep(self, names: Iterable[str]) -> None:
+        """What nobody wants any more waits no longer."""
+        wanted = set(names)
+        for name in [name for name in self.waits if name not in wanted]:
+            del self.waits[name]
+
+    def repaired(self, name: str, now: float, chance: Callable[[], float]) -> bool:
+        """Whether that is contested: mended again and again, each time soon after the last one."""
+        known = self.flips.get(name)
+        soon = known is not None and now - known.at <= FLIP_SECONDS
+        one = Flip(count=known.count + 1 if known and soon else 1, at=now)
+        self.flips[name] = one
+        self.flips = {n: f for n, f in self.flips.items() if now - f.at <= FLIP_SECONDS}
+        if one.count < FLIPS:
+            return False
+        wait = self.failed(name, "it is changed again as soon as it is mended", now, chance)
+        self.waits[name] = replace(wait, count=min(wait.count, 4))
+        return True
+
+    def contested(self) -> tuple[str, ...]:
+        return tuple(sorted(name for name, one in self.flips.items() if one.count >= FLIPS))

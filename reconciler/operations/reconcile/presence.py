@@ -1,0 +1,136 @@
+"""Presence: one loop a state, who it is, and what it is at, for whoever looks (F-REC-07, -08).
+
+The kernel holds the lock, so it dies with its holder. The file beside tells of the last round and
+of the next: by it a loop that hangs is told from one that sleeps.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from reconciler.model.codec import decode, encode
+from reconciler.model.moment import format_moment, parse_moment
+from reconciler.model.problem import refuse
+from reconciler.model.records import dataclass
+from reconciler.operations.wiring import Fleet
+
+LOCK, FILE = "loop.lock", "loop.json"
+FILE_MODE = 0o644
+LATE_SECONDS = 120
+"""So long after its time a round may begin; a round in hand tells of itself more often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """What a loop says of itself. `next_at` is empty while a round is in hand, which is at `phase`.
+
+    `said_at` is when it said so last. `degraded` says why it does less than it should.
+    """
+
+    pid: int
+    actor: str
+    since: str
+    said_at: str
+    interval_seconds: int
+    phase: str = ""
+    next_at: str = ""
+    commit: str = ""
+    source: str = ""
+    rounds: int = 0
+    degraded: str = ""
+    last: Mapping[str, Any] | None = None
+
+
+@contextmanager
+def alone(fleet: Fleet) -> Iterator[None]:
+    """Hold the loop's lock. Raises ProblemError `loop_running`, which names who has it."""
+    path = fleet.state / LOCK
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            who = os.pread(handle, 256, 0).decode("utf-8", "replace").strip() or "somebody"
+            raise refuse(
+                "loop_running",
+                f"a loop is at work on this state: {who}",
+                "it does what you ask for: gpuaas reconcile --wake",
+            ) from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{fleet.actor.name}, pid {os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def is_held(fleet: Fleet) -> bool:
+    """Whether a loop lives."""
+    try:
+        handle = os.open(fleet.state / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def tell(fleet: Fleet, said: Presence) -> None:
+    """Written whole or not at all. Where there is no room for it the work goes on."""
+    with suppress(OSError):
+        handle, name = tempfile.mkstemp(dir=fleet.state, prefix=f"{FILE}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(encode(said), file)
+            Path(name).chmod(FILE_MODE)
+            os.replace(name, fleet.state / FILE)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+
+
+def read_presence(fleet: Fleet) -> Presence | None:
+    """What the last loop said; None if there never was one, or its word is damaged."""
+    try:
+        return decode(Presence, json.loads((fleet.state / FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def why_not_well(fleet: Fleet, said: Presence | None, now: datetime) -> str:
+    """Empty for a loop that works as it should, else what is wrong with it."""
+    if said is None:
+        return "no loop has run yet"
+    if not is_held(fleet):
+        return f"no loop is running; the last one said something at {said.said_at}"
+    due = parse_moment(said.next_at or said.said_at)
+    late = timedelta(seconds=LATE_SECONDS + (0 if said.next_at else said.interval_seconds))
+    if due is None or now - due > late:
+        return f"it hangs: nothing was heard of it since {said.said_at}, at {said.phase or 'rest'}"
+    return said.degraded
+
+
+def wake(fleet: Fleet) -> int:
+    """Let the loop begin a round now; its pid. Raises ProblemError `not_found` if there is none."""
+    said = read_presence(fleet)
+    if said is None or not is_held(fleet):
+        raise refuse("not_found", "no loop is running", "start one: gpuaas reconcile")
+    os.kill(said.pid, signal.SIGUSR1)
+    return said.pid
+
+
+def moment(now: datetime, seconds: float) -> str:
+    return format_moment(now + timedelta(seconds=seconds))

@@ -1,0 +1,160 @@
+"""The source of a round: one commit, checked out where nobody works, and what is wrong with it.
+
+Level-triggered: whatever woke the loop, the newest commit is asked for. Where git is away, or its
+history was rewritten, the last good commit stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from reconciler.model.formats import why_no_repository, why_no_revision
+from reconciler.model.problem import Problem, ProblemError, Severity, refuse
+from reconciler.model.records import dataclass
+from reconciler.model.settings import SourceSettings
+from reconciler.operations.wiring import Fleet
+from reconciler.specs import git
+from reconciler.specs.mirror import Mirror
+from reconciler.store.serial import read_last_commit
+
+MIRROR = "source"
+"""In the folder of the state."""
+
+AWAY, REWRITTEN = "source_unreachable", "history_rewritten"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sourced:
+    """`fleet` reads exactly `commit`; `stale` says why that is not the newest, if it is not.
+
+    With a `stale` source nothing new is begun: what was applied is kept as it should be.
+    """
+
+    fleet: Fleet
+    commit: str
+    stale: Problem | None = None
+    notes: tuple[Problem, ...] = ()
+
+
+def mirror_of(fleet: Fleet) -> Mirror:
+    return Mirror(fleet.state.resolve() / MIRROR)
+
+
+def follow(fleet: Fleet) -> Sourced:
+    """The newest commit of the source, or the last good one.
+
+    Raises ProblemError where neither is to be had: `source_unreachable`, `source_unreadable`,
+    `no_commit` without a repository.
+    """
+    source, mirror = fleet.settings.loop.source, mirror_of(fleet)
+    url, inner = _place(fleet, source)
+    former = mirror.followed() or _applied_last(fleet)
+    stale: Problem | None = None
+    try:
+        commit = mirror.fetch(url, source)
+    except ProblemError as error:
+        stale = error.problems[0]
+        commit = former
+        if not mirror.has(former):
+            raise
+    if stale is None and former and not mirror.descends(commit, former):
+        stale = _rewritten(former, commit)
+        commit = former if mirror.has(former) else ""
+        if not commit:
+            raise ProblemError((stale,))
+    tree = mirror.check_out(commit, url) / inner
+    if stale is None:
+        mirror.follow(commit)
+    read = replace(fleet, tree=str(tree))
+    return Sourced(fleet=read, commit=commit, stale=stale, notes=tuple(_notes(fleet, source)))
+
+
+def asked_for(fleet: Fleet, commit: str) -> tuple[str, str]:
+    """The commit that is followed now, and the one that the source has, which `commit` names.
+
+    Raises ProblemError `not_found` for one that the source does not have now.
+    """
+    source, mirror = fleet.settings.loop.source, mirror_of(fleet)
+    url, _ = _place(fleet, source)
+    wanted = mirror.fetch(url, source)
+    if len(commit) < MIN_DIGITS or not wanted.startswith(commit):
+        raise refuse(
+            "not_found",
+            f"the source is at {wanted[:7]}, and not at {commit}",
+            f"look at what it holds, then: gpuaas reconcile accept {wanted[:12]} --reason WHY",
+        )
+    return mirror.followed() or _applied_last(fleet), wanted
+
+
+MIN_DIGITS = 7
+
+
+def check_source(source: SourceSettings) -> str:
+    """Why nothing could be fetched from there; empty if it could."""
+    names = (source.branch, source.tag)
+    found = [why_no_repository(source.url)] if source.url else []
+    found += [why_no_revision(name) for name in names if name]
+    return next(filter(None, found), "")
+
+
+def _place(fleet: Fleet, source: SourceSettings) -> tuple[str, str]:
+    """Where to fetch from, and what leads from the top of that to the fleet's folder."""
+    if source.url:
+        return source.url, source.path
+    top = git.repository(fleet.settings)
+    if top is None:
+        raise refuse(
+            "no_commit",
+            f"{fleet.folder} lies in no repository, and the loop follows commits only",
+            "git init, commit the specs; or name a repository: loop.source.url in gpuaas.yaml",
+        )
+    return str(top), fleet.folder.relative_to(top).as_posix()
+
+
+def _applied_last(fleet: Fleet) -> str:
+    with fleet.reading() as database:
+        return read_last_commit(database)
+
+
+def _rewritten(former: str, commit: str) -> Problem:
+    return Problem(
+        code=REWRITTEN,
+        message=f"{commit[:7]} does not come of {former[:7]}, which was followed last:"
+        " history was rewritten, or this is another branch",
+        hint=f"if that is meant: gpuaas reconcile accept {commit[:12]} --reason WHY;"
+        f" until then {former[:7]} stands",
+    )
+
+
+def _notes(fleet: Fleet, source: SourceSettings) -> list[Problem]:
+    """What people may take for followed and is not: edits in the folder that no commit has."""
+    if source.url:
+        return []
+    try:
+        changed = len(git.ask(fleet.settings, *_STATUS, fleet.settings.spec_root).splitlines())
+    except ProblemError:
+        return []
+    if not changed:
+        return []
+    return [
+        Problem(
+            code="source_uncommitted",
+            message=f"{changed} edits below {fleet.settings.spec_root} are in no commit yet:"
+            " the loop follows commits only",
+            hint="git commit them, or git stash them",
+            severity=Severity.WARNING,
+        )
+    ]
+
+
+_STATUS = ("status", "--porcelain", "--untracked-files=all", "--")
+
+
+def local_repository(fleet: Fleet) -> Path | None:
+    """The repository that can be watched; None for one of another machine."""
+    url = fleet.settings.loop.source.url
+    if not url:
+        return git.repository(fleet.settings)
+    path = Path(url.removeprefix("file://"))
+    return path if path.is_absolute() and path.is_dir() else None

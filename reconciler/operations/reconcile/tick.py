@@ -1,0 +1,365 @@
+"""A tick: take the newest commit, look at hosts that are due, plan, do what may go alone.
+
+What is held, broken or out of reach is told, and keeps nothing else from being done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import field, replace
+from datetime import timedelta
+
+from reconciler.model.moment import format_moment, parse_moment
+from reconciler.model.plan import Action, Cause, Change, Plan
+from reconciler.model.problem import Problem, ProblemError
+from reconciler.model.records import dataclass
+from reconciler.operations.application import (
+    Application,
+    Applied,
+    ApplyOptions,
+    Progress,
+    confirm,
+    note_waiting,
+    options_of,
+)
+from reconciler.operations.fresh_plan import look_and_plan
+from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.observing import SILENT, Looks, look, node_names
+from reconciler.operations.options import PlanOptions
+from reconciler.operations.reading import read_desired
+from reconciler.operations.reconcile.looks import Due, Rhythm, due
+from reconciler.operations.reconcile.pace import Pace
+from reconciler.operations.reconcile.source import Sourced, follow
+from reconciler.operations.remembering import input_key
+from reconciler.operations.wiring import Fleet, without_collector
+from reconciler.operations.writing import writing
+from reconciler.store.journal import Journal
+from reconciler.store.serial import read_looks
+
+BUSY = "state_locked"
+UPKEEP = frozenset({Action.REPAIR})
+GIVEN = frozenset({Cause.EXPIRED, Cause.CONSENTED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """What was tried in vain; it is tried again after so many seconds."""
+
+    name: str
+    code: str
+    message: str
+    retry_seconds: int = 0
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """What became of one round. `seconds` are those of each phase.
+
+    `idle`: nothing had changed, so nothing was planned. `postponed` are refs that failed before
+    and whose time has not come. `recovered` are names that had failed and do so no more.
+    """
+
+    at: str
+    commit: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    idle: bool = False
+    observed: int = 0
+    silent: tuple[str, ...] = ()
+    plan: Plan | None = None
+    run: str = ""
+    done: tuple[Change, ...] = ()
+    failed: tuple[Failed, ...] = ()
+    postponed: tuple[str, ...] = ()
+    recovered: tuple[str, ...] = ()
+    contested: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    interrupted: bool = False
+    next_moment: str = ""
+
+    @property
+    def held(self) -> tuple[Change, ...]:
+        """What is not done, each with its reason."""
+        found = self.plan.changes if self.plan else ()
+        return tuple(change for change in found if change.problem is not None)
+
+
+@dataclass(slots=True, kw_only=True)
+class Memory:
+    """What a loop keeps between two rounds; a new one goes without. `clock` never goes back."""
+
+    clock: Callable[[], float]
+    chance: Callable[[], float]
+    pace: Pace = field(default_factory=Pace)
+    nodes: tuple[str, ...] = ()
+    nodes_of: str = ""
+    rest: str = ""
+    """The key of the input of which a plan had nothing to do."""
+    rest_until: str = ""
+    last: Tick | None = None
+
+
+def tick(fleet: Fleet, memory: Memory, interrupts: Interrupts, on_progress: Progress) -> Tick:
+    """One round. Raises ProblemError where nothing can be known: no commit, no state."""
+    phases = _Phases()
+    with phases("source"):
+        sourced = follow(fleet)
+    made = _Round(
+        sourced=sourced,
+        memory=memory,
+        interrupts=interrupts,
+        on_progress=on_progress,
+        phases=phases,
+    )
+    memory.pace.begin(sourced.commit)
+    found = made.idle() or made.work()
+    memory.last = found
+    return found
+
+
+class _Phases:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+
+
+@dataclass(slots=True, kw_only=True)
+class _Round:
+    sourced: Sourced
+    memory: Memory
+    interrupts: Interrupts
+    on_progress: Progress
+    phases: _Phases
+    observed: int = 0
+    failures: list[Failed] = field(default_factory=list)
+    recovered: list[str] = field(default_factory=list)
+    contested: list[str] = field(default_factory=list)
+
+    @property
+    def fleet(self) -> Fleet:
+        return self.sourced.fleet
+
+    @property
+    def told(self) -> tuple[Problem, ...]:
+        stale = self.sourced.stale
+        return (*((stale,) if stale else ()), *self.sourced.notes)
+
+    def idle(self) -> Tick | None:
+        """Where the input is that of a plan with nothing to do, and no host is due."""
+        memory = self.memory
+        if memory.nodes_of != self.sourced.commit or not memory.rest:
+            return None
+        now, until = self.fleet.now(), parse_moment(memory.rest_until)
+        hosts = self._due(memory.nodes)
+        if (until is not None and now >= until) or hosts.sound or hosts.silent:
+            return None
+        with self.phases("plan"):
+            if self._key() != memory.rest:
+                return None
+        before = memory.last.plan if memory.last else None
+        return self._told(plan=before, idle=True)
+
+    def work(self) -> Tick:
+        options = PlanOptions(unattended=True)
+        with writing(self.fleet, "reconcile") as journal:
+            looks = Looks()
+            hosts = self._look_at_sound(journal, looks)
+            with self.phases("plan"):
+                desired, world, plan = look_and_plan(self.fleet, journal, options, looks)
+                postponed = self._postponed(plan)
+                active = [c for c in plan.active if c.ref not in postponed]
+                chosen = plan
+                if len(active) < len(plan.active) and active:
+                    only = tuple(sorted(str(change.ref) for change in active))
+                    _, world, chosen = look_and_plan(
+                        self.fleet, journal, replace(options, only=only), looks
+                    )
+            applied = Applied(plan=plan)
+            if not active or not chosen.active:
+                confirm(self.fleet, journal, world, plan)
+                problems = note_waiting(self.fleet, journal, plan)
+                applied = replace(applied, problems=problems)
+            else:
+                ours = Application(
+                    fleet=self.fleet,
+                    options=ApplyOptions(unattended=True, wait=False),
+                    options_of_plan=options_of(chosen),
+                    looks=looks,
+                    on_progress=self.on_progress,
+                    interrupts=self.interrupts,
+                )
+                with self.phases("apply"):
+                    journal.snapshot(self.fleet.settings.keep.snapshots)
+                    ours.begin(journal, desired, world, chosen)
+        if active and chosen.active:
+            with self.phases("apply"):
+                while ours.turns.gave_way:
+                    ours.go_on()
+            applied = ours.result()
+        self._judge(applied)
+        if hosts.silent and not self.interrupts.asked:
+            with writing(self.fleet, "reconcile") as journal:
+                self._look(journal, hosts.silent)
+        self._rest(plan, applied)
+        return self._told(plan=plan, applied=applied, postponed=postponed)
+
+    def _due(self, names: Iterable[str]) -> Due:
+        with self.fleet.reading() as database:
+            seen = read_looks(database)
+        waiting = {
+            name.removeprefix("node/") for name in self.memory.pace.waiting(self.memory.clock())
+        }
+        loop = self.fleet.settings.loop
+        rhythm = Rhythm(
+            observe_seconds=loop.observe_seconds, interval_seconds=loop.interval_seconds
+        )
+        return due(names, seen, waiting, self.fleet.now(), rhythm)
+
+    def _look_at_sound(self, journal: Journal, looks: Looks) -> Due:
+        """Those that did not answer are not asked by the plan either: they come at the end."""
+        memory = self.memory
+        if memory.nodes_of != self.sourced.commit:
+            with self.phases("plan"), without_collector():
+                memory.nodes = node_names(read_desired(self.fleet))
+            memory.nodes_of = self.sourced.commit
+        hosts = self._due(memory.nodes)
+        now = self.fleet.now()
+        with self.fleet.reading() as database:
+            troubled = {name for name, (_, problem) in read_looks(database).items() if problem}
+        looks.taken.update(dict.fromkeys(troubled, now))
+        names = looks.due(hosts.sound, now)
+        if names:
+            self._look(journal, names)
+        return hosts
+
+    def _look(self, journal: Journal, names: Iterable[str]) -> None:
+        with self.phases("observe"), without_collector():
+            seen = look(self.fleet, journal, read_desired(self.fleet), names)
+        self.observed += len(seen)
+        for one in seen:
+            if one.problem:
+                self._fail(f"node/{one.node}", one.problem, one.message)
+            else:
+                self._succeed(f"node/{one.node}")
+
+    def _postponed(self, plan: Plan) -> dict[object, str]:
+        """Active changes that failed of late, or are for hosts that do not answer.
+
+        While nothing new is to be begun, all that is not upkeep too.
+        """
+        waits = self.memory.pace.waiting(self.memory.clock())
+        nodes: dict[object, set[str]] = {}
+        revoking = {step.ref for step in plan.steps if step.revokes}
+        for step in plan.steps:
+            nodes.setdefault(step.ref, set()).add(f"node/{step.node}")
+        found: dict[object, str] = {}
+        for change in plan.active:
+            ref, name = change.ref, str(change.ref)
+            away = nodes.get(ref, set()) & waits.keys()
+            if self.sourced.stale and not (_is_upkeep(change) or ref in revoking):
+                found[ref] = self.sourced.stale.code
+            elif away:
+                found[ref] = waits[min(away)].why
+            elif name in waits and ref not in revoking:
+                found[ref] = waits[name].why
+        return found
+
+    def _judge(self, applied: Applied) -> None:
+        for change in applied.done:
+            self._succeed(str(change.ref))
+            if change.action is Action.REPAIR and self.memory.pace.repaired(
+                str(change.ref), self.memory.clock(), self.memory.chance
+            ):
+                self.contested.append(str(change.ref))
+        wrong: dict[str, Problem] = {}
+        for outcome in applied.wrong:
+            problem = outcome.problem
+            if problem is None or problem.code == "interrupted":
+                continue
+            silent = problem.code in SILENT
+            name = f"node/{outcome.step.node}" if silent else str(outcome.step.ref)
+            wrong.setdefault(name, problem)
+        for name, problem in wrong.items():
+            self._fail(name, problem.code, problem.message)
+
+    def _fail(self, name: str, code: str, message: str) -> None:
+        now = self.memory.clock()
+        wait = self.memory.pace.failed(name, code, now, self.memory.chance)
+        self.failures.append(
+            Failed(
+                name=name,
+                code=code,
+                message=message,
+                retry_seconds=round(wait.until - now),
+                count=wait.count,
+            )
+        )
+
+    def _succeed(self, name: str) -> None:
+        if self.memory.pace.succeeded(name) is not None:
+            self.recovered.append(name)
+
+    def _rest(self, plan: Plan, applied: Applied) -> None:
+        """Whether there is nothing to do until something changes, or a time comes."""
+        memory = self.memory
+        memory.rest = "" if plan.active or applied.interrupted else self._key()
+        memory.rest_until = plan.next_moment
+
+    def _key(self) -> str:
+        with self.fleet.reading() as database:
+            return input_key(self.fleet, PlanOptions(unattended=True), database)
+
+    def _told(
+        self,
+        *,
+        plan: Plan | None,
+        applied: Applied | None = None,
+        idle: bool = False,
+        postponed: Mapping[object, str] | None = None,
+    ) -> Tick:
+        problems = (*self.told, *(applied.problems if applied else ()))
+        pace = self.memory.pace
+        return Tick(
+            at=format_moment(self.fleet.now()),
+            commit=self.sourced.commit,
+            seconds={name: round(s, 3) for name, s in self.phases.seconds.items()},
+            idle=idle,
+            observed=self.observed,
+            silent=tuple(sorted(name for name in pace.waits if name.startswith("node/"))),
+            plan=plan,
+            run=applied.run if applied else "",
+            done=applied.done if applied else (),
+            failed=tuple(self.failures),
+            postponed=tuple(sorted(map(str, postponed or ()))),
+            recovered=tuple(self.recovered),
+            contested=tuple(self.contested),
+            problems=problems,
+            interrupted=bool(applied and applied.interrupted),
+            next_moment=plan.next_moment if plan else "",
+        )
+
+
+def _is_upkeep(change: Change) -> bool:
+    """What keeps things as they were applied, and ends that people were told of."""
+    return change.action in UPKEEP or change.cause in GIVEN
+
+
+def is_busy(error: ProblemError) -> bool:
+    """Whether somebody else is at work on the state just now."""
+    return any(problem.code == BUSY for problem in error.problems)
+
+
+def seconds_until(moment: str, fleet: Fleet) -> float | None:
+    at = parse_moment(moment)
+    return None if at is None else max(0.0, (at - fleet.now()) / timedelta(seconds=1))
