@@ -49,7 +49,7 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "sqlite3": ("store",),
     "sqlite_utils": ("store",),
     "ansible_runner": ("hosts",),
-    "subprocess": ("hosts", "specs/git", "store/litestream"),
+    "subprocess": ("hosts", "specs/git_process", "store/litestream"),
     "watchdog": ("operations",),
     "click": ("cli",),
     "rich": ("cli",),
@@ -65,7 +65,9 @@ CLOCKS = words("now utcnow today")
 FILE_CALLS = words(
     "read_text read_bytes write_text write_bytes iterdir rglob scandir listdir unlink mkdir"
 )
-FILES_IN_SPECS = frozenset({"library", "editing", "git_folder", "regular_file", "private_checkout"})
+FILES_IN_SPECS = frozenset(
+    {"library", "editing", "git_folder", "mirror", "private_checkout", "regular_file"}
+)
 
 MODULE_HARD, FUNCTION_HARD, PARAMETERS_HARD = 400, 60, 5
 MODULE_MEDIAN, FUNCTION_MEDIAN = 100, 10

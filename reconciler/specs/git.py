@@ -7,26 +7,19 @@ repository, work tree or index is meant is never taken from there.
 from __future__ import annotations
 
 import os
-import resource
-import select
-import signal
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.settings import Settings
 from reconciler.specs.git_folder import under_way
+from reconciler.specs.git_process import GIT_SECONDS, Unanswered, answer_of, begun, run
 
-GIT_SECONDS = 60
 COMMIT_SECONDS = 300
 """A commit runs the hooks of its author, and may ask for the passphrase of a signing key."""
-
-MAX_SAID = 1 << 30
-"""More than there is to say of any specs: what authors commit is no measure of our memory."""
 
 _QUIET = (
     *("-c", "core.hooksPath=/dev/null"),
@@ -71,9 +64,9 @@ def asking(
 
     def answer() -> str:
         with _telling_why():
-            return _answer(question)
+            return answer_of(question)
 
-    with _telling_why(), _begun(folder or settings.folder, words, environment, stdin) as question:
+    with _telling_why(), begun(folder or settings.folder, words, environment, stdin) as question:
         yield answer
 
 
@@ -81,7 +74,7 @@ def asking(
 def _telling_why() -> Iterator[None]:
     try:
         yield
-    except _Unanswered as why:
+    except Unanswered as why:
         raise refuse(
             "no_commit",
             f"there is a repository, but its commit is unknown: {why}",
@@ -92,8 +85,8 @@ def _telling_why() -> Iterator[None]:
 def author_email(settings: Settings) -> str:
     """The address that a commit made now would bear; empty where git knows none."""
     words = ("-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
-    with suppress(_Unanswered):
-        identity = _run(settings.folder, words, _environment(keep=_IDENTITY))
+    with suppress(Unanswered):
+        identity = run(settings.folder, words, _environment(keep=_IDENTITY))
         return identity.rpartition("<")[2].partition(">")[0]
     return ""
 
@@ -124,10 +117,10 @@ def commit(settings: Settings, name: str, message: str, beside: Sequence[str] = 
         hint = f"the file is written; {found.hint}; then: {by_hand}"
         raise _not_committed(name, f"{found.what} is under way", hint)
     try:
-        _run(settings.folder, ("add", "--", name, *beside), environment)
+        run(settings.folder, ("add", "--", name, *beside), environment)
         words = ("commit", "--quiet", "--message", message, "--", name, *beside)
-        _run(settings.folder, words, environment, seconds=COMMIT_SECONDS)
-    except _Unanswered as why:
+        run(settings.folder, words, environment, seconds=COMMIT_SECONDS)
+    except Unanswered as why:
         hint = f"the file is written; commit it yourself: {by_hand}"
         raise _not_committed(name, str(why), hint) from why
     return ask(settings, "rev-parse", "HEAD").strip()
@@ -153,13 +146,9 @@ def work(
     """
     environment = {**_environment(), "GIT_TERMINAL_PROMPT": "0", **variables}
     try:
-        return _run(str(folder), (*_QUIET, *words), environment, seconds=seconds)
-    except _Unanswered as why:
+        return run(str(folder), (*_QUIET, *words), environment, seconds=seconds)
+    except Unanswered as why:
         raise refuse(refused.code, str(why), refused.hint) from why
-
-
-class _Unanswered(Exception):
-    """Git did not do it; the text is why."""
 
 
 def _not_committed(name: str, why: str, hint: str) -> ProblemError:
@@ -173,97 +162,3 @@ def _environment(keep: tuple[str, ...] = ()) -> dict[str, str]:
         if not key.startswith("GIT_") or key.startswith((*_SETTINGS, *keep))
     }
     return {**kept, "LC_ALL": "C"}
-
-
-def _run(
-    folder: str,
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    *,
-    seconds: int = GIT_SECONDS,
-) -> str:
-    with _begun(folder, arguments, environment) as question:
-        return _answer(question, seconds=seconds)
-
-
-class _Question(NamedTuple):
-    """What git was asked, and where it writes what it says: it waits for no reader."""
-
-    process: subprocess.Popen[bytes]
-    told: IO[bytes]
-    errors: IO[bytes]
-
-
-@contextmanager
-def _begun(
-    folder: str, arguments: Sequence[str], environment: Mapping[str, str], stdin: str = ""
-) -> Iterator[_Question]:
-    with _memory() as given, _memory() as told, _memory() as errors:
-        given.write(stdin.encode("utf-8", "surrogateescape"))
-        given.seek(0)
-        try:
-            process = subprocess.Popen(
-                ["git", "--no-pager", "--literal-pathspecs", *arguments],
-                cwd=folder,
-                env=environment,
-                stdin=given,
-                stdout=told,
-                stderr=errors,
-            )
-        except FileNotFoundError as error:
-            raise _Unanswered("git is not installed") from error
-        with process:
-            try:
-                with suppress(ProcessLookupError):
-                    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MAX_SAID, MAX_SAID))
-                yield _Question(process, told, errors)
-            finally:
-                if process.returncode is None:
-                    process.kill()
-
-
-def _memory() -> IO[bytes]:
-    return os.fdopen(os.memfd_create("git"), "w+b")
-
-
-def _answer(question: _Question, *, seconds: int = GIT_SECONDS) -> str:
-    process = question.process
-    if not _has_ended(process, seconds):
-        raise _Unanswered(f"git did not answer within {seconds} s")
-    # It is bounded from its first moments on, and not before.
-    most = max(os.fstat(file.fileno()).st_size for file in (question.told, question.errors))
-    if process.returncode == -signal.SIGXFSZ or most > MAX_SAID:
-        raise _Unanswered(f"git says more than {MAX_SAID >> 20} MiB")
-    told, errors = map(_said, (question.told, question.errors))
-    if process.returncode:
-        said = errors.strip() or told.strip()
-        raise _Unanswered(next(iter(said.splitlines()), f"git ended with {process.returncode}"))
-    return told
-
-
-def _has_ended(process: subprocess.Popen[bytes], seconds: int) -> bool:
-    """Whether it ends in time. The kernel says so at once: who asks again and again is late."""
-    with suppress(OSError):
-        ended = os.pidfd_open(process.pid)
-        try:
-            waiting = select.poll()
-            waiting.register(ended, select.POLLIN)
-            waiting.poll(seconds * 1000)
-        finally:
-            os.close(ended)
-        return process.poll() is not None
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
-
-
-def _said(file: IO[bytes]) -> str:
-    file.seek(0)
-    return _text(file.read())
-
-
-def _text(said: bytes) -> str:
-    """Every byte as it is: not even a line break of another system is turned into ours."""
-    return said.decode("utf-8", "surrogateescape")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.problem import ProblemError
-from reconciler.specs import git
+from reconciler.specs import git, git_process
 from reconciler.specs.git_folder import under_way
 from tests.specs.small_fleet import Fleet
 
@@ -155,7 +155,7 @@ def test_a_linked_work_tree_is_at_work_by_itself(repository: Fleet, tmp_path: Pa
 
 def test_what_git_says_has_an_end(repository: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     assert git.ask(repository.settings, "cat-file", "--batch-check", stdin="HEAD\n" * 99)
-    monkeypatch.setattr(git, "MAX_SAID", 100)
+    monkeypatch.setattr(git_process, "MAX_SAID", 100)
     with pytest.raises(ProblemError, match="git says more than") as refused:
         git.ask(repository.settings, "cat-file", "-p", "HEAD")
     assert refused.value.problems[0].code == "no_commit"

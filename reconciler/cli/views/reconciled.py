@@ -15,7 +15,7 @@ from reconciler.model.codec import encode
 from reconciler.operations.reconcile.accept import Accepted
 from reconciler.operations.reconcile.loop import Once
 from reconciler.operations.reconcile.news import Level, News
-from reconciler.operations.reconcile.tick import Tick
+from reconciler.operations.reconcile.rounds import Tick
 
 STYLES = {
     Level.INFO: Style.PLAIN,

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 
-from reconciler.model.codec import encode
 from reconciler.model.lock import Patience
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, ProblemError
@@ -21,10 +20,11 @@ from reconciler.model.work import HostProgress
 from reconciler.operations.reconcile.news import Level, News, Teller
 from reconciler.operations.reconcile.pace_file import keep_pace, read_pace
 from reconciler.operations.reconcile.presence import Presence, alone, moment, tell
+from reconciler.operations.reconcile.rounds import Memory, Tick, summary
 from reconciler.operations.reconcile.service import notify, status
 from reconciler.operations.reconcile.signals import LoopSignals
 from reconciler.operations.reconcile.source import local_repository
-from reconciler.operations.reconcile.tick import Memory, Tick, is_busy, seconds_until, tick
+from reconciler.operations.reconcile.tick import is_busy, seconds_until, tick
 from reconciler.operations.reconcile.watch import Watch
 from reconciler.operations.wiring import Fleet
 
@@ -218,31 +218,7 @@ class _Loop:
                 source=source,
                 rounds=self.rounds,
                 degraded="; ".join(filter(None, (self.degraded, watched))),
-                last=_summary(last) if last else None,
+                last=summary(last) if last else None,
             ),
         )
         status(phase or f"asleep, {self.rounds} rounds, at {(last.commit if last else '')[:7]}")
-
-
-def _summary(last: Tick) -> dict[str, object]:
-    """What of a round others may want to know; small, however large the fleet."""
-    codes: dict[str, int] = {}
-    for change in last.held:
-        if change.problem is not None:
-            codes[change.problem.code] = codes.get(change.problem.code, 0) + 1
-    return {
-        "at": last.at,
-        "commit": last.commit,
-        "seconds": encode(last.seconds),
-        "idle": last.idle,
-        "observed": last.observed,
-        "done": len(last.done),
-        "failed": [encode(one) for one in last.failed[:MOST_TOLD]],
-        "held": codes,
-        "postponed": list(last.postponed[:MOST_TOLD]),
-        "silent": list(last.silent[:MOST_TOLD]),
-        "run": last.run,
-    }
-
-
-MOST_TOLD = 50

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from reconciler.model.plan import Change
 from reconciler.model.records import dataclass
-from reconciler.operations.reconcile.tick import Tick
+from reconciler.operations.reconcile.rounds import Tick
 
 
 class Level(StrEnum):

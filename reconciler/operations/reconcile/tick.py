@@ -5,14 +5,12 @@ What is held, broken or out of reach is told, and keeps nothing else from being 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 from reconciler.model.moment import format_moment, parse_moment
-from reconciler.model.plan import Action, Cause, Change, Plan
+from reconciler.model.plan import Plan
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.records import dataclass
 from reconciler.operations.application import (
@@ -26,11 +24,12 @@ from reconciler.operations.application import (
 )
 from reconciler.operations.fresh_plan import look_and_plan
 from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.observing import SILENT, Looks, look, node_names
+from reconciler.operations.observing import Looks, look, node_names
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.reading import read_desired
+from reconciler.operations.reconcile.attempts import Attempts
 from reconciler.operations.reconcile.looks import Due, Rhythm, due
-from reconciler.operations.reconcile.pace import Pace
+from reconciler.operations.reconcile.rounds import Memory, Phases, Tick
 from reconciler.operations.reconcile.source import Sourced, follow
 from reconciler.operations.remembering import input_key
 from reconciler.operations.wiring import Fleet, without_collector
@@ -39,71 +38,11 @@ from reconciler.store.journal import Journal
 from reconciler.store.serial import read_looks
 
 BUSY = "state_locked"
-UPKEEP = frozenset({Action.REPAIR})
-GIVEN = frozenset({Cause.EXPIRED, Cause.CONSENTED})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """What was tried in vain; it is tried again after so many seconds."""
-
-    name: str
-    code: str
-    message: str
-    retry_seconds: int = 0
-    count: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
-    """What became of one round. `seconds` are those of each phase.
-
-    `idle`: nothing had changed, so nothing was planned. `postponed` are refs that failed before
-    and whose time has not come. `recovered` are names that had failed and do so no more.
-    """
-
-    at: str
-    commit: str = ""
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    idle: bool = False
-    observed: int = 0
-    silent: tuple[str, ...] = ()
-    plan: Plan | None = None
-    run: str = ""
-    done: tuple[Change, ...] = ()
-    failed: tuple[Failed, ...] = ()
-    postponed: tuple[str, ...] = ()
-    recovered: tuple[str, ...] = ()
-    contested: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    interrupted: bool = False
-    next_moment: str = ""
-
-    @property
-    def held(self) -> tuple[Change, ...]:
-        """What is not done, each with its reason."""
-        found = self.plan.changes if self.plan else ()
-        return tuple(change for change in found if change.problem is not None)
-
-
-@dataclass(slots=True, kw_only=True)
-class Memory:
-    """What a loop keeps between two rounds; a new one goes without. `clock` never goes back."""
-
-    clock: Callable[[], float]
-    chance: Callable[[], float]
-    pace: Pace = field(default_factory=Pace)
-    nodes: tuple[str, ...] = ()
-    nodes_of: str = ""
-    rest: str = ""
-    """The key of the input of which a plan had nothing to do."""
-    rest_until: str = ""
-    last: Tick | None = None
 
 
 def tick(fleet: Fleet, memory: Memory, interrupts: Interrupts, on_progress: Progress) -> Tick:
     """One round. Raises ProblemError where nothing can be known: no commit, no state."""
-    phases = _Phases()
+    phases = Phases()
     with phases("source"):
         sourced = follow(fleet)
     made = _Round(
@@ -112,26 +51,12 @@ def tick(fleet: Fleet, memory: Memory, interrupts: Interrupts, on_progress: Prog
         interrupts=interrupts,
         on_progress=on_progress,
         phases=phases,
+        attempts=Attempts(memory=memory),
     )
     memory.pace.begin(sourced.commit)
     found = made.idle() or made.work()
     memory.last = found
     return found
-
-
-class _Phases:
-    """Seconds by phase."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,11 +65,9 @@ class _Round:
     memory: Memory
     interrupts: Interrupts
     on_progress: Progress
-    phases: _Phases
+    phases: Phases
+    attempts: Attempts
     observed: int = 0
-    failures: list[Failed] = field(default_factory=list)
-    recovered: list[str] = field(default_factory=list)
-    contested: list[str] = field(default_factory=list)
 
     @property
     def fleet(self) -> Fleet:
@@ -177,7 +100,7 @@ class _Round:
             hosts = self._look_at_sound(journal, looks)
             with self.phases("plan"):
                 desired, world, plan = look_and_plan(self.fleet, journal, options, looks)
-                postponed = self._postponed(plan)
+                postponed = self.attempts.postponed(plan, self.sourced.stale)
                 active = [c for c in plan.active if c.ref not in postponed]
                 chosen = plan
                 if len(active) < len(plan.active) and active:
@@ -207,7 +130,7 @@ class _Round:
                 while ours.turns.gave_way:
                     ours.go_on()
             applied = ours.result()
-        self._judge(applied)
+        self.attempts.judge(applied)
         if hosts.silent and not self.interrupts.asked:
             with writing(self.fleet, "reconcile") as journal:
                 self._look(journal, hosts.silent)
@@ -249,66 +172,9 @@ class _Round:
         self.observed += len(seen)
         for one in seen:
             if one.problem:
-                self._fail(f"node/{one.node}", one.problem, one.message)
+                self.attempts.fail(f"node/{one.node}", one.problem, one.message)
             else:
-                self._succeed(f"node/{one.node}")
-
-    def _postponed(self, plan: Plan) -> dict[object, str]:
-        """Active changes that failed of late, or are for hosts that do not answer.
-
-        While nothing new is to be begun, all that is not upkeep too.
-        """
-        waits = self.memory.pace.waiting(self.memory.clock())
-        nodes: dict[object, set[str]] = {}
-        revoking = {step.ref for step in plan.steps if step.revokes}
-        for step in plan.steps:
-            nodes.setdefault(step.ref, set()).add(f"node/{step.node}")
-        found: dict[object, str] = {}
-        for change in plan.active:
-            ref, name = change.ref, str(change.ref)
-            away = nodes.get(ref, set()) & waits.keys()
-            if self.sourced.stale and not (_is_upkeep(change) or ref in revoking):
-                found[ref] = self.sourced.stale.code
-            elif away:
-                found[ref] = waits[min(away)].why
-            elif name in waits and ref not in revoking:
-                found[ref] = waits[name].why
-        return found
-
-    def _judge(self, applied: Applied) -> None:
-        for change in applied.done:
-            self._succeed(str(change.ref))
-            if change.action is Action.REPAIR and self.memory.pace.repaired(
-                str(change.ref), self.memory.clock(), self.memory.chance
-            ):
-                self.contested.append(str(change.ref))
-        wrong: dict[str, Problem] = {}
-        for outcome in applied.wrong:
-            problem = outcome.problem
-            if problem is None or problem.code == "interrupted":
-                continue
-            silent = problem.code in SILENT
-            name = f"node/{outcome.step.node}" if silent else str(outcome.step.ref)
-            wrong.setdefault(name, problem)
-        for name, problem in wrong.items():
-            self._fail(name, problem.code, problem.message)
-
-    def _fail(self, name: str, code: str, message: str) -> None:
-        now = self.memory.clock()
-        wait = self.memory.pace.failed(name, code, now, self.memory.chance)
-        self.failures.append(
-            Failed(
-                name=name,
-                code=code,
-                message=message,
-                retry_seconds=round(wait.until - now),
-                count=wait.count,
-            )
-        )
-
-    def _succeed(self, name: str) -> None:
-        if self.memory.pace.succeeded(name) is not None:
-            self.recovered.append(name)
+                self.attempts.succeed(f"node/{one.node}")
 
     def _rest(self, plan: Plan, applied: Applied) -> None:
         """Whether there is nothing to do until something changes, or a time comes."""
@@ -340,19 +206,14 @@ class _Round:
             plan=plan,
             run=applied.run if applied else "",
             done=applied.done if applied else (),
-            failed=tuple(self.failures),
+            failed=tuple(self.attempts.failures),
             postponed=tuple(sorted(map(str, postponed or ()))),
-            recovered=tuple(self.recovered),
-            contested=tuple(self.contested),
+            recovered=tuple(self.attempts.recovered),
+            contested=tuple(self.attempts.contested),
             problems=problems,
             interrupted=bool(applied and applied.interrupted),
             next_moment=plan.next_moment if plan else "",
         )
-
-
-def _is_upkeep(change: Change) -> bool:
-    """What keeps things as they were applied, and ends that people were told of."""
-    return change.action in UPKEEP or change.cause in GIVEN
 
 
 def is_busy(error: ProblemError) -> bool:

@@ -1,0 +1,114 @@
+"""Git as a process: begun, waited for no longer than it may take, and what it says, bounded."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, NamedTuple
+
+GIT_SECONDS = 60
+MAX_SAID = 1 << 30
+"""More than there is to say of any specs: what authors commit is no measure of our memory."""
+
+
+class Unanswered(Exception):
+    """Git did not do it; the text is why."""
+
+
+def run(
+    folder: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    seconds: int = GIT_SECONDS,
+) -> str:
+    with begun(folder, arguments, environment) as question:
+        return answer_of(question, seconds=seconds)
+
+
+class _Question(NamedTuple):
+    """What git was asked, and where it writes what it says: it waits for no reader."""
+
+    process: subprocess.Popen[bytes]
+    told: IO[bytes]
+    errors: IO[bytes]
+
+
+@contextmanager
+def begun(
+    folder: str, arguments: Sequence[str], environment: Mapping[str, str], stdin: str = ""
+) -> Iterator[_Question]:
+    with _memory() as given, _memory() as told, _memory() as errors:
+        given.write(stdin.encode("utf-8", "surrogateescape"))
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                ["git", "--no-pager", "--literal-pathspecs", *arguments],
+                cwd=folder,
+                env=environment,
+                stdin=given,
+                stdout=told,
+                stderr=errors,
+            )
+        except FileNotFoundError as error:
+            raise Unanswered("git is not installed") from error
+        with process:
+            try:
+                with suppress(ProcessLookupError):
+                    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MAX_SAID, MAX_SAID))
+                yield _Question(process, told, errors)
+            finally:
+                if process.returncode is None:
+                    process.kill()
+
+
+def _memory() -> IO[bytes]:
+    return os.fdopen(os.memfd_create("git"), "w+b")
+
+
+def answer_of(question: _Question, *, seconds: int = GIT_SECONDS) -> str:
+    process = question.process
+    if not _has_ended(process, seconds):
+        raise Unanswered(f"git did not answer within {seconds} s")
+    # It is bounded from its first moments on, and not before.
+    most = max(os.fstat(file.fileno()).st_size for file in (question.told, question.errors))
+    if process.returncode == -signal.SIGXFSZ or most > MAX_SAID:
+        raise Unanswered(f"git says more than {MAX_SAID >> 20} MiB")
+    told, errors = map(_said, (question.told, question.errors))
+    if process.returncode:
+        said = errors.strip() or told.strip()
+        raise Unanswered(next(iter(said.splitlines()), f"git ended with {process.returncode}"))
+    return told
+
+
+def _has_ended(process: subprocess.Popen[bytes], seconds: int) -> bool:
+    """Whether it ends in time. The kernel says so at once: who asks again and again is late."""
+    with suppress(OSError):
+        ended = os.pidfd_open(process.pid)
+        try:
+            waiting = select.poll()
+            waiting.register(ended, select.POLLIN)
+            waiting.poll(seconds * 1000)
+        finally:
+            os.close(ended)
+        return process.poll() is not None
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _said(file: IO[bytes]) -> str:
+    file.seek(0)
+    return _text(file.read())
+
+
+def _text(said: bytes) -> str:
+    """Every byte as it is: not even a line break of another system is turned into ours."""
+    return said.decode("utf-8", "surrogateescape")
