@@ -270,6 +270,9 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "archive_broken": "record-broken",
         # command line
         "usage": "command-line",
+        "revision_unknown": "command-line",
+        "revision_unreadable": "command-line",
+        "state_copy_unreadable": "command-line",
         "not_found": "command-line",
         "os_refused": "no-room",
         "output_unwritable": "command-line",
