@@ -43,6 +43,8 @@ STOPS: Mapping[str, str] = {
     "reopen.after": "somebody's word has given files to another allocation, no host knows of it",
     "reopened.before": "which files a host has given to another allocation is told, not committed",
     "reopened.after": "which files a host has given to another allocation is told",
+    "approve.before": "leave for what was held is written, not committed",
+    "approve.after": "leave for what was held is given",
     "accept_history.before": "a rewritten history is followed on the books, not committed",
     "accept_history.after": "a rewritten history is followed on the books, not yet in the mirror",
     "suspend.before": "somebody is shut out on the books, not committed",

@@ -39,6 +39,7 @@ from reconciler.store import (
     failures,
     installs,
     people,
+    queue,
     rebuilding,
     removals,
     reopenings,
@@ -218,21 +219,12 @@ class Journal:
     def wait(self, refs: Sequence[Ref]) -> None:
         """These found no capacity; who waited before keeps his place. A claim ends the wait."""
         with self._recording("wait") as record:
-            waiting = {ref for (ref,) in record.connection.execute("SELECT ref FROM waiting")}
-            new = [ref for ref in refs if str(ref) not in waiting]
-            record.write(*(Entry(type=EventType.WAITING, ref=ref) for ref in new))
-            record.connection.executemany(
-                "INSERT INTO waiting (ref, since) VALUES (?, ?)",
-                [(str(ref), record.at) for ref in new],
-            )
+            queue.join(record, refs)
 
     def stop_waiting(self, refs: Sequence[Ref]) -> None:
         """These gave up, or nobody wants them any more."""
         with self._recording("stop_waiting") as record:
-            for table in ("waiting", "lapsed"):
-                record.connection.executemany(
-                    f"DELETE FROM {table} WHERE ref = ?", [(str(ref),) for ref in refs]
-                )
+            queue.leave(record, refs)
 
     def rebuild(self, rebuilt: Rebuilt) -> None:
         """What hosts have told of allocations that this state knew nothing of."""
