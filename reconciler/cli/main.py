@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "ssh-config": "Print what lets your own ssh reach allocations by name.",
         "show": "Show everything known about one resource.",
         "extend": "Give an allocation more time.",
+        "rollback": "Show the change that puts specs back as they stood, and what follows from it.",
         "restart": "Ask for an allocation to be started anew, once.",
         "explain": "Say for every node why it can or cannot take an allocation.",
         "why": "Say why a resource is as it is: commit, author, rule, approver, evidence.",

@@ -56,35 +56,46 @@ def compare_with(fleet: Fleet, revision: str, state: str | None = None) -> Compa
     Raises ProblemError `revision_unknown`, `revision_unreadable` or `state_copy_unreadable`.
     """
     commit = commit_of(fleet.settings, revision)
-    with without_collector(), TemporaryDirectory(prefix="gpuaas-") as temporary:
-        folder = Path(temporary)
-        with _reading(fleet, state, folder) as database:
-            world = read_world(database)
-        now = fleet.now()
-        age = _age(world.observations.values(), now)
-        (place := folder / "base").mkdir()
-        settings = check_out(fleet.settings, commit, place, shipped.schemas()["settings"])
-        with _cache(fleet, folder) as cache:
-            preview = _Preview(actor=fleet.actor.name, world=_as_of_now(world, age), now=now)
-            ours = preview.plan(fleet.settings, cache)
-            theirs = preview.plan(settings, _OfContent(cache=cache))
-        base = Base(revision=revision, commit=commit, ahead=commits_without(fleet.settings, commit))
-        return compare_plans(_as_seen(ours, age), theirs, base, place_of(fleet.settings))
+    with previewing(fleet, state) as preview:
+        settings = preview.check_out(commit, "base")
+        ours = preview.plan_of_tree()
+        theirs = preview.plan(settings)
+    ahead = commits_without(fleet.settings, commit)
+    base = Base(revision=revision, commit=commit, ahead=ahead)
+    return compare_plans(ours, theirs, base, place_of(fleet.settings))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Preview:
-    """Plans that are only looked at, over one state at one moment."""
+class Preview:
+    """Plans that are only looked at, over one state at one moment, and a folder to work in.
 
-    actor: str
+    `age` is how old the newest answer of a host really is.
+    """
+
+    fleet: Fleet
+    folder: Path
     world: World
     now: datetime
+    age: timedelta
+    cache: DocumentCache
 
-    def plan(self, settings: Settings, cache: DocumentCache) -> Plan:
+    def check_out(self, commit: str, name: str) -> Settings:
+        """The fleet as a commit has it, in a folder of that name."""
+        (place := self.folder / name).mkdir()
+        return check_out(self.fleet.settings, commit, place, shipped.schemas()["settings"])
+
+    def plan_of_tree(self) -> Plan:
+        return self._plan(self.fleet.settings, self.cache)
+
+    def plan(self, settings: Settings) -> Plan:
+        """Of what lies elsewhere than the fleet."""
+        return self._plan(settings, _OfContent(cache=self.cache))
+
+    def _plan(self, settings: Settings, cache: DocumentCache) -> Plan:
         def authors(files: Mapping[Ref, str], gone: Collection[Ref]) -> Mapping[Ref, Origin]:
             return origins.origins(settings, files, gone, cache)
 
-        return planner.plan(
+        made = planner.plan(
             PlanRequest(
                 desired=load_desired(settings, shipped.schemas(), cache),
                 world=self.world,
@@ -92,9 +103,25 @@ class _Preview:
                 templates=shipped.templates(),
                 sign=lambda text: UNSIGNED,
                 origins=authors,
-                actor=self.actor,
+                actor=self.fleet.actor.name,
             )
         )
+        return _as_seen(made, self.age)
+
+
+@contextmanager
+def previewing(fleet: Fleet, state: str | None = None) -> Iterator[Preview]:
+    """What is made here does not outlive it. Raises ProblemError for a state that is none."""
+    with without_collector(), TemporaryDirectory(prefix="gpuaas-") as temporary:
+        folder, now = Path(temporary), fleet.now()
+        with _reading(fleet, state, folder) as database:
+            world = read_world(database)
+            age = _age(world.observations.values(), now)
+            world = _as_of_now(world, age)
+            with _cache(fleet, folder) as cache:
+                yield Preview(
+                    fleet=fleet, folder=folder, world=world, now=now, age=age, cache=cache
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,6 +178,22 @@ def create_beside(settings: Settings, name: str, content: str) -> None:
             raise
 
 
+def put(settings: Settings, name: str, content: bytes | None) -> None:
+    """Let a spec file hold this, or be there no more. Raises ProblemError."""
+    path = spec_path(settings, name)
+    try:
+        if content is None:
+            os.unlink(path)
+        elif os.path.lexists(path):
+            _replace(name, path, read_file(name, path), content)
+        else:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "xb") as file:
+                file.write(content)
+    except OSError as error:
+        raise _unwritable(name, error) from error
+
+
 def _create(settings: Settings, name: str, content: str) -> None:
     try:
         Path(settings.folder, name).parent.mkdir(parents=True, exist_ok=True)

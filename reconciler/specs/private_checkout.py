@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from reconciler.model.moment import format_moment
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.settings import Settings
@@ -21,7 +23,7 @@ from reconciler.specs import git
 from reconciler.specs.blobs import contents
 from reconciler.specs.git_folder import shallow
 from reconciler.specs.head import LINK, SUBMODULE
-from reconciler.specs.library import SETTINGS_FILE, SIZE_LIMIT, read_settings
+from reconciler.specs.library import SETTINGS_FILE, SIZE_LIMIT, read_file, read_settings
 from reconciler.specs.settings import parse_settings
 from reconciler.specs.trees import spec_tree
 
@@ -30,6 +32,7 @@ LARGEST_BESIDE = 4 << 20
 
 MOST_BYTES = 1 << 30
 AT_ONCE = 500
+UNSHALLOW = "git fetch --unshallow; in CI, check out the whole history"
 
 
 def commit_of(settings: Settings, revision: str) -> str:
@@ -48,13 +51,57 @@ def commit_of(settings: Settings, revision: str) -> str:
     if len(words) == 3 and words[1] == "commit":
         return words[0]
     if shallow(top):
-        hint = "this clone is shallow: git fetch --unshallow; in CI, check out the whole history"
+        hint = f"this clone is shallow: {UNSHALLOW}"
         raise _unknown(revision, "this clone has no such commit", hint)
     raise _unknown(
         revision,
         "this repository has no such commit",
         "fetch it, as by: git fetch origin; to see what there is: git branch --all",
     )
+
+
+def commit_at(settings: Settings, moment: datetime) -> str:
+    """The last commit before a moment, of those that the branch in hand was made of one by one.
+
+    Raises ProblemError `revision_unknown`.
+    """
+    words = ("rev-list", "--max-count=1", "--first-parent", f"--before={format_moment(moment)}")
+    found = git.ask(settings, *words, commit_of(settings, "HEAD")).strip()
+    if found:
+        return found
+    why, top = "this branch has no commit from before that", git.repository(settings)
+    if top is not None and shallow(top):
+        raise _unknown(format_moment(moment), why, f"this clone is shallow: {UNSHALLOW}")
+    raise _unknown(format_moment(moment), why, "see what it has: git log --first-parent")
+
+
+def insist_on_ancestor(settings: Settings, commit: str) -> None:
+    """Raises ProblemError `revision_elsewhere` for one that does not lead to the commit in hand."""
+    if git.ask(settings, "rev-list", "--max-count=1", commit, "^HEAD").strip():
+        raise refuse(
+            "revision_elsewhere",
+            f"commit {commit[:7]} does not lead to the one in hand",
+            "name one of this branch: git log; what another one has is merged, or taken by hand",
+        )
+
+
+def files_of(settings: Settings) -> dict[str, bytes]:
+    """Every regular file below the spec root of a private checkout, but those of submodules."""
+    found: dict[str, bytes] = {}
+    waiting = [Path(settings.folder, settings.spec_root)]
+    while waiting:
+        folder = waiting.pop()
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.is_symlink():
+                continue
+            if path.is_dir():
+                waiting += [] if (path / ".git").exists() else [path]
+            else:
+                name = path.relative_to(settings.folder).as_posix()
+                # One whose name no listing could show is no spec.
+                if name.isprintable():
+                    found[name] = read_file(name, str(path))
+    return found
 
 
 def commits_without(settings: Settings, commit: str) -> int:
