@@ -122,6 +122,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "folder_guard": "All that a folder held is gone at once",
         "second_person_required": "A change that somebody else than its author is to approve",
         "held_by_policy": "A change that does not go alone, by the policy",
+        "loop_suspended": "Something that plans nobody is asked about leave alone for now",
         "rename_unsound": "A former name that cannot be taken over",
         "force_unmatched": "A forced detach where nothing is detached",
         "only_unmatched": "A ref to limit the plan to that is nowhere",

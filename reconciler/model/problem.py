@@ -18,6 +18,7 @@ HELD_CODES = frozenset(
         "project_guard",
         "folder_guard",
         "held_by_policy",
+        "loop_suspended",
     }
 )
 """Codes of what could be done, and waits for somebody's word."""

@@ -116,6 +116,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "folder_guard": "held",
         "second_person_required": "held",
         "held_by_policy": "held",
+        "loop_suspended": "held",
         "rename_unsound": "refused-changes",
         "force_unmatched": "storage",
         "only_unmatched": "refused-changes",

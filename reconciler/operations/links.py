@@ -169,6 +169,7 @@ def _admin(case: Case) -> Iterator[Link]:
 
 def _suspended(case: Case) -> Iterator[Link]:
     scopes = {str(case.ref), f"project/{case.ref.project}", f"node/{case.node_name}", "all"}
+    scopes |= {"loop", *(f"loop/{scope}" for scope in scopes)}
     scopes |= {f"user/{row.user}" for row in case.access}
     for one in case.world.suspensions:
         if one.scope in scopes:

@@ -1,7 +1,8 @@
 """`suspend` and `resume`: something is taken away at once, by somebody's word, and given back.
 
 It needs no repository in order: hosts are told by what was last applied, and of nothing else. To
-take away needs no lock either (rule 25); to give back waits for it.
+take away needs no lock either (rule 25); to give back waits for it. For the loop, or a part of what
+it does, no host is told anything: the next plan that nobody is asked about leaves it alone.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from reconciler.operations.revocation import Revocations, pending, recorded_plan
 from reconciler.operations.walking import Walk
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import beside, writing
-from reconciler.planner.suspending import touched
+from reconciler.planner.suspending import LOOP, OF_LOOP, touched
 from reconciler.specs.nearest import did_you_mean
 from reconciler.store.journal import Journal
 from reconciler.store.lock import holder
@@ -74,6 +75,8 @@ def suspend(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interru
         raise refuse("usage", "its end is over already", "name a time to come")
     with interrupts:
         one = _say(fleet, word)
+        if _is_of_loop(one.scope):
+            return _suspended(one)
         try:
             with writing(replace(fleet, patience=NO_PATIENCE), "suspend") as journal:
                 return _carry_out(fleet, journal, one, on_progress, interrupts)
@@ -100,7 +103,7 @@ def _say_beside(fleet: Fleet, word: Word) -> Suspension:
         with beside(fleet) as journal:
             file = fleet.database_file.stat().st_ino
             one = Suspension(
-                scope=_known(journal.world(), word.scope),
+                scope=_known(fleet, journal.world(), word.scope),
                 reason=word.reason,
                 actor=fleet.actor.name,
                 since=format_moment(fleet.now()),
@@ -142,7 +145,8 @@ def resume(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interrup
     insist_on(word.reason)
     with writing(fleet, "resume") as journal:
         world = journal.world()
-        one = next((s for s in world.suspensions if s.scope == word.scope), None)
+        scope = _of_loop(word.scope) or word.scope
+        one = next((s for s in world.suspensions if s.scope == scope), None)
         if one is None:
             known = [s.scope for s in world.suspensions]
             near = did_you_mean(word.scope, known)
@@ -153,14 +157,42 @@ def resume(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interrup
             return _carry_out(fleet, journal, one, on_progress, interrupts)
 
 
-def _known(world: World, scope: str) -> str:
-    """The scope of something that is recorded; `all` is everything."""
+def _known(fleet: Fleet, world: World, scope: str) -> str:
+    """The scope of something that is recorded; `all` is everything.
+
+    The loop leaves alone as well what only the specs name.
+    """
+    if scope == LOOP:
+        return scope
+    if found := _of_loop(scope):
+        ref = parse_ref(found.removeprefix(OF_LOOP))
+        if ref in world.recorded or ref in fleet.wanted(fleet):
+            return found
     ref = parse_ref(scope)
     if scope == EVERYTHING or (ref is not None and ref.kind in KINDS and ref in world.recorded):
         return scope
     known = [str(ref) for ref in world.recorded if ref.kind in KINDS]
-    hint = did_you_mean(scope, known) or "a node, user or project that was applied, or all"
+    hint = did_you_mean(scope, known) or WHAT
     raise refuse("not_found", f"{scope} is nothing that can be suspended", hint)
+
+
+WHAT = "a node, user or project that was applied, or all; loop, or loop/REF, for what goes alone"
+
+
+def _of_loop(scope: str) -> str:
+    """Its scope in full, where it is of a part of the loop; else empty."""
+    ref = parse_ref(scope.removeprefix(OF_LOOP)) if scope.startswith(OF_LOOP) else None
+    return f"{OF_LOOP}{ref}" if ref is not None else ""
+
+
+def _is_of_loop(scope: str) -> bool:
+    return scope == LOOP or scope.startswith(OF_LOOP)
+
+
+def _suspended(one: Suspension) -> Suspended:
+    return Suspended(
+        scope=one.scope, reason=one.reason, actor=one.actor, since=one.since, until=one.until
+    )
 
 
 def _carry_out(
@@ -171,9 +203,7 @@ def _carry_out(
     interrupts: Interrupts,
 ) -> Suspended:
     """Hosts are brought to what was applied and what counts of it now; the word stands anyway."""
-    found = Suspended(
-        scope=one.scope, reason=one.reason, actor=one.actor, since=one.since, until=one.until
-    )
+    found = _suspended(one)
     refs = touched(journal.world(), one.scope)
     if not refs:
         return found

@@ -130,6 +130,9 @@ def project_group(project: str) -> str:
     return f"project:{project}"
 
 
+LEFT_ALONE = "left alone by plans that nobody is asked about"
+
+
 def read_offers(
     desired: Desired,
     world: World,
@@ -145,7 +148,8 @@ def read_offers(
     minutes = policy.spec.evidence.max_age_minutes if policy else DEFAULT_EVIDENCE_MINUTES
     limit = timedelta(minutes=minutes)
     suspended = {s.scope: s.reason or "suspended" for s in in_force(world.suspensions, now)}
-    projects = {k.removeprefix("project/"): v for k, v in suspended.items() if "project/" in k}
+    of_projects = {k: v for k, v in suspended.items() if k.startswith("project/")}
+    projects = {k.removeprefix("project/"): v for k, v in of_projects.items()}
     claimed = {(claim.node, claim.allocation_id) for claim in world.claims}
     doubts = {doubt.node: doubt.reason for doubt in world.doubts}
     nodes = tuple(desired.of("node"))
@@ -172,7 +176,9 @@ def read_offers(
                 evidence_age=_age(seen, now),
                 evidence_limit=limit,
                 spread=bool(policy and policy.spec.placement.strategy is Strategy.SPREAD),
-                suspended=suspended.get(str(node.ref)) or suspended.get("all", ""),
+                suspended=suspended.get(str(node.ref))
+                or suspended.get("all", "")
+                or (LEFT_ALONE if f"loop/{node.ref}" in desired.suspended else ""),
                 suspended_projects=projects,
                 foreign=_foreign(facts, world.state_id),
                 unclaimed=_unclaimed(facts, world.state_id, node.ref.name, claimed),

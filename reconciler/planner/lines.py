@@ -79,7 +79,7 @@ def _line(difference: Difference, desk: Desk) -> Line:
     ref = difference.ref
     problem = desk.refused.get(ref)
     if problem is not None:
-        return Line(change=_refused(difference, problem, desk))
+        return Line(change=refused_change(difference, problem, desk))
     if difference.finishing and ref in desk.pending:
         # Taking away access waits for no cleanup: what a replace left behind comes after.
         first = _line_of_causes(desk.pending[ref], desk)
@@ -94,7 +94,7 @@ def _line(difference: Difference, desk: Desk) -> Line:
     return (_store if ref.kind == "storage" else _plain)(difference, desk)
 
 
-def _refused(difference: Difference, problem: Problem, desk: Desk) -> Change:
+def refused_change(difference: Difference, problem: Problem, desk: Desk) -> Change:
     """Nothing of it will be done; what was held or frozen says what it would have been."""
     change = _change(difference, desk)
     waits, facts = _unavailable(difference, desk)
@@ -151,7 +151,7 @@ def _line_of_preparation(preparation: Preparation, desk: Desk) -> Line:
         recorded=preparation.recorded,
     )
     problem = desk.refused.get(difference.ref)
-    held = Line(change=_refused(difference, problem, desk)) if problem else None
+    held = Line(change=refused_change(difference, problem, desk)) if problem else None
     line = held or _prepare(difference, desk)
     cause = Cause.RERENDERED if preparation.rerendered else None
     return replace(line, change=replace(line.change, risk=preparation.risk, cause=cause))

@@ -21,14 +21,15 @@ from reconciler.planner.attaching import (
     refuse_joins,
 )
 from reconciler.planner.compatibility import refuse_runtimes
-from reconciler.planner.desk import Desk, Pending, find_pending
+from reconciler.planner.desk import Desk, find_pending
 from reconciler.planner.diff import Difference, compare
 from reconciler.planner.drift import drifts
 from reconciler.planner.effective import in_force
 from reconciler.planner.ending import with_ends
 from reconciler.planner.evacuating import with_evacuations
-from reconciler.planner.forgetting import Words, find_words
+from reconciler.planner.forgetting import find_words
 from reconciler.planner.granting import refuse_grants
+from reconciler.planner.held_work import Work, held_lines, hold_work
 from reconciler.planner.joining import Ledger
 from reconciler.planner.leasing import refuse_leases
 from reconciler.planner.lines import Line, write_lines
@@ -42,7 +43,7 @@ from reconciler.planner.seating import Seat, Seating, Unseated, seat_all
 from reconciler.planner.situation import Said, Situation
 from reconciler.planner.staging import find_stagings
 from reconciler.planner.storing import refuse_storage, with_data
-from reconciler.planner.suspending import scopes_at
+from reconciler.planner.suspending import loop_suspensions, scopes_at
 from reconciler.planner.takeovers import MOST_TURNS, claimants, objection, rivals
 from reconciler.planner.tickets import find_tickets
 
@@ -53,6 +54,9 @@ def plan(request: PlanRequest) -> Plan:
     Raises ProblemError for a ref in `only` that is nowhere, or a template that is unsound.
     """
     shut_out = scopes_at(request.world.suspensions, request.now)
+    if request.unattended:
+        left = loop_suspensions(request.world.suspensions, request.now).values()
+        shut_out |= {one.scope for one in left}
     desired = with_remainders(request.desired, request.world)
     request = replace(request, desired=replace(desired, suspended=shut_out))
     declined: Mapping[Ref, Problem] = {}
@@ -137,23 +141,27 @@ def _made(request: PlanRequest, scope: Scope, everything: tuple[Difference, ...]
     context = replace(context, desired=desired, volumes=ledger.volumes)
     changed = {d.ref: d for d in differences if d.ref not in refused}
     found = drifts(desired, request.world, request.now)
-    pending = with_repairs(find_pending(context, changed), found, context, changed)
-    words = find_words(desired, request.world, {d.ref for d in everything} | preparations.keys())
-    context = _with_origins(request, context, dict(_files(pending.values(), words)))
+    work = Work(
+        pending=with_repairs(find_pending(context, changed), found, context, changed),
+        stagings=find_stagings(context, seats, changed, preparing, found),
+        words=find_words(desired, request.world, {d.ref for d in everything} | preparations.keys()),
+    )
+    work = hold_work(work, situation)
+    context = _with_origins(request, context, dict(_files(work)))
     desk = Desk(
         context=context,
         refused=refused,
         changed=changed,
         seats=seats,
-        pending=pending,
+        pending=work.pending,
         preparations=preparations,
         drifts=found,
-        stagings=find_stagings(context, seats, changed, preparing, found),
-        words=words,
+        stagings=work.stagings,
+        words=work.words,
         tickets=find_tickets(situation, preparations, refused),
     )
-    lines = [line for line in write_lines(differences, desk) if _within(line, scope)]
-    return assemble(request, desk, ledger, lines)
+    lines = [*write_lines(differences, desk), *held_lines(work, desk)]
+    return assemble(request, desk, ledger, [line for line in lines if _within(line, scope)])
 
 
 def _differences(request: PlanRequest, declined: Mapping[Ref, Problem]) -> tuple[Difference, ...]:
@@ -260,10 +268,11 @@ def _context(request: PlanRequest, desired: Desired, origins: Mapping[Ref, Origi
     )
 
 
-def _files(pending: Iterable[Pending], words: Iterable[Words]) -> Iterator[tuple[Ref, str]]:
+def _files(work: Work) -> Iterator[tuple[Ref, str]]:
     """Of what has work, though nothing about itself is another."""
-    yield from ((one.resource.ref, one.resource.file) for one in pending)
-    yield from ((one.difference.ref, one.difference.file) for one in words)
+    yield from ((one.resource.ref, one.resource.file) for one in work.pending.values())
+    yield from ((one.difference.ref, one.difference.file) for one in work.words)
+    yield from ((difference.ref, difference.file) for difference, _, _ in work.held)
 
 
 def _with_origins(request: PlanRequest, context: Context, files: Mapping[Ref, str]) -> Context:

@@ -14,12 +14,13 @@ from reconciler.model.plan import Action, Risk
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
-from reconciler.model.world import World
+from reconciler.model.world import Suspension, World
 from reconciler.planner.consents import fingerprint_of, live
 from reconciler.planner.diff import Difference
 from reconciler.planner.effective import recorded_of
 from reconciler.planner.lying import attached_storages, users_of_data
 from reconciler.planner.risks import risk_of
+from reconciler.planner.suspending import loop_suspensions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +75,27 @@ class Situation:
         return fingerprint_of(difference, risk)
 
     @cached_property
+    def paused(self) -> Mapping[str, Suspension]:
+        """What the loop leaves alone, by its ref, where nobody is asked about this."""
+        if not self.unattended or self.now is None:
+            return {}
+        return loop_suspensions(self.world.suspensions, self.now)
+
+    @cached_property
     def claimed(self) -> frozenset[tuple[str, str | None]]:
         """Node and slot of every live claim; slot None is the whole node."""
         return frozenset((claim.node, claim.slot) for claim in self.world.claims)
+
+    def nodes_of(self, ref: Ref) -> frozenset[str]:
+        """Where anything is claimed for it."""
+        return self._nodes.get(ref, frozenset())
+
+    @cached_property
+    def _nodes(self) -> Mapping[Ref, frozenset[str]]:
+        found: dict[Ref, set[str]] = {}
+        for claim in self.world.claims:
+            found.setdefault(claim.ref, set()).add(claim.node)
+        return {ref: frozenset(nodes) for ref, nodes in found.items()}
 
     @cached_property
     def claimed_nodes(self) -> frozenset[str]:

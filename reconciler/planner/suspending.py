@@ -1,12 +1,14 @@
 """Suspensions: what an operator took away for now, and whose doors that shuts (rule 10).
 
 A node that is suspended takes nobody new, nor does any where `all` is; a person or a project is
-shut out at once, and what is theirs goes on. Each ends by itself where it has an end.
+shut out at once, and what is theirs goes on. The `loop` as a whole, or for one ref, is something
+else: nobody is shut out, and plans that nobody is asked about leave that alone. Each ends by itself
+where it has an end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from reconciler.model.lifecycle import Phase
@@ -16,6 +18,10 @@ from reconciler.model.world import Suspension, World
 
 SHUT_OUT = ("user/", "project/")
 """Scopes whose people are let in no more; others keep only newcomers away."""
+
+
+LOOP, OF_LOOP = "loop", "loop/"
+"""The scope of all that is done unattended, and the beginning of one of a part of that."""
 
 
 def in_force(suspensions: Iterable[Suspension], now: datetime) -> Iterator[Suspension]:
@@ -30,6 +36,15 @@ def scopes_at(suspensions: Iterable[Suspension], now: datetime) -> frozenset[str
     """The people and projects that are shut out."""
     scopes = (one.scope for one in in_force(suspensions, now))
     return frozenset(scope for scope in scopes if scope.startswith(SHUT_OUT))
+
+
+def loop_suspensions(suspensions: Iterable[Suspension], now: datetime) -> Mapping[str, Suspension]:
+    """Those of the loop, by the ref that they are of; that of the whole by the word itself."""
+    return {
+        one.scope.removeprefix(OF_LOOP): one
+        for one in in_force(suspensions, now)
+        if one.scope == LOOP or one.scope.startswith(OF_LOOP)
+    }
 
 
 def before(suspensions: Iterable[Suspension], moment: datetime) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 What takes access away waits for nobody (rule 9), nor does what has begun or what somebody has said
 yes to before; a release that git takes back comes back. Of a change that is held, whoever would be
-let in by less is let in by less all the same.
+let in by less is let in by less all the same. Where the loop is suspended, all but that waits.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from reconciler.planner.preparing import Preparation
 from reconciler.planner.restarting import has_begun
 from reconciler.planner.risks import Refusal, problem_of, risk_of
 from reconciler.planner.situation import Situation
+from reconciler.planner.suspending import LOOP
+
+PAUSED = "loop_suspended"
 
 OPENS = frozenset({"user", "grant"})
 """Kinds that are nothing but a way in: without them fewer are let in."""
@@ -36,8 +39,6 @@ def hold_unattended(situation: Situation, refused: dict[Ref, Problem]) -> None:
         return
     for difference in situation.differences:
         if difference.ref in refused or difference.action is Action.FROZEN:
-            continue
-        if difference.ref in situation.approved:
             continue
         found = _held(difference, situation)
         if found is not None:
@@ -51,12 +52,15 @@ def hold_preparations(
     """Hosts that are not made ready alone. To mend one is a repair, which the Policy speaks of."""
     if not situation.unattended:
         return {}
-    found = (
-        (ref, one, _by_policy(ref, one.risk, situation))
-        for ref, one in preparations.items()
-        if not one.mends and fingerprint_of_preparation(one) not in situation.consents.get(ref, ())
-    )
-    return {ref: problem_of(ref, one.resource, why) for ref, one, why in found if why is not None}
+    found: dict[Ref, Problem] = {}
+    for ref, one in preparations.items():
+        why = paused(ref, ref.name, situation)
+        agreed = fingerprint_of_preparation(one) in situation.consents.get(ref, ())
+        if why is None and not one.mends and not agreed:
+            why = by_policy(ref, one.risk, situation)
+        if why is not None:
+            found[ref] = problem_of(ref, one.resource, why)
+    return found
 
 
 def only_takes(difference: Difference) -> bool:
@@ -73,20 +77,41 @@ def only_takes(difference: Difference) -> bool:
 
 
 def _held(difference: Difference, situation: Situation) -> Refusal | None:
-    goes = (
-        difference.action is Action.RESTORE
-        or is_consented(difference)
-        or has_begun(difference, situation.world)
-        or difference.ref in situation.desired.lessened
-        or only_takes(difference)
-    )
-    if goes:
+    begun = has_begun(difference, situation.world)
+    if begun or difference.ref in situation.desired.lessened or only_takes(difference):
+        return None
+    if (why := paused(difference.ref, _node_of(difference, situation), situation)) is not None:
+        return why
+    agreed = is_consented(difference) or difference.ref in situation.approved
+    if agreed or difference.action is Action.RESTORE:
         return None
     risk = risk_of(difference.action, is_forced=difference.ref in situation.forced)
-    return _by_policy(difference.ref, risk, situation)
+    return by_policy(difference.ref, risk, situation)
 
 
-def _by_policy(ref: Ref, risk: Risk, situation: Situation) -> Refusal | None:
+def paused(ref: Ref, node: str, situation: Situation) -> Refusal | None:
+    """Why the loop leaves it alone, if so: as a whole, or for it, its project or its node."""
+    words = (LOOP, str(ref), f"project/{ref.project}", f"node/{node}")
+    for word in words if situation.paused else ():
+        if (one := situation.paused.get(word)) is not None:
+            until = f" until {one.until}" if one.until else ""
+            message = f"{one.scope} is suspended{until} by {one.actor}: {one.reason}"
+            return Refusal(PAUSED, message, f"gpuaas resume {one.scope} --reason TEXT")
+    return None
+
+
+def _node_of(difference: Difference, situation: Situation) -> str:
+    """Where it is, or may be, as far as anything of it is anywhere."""
+    ref, recorded = difference.ref, difference.recorded
+    if ref.kind == "node":
+        return ref.name
+    if recorded is not None and recorded.node:
+        return recorded.node
+    volume = situation.world.volumes.get(ref)
+    return volume.node if volume else min(situation.nodes_of(ref), default="")
+
+
+def by_policy(ref: Ref, risk: Risk, situation: Situation) -> Refusal | None:
     if situation.now is None:
         return None
     policy = situation.policy
@@ -104,7 +129,7 @@ def _hold_what_needs_them(situation: Situation, refused: dict[Ref, Problem]) -> 
 
 
 def _is_new(difference: Difference, refused: Mapping[Ref, Problem]) -> bool:
-    is_held = refused[difference.ref].code == HELD_BY_POLICY
+    is_held = refused[difference.ref].code in (HELD_BY_POLICY, PAUSED)
     return is_held and difference.recorded is None and difference.action is Action.CREATE
 
 
@@ -118,5 +143,5 @@ def _needing(
         if (ref := next(needed, None)) is not None:
             message = f"it needs {ref}, which is held"
             hint = f"it goes together with that: gpuaas why {ref}"
-            found = Refusal(HELD_BY_POLICY, message, hint)
+            found = Refusal(refused[ref].code, message, hint)
             yield one.ref, problem_of(one.ref, one.resource, found)

@@ -300,7 +300,7 @@ def refuse(record: Record, plan: Plan) -> None:
             record.write(replace(entry, reason=problem.message))
 
 
-WAITS = frozenset({"sku_unavailable", "held_for_approval", "held_by_policy"})
+WAITS = frozenset({"sku_unavailable", "held_for_approval", "held_by_policy", "loop_suspended"})
 
 
 def _last_word(record: Record, ref: str) -> str:

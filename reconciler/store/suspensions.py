@@ -6,7 +6,7 @@ import sqlite3
 
 from reconciler.model.event import EventType
 from reconciler.model.problem import refuse
-from reconciler.model.ref import parse_ref
+from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.world import Suspension
 from reconciler.store.record import Entry, Record
 
@@ -26,7 +26,7 @@ def begin(record: Record, one: Suspension) -> None:
     """In the place of an earlier one of the same scope, which its event tells of."""
     after = {"scope": one.scope, "until": one.until}
     record.write(
-        Entry(type=EventType.SUSPENDED, ref=parse_ref(one.scope), after=after, reason=one.reason)
+        Entry(type=EventType.SUSPENDED, ref=_ref(one.scope), after=after, reason=one.reason)
     )
     record.connection.execute(
         "INSERT INTO suspension (scope, reason, actor, since, until) VALUES (?, ?, ?, ?, ?)"
@@ -46,5 +46,10 @@ def end(record: Record, one: Suspension, why: str) -> None:
             "somebody has said so anew: see gpuaas status, and agree with him first",
         )
     before = {"scope": one.scope, "reason": one.reason, "until": one.until}
-    record.write(Entry(type=EventType.RESUMED, ref=parse_ref(one.scope), before=before, reason=why))
+    record.write(Entry(type=EventType.RESUMED, ref=_ref(one.scope), before=before, reason=why))
     record.connection.execute("DELETE FROM suspension WHERE scope = ?", (one.scope,))
+
+
+def _ref(scope: str) -> Ref | None:
+    """What it is about: that of the loop for something is about that as well."""
+    return parse_ref(scope.removeprefix("loop/"))

@@ -47,6 +47,9 @@ def suspend(
     SCOPE is node/NAME, user/NAME, project/NAME or all. A person or a project is shut out on every
     host before this ends, and its sessions with it; their allocations go on. A node takes nobody
     new, and with all none does. No spec is needed, or changed. It is an event with its author.
+
+    With loop, or loop/ before a project, a node or any other ref, nobody is shut out: plans that
+    nobody is asked about leave it alone, but for what takes access away.
     """
     duration, until = end["duration"], end["until"]
     if duration and until:
