@@ -120,8 +120,6 @@ _COMES_FROM: Mapping[Component, str] = {
     " volume_gone attaching detached reopened",
     Component.CATALOG: "staging staged staging_failed discarded",
     Component.OPERATOR: "suspended resumed approved overridden fenced detach_forced reopening"
-    " drift_accepted drift_retracted",
-    Component.OPERATOR: "suspended resumed overridden fenced detach_forced reopening"
     " drift_accepted drift_retracted history_accepted",
     Component.STATE: "state_created state_restored state_rebuilt doubted doubt_ended"
     " lock_taken_over",

@@ -24,6 +24,7 @@ from reconciler.operations.approving import person
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import make_plan, plan_from
 from reconciler.operations.reading import read_desired, read_origins
+from reconciler.operations.reconcile.source import as_followed, is_as_followed
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import writing
 from reconciler.planner.authorship import authors
@@ -33,6 +34,7 @@ from reconciler.specs.nearest import did_you_mean
 from reconciler.store.consents import read_all
 
 UNATTENDED = PlanOptions(unattended=True)
+TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,12 @@ class Approved:
 
 
 def list_approvals(fleet: Fleet) -> Approvals:
-    plan = make_plan(fleet, UNATTENDED)
+    """Of what the loop reads, where one has ever run."""
+    for _ in range(TRIES):
+        read, commit = as_followed(fleet)
+        plan = make_plan(read, UNATTENDED)
+        if is_as_followed(read, commit):
+            break
     with fleet.reading() as database:
         given = read_all(database.connection)
     return Approvals(held=tuple(_held(plan)), sets=tuple(_sets(plan)), given=given)
@@ -99,12 +106,19 @@ def approve(fleet: Fleet, word: Word) -> Approved:
     `not_found`, `second_person_required`, `person_unknown`, `usage`.
     """
     insist_on(word.reason)
-    with writing(fleet, "approve") as journal:
-        desired, world = read_desired(fleet), journal.world()
-        plan = plan_from(fleet, desired, world, UNATTENDED)
+    read, commit = as_followed(fleet)
+    with writing(read, "approve") as journal:
+        desired, world = read_desired(read), journal.world()
+        plan = plan_from(read, desired, world, UNATTENDED)
+        if not is_as_followed(read, commit):
+            raise refuse(
+                "changed_meanwhile",
+                "the loop has gone on to another commit meanwhile",
+                "look at what is held now: gpuaas approvals",
+            )
         lasts = _insist_on_end(word, desired, world)
         changes = _named(word.ids, plan, world, fleet)
-        _insist_on_second_person(fleet, changes, desired, world)
+        _insist_on_second_person(read, changes, desired, world)
         until = format_moment(fleet.now() + lasts)
         journal.approve(
             [

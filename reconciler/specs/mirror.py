@@ -102,6 +102,10 @@ class Mirror:
         self._complete.write_text(commit, encoding="ascii")
         return self.tree
 
+    def standing(self) -> str:
+        """The commit that the tree has whole; empty while it is made, or where there is none."""
+        return self._done() if (self.tree / ".git").is_file() else ""
+
     def spoilt(self) -> None:
         """Somebody has been at the files: they are checked out anew next time."""
         self._complete.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ history was rewritten, the last good commit stands.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from reconciler.model.formats import why_no_repository, why_no_revision
 from reconciler.model.problem import Problem, ProblemError, Severity, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.settings import SourceSettings
+from reconciler.operations.reconcile.presence import alone
 from reconciler.operations.wiring import Fleet
 from reconciler.specs import git
 from reconciler.specs.mirror import Mirror
@@ -68,6 +70,39 @@ def follow(fleet: Fleet) -> Sourced:
         mirror.follow(commit)
     read = replace(fleet, tree=str(tree))
     return Sourced(fleet=read, commit=commit, stale=stale, notes=tuple(_notes(fleet, source)))
+
+
+def as_followed(fleet: Fleet) -> tuple[Fleet, str]:
+    """The fleet as the loop's next round reads it, and its commit; as it is where none ever ran.
+
+    Where a loop lives, nothing of its tree is touched. Raises ProblemError `loop_running` while it
+    is at work on that for long.
+    """
+    mirror = mirror_of(fleet)
+    if not mirror.bare.is_dir() or not mirror.followed():
+        return fleet, ""
+    try:
+        with alone(fleet):
+            sourced = follow(fleet)
+            return sourced.fleet, sourced.commit
+    except ProblemError as error:
+        if all(problem.code != "loop_running" for problem in error.problems):
+            raise
+        running = error
+    for _ in range(ASKS):
+        if commit := mirror.standing():
+            _, inner = _place(fleet, fleet.settings.loop.source)
+            return replace(fleet, tree=str(mirror.tree / inner)), commit
+        time.sleep(ASK_SECONDS)
+    raise running
+
+
+def is_as_followed(fleet: Fleet, commit: str) -> bool:
+    """Whether what was read meanwhile is of that commit, and of no other."""
+    return not fleet.tree or mirror_of(fleet).standing() == commit
+
+
+ASKS, ASK_SECONDS = 50, 0.1
 
 
 def asked_for(fleet: Fleet, commit: str) -> tuple[str, str]:
