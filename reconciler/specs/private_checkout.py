@@ -157,6 +157,9 @@ def check_out(settings: Settings, commit: str, folder: Path, schema: str) -> Set
         ) from error
 
 
+ODD = ("", ".", "..")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
     mode: str
@@ -216,16 +219,14 @@ class _Laying:
         ask("read-tree", "HEAD")
 
     def _is_read(self, one: _File) -> bool:
-        parts = one.path.split("/")
-        if any(part in ("", ".", "..") or part.lower() == ".git" for part in parts):
-            return False
         return one.size <= (SIZE_LIMIT if one.path.endswith((".yaml", ".yml")) else LARGEST_BESIDE)
 
 
 def _files(said: str) -> Iterator[_File]:
+    """Those that a tree may have: one that was made by hand may name any place."""
     for line in said.split("\0"):
-        if line:
-            about, _, path = line.partition("\t")
+        about, _, path = line.partition("\t")
+        if line and all(part not in ODD and part.lower() != ".git" for part in path.split("/")):
             mode, _, blob, size = about.split()
             yield _File(mode=mode, blob=blob, path=path, size=int(size) if size != "-" else 0)
 

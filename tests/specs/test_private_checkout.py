@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -150,6 +151,28 @@ def test_links_lead_nowhere_else(story: Story, tmp_path_factory) -> None:
     desired = load_desired(settings, shipped.schemas(), NoCache())
     assert errors(desired) == ["file_outside_tree"]
     assert HELLO not in desired.resources
+
+
+@pytest.mark.parametrize("mode", ["100644", "120000"])
+@pytest.mark.parametrize(
+    "name", ["../out.yaml", "/tmp/gpuaas-out.yaml", ".git", "..", "specs//x.yaml"]
+)
+def test_a_tree_that_was_made_by_hand(story: Story, tmp_path_factory, name: str, mode: str) -> None:
+    """git itself refuses such names; whatever it says, nothing is laid out elsewhere."""
+    folder = story.fleet.folder
+    blob = bytes.fromhex(story.git("hash-object", "-w", "gpuaas.yaml"))
+    entries = sorted([("gpuaas.yaml", "100644"), (name, mode)])
+    tree = b"".join(f"{m} {n}".encode() + b"\0" + blob for n, m in entries)
+    words = ("hash-object", "-w", "-t", "tree", "--stdin", "--literally")
+    made = subprocess.run(["git", "-C", folder, *words], input=tree, stdout=-1, check=True)
+    who = ("-c", "user.name=m", "-c", "user.email=m@x")
+    commit = story.git(*who, "commit-tree", made.stdout.decode().strip(), "-m", "x")
+    place = tmp_path_factory.mktemp("at")
+    with suppress(ProblemError):
+        laid_out(story, commit, place / "base")
+    assert [path.name for path in place.iterdir()] == ["base"]
+    assert not Path("/tmp/gpuaas-out.yaml").exists()
+    assert not (place / "base/.git").is_symlink()
 
 
 @pytest.mark.parametrize(
