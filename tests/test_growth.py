@@ -41,6 +41,7 @@ Counts = Mapping[str, Mapping[str, int]]
 
 READS = (
     "plan",
+    "approvals",
     "validate",
     "status",
     "status --all",

@@ -167,10 +167,16 @@ def _needs(plan: Plan) -> Iterator[tuple[str, NeedsYou]]:
             NeedsYou(
                 kind=sync_of(change),
                 text=f"{change.action} {ref}" if held else f"{ref} {code}",
-                command="gpuaas apply" if held else f"gpuaas why {ref}",
+                command=_remedy(change),
                 code=code,
             ),
         )
+
+
+def _remedy(change: Change) -> str:
+    if change.problem is not None and change.problem.code == CONSENT:
+        return "gpuaas apply"
+    return "gpuaas approvals" if change.fingerprint else f"gpuaas why {change.ref}"
 
 
 def _wanted(plan: Plan) -> Iterator[AllocationRow]:
