@@ -18,6 +18,7 @@ from gpuaas.probes import Probes
 from gpuaas.quotactl import NO_LIMITS, PROJECT, USER, Limits
 from gpuaas.shares import Share
 
+from tests.hosts import volumes
 from tests.hosts.hosting import HOME, ID, LOGIN, RELEASE, SCRATCH, provide_item
 from tests.hosts.quota_kernel import BLOCK, Kernel
 
@@ -323,6 +324,23 @@ def test_data_of_storage_is_nobodys_share(kernel: Kernel) -> None:
     record.unlink()
     assert done(kernel, quotas.renew)
     assert (kernel.limits[USER, UID], enforced(kernel)) == (SHARE, "of each tenant")
+
+
+def test_verbs_of_storage_look_at_shares_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it is written down that the host has it, and once that is gone."""
+    known: list[bool] = []
+    root = volumes.host(tmp_path / "host")
+    record = root / volumes.RECORD[1:]
+    monkeypatch.setattr(quotas, "renew", lambda tree: known.append(record.exists()))
+    volumes.attached(root, volumes.had())
+    volumes.detached(root)
+    volumes.wiped(root)
+    assert known == [True, False]
+    record.touch()
+    volumes.forgotten(root)
+    assert known == [True, False, False]
 
 
 # Files that were there before.
