@@ -117,6 +117,19 @@ def why_no_revision(text: str) -> str:
     return f"{text!r} is no name of a branch or tag"
 
 
+def why_no_loopback(text: str) -> str:
+    """An address of this machine alone, and a port, as `127.0.0.1:9469` or `[::1]:9469`."""
+    host, _, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    try:
+        inner = IPv6Address(host[1:-1]) if bracketed else IPv4Address(host)
+    except ValueError:
+        return f"{text} is no address with a port: write 127.0.0.1:9469 or [::1]:9469"
+    if not inner.is_loopback:
+        return f"{text} can be reached from elsewhere: only 127.0.0.0/8 and ::1 are listened on"
+    return "" if _is_port(port) else f"{text} names no port from 1 to 65535"
+
+
 def why_no_email(text: str) -> str:
     """A mailbox, as git writes it beside an author: any name at a host."""
     name, _, host = text.rpartition("@")

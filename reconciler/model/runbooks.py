@@ -302,6 +302,10 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "quarantine_over": "release",
         "suspension_over": "suspension",
         "evacuation_over": "maintenance",
+        "loop_hung": "loop",
+        "loop_gone": "loop",
+        "loop_ended": "loop",
+        "loop_degraded": "loop",
     }
 )
 """A literal table, so that whoever searches for a code finds its page."""

@@ -58,12 +58,21 @@ class SourceSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSettings:
+    """Where the loop shows its figures: a file for node_exporter, a port of this machine alone."""
+
+    textfile: str = ""
+    listen: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoopSettings:
     """`observe_seconds` is how old what a host has shown may become before it is asked again."""
 
     interval_seconds: int = 60
     observe_seconds: int = 300
     source: SourceSettings = field(default_factory=SourceSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

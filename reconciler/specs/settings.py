@@ -10,6 +10,7 @@ from reconciler.model.codec import decode
 from reconciler.model.formats import (
     why_no_index,
     why_no_jump,
+    why_no_loopback,
     why_no_name,
     why_no_replica,
     why_no_repository,
@@ -69,6 +70,8 @@ def _unsound(settings: Settings) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if url := settings.replica.url:
         yield from _told(("replica", "url"), why_no_replica(url))
     yield from _unsound_source(settings.loop.source)
+    if listen := settings.loop.metrics.listen:
+        yield from _told(("loop", "metrics", "listen"), why_no_loopback(listen))
     for name, index in settings.index.items():
         yield from _told(("index", name), why_no_index(index))
 

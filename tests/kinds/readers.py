@@ -257,6 +257,17 @@ settings.posix.firstUid planner/accounts
 settings.posix.firstGid planner/accounts
 settings.network kinds/node_host
 settings.network.closed kinds/node_host
+settings.loop operations/reconcile/loop
+settings.loop.intervalSeconds operations/reconcile/loop
+settings.loop.observeSeconds operations/reconcile/tick
+settings.loop.source operations/reconcile/source
+settings.loop.source.url operations/reconcile/source
+settings.loop.source.branch specs/mirror
+settings.loop.source.tag specs/mirror
+settings.loop.source.path operations/reconcile/source
+settings.loop.metrics operations/monitoring/exposition
+settings.loop.metrics.textfile operations/monitoring/exposition
+settings.loop.metrics.listen operations/monitoring/exposition
 settings.keep operations/applying
 settings.keep.logs operations/observing
 settings.keep.runs store/pruning

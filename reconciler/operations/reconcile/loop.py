@@ -17,9 +17,10 @@ from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.records import dataclass
 from reconciler.model.settings import LoopSettings
 from reconciler.model.work import HostProgress
+from reconciler.operations.monitoring.exposition import Exposition
 from reconciler.operations.reconcile.news import Level, News, Teller
 from reconciler.operations.reconcile.pace_file import keep_pace, read_pace
-from reconciler.operations.reconcile.presence import Presence, alone, moment, tell
+from reconciler.operations.reconcile.presence import ENDED, Presence, alone, moment, tell
 from reconciler.operations.reconcile.rounds import Memory, Tick, summary
 from reconciler.operations.reconcile.service import notify, status
 from reconciler.operations.reconcile.signals import LoopSignals
@@ -67,7 +68,12 @@ def reconcile_once(options: LoopOptions, signals: LoopSignals) -> Once:
         ours = _Loop(options=options, signals=signals, say=lambda news: None)
         memory = ours.memory
         memory.pace = read_pace(fleet)
-        found = tick(fleet, memory, signals, ours.progress)
+        try:
+            found = tick(fleet, memory, signals, ours.progress)
+        except ProblemError:
+            ours.show_once(fleet)
+            raise
+        ours.show_once(fleet, found)
         keep_pace(fleet, memory.pace)
     return Once(tick=found, news=tuple(Teller().tell(found)))
 
@@ -95,12 +101,11 @@ class _Loop:
     memory: Memory = field(default_factory=lambda: Memory(clock=boottime, chance=random.random))
     teller: Teller = field(default_factory=Teller)
     watch: Watch | None = None
+    exposition: Exposition = field(default_factory=lambda: Exposition(clock=boottime))
     since: str = ""
     rounds: int = 0
-    refusals: int = 0
     degraded: str = ""
     fleet: Fleet | None = None
-    phase: str = ""
 
     def run(self, fleet: Fleet) -> None:
         self.fleet, self.since = fleet, format_moment(fleet.now())
@@ -118,7 +123,16 @@ class _Loop:
             notify("STOPPING=1")
             if self.watch is not None:
                 self.watch.stop()
+            self._present(ENDED)
+            self.exposition.stop()
             self._say([News(level=Level.NOTICE, event="ended", text="ended on request")])
+
+    def show_once(self, fleet: Fleet, found: Tick | None = None) -> None:
+        """In the file, if there is one; nobody listens for one round."""
+        self._count(found)
+        seconds = float(fleet.settings.loop.interval_seconds)
+        self.since = format_moment(fleet.now())
+        self.exposition.show(fleet, self._said(fleet, "", seconds), self.memory, seconds)
 
     def progress(self, told: HostProgress) -> None:
         self._present(f"{told.phase} {told.node}")
@@ -131,8 +145,7 @@ class _Loop:
             found = tick(fleet, self.memory, self.signals, self.progress)
         except ProblemError as error:
             return self._refused(error)
-        self.rounds += 1
-        self.refusals = 0
+        self._count(found)
         self._say([*self.teller.went(), *self.teller.tell(found)])
         keep_pace(fleet, self.memory.pace)
         self.degraded = "; ".join(p.message for p in found.problems if p.is_error and not p.ref)
@@ -156,9 +169,11 @@ class _Loop:
         text = f"{problem.code}: {problem.message}"
         self._say(self.teller.refused(problem.code, text))
         self.degraded = text
-        self.refusals += 1
+        self._count(None)
         interval = self.fleet.settings.loop.interval_seconds if self.fleet else REFUSED_SECONDS
-        doubled: float = max(REFUSED_SECONDS, interval) * 2.0 ** min(self.refusals - 1, 5)
+        doubled: float = max(REFUSED_SECONDS, interval) * 2.0 ** min(
+            self.exposition.tally.refusals - 1, 5
+        )
         return min(MOST_REFUSED, doubled)
 
     def _reopened(self) -> Fleet:
@@ -196,29 +211,40 @@ class _Loop:
         for one in news:
             self.say(one)
 
+    def _count(self, found: Tick | None) -> None:
+        """A round that was; None for one that could not be."""
+        if found is None:
+            self.exposition.tally.refused()
+            return
+        self.rounds += 1
+        self.exposition.tally.count(found)
+
     def _present(self, phase: str, seconds: float | None = None) -> None:
         fleet = self.fleet
         if fleet is None:
             return
-        loop, last = fleet.settings.loop, self.memory.last
+        self.exposition.listen(fleet)
+        self._say(self.teller.less("monitoring", self.exposition.degraded))
+        said = self._said(fleet, phase, seconds)
+        tell(fleet, said)
+        self.exposition.show(fleet, said, self.memory, seconds)
+        status(phase or f"asleep, {self.rounds} rounds, at {said.commit[:7]}")
+
+    def _said(self, fleet: Fleet, phase: str, seconds: float | None) -> Presence:
+        loop, last, now = fleet.settings.loop, self.memory.last, fleet.now()
         watched = self.watch.degraded if self.watch else ""
-        now = fleet.now()
-        source = loop.source.url or str(fleet.folder)
-        tell(
-            fleet,
-            Presence(
-                pid=os.getpid(),
-                actor=fleet.actor.name,
-                since=self.since,
-                said_at=format_moment(now),
-                interval_seconds=loop.interval_seconds,
-                phase=phase,
-                next_at=moment(now, seconds) if seconds is not None else "",
-                commit=last.commit if last else "",
-                source=source,
-                rounds=self.rounds,
-                degraded="; ".join(filter(None, (self.degraded, watched))),
-                last=summary(last) if last else None,
-            ),
+        why = (self.degraded, watched, self.exposition.degraded)
+        return Presence(
+            pid=os.getpid(),
+            actor=fleet.actor.name,
+            since=self.since,
+            said_at=format_moment(now),
+            interval_seconds=loop.interval_seconds,
+            phase=phase,
+            next_at=moment(now, seconds) if seconds is not None else "",
+            commit=last.commit if last else "",
+            source=loop.source.url or str(fleet.folder),
+            rounds=self.rounds,
+            degraded="; ".join(filter(None, why)),
+            last=summary(last) if last else None,
         )
-        status(phase or f"asleep, {self.rounds} rounds, at {(last.commit if last else '')[:7]}")

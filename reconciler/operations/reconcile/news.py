@@ -75,6 +75,16 @@ class Teller:
         if self.standing.pop(("round", ""), None) is not None:
             yield News(level=Level.NOTICE, event="recovered", text="rounds go on")
 
+    def less(self, what: str, why: str) -> Iterator[News]:
+        """What the loop does besides its rounds, and why it cannot just now; empty if it can."""
+        known = self.standing.get(("degraded", what), "")
+        if why and why != known:
+            self.standing[("degraded", what)] = why
+            yield News(level=Level.WARNING, event="degraded", text=f"{what}: {why}")
+        elif known and not why:
+            del self.standing[("degraded", what)]
+            yield News(level=Level.NOTICE, event="recovered", text=f"{what} goes on")
+
     def _failed(self, name: str, code: str, message: str, retry: int) -> Iterator[News]:
         known = self.standing.get(("failed", name))
         self.standing[("failed", name)] = code

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ LOCK, FILE = "loop.lock", "loop.json"
 FILE_MODE = 0o644
 LATE_SECONDS = 120
 """So long after its time a round may begin; a round in hand tells of itself more often."""
+
+ENDED = "ended"
+"""The phase of a loop that ended because somebody wished it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,17 +114,49 @@ def read_presence(fleet: Fleet) -> Presence | None:
         return None
 
 
-def why_not_well(fleet: Fleet, said: Presence | None, now: datetime) -> str:
-    """Empty for a loop that works as it should, else what is wrong with it."""
+class Condition(StrEnum):
+    """How a loop is, as its lock and its last word show. Only the first two are of one that works.
+
+    `ended`: somebody wished it. `gone`: it was killed, or its machine went down.
+    """
+
+    WELL = "well"
+    DEGRADED = "degraded"
+    HUNG = "hung"
+    GONE = "gone"
+    ENDED = "ended"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """`why` is empty for a loop that works as it should, else what is wrong with it."""
+
+    condition: Condition
+    why: str = ""
+
+
+def health_of(fleet: Fleet, said: Presence | None, now: datetime) -> Health:
     if said is None:
-        return "no loop has run yet"
+        return Health(condition=Condition.NEVER, why="no loop has run yet")
     if not is_held(fleet):
-        return f"no loop is running; the last one said something at {said.said_at}"
+        if said.phase == ENDED:
+            return Health(condition=Condition.ENDED, why=f"it was ended at {said.said_at}")
+        why = f"no loop is running; the last one said something at {said.said_at}"
+        return Health(condition=Condition.GONE, why=why)
+    due = due_of(said)
+    if due is None or now - due > timedelta(seconds=LATE_SECONDS):
+        why = f"it hangs: nothing was heard of it since {said.said_at}, at {said.phase or 'rest'}"
+        return Health(condition=Condition.HUNG, why=why)
+    condition = Condition.DEGRADED if said.degraded else Condition.WELL
+    return Health(condition=condition, why=said.degraded)
+
+
+def due_of(said: Presence) -> datetime | None:
+    """When it is to say something again: at its next round, or from time to time within one."""
     due = parse_moment(said.next_at or said.said_at)
-    late = timedelta(seconds=LATE_SECONDS + (0 if said.next_at else said.interval_seconds))
-    if due is None or now - due > late:
-        return f"it hangs: nothing was heard of it since {said.said_at}, at {said.phase or 'rest'}"
-    return said.degraded
+    more = timedelta(seconds=0 if said.next_at else said.interval_seconds)
+    return None if due is None else due + more
 
 
 def wake(fleet: Fleet) -> int:

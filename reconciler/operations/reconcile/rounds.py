@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 
 from reconciler.model.codec import encode
 from reconciler.model.plan import Change, Plan
@@ -55,6 +55,15 @@ class Tick:
         """What is not done, each with its reason."""
         found = self.plan.changes if self.plan else ()
         return tuple(change for change in found if change.problem is not None)
+
+    @property
+    def left(self) -> Plan | None:
+        """The plan without what was done by it."""
+        if self.plan is None or not self.done:
+            return self.plan
+        done = {change.ref for change in self.done}
+        changes = tuple(change for change in self.plan.changes if change.ref not in done)
+        return replace(self.plan, changes=changes)
 
 
 @dataclass(slots=True, kw_only=True)

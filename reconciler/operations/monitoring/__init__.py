@@ -1,0 +1,1 @@
+"""Monitoring: what the loop and its fleet show to whoever watches them from outside."""

@@ -1,0 +1,129 @@
+"""Figures of a fleet, from its state alone: no spec is read, no host asked, nothing planned.
+
+They are counted again only when the state has changed or a while has gone by, so that a round with
+nothing to do stays cheap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from reconciler.model.codes import CODES
+from reconciler.model.moment import parse_moment
+from reconciler.model.plan import Plan
+from reconciler.model.records import dataclass
+from reconciler.model.symptom import SYMPTOMS
+from reconciler.operations.allocation_rows import allocation_rows
+from reconciler.operations.charting import chart_of
+from reconciler.operations.syncing import standing_of, synced
+from reconciler.operations.taking_stock import node_rows, slot_rows, take_stock
+from reconciler.operations.wiring import Fleet, without_collector
+from reconciler.planner.chart import Chart
+from reconciler.planner.diagnosing import RULES
+from reconciler.store import history
+from reconciler.store.serial import read_stamp
+from reconciler.store.snapshot import read_world
+
+OLDEST = timedelta(minutes=5)
+"""Time alone changes some of them: leases end."""
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """`allocations` by sync and health, `findings` by code and sort; moments are Unix times.
+
+    `answered` is when each node last answered, without those that never did; `owed` is since when
+    the oldest revocation waits for its host.
+    """
+
+    nodes: Mapping[str, int]
+    slots: Mapping[str, int]
+    allocations: Mapping[tuple[str, str], int]
+    projects: Mapping[str, int]
+    findings: Mapping[tuple[str, str], int]
+    answered: Mapping[str, float]
+    revocations: int
+    owed: float | None
+    state_bytes: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Ledger:
+    """Knows the figures of the last look. `figures` raises ProblemError as any reading does.
+
+    `plan` is what is still to be done by the last one.
+    """
+
+    stamp: str = ""
+    plan: Plan | None = None
+    at: datetime | None = None
+    known: Figures | None = None
+
+    def figures(self, fleet: Fleet, plan: Plan | None) -> Figures:
+        now = fleet.now()
+        with fleet.reading() as database:
+            stamp = read_stamp(database)
+        fresh = self.at is not None and timedelta(0) <= now - self.at < OLDEST
+        if self.known is None or not fresh or stamp != self.stamp or plan is not self.plan:
+            self.known = count(fleet, plan)
+            self.stamp, self.plan, self.at = stamp, plan, now
+        return self.known
+
+
+def count(fleet: Fleet, plan: Plan | None) -> Figures:
+    """`plan` says how allocations stand to what is wanted; without one that is unknown."""
+    now = fleet.now()
+    with without_collector(), fleet.reading() as database:
+        world = read_world(database)
+        stock = take_stock(fleet.settings, world, now)
+        last = next(iter(history.runs(database, 1)), None)
+        rows = tuple(allocation_rows(fleet.settings, world, stock))
+        slots = slot_rows(stock)
+        chart = chart_of(fleet.state, world, stock, last, now)
+        if plan is not None:
+            rows = tuple(synced(rows, standing_of(plan)))
+        seen = {offer.name: offer.observation for offer in stock.offers}
+        since = [_unix(one.since) for one in world.revocations]
+        return Figures(
+            nodes=Counter(str(row.posture) for row in node_rows(stock)),
+            slots=Counter(str(row.state) for row in slots),
+            allocations=Counter((row.sync or UNKNOWN, row.health) for row in rows),
+            projects=Counter(row.allocation.split("/")[1] for row in slots if row.allocation),
+            findings=_findings(chart),
+            answered={
+                name: at
+                for name, one in seen.items()
+                if one is not None and (at := _unix(one.last_answer)) is not None
+            },
+            revocations=len(world.revocations),
+            owed=min((at for at in since if at is not None), default=None),
+            state_bytes=_size(fleet),
+        )
+
+
+def _findings(chart: Chart) -> Mapping[tuple[str, str], int]:
+    """Every rule has its number, so that one that finds nothing is told from one that is away."""
+    found: Counter[tuple[str, str]] = Counter({(r.code, r.sort.value): 0 for r in RULES})
+    for rule in RULES:
+        for seen in rule.find(chart):
+            known = seen.code in CODES or seen.code in SYMPTOMS
+            found[seen.code if known else rule.code, rule.sort.value] += 1
+    return found
+
+
+def _unix(text: str) -> float | None:
+    moment = parse_moment(text)
+    return None if moment is None else moment.timestamp()
+
+
+def _size(fleet: Fleet) -> int:
+    """Of the database and its log; what is not there takes no room."""
+    total = 0
+    for name in (fleet.database_file.name, f"{fleet.database_file.name}-wal"):
+        path = fleet.state / name
+        total += path.stat().st_size if path.is_file() else 0
+    return total

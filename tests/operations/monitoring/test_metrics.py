@@ -1,0 +1,214 @@
+"""Metrics of a fleet at work: what they say, that Prometheus takes them, that each is explained."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from reconciler.model.problem import ProblemError
+from reconciler.model.settings import LoopSettings, MetricsSettings
+from reconciler.operations.monitoring.exposition import Exposition
+from reconciler.operations.monitoring.metrics import FAMILIES, PREFIX
+from reconciler.operations.reconcile.loop import LoopOptions, reconcile, reconcile_once
+from reconciler.operations.reconcile.news import News
+from reconciler.operations.reconcile.presence import Condition, Presence, health_of, read_presence
+from reconciler.operations.reconcile.signals import LoopSignals
+from reconciler.operations.wiring import Fleet, utc_now
+from tests.operations.reconcile.rounds import Rounds
+from tests.operations.yard import ROOT, Yard
+from tests.planner import fleet as paper
+
+pytestmark = pytest.mark.walk
+
+PROMTOOL = shutil.which("promtool")
+ROOM = paper.allocation("room", "slice-2", node="gpu02", expiresAt=paper.LASTING)
+
+Shown = dict[str, dict[tuple[tuple[str, str], ...], float]]
+
+
+class Meter:
+    """Rounds of a fleet, each shown as the loop shows them."""
+
+    def __init__(self, yard: Yard) -> None:
+        self.rounds = Rounds(yard, utc_now())
+        self.exposition = Exposition(clock=lambda: self.rounds.seconds)
+
+    def __call__(self, after: float = 60.0) -> Shown:
+        self.exposition.tally.count(self.rounds(after))
+        return self.read()
+
+    def read(self) -> Shown:
+        fleet = self.rounds.fleet
+        metrics = MetricsSettings(textfile=str(fleet.folder / "gpuaas.prom"))
+        settings = replace(fleet.settings, loop=LoopSettings(metrics=metrics))
+        at = f"{self.rounds.now:%Y-%m-%dT%H:%M:%SZ}"
+        said = Presence(pid=1, actor="olga", since=at, said_at=at, interval_seconds=60, next_at=at)
+        here = replace(fleet, settings=settings)
+        self.exposition.show(here, said, self.rounds.memory, 60.0)
+        return parsed(self.exposition.shown)
+
+
+def parsed(text: bytes) -> Shown:
+    found: Shown = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for one in family.samples:
+            found.setdefault(one.name, {})[tuple(sorted(one.labels.items()))] = one.value
+    return found
+
+
+@pytest.fixture
+def meter(yard: Yard) -> Meter:
+    return Meter(yard)
+
+
+def number(shown: Shown, name: str, **labels: str) -> float | None:
+    return shown.get(f"{PREFIX}{name}", {}).get(tuple(sorted(labels.items())))
+
+
+def test_what_is_there_is_counted(meter: Meter) -> None:
+    shown = meter()
+    assert number(shown, "slots", state="held") == 5
+    assert number(shown, "slots", state="free") == 1
+    assert sum(shown["gpuaas_nodes"].values()) == 3
+    assert number(shown, "allocations", sync="in_sync", health="healthy") == 3
+    assert number(shown, "project_slots", project="vision") == 3
+    assert number(shown, "revocations_pending") == 0
+    assert number(shown, "revocations_pending_since_timestamp_seconds") is None
+    assert number(shown, "findings", code="lease_over", sort="overdue") == 0
+    assert {dict(k)["node"] for k in shown["gpuaas_node_last_answer_timestamp_seconds"]} == {
+        "gpu01",
+        "gpu02",
+        "gpu03",
+    }
+
+
+def test_what_is_done_held_and_fails_is_counted(meter: Meter) -> None:
+    meter()
+    yard = meter.rounds.yard
+    desk = paper.allocation("desk", node="gpu02", expiresAt=paper.LASTING)
+    yard.write(desk, ROOM)
+    yard.commit()
+    shown = meter()
+    assert number(shown, "loop_changes_total", action="create") == 1
+    assert number(shown, "changes", state="blocked", code="sku_unavailable") == 1
+    assert number(shown, "changes", state="changes", code="") is None
+    assert number(shown, "findings", code="sku_unavailable", sort="stuck") == 1
+    assert number(shown, "allocations", sync="blocked", health="-") == 1
+    with yard.away("gpu01"):
+        for _ in range(8):
+            shown = meter()
+            if number(shown, "loop_backoff", sort="node"):
+                break
+        assert number(shown, "loop_backoff", sort="node") == 1
+        failures = shown["gpuaas_loop_failures_total"]
+        assert sum(failures.values()) >= 1
+
+
+def test_what_does_not_change_is_not_counted_again(meter: Meter) -> None:
+    meter.rounds.now += timedelta(hours=4)
+    for _ in range(3):
+        meter()
+    known = meter.exposition.ledger.known
+    meter.read()
+    assert meter.exposition.ledger.known is known
+    meter.rounds.now += timedelta(minutes=6)
+    meter.read()
+    assert meter.exposition.ledger.known is not known
+
+
+def test_a_rounds_result_is_told(meter: Meter) -> None:
+    shown = meter()
+    assert number(shown, "loop_rounds_total", result="worked") == 1
+    assert number(shown, "loop_refusals") == 0
+    meter.exposition.tally.refused()
+    meter.exposition.tally.refused()
+    shown = meter.read()
+    assert number(shown, "loop_rounds_total", result="refused") == 2
+    assert number(shown, "loop_refusals") == 2
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="no promtool here")
+def test_promtool_has_nothing_against_them(meter: Meter) -> None:
+    meter()
+    assert PROMTOOL is not None
+    done = subprocess.run(
+        [PROMTOOL, "check", "metrics"],
+        input=meter.exposition.shown,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_every_metric_is_explained_in_its_order() -> None:
+    page = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `(gpuaas_[a-z_]+)` \| ([a-z, ]*) \|", page, re.MULTILINE)
+    assert told == [(f"{PREFIX}{one.name}", ", ".join(one.labels)) for one in FAMILIES]
+
+
+def listening(yard: Yard, **more: str) -> LoopOptions:
+    """One second between rounds is less than settings may say."""
+    metrics = MetricsSettings(textfile=str(yard.folder / "gpuaas.prom"), **more)
+
+    def open_here() -> Fleet:
+        return yard.fleet()
+
+    return LoopOptions(
+        open=open_here, loop=lambda known: replace(known, interval_seconds=30, metrics=metrics)
+    )
+
+
+def test_a_loop_shows_itself_and_its_end(yard: Yard) -> None:
+    options = listening(yard, listen="127.0.0.1:0")
+    signals, told = LoopSignals(), list[News]()
+    asleep = threading.Event()
+
+    def say(news: News) -> None:
+        told.append(news)
+        if news.event == "commit":
+            asleep.set()
+
+    thread = threading.Thread(target=reconcile, args=(options, signals, say))
+    thread.start()
+    try:
+        assert asleep.wait(60)
+        for _ in range(100):
+            shown = parsed((yard.folder / "gpuaas.prom").read_bytes())
+            if number(shown, "loop_rounds_total", result="worked"):
+                break
+            threading.Event().wait(0.1)
+        assert number(shown, "loop_rounds_total", result="worked") == 1
+        said = read_presence(yard.fleet())
+        assert health_of(yard.fleet(), said, utc_now()).condition is Condition.WELL
+        due = number(shown, "loop_due_timestamp_seconds")
+        assert due is not None and 0 < due - utc_now().timestamp() <= 31
+    finally:
+        signals._note(15, None)
+        thread.join(60)
+    said = read_presence(yard.fleet())
+    assert health_of(yard.fleet(), said, utc_now()).condition is Condition.ENDED
+    assert told[-1].event == "ended"
+
+
+def test_one_round_is_shown_in_the_file(yard: Yard) -> None:
+    reconcile_once(listening(yard), LoopSignals())
+    shown = parsed((yard.folder / "gpuaas.prom").read_bytes())
+    assert number(shown, "loop_rounds_total", result="worked") == 1
+    assert number(shown, "slots", state="held") == 5
+
+
+def test_a_round_that_could_not_be_is_shown_too(yard: Yard) -> None:
+    options = listening(yard)
+    shutil.rmtree(yard.folder / ".git")
+    with pytest.raises(ProblemError, match="lies in no repository"):
+        reconcile_once(options, LoopSignals())
+    shown = parsed((yard.folder / "gpuaas.prom").read_bytes())
+    assert number(shown, "loop_refusals") == 1
+    assert number(shown, "slots", state="held") == 5
