@@ -21,6 +21,8 @@ CODES: Mapping[str, str] = MappingProxyType(
         "source_unreadable": "The loop's copy of a repository does not answer",
         "source_uncommitted": "Edits that are in no commit, which the loop does not follow",
         "history_rewritten": "A commit that does not come of the one followed last",
+        "unit_unsound": "A name that cannot stand in a unit of systemd",
+        "units_unwritable": "The units of systemd cannot be written",
         "loop_running": "Another loop is at work on this state",
         "git_under_way": "Git is at work on the files, and not done",
         "removal_uncommitted": "Something is gone from the folder, and no commit took it away",

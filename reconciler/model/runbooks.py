@@ -21,6 +21,8 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "source_unreadable": "loop-source",
         "source_uncommitted": "loop-source",
         "history_rewritten": "loop-source",
+        "unit_unsound": "loop-source",
+        "units_unwritable": "loop-source",
         "loop_running": "loop-source",
         "git_under_way": "absent-specs",
         "removal_uncommitted": "absent-specs",

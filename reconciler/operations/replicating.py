@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from reconciler import shipped
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.unit_text import unit_line, unit_word
 from reconciler.operations.wiring import Fleet
 from reconciler.planner.rendering import Renderer
 from reconciler.store.litestream import LOCK, Engine, Replica, find_program
@@ -38,9 +39,9 @@ def unit(fleet: Fleet, to: str) -> str:
     program = Path(sys.executable).with_name("gpuaas")
     words = [str(program), "-C", str(fleet.folder), "state", "replicate"]
     values = {
-        "folder": _specifiers(str(fleet.folder)),
-        "user": _specifiers(fleet.actor.name),
-        "command": " ".join(map(_word, [*words, *(("--to", to) if to else ())])),
+        "folder": unit_line(str(fleet.folder)),
+        "user": unit_line(fleet.actor.name),
+        "command": " ".join(map(unit_word, [*words, *(("--to", to) if to else ())])),
     }
     return Renderer(shipped.templates()).render(UNIT, values)
 
@@ -86,16 +87,3 @@ def _folder(fleet: Fleet, named: Path) -> Replica:
 
 def _unsound(why: str) -> ProblemError:
     return refuse("replica_unsound", why, HINT)
-
-
-def _word(text: str) -> str:
-    """One word of a command line of systemd's: nothing in it is expanded or split."""
-    escaped = _specifiers(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
-    return f'"{escaped}"'
-
-
-def _specifiers(text: str) -> str:
-    """A line of a unit is one line, and `%` begins what systemd puts in."""
-    if not text.isprintable():
-        raise _unsound(f"{text!r} cannot stand in a unit")
-    return text.replace("%", "%%")

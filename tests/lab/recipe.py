@@ -22,6 +22,8 @@ PACKAGES = (
     *("ca-certificates", "iproute2", "iputils-ping", "kmod", "nftables"),
     # File systems of volumes, and environments of bundles.
     *("e2fsprogs", "xfsprogs", "python3-venv"),
+    # A control machine of the lab follows commits.
+    "git",
 )
 
 UNKNOWN = {"bookworm": ("PerSourcePenalties",)}

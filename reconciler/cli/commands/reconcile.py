@@ -18,6 +18,7 @@ from reconciler.model.settings import LoopSettings, SourceSettings
 from reconciler.operations.accepting import insist_on
 from reconciler.operations.reconcile import loop, presence
 from reconciler.operations.reconcile.accept import accept_history
+from reconciler.operations.reconcile.install import install, units
 from reconciler.operations.reconcile.signals import LoopSignals
 from reconciler.operations.reconcile.source import check_source
 
@@ -129,7 +130,24 @@ def accept(session: Session, commit: str, reason: str, lock_timeout: float) -> R
     return Reply(result=found, lines=reconciled.accepted(found))
 
 
-accept.writes = True
+@command("install", "text", "json", parent=reconcile)
+@click.option("--timer", is_flag=True, help="A timer that runs single rounds, in its place.")
+@click.option("--print", "shown", is_flag=True, help="Write nothing: show the units.")
+def install_units(session: Session, timer: bool, shown: bool) -> Reply:
+    """Write the systemd unit that runs the loop of this fleet.
+
+    It runs as whoever has the state, may write there and to what is published and nowhere else,
+    and has no privileges. Nothing is started.
+    """
+    fleet = open_fleet(session.folder)
+    if shown:
+        found = units(fleet, timer=timer)
+        return Reply(raw="".join(found.values()), result=found)
+    done = install(fleet, timer=timer)
+    return Reply(result=done, lines=reconciled.installed(done))
+
+
+accept.writes = install_units.writes = True
 
 
 def _said(given: Given) -> Callable[[LoopSettings], LoopSettings]:

@@ -13,6 +13,7 @@ from reconciler.cli.text import Line, Span, Style, line
 from reconciler.cli.views import plan_json
 from reconciler.model.codec import encode
 from reconciler.operations.reconcile.accept import Accepted
+from reconciler.operations.reconcile.install import Installed
 from reconciler.operations.reconcile.loop import Once
 from reconciler.operations.reconcile.news import Level, News
 from reconciler.operations.reconcile.rounds import Tick
@@ -61,6 +62,12 @@ def woken(pid: int) -> Iterator[Line]:
 def accepted(found: Accepted) -> Iterator[Line]:
     former = f", in the place of {found.former[:7]}" if found.former else ""
     yield line(f"{found.commit[:7]} is followed from now on{former}")
+
+
+def installed(found: Installed) -> Iterator[Line]:
+    for path in found.files:
+        yield line(f"+ {path}")
+    yield line(f"next: {found.next}")
 
 
 def lines(found: Once) -> Iterator[Line]:
