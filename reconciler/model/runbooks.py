@@ -273,6 +273,10 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "archive_broken": "record-broken",
         # command line
         "usage": "command-line",
+        "revision_elsewhere": "editing",
+        "file_uncommitted": "editing",
+        "rollback_renamed": "editing",
+        "rollback_opens_access": "editing",
         "revision_unknown": "command-line",
         "revision_unreadable": "command-line",
         "state_copy_unreadable": "command-line",

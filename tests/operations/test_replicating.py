@@ -183,4 +183,4 @@ def test_a_unit_is_no_place_for_a_new_line(tmp_path: Path) -> None:
     folder.mkdir()
     with pytest.raises(ProblemError) as caught:
         unit(fleet(folder, url="/elsewhere"), "")
-    assert caught.value.problems[0].code == "replica_unsound"
+    assert caught.value.problems[0].code == "unit_unsound"
