@@ -15,7 +15,7 @@ from reconciler.model.consent import Consent, fingerprint_of_all, short_id
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Change, Plan
-from reconciler.model.problem import HELD_CODES, refuse
+from reconciler.model.problem import HELD_CODES, Problem, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
@@ -39,7 +39,10 @@ TRIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A change that waits; `id` is empty where leave is not what it waits for."""
+    """A change that waits: `why`, and by the `hint` for what else than leave.
+
+    `id` is empty where leave is not what it waits for.
+    """
 
     id: str
     ref: str
@@ -47,6 +50,7 @@ class Held:
     risk: str
     code: str
     why: str
+    hint: str
     author: str
     commit: str
     file: str
@@ -64,11 +68,15 @@ class HeldSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approvals:
-    """`given` are those of the last month, those that were used or are over among them."""
+    """`given` are those of the last month, those that were used or are over among them.
+
+    `problems` are those of the plan.
+    """
 
     held: tuple[Held, ...] = ()
     sets: tuple[HeldSet, ...] = ()
     given: tuple[Consent, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +105,9 @@ def list_approvals(fleet: Fleet) -> Approvals:
             break
     with fleet.reading() as database:
         given = read_all(database.connection)
-    return Approvals(held=tuple(_held(plan)), sets=tuple(_sets(plan)), given=given)
+    return Approvals(
+        held=tuple(_held(plan)), sets=tuple(_sets(plan)), given=given, problems=plan.problems
+    )
 
 
 def approve(fleet: Fleet, word: Word) -> Approved:
@@ -157,6 +167,7 @@ def _told(one: Change) -> Held:
         risk=one.risk.value,
         code=one.problem.code if one.problem else "",
         why=one.problem.message if one.problem else "",
+        hint=one.problem.hint if one.problem else "",
         author=one.origin.author,
         commit=one.origin.commit,
         file=one.file,

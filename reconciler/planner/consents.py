@@ -19,7 +19,8 @@ from reconciler.planner.diff import Difference
 from reconciler.planner.preparing import Preparation
 
 
-def fingerprint_of(difference: Difference, risk: Risk) -> str:
+def fingerprint_of(difference: Difference, risk: Risk, begun: Iterable[str] = ()) -> str:
+    """`begun` are ids of what is to go and was never recorded."""
     resource, recorded = difference.resource, difference.recorded
     return digest(
         {
@@ -30,7 +31,7 @@ def fingerprint_of(difference: Difference, risk: Risk) -> str:
             "desired": resource.digest if resource else "",
             "recorded": recorded.digest if recorded else "",
             "generation": recorded.generation if recorded else 0,
-            "id": recorded.id if recorded else "",
+            "id": recorded.id if recorded else ",".join(sorted(set(begun))),
             "fields": [encode(field) for field in difference.fields],
             "returns": bool(difference.undo_minutes),
         }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from functools import cached_property
 
 from reconciler.kinds.registry import KINDS
+from reconciler.model.capacity import Claim
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.lifecycle import Phase
 from reconciler.model.plan import Action, Risk
@@ -72,7 +73,9 @@ class Situation:
     def fingerprint(self, difference: Difference) -> str:
         """What a consent to it has to be for."""
         risk = risk_of(difference.action, is_forced=difference.ref in self.forced)
-        return fingerprint_of(difference, risk)
+        claims = self.claims_of(difference.ref) if difference.recorded is None else ()
+        begun = [claim.allocation_id for claim in claims]
+        return fingerprint_of(difference, risk, begun)
 
     @cached_property
     def paused(self) -> Mapping[str, Suspension]:
@@ -86,16 +89,16 @@ class Situation:
         """Node and slot of every live claim; slot None is the whole node."""
         return frozenset((claim.node, claim.slot) for claim in self.world.claims)
 
-    def nodes_of(self, ref: Ref) -> frozenset[str]:
-        """Where anything is claimed for it."""
-        return self._nodes.get(ref, frozenset())
+    def claims_of(self, ref: Ref) -> Sequence[Claim]:
+        """Live claims for it, recorded or not."""
+        return self._claims.get(ref, ())
 
     @cached_property
-    def _nodes(self) -> Mapping[Ref, frozenset[str]]:
-        found: dict[Ref, set[str]] = {}
+    def _claims(self) -> Mapping[Ref, Sequence[Claim]]:
+        found: dict[Ref, list[Claim]] = {}
         for claim in self.world.claims:
-            found.setdefault(claim.ref, set()).add(claim.node)
-        return {ref: frozenset(nodes) for ref, nodes in found.items()}
+            found.setdefault(claim.ref, []).append(claim)
+        return found
 
     @cached_property
     def claimed_nodes(self) -> frozenset[str]:

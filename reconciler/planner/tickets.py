@@ -56,10 +56,15 @@ def with_tickets(changes: Iterable[Change], tickets: Tickets) -> Iterator[Change
     for one in changes:
         if one.problem is not None and one.ref in tickets.held:
             groups[one.problem.code].add(tickets.held[one.ref])
+    together = {
+        code: f"all {len(group)}: {short_id(fingerprint_of_all(group))}"
+        for code, group in groups.items()
+        if len(group) > 1
+    }
     for one in changes:
         fingerprint = tickets.held.get(one.ref, "")
         if one.problem is not None and fingerprint:
-            hint = _hint(one.problem, fingerprint, groups[one.problem.code])
+            hint = _hint(one.problem, fingerprint, together.get(one.problem.code, ""))
             problem = replace(one.problem, hint=hint)
             yield replace(one, fingerprint=fingerprint, problem=problem)
         elif one.problem is None and one.ref in tickets.approved:
@@ -68,8 +73,6 @@ def with_tickets(changes: Iterable[Change], tickets: Tickets) -> Iterator[Change
             yield one
 
 
-def _hint(problem: Problem, fingerprint: str, group: set[str]) -> str:
-    words = [f"gpuaas approve {short_id(fingerprint)} --reason TEXT"]
-    if len(group) > 1:
-        words.append(f"all {len(group)}: {short_id(fingerprint_of_all(group))}")
-    return f"{problem.hint}; or {', '.join(words)}"
+def _hint(problem: Problem, fingerprint: str, together: str) -> str:
+    words = (f"gpuaas approve {short_id(fingerprint)} --reason TEXT", together)
+    return f"{problem.hint}; or {', '.join(filter(None, words))}"

@@ -108,7 +108,11 @@ def _node_of(difference: Difference, situation: Situation) -> str:
     if recorded is not None and recorded.node:
         return recorded.node
     volume = situation.world.volumes.get(ref)
-    return volume.node if volume else min(situation.nodes_of(ref), default="")
+    return (
+        volume.node
+        if volume
+        else min((claim.node for claim in situation.claims_of(ref)), default="")
+    )
 
 
 def by_policy(ref: Ref, risk: Risk, situation: Situation) -> Refusal | None:

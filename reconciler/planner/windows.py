@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
 
 from reconciler.kinds.automation import DAYS, Window, zone
 
@@ -13,11 +14,14 @@ AHEAD = 15
 DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
 
 
+@lru_cache(maxsize=1024)
 def is_open(window: Window, now: datetime) -> bool:
     """One whose zone this machine does not know is shut: more is held by that, never less."""
     at = zone(window.time_zone)
-    if at is None:
-        return False
+    return at is not None and _shows(window, at, now)
+
+
+def _shows(window: Window, at: tzinfo, now: datetime) -> bool:
     local = now.astimezone(at)
     clock, today = local.time().replace(tzinfo=None), local.date()
     begin, end = time.fromisoformat(window.from_), time.fromisoformat(window.to)
@@ -27,6 +31,7 @@ def is_open(window: Window, now: datetime) -> bool:
     return evening or (clock < end and _opens_on(window, today - DAY))
 
 
+@lru_cache(maxsize=1024)
 def turns(window: Window, now: datetime) -> datetime | None:
     """The next moment at which it opens or shuts; None if it never does within `AHEAD` days."""
     at = zone(window.time_zone)
@@ -34,7 +39,7 @@ def turns(window: Window, now: datetime) -> datetime | None:
         return None
     open_now = is_open(window, now)
     moments = sorted(moment for moment in _moments(window, at, now) if moment > now)
-    return next((one for one in moments if is_open(window, one) is not open_now), None)
+    return next((one for one in moments if _shows(window, at, one) is not open_now), None)
 
 
 def opens(window: Window, now: datetime) -> datetime | None:

@@ -187,7 +187,7 @@ class Journal:
             self._keep(record, [*recorded, *(one for _, one in renamed)])
             resources.forget(record, forgotten)
             resources.move(record, moved)
-            done = [*(one.ref for one in recorded), *forgotten]
+            done = [*(one.ref for one in recorded), *(one.ref for _, one in renamed), *forgotten]
             consents.use(record, done, self._changes)
             removals.note(record, done, self._changes)
             runs.note_progress(record)

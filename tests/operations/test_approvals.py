@@ -258,6 +258,7 @@ def test_an_empty_source_is_an_error_and_releases_nothing(yard: Yard) -> None:
     assert applied.done == ()
     assert [problem.code for problem in applied.plan.problems] == ["spec_root_empty"]
     assert yard.gpuaas("plan").code == 1
+    assert (listed(yard).code, listed(yard).problems) == (1, ["spec_root_empty"])
     assert {one.action.value for one in applied.plan.changes} == {"frozen"}
     yard.specs.rename(yard.folder / "elsewhere")
     assert yard.gpuaas("approvals").problems == ["spec_root_missing"]

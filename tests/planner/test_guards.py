@@ -400,3 +400,21 @@ def test_nobody_approves_what_is_protected_or_in_error() -> None:
     assert unprotected.changes
     with pytest.raises(AssertionError):
         approved(state, made.changes)
+
+
+def test_what_was_begun_and_never_recorded_is_told_apart_by_its_claims() -> None:
+    rules = policy(automation={"allow": "safe"})
+    before = [rules, *FLEET[1:], allocation("a00"), allocation("a01")]
+    state = settled(before)
+    ref = Ref("allocation", "vision", "a00")
+    left = {known: one for known, one in state.recorded.items() if known != ref}
+    state = replace(state, recorded=left)
+    after = [rules, *FLEET[1:], allocation("a01")]
+    change = line(alone(after, state), str(ref))
+    assert change.problem and change.problem.code == "held_by_policy"
+    agreed = approved(state, [change])
+    assert held(alone(after, agreed)) == {}
+    others = tuple(
+        replace(one, allocation_id="another") if one.ref == ref else one for one in agreed.claims
+    )
+    assert held(alone(after, replace(agreed, claims=others))) == {str(ref): "held_by_policy"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from reconciler.cli.command import Reply, Session, command
-from reconciler.cli.exit_codes import Exit
+from reconciler.cli.exit_codes import Exit, of_problems, worst
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import approvals as approvals_view
 from reconciler.operations.approvals import list_approvals
@@ -18,8 +20,10 @@ def approvals(session: Session) -> Reply:
     is another one. Exit 5 if anything is held.
     """
     found = list_approvals(open_fleet(session.folder))
+    held = Exit.HELD if found.held else Exit.DONE
     return Reply(
-        code=Exit.HELD if found.held else Exit.DONE,
-        result=found,
+        code=worst([of_problems(found.problems), held]),
+        problems=found.problems,
+        result=replace(found, problems=()),
         lines=approvals_view.lines(found, width=session.screen.width),
     )

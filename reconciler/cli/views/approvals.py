@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, strong
+from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
 from reconciler.model.consent import Consent
 from reconciler.operations.approvals import Approvals, Approved, Held
@@ -15,6 +16,7 @@ MOST = 50
 
 
 def lines(found: Approvals, *, width: int = 0) -> Iterator[Line]:
+    yield from problems_view.lines(found.problems)
     if not found.held:
         yield line(dim("nothing is held"))
     by_why: dict[tuple[str, str], list[Held]] = {}
@@ -34,7 +36,7 @@ def lines(found: Approvals, *, width: int = 0) -> Iterator[Line]:
             hang=2,
         )
     if found.given:
-        yield BLANK
+        yield from [BLANK] if found.sets or not found.held else []
         yield line(dim("approved"))
         given = [_given(one) for one in found.given[-MOST:]]
         yield from tables.lines(GIVEN, given, width=width)
