@@ -3,6 +3,7 @@
 # make test-hosts   the tests on real Debian hosts, raised on this machine: needs root and nspawn
 # make check  the quick part: static checks and unit tests
 # make slow   what the tests try already, in more places: a kill at every stop of every command
+# make soak   the loop alone with a fleet that breaks, for GPUAAS_SOAK_SECONDS=900, in the lab
 # make lab    three real Debian hosts on this machine, and a fleet for them; make lab-down ends it
 # make bench  measure; BENCH_SCALE=0.01 for a short look
 # make fuzz   look for inputs that are answered wrongly, for FUZZ_SECONDS=600 a target
@@ -12,7 +13,7 @@ SHELL := bash
 BIN := .venv/bin
 HOST_CODE := playbooks/module_utils
 
-.PHONY: help demo test check static unit walk slow wheel test-hosts lab lab-down bench fuzz lock clean
+.PHONY: help demo test check static unit walk slow soak wheel test-hosts lab lab-down bench fuzz lock clean
 
 help:
 	@sed -n 's/^# \(make .*\)/  \1/p' Makefile
@@ -57,6 +58,9 @@ walk: .venv/.ready-dev
 slow: .venv/.ready-dev
 	$(BIN)/pytest -n 2 --dist worksteal -m "slow and not alone"
 	$(BIN)/pytest -m "slow and alone"
+
+soak: .venv/.ready-dev
+	GPUAAS_LAB=required $(BIN)/pytest -s tests/lab/test_soak.py
 
 wheel: .venv/.ready-dev
 	GPUAAS_PART=wheel $(BIN)/pytest -m wheel
