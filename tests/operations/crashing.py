@@ -104,6 +104,14 @@ def changing(folder: Path) -> Yard:
     return yard
 
 
+def following(folder: Path) -> Yard:
+    """The same for a loop that may do all of it alone."""
+    yard = changing(folder)
+    yard.write(paper.policy(automation={"allow": "destroys"}, grant={"mayBeOpenEnded": True}))
+    yard.commit()
+    return yard
+
+
 def releasing(folder: Path) -> Yard:
     """One is given up, the other one has another name, and a person has left."""
     yard = settled(folder)
@@ -233,6 +241,7 @@ WALK = (
     "lock look refuse snapshot copy begin_run record begin_wave play prove finish_wave wait end_run"
     " publish"
 )
+ONCE = ("reconcile", "--once")
 RESTORE = ("state", "restore", "copy.db")
 SCENARIOS = (
     Scenario(
@@ -252,6 +261,13 @@ SCENARIOS = (
         lay=releasing,
         words=WALK,
         whole=True,
+    ),
+    Scenario(
+        name="loop",
+        lay=following,
+        words=f"{WALK} observe",
+        command=ONCE,
+        again=ONCE,
     ),
     Scenario(name="move", lay=moving, words="begin_wave.after play.during play.after"),
     Scenario(
@@ -312,6 +328,7 @@ ELSEWHERE: Mapping[str, str] = {
     "test_crash_staging": "build",
     "test_fleet_crash": "settle",
     "test_fleet_restart": "reboot",
+    "test_crash_words": "accept_history approve",
 }
 """Words for stops at which other tests kill: it takes a lost state, or a host that answers."""
 
