@@ -115,10 +115,13 @@ class Author:
         return True
 
     def revert(self) -> bool:
-        """The last change of people is taken back, and then made again."""
-        folder = self.colony.folder
-        git(folder, "commit", "-q", "--allow-empty", "-m", "about to think twice")
-        git(folder, "revert", "--no-edit", "HEAD")
+        """A change that everybody has seen is taken back."""
+        before = dict(self.wanted)
+        if not (self.create() or self.change()):
+            return False
+        self.push()
+        git(self.colony.folder, "revert", "--no-edit", "HEAD")
+        self.wanted = before
         return True
 
     def move(self) -> bool:
