@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import shlex
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from reconciler import shipped
 from reconciler.hosts.carried import carried
 from reconciler.hosts.folders import short_folder
 from reconciler.operations.standin import DRIVER
+from reconciler.operations.wiring import utc_now
 from tests import fleets
 from tests.bench import plain_ansible, prepared, pyinfra
 from tests.bench.measuring import (
@@ -38,6 +40,7 @@ from tests.bench.measuring import (
 )
 from tests.bench.peer_work import Work, work_of
 from tests.hosts.sshd import Sshd, sshd
+from tests.operations.reconcile.rounds import Rounds
 from tests.operations.yard import Yard
 from tests.planner import fleet as paper
 
@@ -50,6 +53,7 @@ HARDWARE = fleets.Hardware(
     memory_gib=256,
 )
 PROJECTS, PEOPLE, AT_ONCE, ROUNDS, SAMPLE = 5, 5, 16, 2, 5
+IDLE_ROUNDS = 10
 STANDIN = "#!/bin/sh\n# TEST STAND-IN, not a GPU\n"
 LEARNING = 'printf "%s\\n" "$*" >> "$0.asked"; exec "$0.asks" "$@"\n'
 APPLY = [GPUAAS, "apply", "--auto-approve"]
@@ -83,7 +87,7 @@ def main(work: Path, scale: float) -> None:
 
 
 def measure(site: Site, folders: list[Path]) -> None:
-    cold, warm = floor(site)
+    cold, warm, work = floor(site)
     tell("floor: ssh true, 16 at once", "", f"{seconds(cold)} cold, {seconds(warm)} warm")
     program = pyinfra.program(site.work)
     applies, looks, changes, nothing = [], [], [], []
@@ -102,6 +106,7 @@ def measure(site: Site, folders: list[Path]) -> None:
     what = f"nothing to do on {len(site.addresses)} hosts, all looked at"
     beside = f"ssh true, warm {seconds(warm)}"
     tell(what, seconds(look.seconds), beside, **at_most(look.seconds / warm, 6))
+    beside_loop(site, folders[0], work)
     if nothing:
         peer_look = median(nothing).seconds
         ratio = at_least(peer_look / look.seconds, 6)
@@ -130,6 +135,27 @@ def beside_ansible(site: Site, apply: Run, folder: Path) -> None:
         beside = f"Ansible, {how}: {seconds(peer)} (from {2 * SAMPLE} allocations)"
         ratio = at_least(peer / apply.seconds, reach)
         tell(site.what(), seconds(apply.seconds), beside, **ratio)
+
+
+def beside_loop(site: Site, folder: Path, work: float) -> None:
+    """Rounds of an idle loop, a minute apart on a clock of their own; `work` is of the floor."""
+    yard = Yard(folder)
+    yard.commit()
+    rounds = Rounds(yard, utc_now())
+    for _ in range(IDLE_ROUNDS):
+        rounds()
+    before = processor_seconds()
+    observed = sum(rounds().observed for _ in range(IDLE_ROUNDS))
+    mine = (processor_seconds() - before) / IDLE_ROUNDS
+    what = f"a round of an idle loop, {observed / IDLE_ROUNDS:.0f} of {len(site.addresses)} due"
+    beside = f"ssh true on all, {seconds(work)} of CPU"
+    tell(what, f"{seconds(mine)} of CPU", beside, **at_most(mine / work, 3))
+
+
+def processor_seconds() -> float:
+    """Of this process and of those that it has waited for."""
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds))
 
 
 def works(site: Site, folder: Path, roots: Path) -> list[Work]:
@@ -214,16 +240,21 @@ def node(site: Site, name: str, address: str, root: Path) -> Mapping[str, Any]:
     )
 
 
-def floor(site: Site) -> tuple[float, float]:
-    """Seconds of `ssh true` on every host, through new connections and through kept ones."""
+def floor(site: Site) -> tuple[float, float, float]:
+    """Seconds of `ssh true` on every host, through new connections and through kept ones; and
+
+    seconds of CPU through kept ones.
+    """
     sockets = site.work / "sockets"
     sockets.mkdir()
     kept = ("-o", f"ControlPath={sockets}/%C")
     cold = timed(1, lambda: everywhere(site, "-o", "ControlPath=none"))[0]
     everywhere(site, "-o", "ControlMaster=auto", "-o", "ControlPersist=300", *kept)
+    before = processor_seconds()
     warm = timed(5, lambda: everywhere(site, *kept))[0]
+    work = (processor_seconds() - before) / 5
     everywhere(site, "-O", "exit", *kept)
-    return cold, warm
+    return cold, warm, work
 
 
 def everywhere(site: Site, *options: str) -> None:
