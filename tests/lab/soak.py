@@ -16,7 +16,6 @@ from typing import Any
 
 import yaml
 
-from tests.lab import place
 from tests.lab.colony import Colony
 from tests.planner import fleet as paper
 
@@ -264,10 +263,10 @@ class World:
         self.hurt.add(name)
         self.counts[how] += 1
         if how == "cut":
-            place.order("ip", "link", "set", f"vb-{host.name}", "down")
+            host.cut()
 
             def join() -> None:
-                place.order("ip", "link", "set", f"vb-{host.name}", "up")
+                host.heal()
                 self.hurt.discard(name)
 
             self._later(self.chance.uniform(10, 40), join)
