@@ -33,6 +33,10 @@ SECRETS: Mapping[str, re.Pattern[str]] = {
     "a token of Vault": re.compile(r"\bhv[sbr]\.[0-9A-Za-z_-]{20}"),
     # Its second part alone: a pattern that begins with a part of any length takes for ever.
     "a signed token": re.compile(r"[0-9A-Za-z_-]{8}\.eyJ[0-9A-Za-z_-]{8,}\."),
+    "an address of a webhook": re.compile(
+        r"hooks\.slack\.com/(services|workflows|triggers)/[0-9A-Za-z/_-]{16}"
+        r"|discord(app)?\.com/api/webhooks/[0-9]{8,}/|\.webhook\.office\.com/webhookb2/[0-9a-f]"
+    ),
     "a password in an address": re.compile(r"://[^/\s:@]*:[^/\s@]+@"),
 }
 
@@ -41,7 +45,7 @@ _MARKS = (
     *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "_pat_", "_oat_"),
     *("glpat-", "glrt-", "gldt-", "glft-", "hf_", "xox", "xapp-", "AKIA", "ASIA", "AIza"),
     *("nvapi-", "sk-", "k_live_", "k_test_", "pypi-", "npm_", "hvs.", "hvb.", "hvr."),
-    *(".eyJ", "://"),
+    *(".eyJ", "://", "hooks.slack.com", "/api/webhooks/", "webhook.office.com"),
 )
 SUSPECT = re.compile("|".join(map(re.escape, _MARKS)))
 """Stands in every text that a pattern above can match: one cheap look at all the others."""

@@ -55,6 +55,8 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
         "second-person": Feature(what="Changes that two people must want"),
         "replica": Feature(what="A continuous copy of the state by Litestream"),
         "loop": Feature(what="A process that plans and applies what policy lets go by itself"),
+        "monitoring": Feature(what="Figures of the loop and its fleet for Prometheus"),
+        "notifications": Feature(what="Messages to people about what happens, and when it is over"),
         "apps": _designed(
             "Applications that run on allocations",
             "kind App",
@@ -86,11 +88,6 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             "The number of kept snapshots as a rule of the fleet",
             "Policy.spec.state",
             instead="keep.snapshots in gpuaas.yaml says how many snapshots are kept",
-        ),
-        "notifications": _designed(
-            "Messages to people about what happens",
-            "gpuaas.yaml notifications",
-            instead="gpuaas doctor says what needs somebody, with an exit code",
         ),
         "guided-launch": _designed(
             "Questions that end in the files of an allocation",

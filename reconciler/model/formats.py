@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Address, IPv6Address
+from string import Template
 
 LABEL = re.compile(r"[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?")
 LOGIN = re.compile(r"[a-z_][a-z0-9_-]*")
@@ -128,6 +129,18 @@ def why_no_loopback(text: str) -> str:
     if not inner.is_loopback:
         return f"{text} can be reached from elsewhere: only 127.0.0.0/8 and ::1 are listened on"
     return "" if _is_port(port) else f"{text} names no port from 1 to 65535"
+
+
+MESSAGE_WORDS = frozenset({"text", "fleet", "event", "level", "about", "code", "state", "at"})
+
+
+def why_no_message(text: str) -> str:
+    """A template of a message: text in which only words stand that a message has."""
+    template = Template(text)
+    if not template.is_valid():
+        return "a lone $ stands in it: write $$ for one"
+    strange = sorted(set(template.get_identifiers()) - MESSAGE_WORDS)
+    return f"a message has no ${strange[0]}" if strange else ""
 
 
 def why_no_email(text: str) -> str:

@@ -94,6 +94,31 @@ class ReplicaSettings:
     host_key_file: str = ""
 
 
+TOLD_OF = ("contested", "degraded", "failed", "held", "problem", "refused")
+"""Events of the loop that somebody should know of, unless they say otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """Where the address stands that takes messages: it may be a secret, so it is never here."""
+
+    url_file: str = ""
+    url_variable: str = ""
+    format: str = "json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationSettings:
+    """Somebody who is told of events: by a `command`, or else by a `webhook`."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    webhook: WebhookSettings | None = None
+    events: tuple[str, ...] = TOLD_OF
+    projects: tuple[str, ...] = ()
+    template: str = "[$fleet] $text"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Paths are relative to `folder`, the absolute path of the folder that holds gpuaas.yaml."""
@@ -111,5 +136,5 @@ class Settings:
     loop: LoopSettings = field(default_factory=LoopSettings)
     keep: KeepSettings = field(default_factory=KeepSettings)
     replica: ReplicaSettings = field(default_factory=ReplicaSettings)
-    notifications: Mapping[str, str] = field(default_factory=dict)
+    notifications: tuple[NotificationSettings, ...] = ()
     index: Mapping[str, str] = field(default_factory=dict)

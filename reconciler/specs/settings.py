@@ -11,13 +11,14 @@ from reconciler.model.formats import (
     why_no_index,
     why_no_jump,
     why_no_loopback,
+    why_no_message,
     why_no_name,
     why_no_replica,
     why_no_repository,
     why_no_revision,
 )
 from reconciler.model.problem import Problem, ProblemError, Source, in_order
-from reconciler.model.settings import Settings, SourceSettings
+from reconciler.model.settings import NotificationSettings, Settings, SourceSettings
 from reconciler.specs.documents import read_documents
 from reconciler.specs.judging import secrets_of
 from reconciler.specs.library import SETTINGS_FILE, has_own_root, read_settings
@@ -72,6 +73,7 @@ def _unsound(settings: Settings) -> Iterator[tuple[tuple[str | int, ...], str]]:
     yield from _unsound_source(settings.loop.source)
     if listen := settings.loop.metrics.listen:
         yield from _told(("loop", "metrics", "listen"), why_no_loopback(listen))
+    yield from _unsound_notifications(settings.notifications)
     for name, index in settings.index.items():
         yield from _told(("index", name), why_no_index(index))
 
@@ -87,6 +89,24 @@ def _unsound_source(source: SourceSettings) -> Iterator[tuple[tuple[str | int, .
         yield (*place, "tag"), "it is a branch or a tag, and not both"
     if ".." in source.path.split("/") or source.path.startswith("/"):
         yield (*place, "path"), "path leads out of the repository"
+
+
+def _unsound_notifications(
+    stated: tuple[NotificationSettings, ...],
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    names = [one.name for one in stated]
+    for at, one in enumerate(stated):
+        place: tuple[str | int, ...] = ("notifications", at)
+        if names.index(one.name) != at:
+            yield (*place, "name"), f"{one.name} is the name of another one too"
+        if bool(one.command) == (one.webhook is not None):
+            yield place, f"{one.name} has either command or webhook"
+        if one.command and not one.command[0].startswith("/"):
+            yield (*place, "command", 0), f"{one.command[0]} is no absolute path of a program"
+        hook = one.webhook
+        if hook and bool(hook.url_file) == bool(hook.url_variable):
+            yield (*place, "webhook"), f"{one.name} has either urlFile or urlVariable"
+        yield from _told((*place, "template"), why_no_message(one.template))
 
 
 def _told(path: tuple[str | int, ...], why: str) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -277,6 +277,16 @@ settings.replica operations/replicating
 settings.replica.url operations/replicating
 settings.replica.keyFile operations/replicating
 settings.replica.hostKeyFile operations/replicating
+settings.notifications operations/notifications/dispatch
+settings.notifications[].name operations/notifications/dispatch
+settings.notifications[].command operations/notifications/delivery
+settings.notifications[].webhook operations/notifications/delivery
+settings.notifications[].webhook.urlFile operations/notifications/webhook
+settings.notifications[].webhook.urlVariable operations/notifications/webhook
+settings.notifications[].webhook.format operations/notifications/delivery
+settings.notifications[].events operations/notifications/channel
+settings.notifications[].projects operations/notifications/channel
+settings.notifications[].template operations/notifications/message
 settings.index planner/staging
 """
 

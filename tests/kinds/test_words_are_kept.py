@@ -103,8 +103,6 @@ VALUES: dict[str, Any] = {
     "policy.state": {"keepSnapshots": 3},
     "storage_class.default": False,
     "node.slots[].vm": {"iommuGroup": 1},
-    "settings.loop": {"intervalSeconds": 60},
-    "settings.notifications": {},
 }
 
 

@@ -49,6 +49,10 @@ TOKENS = {
     "a token of Docker": ("dckr_pat_" + "Q" * 24,),
     "a token of Vault": ("hvs." + "Q" * 24,),
     "a signed token": ("eyJ" + "Q" * 10 + ".eyJ" + "Q" * 10 + ".Q",),
+    "an address of a webhook": (
+        "https://hooks.slack.com/services/T" + "Q" * 24,
+        "https://discord.com/api/webhooks/123456789/" + "Q" * 24,
+    ),
     "a password in an address": ("https://ana:QQQQQQ@git.example/x", "redis://:QQQQQQ@db"),
 }
 ALL = (*PRIVATE_KEYS, *(token for tokens in TOKENS.values() for token in tokens))

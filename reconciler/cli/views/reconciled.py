@@ -52,7 +52,8 @@ def _fields(news: News) -> dict[str, str]:
         "about": news.about,
         "message": news.text,
     }
-    return {**news.fields, **said}
+    more = {"code": news.code, "ends": news.ends}
+    return {**news.fields, **said, **{name: word for name, word in more.items() if word}}
 
 
 def woken(pid: int) -> Iterator[Line]:

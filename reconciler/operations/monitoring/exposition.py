@@ -21,6 +21,7 @@ from reconciler.model.records import dataclass
 from reconciler.operations.monitoring.figures import Figures, Ledger
 from reconciler.operations.monitoring.listener import Answer, Listener
 from reconciler.operations.monitoring.metrics import Tally, View, text
+from reconciler.operations.notifications.dispatch import Told
 from reconciler.operations.reconcile.presence import LATE_SECONDS, Condition, Presence
 from reconciler.operations.reconcile.rounds import Memory
 from reconciler.operations.wiring import Fleet
@@ -37,6 +38,7 @@ class Exposition:
     clock: Callable[[], float]
     tally: Tally = field(default_factory=Tally)
     ledger: Ledger = field(default_factory=Ledger)
+    told: Callable[[], tuple[Told, ...]] = tuple
     said: Presence | None = None
     due: float = 0.0
     shown: bytes = b""
@@ -83,7 +85,8 @@ class Exposition:
             return
         self.shown_at = now
         figures = self._figures(fleet, memory, fresh=resting)
-        self.shown = text(View(said=said, tally=self.tally, memory=memory, figures=figures))
+        view = View(said=said, tally=self.tally, memory=memory, figures=figures, told=self.told())
+        self.shown = text(view)
         if metrics.textfile:
             self._write(fleet.folder / metrics.textfile)
 

@@ -20,6 +20,7 @@ from reconciler import __version__
 from reconciler.model.moment import parse_moment
 from reconciler.model.records import dataclass
 from reconciler.operations.monitoring.figures import Figures
+from reconciler.operations.notifications.dispatch import Told
 from reconciler.operations.reconcile.presence import Presence, due_of
 from reconciler.operations.reconcile.rounds import Memory, Tick
 from reconciler.operations.syncing import sync_of
@@ -68,6 +69,7 @@ class View:
     tally: Tally
     memory: Memory
     figures: Figures | None
+    told: tuple[Told, ...] = ()
 
     @property
     def last(self) -> Tick | None:
@@ -120,6 +122,13 @@ def _each(numbers: Mapping[str, float]) -> Iterator[Sample]:
 
 def _pairs(numbers: Mapping[tuple[str, str], int]) -> Iterator[Sample]:
     return ((words, float(number)) for words, number in sorted(numbers.items()))
+
+
+def _notifications(view: View) -> Iterator[Sample]:
+    for one in view.told:
+        yield (one.name, "delivered"), one.delivered
+        yield (one.name, "dropped"), one.dropped
+        yield (one.name, "failed"), one.failed
 
 
 def _of_fleet(take: Callable[[Figures], Iterable[Sample]]) -> Callable[[View], Iterable[Sample]]:
@@ -249,7 +258,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         name="loop_contested",
         help="Resources that somebody else changes again as soon as they are mended.",
-        samples=lambda view: _alone(len(view.memory.pace.contested())),
+        samples=lambda view: _alone(len(view.memory.pace.contested(view.memory.clock()))),
     ),
     Family(
         name="loop_problems",
@@ -262,6 +271,18 @@ FAMILIES: tuple[Family, ...] = (
         help="Changes of the last plan that are not done, by how they stand and why.",
         labels=("state", "code"),
         samples=_changes,
+    ),
+    Family(
+        name="notifications_total",
+        help="Messages that were delivered, attempts that failed, messages that were given up.",
+        labels=("notification", "result"),
+        samples=_notifications,
+    ),
+    Family(
+        name="notifications_pending",
+        help="Messages that wait to be delivered.",
+        labels=("notification",),
+        samples=lambda view: _each({one.name: one.pending for one in view.told}),
     ),
     Family(
         name="state_readable",

@@ -18,6 +18,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.settings import LoopSettings
 from reconciler.model.work import HostProgress
 from reconciler.operations.monitoring.exposition import Exposition
+from reconciler.operations.notifications.dispatch import Dispatch
 from reconciler.operations.reconcile.news import Level, News, Teller
 from reconciler.operations.reconcile.pace_file import keep_pace, read_pace
 from reconciler.operations.reconcile.presence import ENDED, Presence, alone, moment, tell
@@ -68,14 +69,17 @@ def reconcile_once(options: LoopOptions, signals: LoopSignals) -> Once:
         ours = _Loop(options=options, signals=signals, say=lambda news: None)
         memory = ours.memory
         memory.pace = read_pace(fleet)
+        ours.begin(fleet)
         try:
             found = tick(fleet, memory, signals, ours.progress)
-        except ProblemError:
+        except ProblemError as error:
             ours.show_once(fleet)
+            ours.once(fleet, () if is_busy(error) else ours.teller.refused(*_words(error)))
             raise
         ours.show_once(fleet, found)
+        news = ours.once(fleet, (*ours.teller.went(), *ours.teller.tell(found)))
         keep_pace(fleet, memory.pace)
-    return Once(tick=found, news=tuple(Teller().tell(found)))
+    return Once(tick=found, news=news)
 
 
 def reconcile(options: LoopOptions, signals: LoopSignals, say: Say) -> None:
@@ -93,6 +97,11 @@ def _fleet(options: LoopOptions) -> Fleet:
     return replace(fleet, settings=settings, patience=Patience(seconds=LOCK_SECONDS))
 
 
+def _words(error: ProblemError) -> tuple[str, str]:
+    problem = error.problems[0]
+    return problem.code, f"{problem.code}: {problem.message}"
+
+
 @dataclass(slots=True, kw_only=True)
 class _Loop:
     options: LoopOptions
@@ -102,12 +111,27 @@ class _Loop:
     teller: Teller = field(default_factory=Teller)
     watch: Watch | None = None
     exposition: Exposition = field(default_factory=lambda: Exposition(clock=boottime))
+    dispatch: Dispatch = field(default_factory=Dispatch)
     since: str = ""
     rounds: int = 0
     degraded: str = ""
     fleet: Fleet | None = None
 
+    def begin(self, fleet: Fleet) -> None:
+        """Whoever was told of something by the loop before this one, is told of its end by this."""
+        self.exposition.told = lambda: self.dispatch.told
+        for key in self.dispatch.begin(fleet):
+            self.teller.resume(*key)
+
+    def once(self, fleet: Fleet, news: Iterable[News]) -> tuple[News, ...]:
+        told = tuple(news)
+        self.dispatch.take(fleet, told)
+        self.dispatch.end(fleet)
+        less = self.teller.less("monitoring", self.exposition.degraded)
+        return (*told, *less, *self.teller.less("notifications", self.dispatch.degraded))
+
     def run(self, fleet: Fleet) -> None:
+        self.begin(fleet)
         self.fleet, self.since = fleet, format_moment(fleet.now())
         self._watch(fleet)
         self._say([News(level=Level.NOTICE, event="started", text=f"loop of {fleet.folder}")])
@@ -126,6 +150,7 @@ class _Loop:
             self._present(ENDED)
             self.exposition.stop()
             self._say([News(level=Level.NOTICE, event="ended", text="ended on request")])
+            self.dispatch.end(fleet)
 
     def show_once(self, fleet: Fleet, found: Tick | None = None) -> None:
         """In the file, if there is one; nobody listens for one round."""
@@ -140,6 +165,7 @@ class _Loop:
     def _round(self) -> float:
         """The seconds until the next one, unless something wakes the loop."""
         fleet = self.fleet = self._reopened()
+        self.dispatch.follow(fleet)
         self._present("a round")
         try:
             found = tick(fleet, self.memory, self.signals, self.progress)
@@ -165,9 +191,8 @@ class _Loop:
         """What could not be tried is tried again, less and less often."""
         if is_busy(error):
             return BUSY_SECONDS
-        problem = error.problems[0]
-        text = f"{problem.code}: {problem.message}"
-        self._say(self.teller.refused(problem.code, text))
+        code, text = _words(error)
+        self._say(self.teller.refused(code, text))
         self.degraded = text
         self._count(None)
         interval = self.fleet.settings.loop.interval_seconds if self.fleet else REFUSED_SECONDS
@@ -208,8 +233,11 @@ class _Loop:
             self.watch.start()
 
     def _say(self, news: Iterable[News]) -> None:
-        for one in news:
+        told = tuple(news)
+        for one in told:
             self.say(one)
+        if self.fleet is not None:
+            self.dispatch.take(self.fleet, told)
 
     def _count(self, found: Tick | None) -> None:
         """A round that was; None for one that could not be."""
@@ -225,6 +253,8 @@ class _Loop:
             return
         self.exposition.listen(fleet)
         self._say(self.teller.less("monitoring", self.exposition.degraded))
+        self._say(self.teller.less("notifications", self.dispatch.degraded))
+        self.dispatch.keep(fleet)
         said = self._said(fleet, phase, seconds)
         tell(fleet, said)
         self.exposition.show(fleet, said, self.memory, seconds)
@@ -233,7 +263,7 @@ class _Loop:
     def _said(self, fleet: Fleet, phase: str, seconds: float | None) -> Presence:
         loop, last, now = fleet.settings.loop, self.memory.last, fleet.now()
         watched = self.watch.degraded if self.watch else ""
-        why = (self.degraded, watched, self.exposition.degraded)
+        why = (self.degraded, watched, self.exposition.degraded, self.dispatch.degraded)
         return Presence(
             pid=os.getpid(),
             actor=fleet.actor.name,

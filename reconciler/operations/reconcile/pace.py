@@ -47,10 +47,10 @@ class Pace:
     flips: dict[str, Flip] = field(default_factory=dict)
 
     def begin(self, commit: str) -> None:
-        """A new commit may have mended whatever it was."""
+        """A new commit may have mended whatever it was: all is tried at once, as if anew."""
         if commit != self.commit:
             self.commit = commit
-            self.waits.clear()
+            self.waits = {n: replace(one, count=0, until=0.0) for n, one in self.waits.items()}
 
     def waiting(self, now: float) -> Mapping[str, Wait]:
         return {name: one for name, one in self.waits.items() if one.until > now}
@@ -89,5 +89,7 @@ class Pace:
         self.waits[name] = replace(wait, count=min(wait.count, 4))
         return True
 
-    def contested(self) -> tuple[str, ...]:
-        return tuple(sorted(name for name, one in self.flips.items() if one.count >= FLIPS))
+    def contested(self, now: float) -> tuple[str, ...]:
+        """What was mended so often up to now, of what may be changed again."""
+        lately = {name: one for name, one in self.flips.items() if now - one.at <= FLIP_SECONDS}
+        return tuple(sorted(name for name, one in lately.items() if one.count >= FLIPS))

@@ -29,8 +29,10 @@ class Failed:
 class Tick:
     """What became of one round. `seconds` are those of each phase.
 
-    `idle`: nothing had changed, so nothing was planned. `postponed` are refs that failed before
-    and whose time has not come. `recovered` are names that had failed and do so no more.
+    `idle`: nothing had changed, so nothing was planned. `silent` are hosts that do not answer, as
+    `node/NAME`. `postponed` are refs that failed before and whose time has not come. `recovered`
+    are names that had failed and do so no more. `contested` was mended in vain in this round,
+    `disputed` of late.
     """
 
     at: str
@@ -46,6 +48,7 @@ class Tick:
     postponed: tuple[str, ...] = ()
     recovered: tuple[str, ...] = ()
     contested: tuple[str, ...] = ()
+    disputed: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     interrupted: bool = False
     next_moment: str = ""

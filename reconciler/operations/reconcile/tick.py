@@ -134,6 +134,7 @@ class _Round:
         if hosts.silent and not self.interrupts.asked:
             with writing(self.fleet, "reconcile") as journal:
                 self._look(journal, hosts.silent)
+        self._keep(plan)
         self._rest(plan, applied)
         return self._told(plan=plan, applied=applied, postponed=postponed)
 
@@ -176,6 +177,21 @@ class _Round:
             else:
                 self.attempts.succeed(f"node/{one.node}")
 
+    def _keep(self, plan: Plan) -> None:
+        """What nobody has anything to do about any more waits for nothing."""
+        pace = self.memory.pace
+        nodes = {f"node/{name}" for name in self.memory.nodes}
+        wanted = {str(change.ref) for change in plan.changes} | nodes
+        pace.keep(wanted.union(pace.contested(self.memory.clock())))
+
+    def _silent(self) -> tuple[str, ...]:
+        """Hosts of which nothing is known just now, whoever asked them last."""
+        with self.fleet.reading() as database:
+            troubled = {name for name, (_, problem) in read_looks(database).items() if problem}
+        waits = {name for name in self.memory.pace.waits if name.startswith("node/")}
+        known = (f"node/{name}" for name in troubled.intersection(self.memory.nodes))
+        return tuple(sorted(waits.union(known)))
+
     def _rest(self, plan: Plan, applied: Applied) -> None:
         """Whether there is nothing to do until something changes, or a time comes."""
         memory = self.memory
@@ -202,7 +218,7 @@ class _Round:
             seconds={name: round(s, 3) for name, s in self.phases.seconds.items()},
             idle=idle,
             observed=self.observed,
-            silent=tuple(sorted(name for name in pace.waits if name.startswith("node/"))),
+            silent=self._silent(),
             plan=plan,
             run=applied.run if applied else "",
             done=applied.done if applied else (),
@@ -210,6 +226,7 @@ class _Round:
             postponed=tuple(sorted(map(str, postponed or ()))),
             recovered=tuple(self.attempts.recovered),
             contested=tuple(self.attempts.contested),
+            disputed=pace.contested(self.memory.clock()),
             problems=problems,
             interrupted=bool(applied and applied.interrupted),
             next_moment=plan.next_moment if plan else "",

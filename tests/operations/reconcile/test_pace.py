@@ -74,7 +74,7 @@ def test_a_success_or_a_new_commit_begins_anew(how: str) -> None:
         pace.begin("one")
         assert REF in pace.waits
         pace.begin("two")
-    assert not pace.waits
+    assert not pace.waiting(0.0)
     assert pace.failed(REF, "card_broken", 0.0, never).count == 1
 
 
@@ -86,14 +86,15 @@ def test_a_tug_of_war_is_noticed_and_slows_down() -> None:
         told.append(pace.repaired(REF, now, never))
         now += 60
     assert told == [False] * (FLIPS - 1) + [True] * 3
-    assert pace.contested() == (REF,)
+    assert pace.contested(now) == (REF,)
+    assert pace.contested(now + 10_000) == ()
     assert REF in pace.waiting(now - 60)
 
 
 def test_repairs_far_apart_are_no_war() -> None:
     pace = Pace()
     assert not any(pace.repaired(REF, now, never) for now in range(0, 100_000, 5_000))
-    assert pace.contested() == ()
+    assert pace.contested(100_000) == ()
     assert len(pace.flips) == 1
 
 
