@@ -29,6 +29,7 @@ class Kernel:
     root: Path
     enforced: frozenset[int] = BOTH
     options: tuple[str, ...] = ("rw", "prjquota", "usrquota")
+    kind: str = "ext4"
     blocks: int = 1_000_000
     files: int = 80_000
     limits: dict[tuple[int, int], Limits] = field(default_factory=dict)
@@ -74,7 +75,7 @@ class Kernel:
     def mounts(self) -> list[Mount]:
         number = self.root.stat().st_dev
         device = f"{os.major(number)}:{os.minor(number)}"
-        mounted = Mount(str(self.root), device, "/", "ext4", self.options)
+        mounted = Mount(str(self.root), device, "/", self.kind, self.options)
         return [mounted._replace(point=f"{self.root}/mnt/bound"), mounted]
 
     def statvfs(self, path: str) -> Any:

@@ -5,15 +5,27 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import account, projects, provide, quota_facts, quotactl, quotas, release, shares, wipe
+from gpuaas import (
+    account,
+    kept,
+    projects,
+    provide,
+    quota_facts,
+    quotactl,
+    quotas,
+    release,
+    shares,
+    wipe,
+)
 from gpuaas.mounts import Mount
-from gpuaas.paths import Refusal, Tree
+from gpuaas.paths import UIDS, Refusal, Tree
 from gpuaas.probes import Probes
 from gpuaas.quotactl import NO_LIMITS, PROJECT, USER, Limits
 from gpuaas.shares import Share
@@ -80,6 +92,17 @@ def fact(kernel: Kernel) -> str | None:
     return quota_facts.read_quotas(Probes(str(kernel.root))).get(LOGIN)
 
 
+def record(kernel: Kernel) -> dict[str, Any]:
+    told = json.loads((kernel.root / RECORD).read_text())
+    assert isinstance(told, dict)
+    return told
+
+
+def number(kernel: Kernel) -> int:
+    """Of the tenant's project."""
+    return int(record(kernel)["project"])
+
+
 def enforced(kernel: Kernel) -> str:
     told = quota_facts.read_enforcement(Probes(str(kernel.root)))
     return told.replace(str(kernel.root), "/")
@@ -107,13 +130,13 @@ def test_a_share_stays_until_slots_or_the_size_are_others(kernel: Kernel) -> Non
     put(kernel)
     kernel.files = 10
     assert not put(kernel)
-    assert kernel.limits[PROJECT, UID] == SHARE
+    assert kernel.limits[PROJECT, number(kernel)] == SHARE
     kernel.files, kernel.blocks = 80_000, 2_000_000
     assert put(kernel)
-    assert kernel.limits[PROJECT, UID] == Limits(1_800_000, SHARE.files)
+    assert kernel.limits[PROJECT, number(kernel)] == Limits(1_800_000, SHARE.files)
     assert put(kernel, slots=4)
-    assert kernel.limits[PROJECT, UID] == Limits(3_600_000, 2 * SHARE.files)
-    assert put(kernel, slots=8) and kernel.limits[PROJECT, UID] == NO_LIMITS
+    assert kernel.limits[PROJECT, number(kernel)] == Limits(3_600_000, 2 * SHARE.files)
+    assert put(kernel, slots=8) and kernel.limits[PROJECT, number(kernel)] == NO_LIMITS
     assert fact(kernel) == "8 of 8"
 
 
@@ -134,11 +157,11 @@ def test_it_is_in_force_by_project_and_by_uid_and_all_that_was_there_is_counted(
     assert fact(kernel) is None
     assert enforced(kernel) == f"in part: ext4 at / by project and uid, not yet of {LOGIN}"
     assert put(kernel)
-    assert kernel.limits == {(PROJECT, UID): SHARE, (USER, UID): SHARE}
+    assert kernel.limits == {(PROJECT, number(kernel)): SHARE, (USER, UID): SHARE}
     assert (fact(kernel), enforced(kernel)) == ("2 of 8", "of each tenant")
     for place in (*PLACES, f"{HOME[1:]}/old", f"{HOME[1:]}/old/deep"):
-        assert kernel.project(place) == (UID, True), place
-    assert kernel.project(f"{HOME[1:]}/old/deep/file") == (UID, False)
+        assert kernel.project(place) == (number(kernel), True), place
+    assert kernel.project(f"{HOME[1:]}/old/deep/file") == (number(kernel), False)
     assert not any(path.endswith("pipe") for path in kernel.given)
     at_home = [path for path in kernel.given if path.startswith(f"{kernel.root}{HOME}")]
     assert at_home[-1] == f"{kernel.root}{HOME}", "a broken-off one is taken up again"
@@ -162,9 +185,17 @@ def test_a_dry_run_says_so_and_touches_nothing(kernel: Kernel) -> None:
 def test_by_project_alone_it_stops_nobody_who_wants_to_escape(kernel: Kernel) -> None:
     kernel.enforced = frozenset({PROJECT})
     assert put(kernel) and not put(kernel)
-    assert kernel.limits == {(PROJECT, UID): SHARE}
+    assert kernel.limits == {(PROJECT, number(kernel)): SHARE}
     alone = "in part: ext4 at / by project alone, which owners of files can change"
     assert (fact(kernel), enforced(kernel)) == ("2 of 8", alone)
+
+
+def test_a_file_system_that_hoards_records_of_numbers_is_told_of(kernel: Kernel) -> None:
+    """A tenant fills it by `chattr -p` alone, and no limit is met."""
+    kernel.kind = "xfs"
+    put(kernel)
+    told = "in part: xfs at / by project and uid, but not what it keeps of numbers (chattr -p)"
+    assert (fact(kernel), enforced(kernel)) == ("2 of 8", told)
 
 
 def test_numbers_inside_of_containers_are_told_of(kernel: Kernel) -> None:
@@ -229,11 +260,116 @@ def test_a_file_system_without_projects_at_all(
     assert os.strerror(errno.ENOTTY) in enforced(kernel)
 
 
+# The number by which a tenant is counted.
+
+
+def test_nobody_can_tell_by_which_number_a_tenant_is_counted(kernel: Kernel) -> None:
+    """Who could, would have files of its own count against a neighbour: not by its uid, nor by what
+
+    is told of the host, the digest of its record included.
+    """
+    put(kernel)
+    assert number(kernel) in shares.PROJECTS and number(kernel) not in UIDS
+    assert re.fullmatch(r"[0-9a-f]{32}", record(kernel)["salt"])
+    probes = Probes(str(kernel.root))
+    told = [quota_facts.read_quotas(probes), quota_facts.read_enforcement(probes)]
+    paths = kept.read_paths(probes)
+    assert paths[f"/{RECORD}"].startswith("file 0600 sha256:")
+    assert str(number(kernel)) not in json.dumps([told, paths])
+    readable = [
+        path for path in kernel.root.rglob("*") if path.is_file() and path.stat().st_mode & 4
+    ]
+    assert readable and not any(str(number(kernel)) in path.read_text() for path in readable)
+
+
+def test_a_number_is_that_of_no_other_and_none_of_the_hosts_own(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(kernel)
+    other = kernel.root / f"etc/gpuaas/quotas/{OTHER}.json"
+    other.write_text(json.dumps({**record(kernel), "uid": OTHER}))
+    numbers = iter([0, 1, 2 * UID, number(kernel) * 2 + 1, 2 * 77_777_777])
+    monkeypatch.setattr(
+        quotas.os, "urandom", lambda size: next(numbers, 7).to_bytes(size, "little")
+    )
+    kernel.limits[PROJECT, 0] = NO_LIMITS
+    shared = number(kernel)
+    assert put(kernel), "two of the same number, as of a copied file"
+    assert number(kernel) == 77_777_777
+    assert kernel.limits[PROJECT, shared] == SHARE, "which is the other's as well"
+    assert (PROJECT, UID) not in kernel.limits
+
+
+@pytest.mark.parametrize("known", [{}, {"project": UID}, {"project": 0}, {"project": -1}])
+def test_who_was_counted_by_its_uid_gets_a_number_by_the_next_provide(
+    kernel: Kernel, known: dict[str, int]
+) -> None:
+    """Neither is given to it by a look, or where storage comes or goes."""
+    counted_by_its_uid(kernel, known)
+    told = f"2 of 8, but counted at {kernel.root} by a number that others know"
+    assert fact(kernel) == told
+    assert not done(kernel, quotas.renew) and fact(kernel) == told
+    assert put(kernel, dry=True) and kernel.limits[PROJECT, UID] == SHARE
+    assert put(kernel) and not put(kernel)
+    assert (fact(kernel), enforced(kernel)) == ("2 of 8", "of each tenant")
+    assert number(kernel) in shares.PROJECTS
+    assert kernel.limits[PROJECT, UID] == NO_LIMITS
+    assert kernel.limits[PROJECT, number(kernel)] == SHARE
+    for path in (*PLACES, f"{HOME[1:]}/old/deep", f"{HOME[1:]}/old/deep/file"):
+        assert kernel.project(path)[0] == number(kernel), path
+
+
+def test_who_was_counted_by_its_uid_is_released_by_it(kernel: Kernel) -> None:
+    counted_by_its_uid(kernel, {})
+    assert done(kernel, quotas.lift, UID)
+    assert kernel.limits == {(PROJECT, UID): NO_LIMITS, (USER, UID): NO_LIMITS}
+
+
+def counted_by_its_uid(kernel: Kernel, known: dict[str, int]) -> None:
+    put(kernel)
+    told = {key: value for key, value in record(kernel).items() if key not in ("project", "salt")}
+    kernel.limits[PROJECT, UID] = kernel.limits.pop((PROJECT, number(kernel)))
+    kernel.attributes = {
+        inode: (UID if project == number(kernel) else project, flags)
+        for inode, (project, flags) in kernel.attributes.items()
+    }
+    (kernel.root / RECORD).write_text(json.dumps({**told, **known}))
+
+
+def test_who_is_broken_off_goes_on_with_the_same_number(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is written before anything belongs to it, and so can be lifted."""
+
+    def killed(*words: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quotas, "put_tree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            put(kernel)
+    first = number(kernel)
+    assert fact(kernel) == f"2 of 8, but nothing yet at {kernel.root}"
+    put(kernel)
+    assert number(kernel) == first
+
+
+def test_another_number_is_drawn_for_whoever_lost_its_record(kernel: Kernel) -> None:
+    """So an operator has it drawn anew, where a neighbour has learnt it."""
+    put(kernel)
+    first = number(kernel)
+    (kernel.root / RECORD).unlink()
+    assert put(kernel) and number(kernel) != first
+    assert kernel.project(f"{HOME[1:]}/old/deep/file") == (number(kernel), False)
+    (kernel.root / RECORD).write_text(json.dumps({**record(kernel), "id": "bbbbbbbbbb"}))
+    assert put(kernel) and number(kernel) != first, "it was another allocation's"
+
+
 # Read back.
 
 
 def away(kernel: Kernel) -> None:
-    kernel.limits[PROJECT, UID] = NO_LIMITS
+    kernel.limits[PROJECT, number(kernel)] = NO_LIMITS
 
 
 def away_by_uid(kernel: Kernel) -> None:
@@ -241,7 +377,7 @@ def away_by_uid(kernel: Kernel) -> None:
 
 
 def lower(kernel: Kernel) -> None:
-    kernel.limits[PROJECT, UID] = Limits(64, 5)
+    kernel.limits[PROJECT, number(kernel)] = Limits(64, 5)
 
 
 def uncounted(kernel: Kernel) -> None:
@@ -249,7 +385,7 @@ def uncounted(kernel: Kernel) -> None:
 
 
 def not_handed_on(kernel: Kernel) -> None:
-    kernel.attributes[(kernel.root / HOME[1:]).stat().st_ino] = (UID, 0x40)
+    kernel.attributes[(kernel.root / HOME[1:]).stat().st_ino] = (number(kernel), 0x40)
 
 
 def forgotten(kernel: Kernel) -> None:
@@ -318,12 +454,23 @@ def test_data_of_storage_is_nobodys_share(kernel: Kernel) -> None:
     record.write_text(json.dumps({"backend": {"directory": {"path": where, "shared": False}}}))
     assert "by uid" in str(fact(kernel))
     assert done(kernel, quotas.renew) and not done(kernel, quotas.renew)
-    assert kernel.limits == {(PROJECT, UID): SHARE, (USER, UID): NO_LIMITS}
+    assert kernel.limits == {(PROJECT, number(kernel)): SHARE, (USER, UID): NO_LIMITS}
     alone = "by project alone, as storage lies on it, which owners of files can change"
     assert (fact(kernel), enforced(kernel)) == ("2 of 8", f"in part: ext4 at / {alone}")
     record.unlink()
     assert done(kernel, quotas.renew)
     assert (kernel.limits[USER, UID], enforced(kernel)) == (SHARE, "of each tenant")
+
+
+def test_storage_that_comes_hides_nothing_that_is_wrong(kernel: Kernel) -> None:
+    """Its record stays: a home that its owner took out is not `late` from then on."""
+    put(kernel)
+    not_handed_on(kernel)
+    before = record(kernel)
+    done(kernel, quotas.renew)
+    assert (record(kernel), fact(kernel)) == (before, f"2 of 8, but {HOME} is not counted")
+    kernel.fails = {quotactl.GET: errno.EIO}
+    assert not done(kernel, quotas.renew), "what a kernel refuses holds up no storage"
 
 
 def test_verbs_of_storage_look_at_shares_anew(
@@ -348,8 +495,8 @@ def test_verbs_of_storage_look_at_shares_anew(
 
 def test_a_broken_off_walk_is_told_and_goes_on(kernel: Kernel) -> None:
     """What is done with all that it holds is not entered again."""
-    for number in range(5):
-        folder = kernel.root / HOME[1:] / f"many{number}"
+    for one in range(5):
+        folder = kernel.root / HOME[1:] / f"many{one}"
         folder.mkdir()
         (folder / "file").touch()
     left = [4]
@@ -366,10 +513,37 @@ def test_a_broken_off_walk_is_told_and_goes_on(kernel: Kernel) -> None:
     assert f"not of {LOGIN}: {quotas.LATE}" in enforced(kernel)
     before = len(kernel.given)
     assert put(kernel)
-    assert kernel.project(HOME[1:]) == (UID, True)
+    assert kernel.project(HOME[1:]) == (number(kernel), True)
     again = kernel.given[before:]
     assert len(set(again)) == len(again) and not set(again) & set(kernel.given[:before])
     assert enforced(kernel) == "of each tenant"
+
+
+def test_many_files_in_one_place_keep_no_other_from_being_counted(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done(kernel, quotas.put, share(), 0)
+    assert kernel.project(HOME[1:]) == (0, False)
+    for place in PLACES[1:]:
+        assert kernel.project(place) == (number(kernel), True), place
+    assert f"not of {LOGIN}: {quotas.LATE}" in enforced(kernel)
+
+
+def test_a_file_of_somebody_elses_is_no_tenants_by_another_name(kernel: Kernel) -> None:
+    """Where a host lets people link files of others, a tenant would else have root charge them."""
+    foreign, mine = kernel.root / "etc/foreign", kernel.root / HOME[1:] / "mine"
+    foreign.write_text("x")
+    os.link(foreign, kernel.root / HOME[1:] / "linked")
+    mine.write_text("x")
+    put(kernel)
+    assert kernel.project("etc/foreign") == (0, False)
+    assert kernel.project(f"{HOME[1:]}/mine") == (number(kernel), False)
+    os.link(mine, kernel.root / HOME[1:] / "again")
+    with tree(kernel) as root:
+        folder = os.open(f"{root.path}{HOME}", os.O_RDONLY)
+        projects.put_tree(folder, projects.Owned(7, mine.stat().st_uid), 1e12)
+        os.close(folder)
+    assert kernel.project(f"{HOME[1:]}/mine") == (7, False), "its own, by however many names"
 
 
 @pytest.mark.parametrize("name", ["link", "pipe", "gone", "old"])
@@ -381,7 +555,7 @@ def test_what_is_swapped_meanwhile_is_not_followed(
     monkeypatch.setattr(projects, "_names", lambda folder, until: iter([(name, was_folder)]))
     with tree(kernel) as root:
         folder = os.open(f"{root.path}{HOME}", os.O_RDONLY)
-        projects.put_tree(folder, UID, 1e12)
+        projects.put_tree(folder, projects.Owned(UID, UID), 1e12)
         os.close(folder)
     assert [path.rpartition("/")[2] for path in kernel.given] == [HOME.rpartition("/")[2]]
 
@@ -392,7 +566,8 @@ def test_nothing_is_entered_that_somebody_has_mounted_there(
     inner = Mount(f"{HOME}/fuse", "0:99", "/", "fuse.x", ())
     monkeypatch.setattr(quotas, "mounts", lambda: [*kernel.mounts(), inner])
     put(kernel)
-    assert kernel.given == []
+    home = f"{kernel.root}{HOME}"
+    assert kernel.given and not any(one.startswith(home) for one in kernel.given)
     assert f"something is mounted at {HOME}/fuse" in enforced(kernel)
 
 
@@ -402,15 +577,33 @@ def test_nothing_is_entered_that_somebody_has_mounted_there(
 def test_a_release_lifts_it_and_its_record_is_the_last_word(kernel: Kernel) -> None:
     put(kernel)
     kernel.limits[PROJECT, OTHER] = SHARE
-    assert done(kernel, quotas.lift, UID, dry=True) and kernel.limits[PROJECT, UID] == SHARE
+    assert (
+        done(kernel, quotas.lift, UID, dry=True) and kernel.limits[PROJECT, number(kernel)] == SHARE
+    )
     assert done(kernel, quotas.lift, UID) and not done(kernel, quotas.lift, UID)
     assert kernel.limits == {
-        (PROJECT, UID): NO_LIMITS,
+        (PROJECT, number(kernel)): NO_LIMITS,
         (USER, UID): NO_LIMITS,
         (PROJECT, OTHER): SHARE,
     }
     (kernel.root / RECORD).unlink()
     assert fact(kernel) is None
+
+
+@pytest.mark.parametrize("text", ["{]", None])
+def test_a_release_needs_no_record(kernel: Kernel, text: str | None) -> None:
+    """Nobody has the number any more, nor gets it: by uid it is lifted all the same."""
+    put(kernel)
+    path = kernel.root / RECORD
+    if text is None:
+        path.unlink()
+        path.parent.rmdir()
+        path.parent.write_text("no folder")
+    else:
+        path.write_text(text)
+    kernel.limits[PROJECT, UID] = SHARE
+    assert done(kernel, quotas.lift, UID)
+    assert (kernel.limits[USER, UID], kernel.limits[PROJECT, UID]) == (NO_LIMITS, SHARE)
 
 
 def test_a_kernel_that_refuses_holds_up_no_release(kernel: Kernel) -> None:

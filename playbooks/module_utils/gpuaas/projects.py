@@ -15,7 +15,7 @@ import time
 from fcntl import ioctl
 from typing import Iterator, NamedTuple
 
-from .paths import FOLDER
+from .paths import FOLDER, holder
 from .probes import OPEN_FILE, unless_gone
 
 GET, SET = 0x801C581F, 0x401C5820
@@ -35,6 +35,13 @@ class Project(NamedTuple):
 
     id: int
     handed_on: bool
+
+
+class Owned(NamedTuple):
+    """The number of a project, and the uid of whom its folders are."""
+
+    id: int
+    uid: int
 
 
 def project_of(opened: int) -> Project:
@@ -64,11 +71,12 @@ def leave_project(folder: int) -> None:
         pass
 
 
-def put_tree(folder: int, id: int, until: float, depth: int = MAX_DEPTH) -> None:
+def put_tree(folder: int, whose: Owned, until: float, depth: int = MAX_DEPTH) -> None:
     """All below it and then itself, so that one that belongs is done with all that it holds.
 
     A broken-off one is taken up where it ended. Nothing is followed, and what is on another file
-    system is left alone. Raises Late.
+    system is left alone, as are others' files with names elsewhere: somebody may have given them
+    one in here. Raises Late.
     """
     device = os.fstat(folder).st_dev
     for name, is_folder in _names(folder, until):
@@ -83,12 +91,12 @@ def put_tree(folder: int, id: int, until: float, depth: int = MAX_DEPTH) -> None
                 if os.fstat(inner).st_dev != device:
                     continue
                 if not is_folder:
-                    _put_file(inner, id)
-                elif depth and not belongs(inner, id):
-                    put_tree(inner, id, until, depth - 1)
+                    _put_file(inner, whose)
+                elif depth and not belongs(inner, whose.id):
+                    put_tree(inner, whose, until, depth - 1)
             finally:
                 os.close(inner)
-    put_project(folder, Project(id, True))
+    put_project(folder, Project(whose.id, True))
 
 
 def _names(folder: int, until: float) -> Iterator[tuple[str, bool]]:
@@ -102,9 +110,11 @@ def _names(folder: int, until: float) -> Iterator[tuple[str, bool]]:
                 yield entry.name, is_folder
 
 
-def _put_file(file: int, id: int) -> None:
-    if stat.S_ISREG(os.fstat(file).st_mode) and project_of(file).id != id:
-        put_project(file, Project(id, False))
+def _put_file(file: int, whose: Owned) -> None:
+    status = os.fstat(file)
+    strange = status.st_nlink > 1 and holder(status.st_uid) != whose.uid
+    if stat.S_ISREG(status.st_mode) and not strange and project_of(file).id != whose.id:
+        put_project(file, Project(whose.id, False))
 
 
 def _attributes(opened: int) -> tuple[int, int, int, int, int]:

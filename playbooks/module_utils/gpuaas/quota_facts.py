@@ -21,6 +21,12 @@ NAMES = {PROJECT: "project", USER: "uid"}
 ALL = "of each tenant"
 UNREADABLE = "unreadable"
 
+HOARDERS = frozenset({"xfs"})
+"""They keep a record of each number that a file ever had, in nobody's share and for good; whoever
+
+owns a file can give it one after the other.
+"""
+
 
 class Look(NamedTuple):
     """File systems by device number, shares by uid, and the devices on which there is storage.
@@ -59,8 +65,11 @@ def read_enforcement(probes: Probes) -> str:
         return printable(f"none: {', '.join(names) or 'nothing is known of their file systems'}")
     words = sorted(_word(system, found.stored) for system in systems)
     lacking = list(_lacking(probes, found))
-    by_both = all(_bounds_by_uid(system, found.stored) for system in systems)
-    return ALL if by_both and not lacking else printable(f"in part: {', '.join(words + lacking)}")
+    bounds = all(
+        _bounds_by_uid(system, found.stored) and system.mount.kind not in HOARDERS
+        for system in systems
+    )
+    return ALL if bounds and not lacking else printable(f"in part: {', '.join(words + lacking)}")
 
 
 def _look(probes: Probes) -> Look:
@@ -87,12 +96,16 @@ def _differing(probes: Probes, share: Share, number: int, found: Look) -> Iterat
     if room is None:
         yield f"nothing yet at {system.point}"
         return
+    if not share.project:
+        yield f"counted at {system.point} by a number that others know"
+        return
     for kind, limits in wanted(system, room.limits, found.stored).items():
-        has = limits_of(system.device, kind, share.uid)
+        has = limits_of(system.device, kind, share.number(kind))
         if has != limits:
             yield f"{_told(has)} at {system.point} by {NAMES[kind]}, not {_told(limits)}"
     for parent, place in share.places.items():
-        if _is_on(probes.at(parent), number) and not _is_counted(probes, place, share.uid, number):
+        there = _is_on(probes.at(parent), number)
+        if there and not _is_counted(probes, place, share.project, number):
             yield f"{place} is not counted"
 
 
@@ -100,7 +113,7 @@ def _is_on(folder: str, number: int) -> bool:
     return os.path.isdir(folder) and os.stat(folder).st_dev == number
 
 
-def _is_counted(probes: Probes, place: str, uid: int, number: int) -> bool:
+def _is_counted(probes: Probes, place: str, project: int, number: int) -> bool:
     """Of a home that is not there, or no folder, its path tells; one may lie elsewhere."""
     try:
         folder = open_below(probes.root, place[1:])
@@ -109,7 +122,7 @@ def _is_counted(probes: Probes, place: str, uid: int, number: int) -> bool:
     if folder is None:
         return not place.startswith(f"{INSTANCES}/")
     try:
-        return os.fstat(folder).st_dev != number or belongs(folder, uid)
+        return os.fstat(folder).st_dev != number or belongs(folder, project)
     finally:
         os.close(folder)
 
@@ -128,7 +141,8 @@ def _word(system: FileSystem, stored: frozenset[str]) -> str:
     if not system.kinds:
         return f"{name} by nothing"
     if _bounds_by_uid(system, stored):
-        return f"{name} by project and uid"
+        but = ", but not what it keeps of numbers (chattr -p)"
+        return f"{name} by project and uid{but if system.mount.kind in HOARDERS else ''}"
     why = " as storage lies on it," if USER in system.kinds else ""
     return f"{name} by project alone,{why} which owners of files can change"
 

@@ -26,6 +26,9 @@ BY_PROJECT = frozenset({"prjquota", "pquota"})
 GRAIN = 64 * KIB
 """No file system has larger blocks, and so none rounds a multiple of it."""
 
+PROJECTS = range(1 << 16, 1 << 31)
+"""Those that are drawn: below are uids, which everybody knows, and numbers of the host's own."""
+
 FILE = re.compile(r"(\d{1,5})\.json")
 
 
@@ -39,7 +42,8 @@ class Room(NamedTuple):
 class Share(NamedTuple):
     """So many slots `of` those of the node; by where a file system is mounted, the room that was
 
-    given, and why it is not in force there.
+    given, and why it is not in force there. `project` is what its files are counted by, 0 where
+    none was drawn; what is told of this file is its digest, which `salt` keeps from being guessed.
     """
 
     id: str
@@ -49,6 +53,12 @@ class Share(NamedTuple):
     of: int
     rooms: dict[str, Room]
     failed: dict[str, str]
+    project: int = 0
+    salt: str = ""
+
+    def number(self, kind: int) -> int:
+        """Whom the file system bounds."""
+        return self.project if kind == PROJECT else self.uid
 
     @property
     def path(self) -> str:
@@ -117,7 +127,10 @@ def _read(told: Any, uid: int) -> Optional[Share]:
             for point, (size, limits) in told["rooms"].items()
         }
         failed = {str(point): str(why) for point, why in told["failed"].items()}
-        share = Share(told["id"], told["login"], uid, told["slots"], told["of"], rooms, failed)
+        project, salt = told.get("project", 0), str(told.get("salt", ""))
+        project = project if project in PROJECTS else 0
+        slots = told["slots"], told["of"]
+        share = Share(told["id"], told["login"], uid, *slots, rooms, failed, project, salt)
         named = ALLOCATION_ID.fullmatch(share.id) and LOGIN.fullmatch(share.login)
         counted = isinstance(share.slots, int) and isinstance(share.of, int)
         return share if named and counted and told["uid"] == uid and uid in UIDS else None
