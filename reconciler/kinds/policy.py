@@ -107,6 +107,14 @@ class BundleRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRules:
+    """Whether the loop follows signed commits only; in `folders` below the spec root, or in all."""
+
+    require_signed: bool = False
+    folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StateRules:
     keep_snapshots: int = 20
 
@@ -135,6 +143,7 @@ class PolicySpec:
     placement: PlacementRules = field(default_factory=PlacementRules)
     containers: Containers = Containers.NONE
     bundles: BundleRules = field(default_factory=BundleRules)
+    source: SourceRules = field(default_factory=SourceRules)
     state: StateRules = field(default_factory=StateRules)
     accepted_drift: tuple[AcceptedDrift, ...] = ()
 

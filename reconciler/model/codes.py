@@ -20,6 +20,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "source_unreachable": "The repository that the loop follows cannot be fetched from",
         "source_unreadable": "The loop's copy of a repository does not answer",
         "source_uncommitted": "Edits that are in no commit, which the loop does not follow",
+        "commit_unsigned": "A commit that nobody who is trusted has signed, where that is wanted",
         "history_rewritten": "A commit that does not come of the one followed last",
         "unit_unsound": "A name that cannot stand in a unit of systemd",
         "units_unwritable": "The units of systemd cannot be written",

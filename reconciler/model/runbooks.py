@@ -20,6 +20,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "source_unreachable": "loop-source",
         "source_unreadable": "loop-source",
         "source_uncommitted": "loop-source",
+        "commit_unsigned": "loop-source",
         "history_rewritten": "loop-source",
         "unit_unsound": "loop-source",
         "units_unwritable": "loop-source",

@@ -48,13 +48,16 @@ class SourceSettings:
     """Where the loop takes specs from: a branch or a tag of a repository, else what is checked out.
 
     `url` is empty for the repository that the fleet's folder lies in; of another one `path` leads
-    from its top to the folder that holds the spec root.
+    from its top to the folder that holds the spec root. Whose signatures count stands in the file
+    `allowed_signers` (ssh-keygen(1)), and in the keyring of the folder `gnupg_home`.
     """
 
     url: str = ""
     branch: str = ""
     tag: str = ""
     path: str = ""
+    allowed_signers: str = ""
+    gnupg_home: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,14 @@ work has edits, conflicts, a sparse checkout or a rebase under way; its commits 
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from reconciler.model.problem import ProblemError
+from reconciler.model.records import dataclass
 from reconciler.model.settings import SourceSettings
 from reconciler.specs import git
 from reconciler.specs.git import Refused
@@ -31,6 +34,17 @@ AWAY = Refused("source_unreachable", "see that git can fetch from it as this use
 UNREADABLE = Refused(
     "source_unreadable", "see what git says of it; the copy is made anew: rm -r it, and wait"
 )
+
+
+NOWHERE = "/nonexistent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """Whose signatures count: of the keys in a file of allowed signers, and in a keyring."""
+
+    signers: Path | None = None
+    keyring: Path | None = None
 
 
 class Mirror:
@@ -70,6 +84,24 @@ class Mirror:
         if not self.has(former):
             return False
         return not self._ask("rev-list", "--max-count=1", former, "--not", commit).strip()
+
+    def unsigned(self, commit: str, former: str, folders: Sequence[str], trust: Trust) -> list[str]:
+        """Commits after `former` that touch any of `folders`, by no signature that is trusted.
+
+        Git itself verifies each: whose key is known and trusted is good (`%G?` of git-log(1) is G),
+        and nothing else is.
+        """
+        signers = str(trust.signers) if trust.signers else os.devnull
+        said = git.work(
+            self.bare,
+            *("-c", f"gpg.ssh.allowedSignersFile={signers}", "-c", "gpg.minTrustLevel=fully"),
+            *("log", "--format=%G?%x00%h by %an", f"{former}..{commit}", "--", *folders),
+            refused=UNREADABLE,
+            variables={**PLAIN, "GNUPGHOME": str(trust.keyring or NOWHERE)},
+            seconds=CHECK_OUT_SECONDS,
+        )
+        told = (line.partition("\0") for line in said.splitlines())
+        return [about for verdict, _, about in told if verdict != "G"]
 
     def followed(self) -> str:
         """The commit that was followed last; empty where none was."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Mapping
+from typing import Any
 
 from reconciler.model.event import SERIAL_TYPES
+from reconciler.model.ref import Ref
 from reconciler.store.database import Database
 
 _LAST_OF_TYPE = "SELECT max(sequence) AS last FROM event WHERE type = ? AND sequence <= ?"
@@ -44,6 +48,15 @@ def read_last_commit(database: Database) -> str:
             'SELECT "commit" FROM run WHERE "commit" <> \'\' ORDER BY number DESC LIMIT 1'
         ).fetchone()
     return str(row[0]) if row else ""
+
+
+def read_normal(database: Database, ref: Ref) -> Mapping[str, Any]:
+    """What was last recorded of one resource; empty if nothing was."""
+    with database.snapshot() as connection:
+        row = connection.execute(
+            "SELECT normal FROM resource WHERE ref = ?", (str(ref),)
+        ).fetchone()
+    return json.loads(row[0]) if row else {}
 
 
 def state_id(connection: sqlite3.Connection) -> str:

@@ -108,6 +108,9 @@ policy.automation.freezes[].until planner/automation
 policy.automation.freezes[].reason planner/automation
 policy.automation.freezes[].projects planner/automation
 policy.automation.freezes[].kinds planner/automation
+policy.source operations/reconcile/source
+policy.source.requireSigned operations/reconcile/source
+policy.source.folders operations/reconcile/source
 policy.evidence planner/capacity
 policy.evidence.maxAgeMinutes planner/capacity
 policy.repair planner/leniency
@@ -264,6 +267,8 @@ settings.loop.source operations/reconcile/source
 settings.loop.source.url operations/reconcile/source
 settings.loop.source.branch specs/mirror
 settings.loop.source.tag specs/mirror
+settings.loop.source.allowedSigners operations/reconcile/source
+settings.loop.source.gnupgHome operations/reconcile/source
 settings.loop.source.path operations/reconcile/source
 settings.loop.metrics operations/monitoring/exposition
 settings.loop.metrics.textfile operations/monitoring/exposition

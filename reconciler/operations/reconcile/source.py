@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from reconciler.model.formats import why_no_repository, why_no_revision
 from reconciler.model.problem import Problem, ProblemError, Severity, refuse
 from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
 from reconciler.model.settings import SourceSettings
 from reconciler.operations.reconcile.presence import alone
 from reconciler.operations.wiring import Fleet
 from reconciler.specs import git
-from reconciler.specs.mirror import Mirror
-from reconciler.store.serial import read_last_commit
+from reconciler.specs.mirror import Mirror, Trust
+from reconciler.store.serial import read_last_commit, read_normal
 
 MIRROR = "source"
 """In the folder of the state."""
 
+POLICY = Ref("policy", "", "fleet")
+UNSIGNED, SHOWN = "commit_unsigned", 3
 AWAY, REWRITTEN = "source_unreachable", "history_rewritten"
 
 
@@ -65,6 +68,12 @@ def follow(fleet: Fleet) -> Sourced:
         commit = former if mirror.has(former) else ""
         if not commit:
             raise ProblemError((stale,))
+    if stale is None and commit != former:
+        stale = _unsigned(fleet, mirror, commit, former, inner)
+        if stale is not None:
+            commit = former
+            if not mirror.has(former):
+                raise ProblemError((stale,))
     tree = mirror.check_out(commit, url) / inner
     if stale is None:
         mirror.follow(commit)
@@ -160,6 +169,37 @@ def _rewritten(former: str, commit: str) -> Problem:
         hint=f"if that is meant: gpuaas reconcile accept {commit[:12]} --reason WHY;"
         f" until then {former[:7]} stands",
     )
+
+
+def _unsigned(fleet: Fleet, mirror: Mirror, commit: str, former: str, inner: str) -> Problem | None:
+    """By the Policy as it was applied: a commit does not say of itself that it needs none."""
+    with fleet.reading() as database:
+        spec = read_normal(database, POLICY).get("spec", {})
+    rules = spec.get("source", {})
+    if not rules.get("requireSigned"):
+        return None
+    hint = f"if all of it is meant: gpuaas reconcile accept {commit[:12]} --reason WHY"
+    if not former:
+        message = f"{commit[:7]} is the first one, and the Policy wants signed commits only"
+        return Problem(code=UNSIGNED, message=message, hint=hint)
+    root = PurePosixPath(inner, fleet.settings.spec_root)
+    folders = [str(root / name) for name in rules.get("folders", ())] or [str(root)]
+    found = mirror.unsigned(commit, former, folders, _trust(fleet))
+    if not found:
+        return None
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return Problem(
+        code=UNSIGNED,
+        message=f"{', '.join(found[:SHOWN])}{more}: signed by nobody whose key is trusted here",
+        hint=f"sign them (git commit -S), or add the key to loop.source.allowedSigners; {hint}",
+    )
+
+
+def _trust(fleet: Fleet) -> Trust:
+    source = fleet.settings.loop.source
+    files = (source.allowed_signers, source.gnupg_home)
+    signers, keyring = (fleet.folder / Path(name).expanduser() if name else None for name in files)
+    return Trust(signers=signers, keyring=keyring)
 
 
 def _notes(fleet: Fleet, source: SourceSettings) -> list[Problem]:
