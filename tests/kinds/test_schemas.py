@@ -255,7 +255,7 @@ def test_a_slot_is_whole_or_none() -> None:
 
 def test_sets_and_keyed_lists_refuse_repetition() -> None:
     """Every list says whether it is a set, has a key, or is in an order that means something."""
-    in_order = {"prices", "approvals", "ownership", "rules"}
+    in_order = {"prices", "approvals", "ownership", "rules", "command"}
     for word, schema in SCHEMAS.items():
         for place, part in parts(schema):
             if part.get("type") == "array" and place.rsplit("/", 1)[1] not in in_order:
