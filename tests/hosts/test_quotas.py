@@ -263,6 +263,14 @@ def test_a_file_system_without_projects_at_all(
 # The number by which a tenant is counted.
 
 
+@pytest.mark.parametrize("known", ["70000", None, [], 70000.5, {}])
+def test_a_number_that_is_none_is_found_out_at_once(kernel: Kernel, known: object) -> None:
+    put(kernel)
+    (kernel.root / RECORD).write_text(json.dumps({**record(kernel), "project": known}))
+    assert fact(kernel) == "unreadable"
+    assert put(kernel) and fact(kernel) == "2 of 8"
+
+
 def test_nobody_can_tell_by_which_number_a_tenant_is_counted(kernel: Kernel) -> None:
     """Who could, would have files of its own count against a neighbour: not by its uid, nor by what
 
@@ -438,6 +446,17 @@ def test_a_record_of_any_other_form_is_unreadable(kernel: Kernel, text: str) -> 
     (kernel.root / RECORD).write_text(text)
     assert fact(kernel) == "unreadable"
     assert enforced(kernel).endswith(f"not of {LOGIN}: unreadable")
+
+
+@pytest.mark.parametrize("limit", [1 << 64, -1, float("inf"), "many", None])
+def test_limits_that_no_kernel_takes_are_unreadable(kernel: Kernel, limit: object) -> None:
+    """They would else be asked for wherever storage comes or goes."""
+    put(kernel)
+    rooms = {str(kernel.root): [kernel.blocks * BLOCK, [limit, 1]]}
+    (kernel.root / RECORD).write_text(json.dumps({**record(kernel), "rooms": rooms}))
+    assert not done(kernel, quotas.renew)
+    assert fact(kernel) == "unreadable"
+    assert put(kernel) and fact(kernel) == "2 of 8"
 
 
 # Storage.

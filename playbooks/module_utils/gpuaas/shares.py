@@ -29,6 +29,9 @@ GRAIN = 64 * KIB
 PROJECTS = range(1 << 16, 1 << 31)
 """Those that are drawn: below are uids, which everybody knows, and numbers of the host's own."""
 
+NUMBERS = range(1 << 63)
+"""What a limit may be."""
+
 FILE = re.compile(r"(\d{1,5})\.json")
 
 
@@ -123,19 +126,27 @@ def read_shares(root: str) -> dict[int, Optional[Share]]:
 def _read(told: Any, uid: int) -> Optional[Share]:
     try:
         rooms = {
-            str(point): Room(int(size), Limits(*map(int, limits)))
+            str(point): Room(int(size), Limits(*map(_number, limits)))
             for point, (size, limits) in told["rooms"].items()
         }
         failed = {str(point): str(why) for point, why in told["failed"].items()}
         project, salt = told.get("project", 0), str(told.get("salt", ""))
-        project = project if project in PROJECTS else 0
+        # Whatever is no number is looked for in a range one by one.
+        project = project if isinstance(project, int) and project in PROJECTS else 0
         slots = told["slots"], told["of"]
         share = Share(told["id"], told["login"], uid, *slots, rooms, failed, project, salt)
         named = ALLOCATION_ID.fullmatch(share.id) and LOGIN.fullmatch(share.login)
-        counted = isinstance(share.slots, int) and isinstance(share.of, int)
+        counted = all(isinstance(one, int) for one in (*slots, told.get("project", 0)))
         return share if named and counted and told["uid"] == uid and uid in UIDS else None
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         return None
+
+
+def _number(told: Any) -> int:
+    number = int(told)
+    if number not in NUMBERS:
+        raise ValueError("no number that a kernel takes")
+    return number
 
 
 class FileSystem(NamedTuple):
