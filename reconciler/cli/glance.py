@@ -13,6 +13,7 @@ from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import cards as cards_view
 from reconciler.cli.views import pages
 from reconciler.cli.views import status as status_view
+from reconciler.cli.views.loop import words as loop_words
 from reconciler.model.problem import ProblemError
 from reconciler.operations import inspecting, syncing
 from reconciler.operations.inspecting import Glance
@@ -44,7 +45,8 @@ def answer(session: Session, given: Given, key: str) -> Reply:
         found = inspecting.only_stale(found, given["stale"])
     most = None if given["all_"] else MOST
     width = session.screen.width
-    shown = status_view.lines(found, width=width, ways=given["mine"], most=most)
+    loop = "" if given["source"] else loop_words(open_fleet(session.folder))
+    shown = status_view.lines(found, width=width, ways=given["mine"], most=most, loop=loop)
     return Reply(result=found, lines=shown)
 
 
@@ -59,7 +61,9 @@ def _page(session: Session, key: str) -> Reply:
     if same and lasts and found.pending and not found.pending.unknown:
         kept = {"observed": found.observed_age, "lines": pages.kept(lines)}
         remember_page(fleet, key, kept, until)
-    return Reply(result=found, lines=(*lines, pages.foot(found.observed_age)))
+    return Reply(
+        result=found, lines=(*lines, pages.foot(found.observed_age, loop=loop_words(fleet)))
+    )
 
 
 def _cards(session: Session, given: Given, login: str) -> Reply:

@@ -12,6 +12,7 @@ from reconciler.cli.fleet import from_option, open_fleet
 from reconciler.cli.patience import as_seconds
 from reconciler.cli.views import pages
 from reconciler.operations.pages import Page, page_key, recall_page
+from reconciler.operations.wiring import Fleet
 
 
 class Given(TypedDict):
@@ -58,14 +59,23 @@ def status(session: Session, **given: Unpack[Given]) -> Reply:
         fleet = open_fleet(session.folder)
         key = page_key(fleet, f"status {session.screen.width}")
         if key and (page := recall_page(fleet, key)):
-            return _recalled(page)
+            return _recalled(page, fleet)
     return _made(session, given, key)
 
 
-def _recalled(page: Page) -> Reply:
+def _recalled(page: Page, fleet: Fleet) -> Reply:
     observed = page.value["observed"]
     age = None if observed is None else observed + page.age
-    return Reply(lines=(*pages.shown(page.value["lines"]), pages.foot(age)))
+    foot = pages.foot(age, loop=_loop(fleet))
+    return Reply(lines=(*pages.shown(page.value["lines"]), foot))
+
+
+def _loop(fleet: Fleet) -> str:
+    """Loads what tells of one only where one has run."""
+    if not (fleet.state / "loop.json").exists():
+        return ""
+    told: str = import_module("reconciler.cli.views.loop").words(fleet)
+    return told
 
 
 def _made(session: Session, given: Given, key: str) -> Reply:

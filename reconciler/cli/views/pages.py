@@ -19,6 +19,8 @@ def shown(value: Iterable[Any]) -> Iterator[Line]:
         yield Line(tuple(Span(text, styles[style]) for text, style in spans), hang)
 
 
-def foot(age: int | None, source: str = "") -> Line:
+def foot(age: int | None, source: str = "", loop: str = "") -> Line:
+    """What is another each second, and so is never kept; `loop` is how the loop is."""
     told = "never observed" if age is None else f"observed {format_age(age)} ago"
-    return line(dim(f"{told}, as published at {source}" if source else told))
+    parts = [f"{told}, as published at {source}" if source else told, loop]
+    return line(dim("   ".join(filter(None, parts))))

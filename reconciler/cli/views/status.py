@@ -21,14 +21,19 @@ MOST_OF_A_KIND = 4
 
 
 def lines(
-    found: Status, *, width: int = 0, ways: bool = False, most: int | None = None
+    found: Status,
+    *,
+    width: int = 0,
+    ways: bool = False,
+    most: int | None = None,
+    loop: str = "",
 ) -> Iterator[Line]:
     """`ways` adds to each allocation how to get in and what is lost at its end.
 
     Of more allocations than `most` those are shown that somebody should look at, and the first.
     """
     yield from body(found, width=width, ways=ways, most=most)
-    yield pages.foot(found.observed_age, found.source)
+    yield pages.foot(found.observed_age, found.source, loop)
 
 
 def body(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -16,6 +20,9 @@ from urllib.request import urlopen
 import pytest
 
 from reconciler import shipped
+from reconciler.cli.main import run
+from reconciler.cli.views import loop
+from reconciler.model.moment import format_moment
 from reconciler.model.problem import ProblemError
 from reconciler.model.settings import LoopSettings, MetricsSettings
 from reconciler.operations.monitoring.exposition import Exposition
@@ -254,4 +261,28 @@ def test_the_doctor_tells_of_a_loop_that_ran_here(fleet: Fleet) -> None:
     tell(fleet, stage.said(phase=presence.ENDED))
     (found,) = diagnose_loop(fleet)
     assert (found.code, found.sort.value) == ("loop_ended", "stale")
+    (fleet.state / presence.FILE).unlink()
+
+
+def test_a_look_at_the_fleet_ends_with_how_the_loop_is(fleet: Fleet) -> None:
+    """Never kept with a page: it is another each second."""
+    stage = Stage(fleet, MetricsSettings())
+    assert loop.words(fleet) == ""
+    now = fleet.now()
+    fresh = replace(stage.said(), said_at=format_moment(now))
+    with alone(fleet):
+        tell(fleet, replace(fresh, next_at=format_moment(now + timedelta(seconds=39))))
+        assert re.fullmatch("loop running, next round in 3[0-9] s", loop.words(fleet))
+        tell(fleet, replace(fresh, phase="converge gpu01"))
+        assert loop.words(fleet) == "loop running, at converge gpu01"
+        tell(fleet, stage.said())
+        assert loop.words(fleet) == "loop hangs: gpuaas doctor"
+    assert loop.words(fleet) == "loop gone: gpuaas doctor"
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert run(["-C", str(fleet.folder), "status"]) == 0
+    assert out.getvalue().splitlines()[-1].endswith("   loop gone: gpuaas doctor")
+    with redirect_stdout(out):
+        assert run(["-C", str(fleet.folder), "status"]) == 0
+    assert out.getvalue().splitlines()[-1].endswith("   loop gone: gpuaas doctor")
     (fleet.state / presence.FILE).unlink()

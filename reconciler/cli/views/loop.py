@@ -1,0 +1,26 @@
+"""How the loop is, in a few words at the foot of a look at the fleet."""
+
+from __future__ import annotations
+
+from reconciler.model.moment import format_age, parse_moment
+from reconciler.operations.reconcile.presence import Condition, health_of, read_presence
+from reconciler.operations.wiring import Fleet
+
+WORDS = {
+    Condition.DEGRADED: "loop degraded: gpuaas doctor",
+    Condition.HUNG: "loop hangs: gpuaas doctor",
+    Condition.GONE: "loop gone: gpuaas doctor",
+    Condition.ENDED: "loop ended",
+}
+
+
+def words(fleet: Fleet) -> str:
+    """Empty where none ever ran."""
+    now, said = fleet.now(), read_presence(fleet)
+    health = health_of(fleet, said, now)
+    if said is None or health.condition is not Condition.WELL:
+        return WORDS.get(health.condition, "")
+    due = parse_moment(said.next_at)
+    if due is None:
+        return f"loop running, at {said.phase}"
+    return f"loop running, next round in {format_age((due - now).total_seconds())}"
