@@ -374,7 +374,6 @@ def test_what_the_pages_show_are_settings(page: str) -> None:
         "{name: a, webhook: {}}",
         "{name: a, webhook: {urlFile: x, urlVariable: X}}",
         "{name: a, command: [/bin/true], template: $nothing}",
-        "{name: b, command: [/bin/true]}, {name: b, command: [/bin/true]}",
     ],
 )
 def test_settings_that_mean_nothing_are_refused(stated: str) -> None:
