@@ -94,11 +94,8 @@ def _unsound_source(source: SourceSettings) -> Iterator[tuple[tuple[str | int, .
 def _unsound_notifications(
     stated: tuple[NotificationSettings, ...],
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    names = [one.name for one in stated]
     for at, one in enumerate(stated):
         place: tuple[str | int, ...] = ("notifications", at)
-        if names.index(one.name) != at:
-            yield (*place, "name"), f"{one.name} is the name of another one too"
         if bool(one.command) == (one.webhook is not None):
             yield place, f"{one.name} has either command or webhook"
         if one.command and not one.command[0].startswith("/"):

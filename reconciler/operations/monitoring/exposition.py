@@ -22,7 +22,7 @@ from reconciler.operations.monitoring.figures import Figures, Ledger
 from reconciler.operations.monitoring.listener import Answer, Listener
 from reconciler.operations.monitoring.metrics import Tally, View, text
 from reconciler.operations.notifications.dispatch import Told
-from reconciler.operations.reconcile.presence import LATE_SECONDS, Condition, Presence
+from reconciler.operations.reconcile.presence import LATE_SECONDS, WORK_SECONDS, Condition, Presence
 from reconciler.operations.reconcile.rounds import Memory
 from reconciler.operations.wiring import Fleet
 
@@ -76,7 +76,7 @@ class Exposition:
         """`seconds` is how long the loop sleeps; None within a round, which says more soon."""
         now = self.clock()
         resting = seconds is not None
-        self.due = now + (said.interval_seconds if seconds is None else seconds)
+        self.due = now + (WORK_SECONDS if seconds is None else seconds)
         self.said = said
         metrics = fleet.settings.loop.metrics
         if not (metrics.listen or metrics.textfile):

@@ -22,7 +22,8 @@ from reconciler.operations.taking_stock import node_rows, slot_rows, take_stock
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.planner.chart import Chart
 from reconciler.planner.diagnosing import RULES
-from reconciler.store import history
+from reconciler.store import history, litestream
+from reconciler.store.lock import holder
 from reconciler.store.serial import read_stamp
 from reconciler.store.snapshot import read_world
 
@@ -37,7 +38,7 @@ class Figures:
     """`allocations` by sync and health, `findings` by code and sort; moments are Unix times.
 
     `answered` is when each node last answered, without those that never did; `owed` is since when
-    the oldest revocation waits for its host.
+    the oldest revocation waits for its host, `replicating` None where no replica is named.
     """
 
     nodes: Mapping[str, int]
@@ -49,6 +50,7 @@ class Figures:
     revocations: int
     owed: float | None
     state_bytes: int
+    replicating: bool | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,6 +104,7 @@ def count(fleet: Fleet, plan: Plan | None) -> Figures:
             revocations=len(world.revocations),
             owed=min((at for at in since if at is not None), default=None),
             state_bytes=_size(fleet),
+            replicating=_replicating(fleet),
         )
 
 
@@ -118,6 +121,13 @@ def _findings(chart: Chart) -> Mapping[tuple[str, str], int]:
 def _unix(text: str) -> float | None:
     moment = parse_moment(text)
     return None if moment is None else moment.timestamp()
+
+
+def _replicating(fleet: Fleet) -> bool | None:
+    """Whether somebody copies; how far they have come only the other end knows."""
+    if not fleet.settings.replica.url:
+        return None
+    return holder(fleet.state / litestream.FOLDER / litestream.LOCK) is not None
 
 
 def _size(fleet: Fleet) -> int:

@@ -295,6 +295,11 @@ FAMILIES: tuple[Family, ...] = (
         samples=_of_fleet(lambda figures: _alone(figures.state_bytes)),
     ),
     Family(
+        name="replica_running",
+        help="1 while somebody copies the state; absent where the settings name no replica.",
+        samples=_of_fleet(lambda figures: _alone(figures.replicating)),
+    ),
+    Family(
         name="nodes",
         help="Nodes by posture.",
         labels=("state",),

@@ -49,6 +49,8 @@ def units(fleet: Fleet, *, timer: bool, words: tuple[str, ...] = ()) -> Mapping[
     writable = [fleet.state.resolve()]
     if (published := publish_folder(fleet.settings)) is not None:
         writable.append(published.resolve())
+    if textfile := fleet.settings.loop.metrics.textfile:
+        writable.append((fleet.folder / textfile).parent.resolve())
     longest = RunOptions(run_dir=Path(), playbooks=Path()).timeout_s
     values = {
         "name": NAME,

@@ -147,10 +147,18 @@ class _Loop:
             notify("STOPPING=1")
             if self.watch is not None:
                 self.watch.stop()
+            self._end(fleet)
+
+    def _end(self, fleet: Fleet) -> None:
+        """Only an end that somebody wished is told as one: what died is to be found dead."""
+        wished = self.signals.asked
+        if wished:
             self._present(ENDED)
-            self.exposition.stop()
-            self._say([News(level=Level.NOTICE, event="ended", text="ended on request")])
-            self.dispatch.end(fleet)
+        self.exposition.stop()
+        level = Level.NOTICE if wished else Level.ERROR
+        text = "ended on request" if wished else "it dies of a defect: the log says which"
+        self._say([News(level=level, event="ended", text=text)])
+        self.dispatch.end(fleet)
 
     def show_once(self, fleet: Fleet, found: Tick | None = None) -> None:
         """In the file, if there is one; nobody listens for one round."""

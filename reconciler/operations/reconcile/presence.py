@@ -27,7 +27,10 @@ from reconciler.operations.wiring import Fleet
 LOCK, FILE = "loop.lock", "loop.json"
 FILE_MODE = 0o644
 LATE_SECONDS = 120
-"""So long after its time a round may begin; a round in hand tells of itself more often."""
+"""So long after its time a round may begin."""
+
+WORK_SECONDS = 900
+"""So long a host may be at one thing, of which nothing is heard meanwhile."""
 
 ENDED = "ended"
 """The phase of a loop that ended because somebody wished it."""
@@ -153,9 +156,9 @@ def health_of(fleet: Fleet, said: Presence | None, now: datetime) -> Health:
 
 
 def due_of(said: Presence) -> datetime | None:
-    """When it is to say something again: at its next round, or from time to time within one."""
+    """When it is to say something again: at its next round, or as soon as a host is done."""
     due = parse_moment(said.next_at or said.said_at)
-    more = timedelta(seconds=0 if said.next_at else said.interval_seconds)
+    more = timedelta(seconds=0 if said.next_at else WORK_SECONDS)
     return None if due is None else due + more
 
 

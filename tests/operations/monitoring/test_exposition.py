@@ -22,6 +22,7 @@ import pytest
 from reconciler import shipped
 from reconciler.cli.main import run
 from reconciler.cli.views import loop
+from reconciler.hosts.executor import RunOptions
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import ProblemError
 from reconciler.model.settings import LoopSettings, MetricsSettings
@@ -116,9 +117,9 @@ def test_a_loop_that_sleeps_is_well_and_one_that_hangs_is_not(stage: Stage) -> N
 def test_a_long_round_is_no_hang_while_it_tells_of_itself(stage: Stage) -> None:
     for number in range(10):
         stage.show(None, phase=f"converge gpu{number:02}")
-        stage.seconds += 170
+        stage.seconds += presence.WORK_SECONDS
         assert stage.get("/healthz")[0] == 200
-    stage.seconds += 170
+    stage.seconds += presence.LATE_SECONDS + 1
     status, told = stage.get("/healthz")
     assert status == 503
     assert "converge gpu09" in json.loads(told)["why"]
@@ -275,6 +276,7 @@ def test_a_look_at_the_fleet_ends_with_how_the_loop_is(fleet: Fleet) -> None:
         assert re.fullmatch("loop running, next round in 3[0-9] s", loop.words(fleet))
         tell(fleet, replace(fresh, phase="converge gpu01"))
         assert loop.words(fleet) == "loop running, at converge gpu01"
+        assert RunOptions(run_dir=Path(), playbooks=Path()).timeout_s <= presence.WORK_SECONDS
         tell(fleet, stage.said())
         assert loop.words(fleet) == "loop hangs: gpuaas doctor"
     assert loop.words(fleet) == "loop gone: gpuaas doctor"

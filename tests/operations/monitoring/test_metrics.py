@@ -16,6 +16,7 @@ from reconciler.model.problem import ProblemError
 from reconciler.model.settings import LoopSettings, MetricsSettings
 from reconciler.operations.monitoring.exposition import Exposition
 from reconciler.operations.monitoring.metrics import FAMILIES, PREFIX
+from reconciler.operations.reconcile import loop as module
 from reconciler.operations.reconcile.loop import LoopOptions, reconcile, reconcile_once
 from reconciler.operations.reconcile.news import News
 from reconciler.operations.reconcile.presence import Condition, Presence, health_of, read_presence
@@ -195,6 +196,29 @@ def test_a_loop_shows_itself_and_its_end(yard: Yard) -> None:
     said = read_presence(yard.fleet())
     assert health_of(yard.fleet(), said, utc_now()).condition is Condition.ENDED
     assert told[-1].event == "ended"
+
+
+def test_a_loop_that_dies_is_found_dead(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so, and not that anybody wished it."""
+
+    def die(*words: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(module, "tick", die)
+    told: list[News] = []
+    with pytest.raises(RuntimeError):
+        reconcile(listening(yard), LoopSignals(), told.append)
+    said = read_presence(yard.fleet())
+    assert health_of(yard.fleet(), said, utc_now()).condition is Condition.GONE
+    assert (told[-1].event, told[-1].level.value) == ("ended", "error")
+
+
+def test_whether_somebody_copies_the_state(meter: Meter) -> None:
+    assert "gpuaas_replica_running" not in meter()
+    settings = meter.rounds.yard.folder / "gpuaas.yaml"
+    settings.write_text(settings.read_text() + "replica: {url: /srv/replica}\n")
+    meter.exposition.ledger.known = None
+    assert number(meter.read(), "replica_running") == 0
 
 
 def test_one_round_is_shown_in_the_file(yard: Yard) -> None:

@@ -26,6 +26,15 @@ def test_the_units_are_written_whole_and_name_what_is_next(yard: Yard, tmp_path:
     assert oct(Path(done.files[0]).stat().st_mode & 0o777) == "0o644"
 
 
+def test_the_file_of_metrics_can_be_written(yard: Yard) -> None:
+    settings = yard.folder / "gpuaas.yaml"
+    settings.write_text(
+        settings.read_text() + "loop: {metrics: {textfile: /var/lib/figures/gpuaas.prom}}\n"
+    )
+    text = units(yard.fleet(), timer=True)[f"{NAME}.service"]
+    assert f'ReadWritePaths="-{yard.folder}/state" "-/var/lib/figures"\n' in text
+
+
 def test_a_timer_runs_single_rounds(yard: Yard) -> None:
     found = units(yard.fleet(), timer=True)
     assert found.keys() == {f"{NAME}.service", f"{NAME}.timer"}
