@@ -10,9 +10,9 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from reconciler.model.problem import ProblemError
+from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.settings import SourceSettings
 from reconciler.specs import git
@@ -35,6 +35,11 @@ UNREADABLE = Refused(
     "source_unreadable", "see what git says of it; the copy is made anew: rm -r it, and wait"
 )
 
+ACCEPTED_MEANWHILE = Refused("changed_meanwhile", "the next round follows what is accepted by then")
+
+LINK_MODE = "120000 "
+BYTES = "* -text -ident -filter !working-tree-encoding\n"
+"""What no `.gitattributes` of a commit outdoes: files are as they were committed and signed."""
 
 NOWHERE = "/nonexistent"
 
@@ -89,29 +94,48 @@ class Mirror:
         """Commits after `former` that touch any of `folders`, by no signature that is trusted.
 
         Git itself verifies each: whose key is known and trusted is good (`%G?` of git-log(1) is G),
-        and nothing else is.
+        and nothing else is. A merge that differs from any of its parents counts as well: it may
+        bring back what was undone, or what is signed and was never merged. Where a link leads out
+        of what `folders` hold, every commit counts.
         """
+        within = () if self._links(commit, folders) else folders
         signers = str(trust.signers) if trust.signers else os.devnull
         said = git.work(
             self.bare,
             *("-c", f"gpg.ssh.allowedSignersFile={signers}", "-c", "gpg.minTrustLevel=fully"),
-            *("log", "--format=%G?%x00%h by %an", f"{former}..{commit}", "--", *folders),
+            *("log", "-z", "--full-history", "--format=%G?%h by %an"),
+            *(f"{former}..{commit}", "--", *within),
             refused=UNREADABLE,
             variables={**PLAIN, "GNUPGHOME": str(trust.keyring or NOWHERE)},
             seconds=CHECK_OUT_SECONDS,
         )
-        told = (line.partition("\0") for line in said.splitlines())
-        return [about for verdict, _, about in told if verdict != "G"]
+        told = ("".join(filter(str.isprintable, one)) for one in said.split("\0") if one)
+        return [one[1:] for one in told if one[:1] != "G"]
+
+    def _links(self, commit: str, folders: Sequence[str]) -> bool:
+        """Whether any of them is a link, lies behind one, or has one below it."""
+        above = {str(one) for name in folders for one in PurePosixPath(name).parents}
+        names = (*above.difference((".",)), *folders)
+        said = self._ask("ls-tree", "-z", "--full-tree", commit, "--", *names)
+        said += self._ask("ls-tree", "-r", "-z", "--full-tree", commit, "--", *folders)
+        return any(entry.startswith(LINK_MODE) for entry in said.split("\0"))
 
     def followed(self) -> str:
         """The commit that was followed last; empty where none was."""
-        with suppress(ProblemError):
-            return self._ask("rev-parse", "--verify", "--quiet", FOLLOWED).strip()
+        if not (self.bare / "HEAD").is_file():
+            return ""
+        words = ("for-each-ref", "--format=%(refname) %(objectname)", FOLLOWED)
+        if found := self._ask(*words).split():
+            return found[1]
+        if (self.bare / FOLLOWED).exists():
+            raise refuse(UNREADABLE.code, f"{FOLLOWED} of the copy is damaged", UNREADABLE.hint)
         return ""
 
-    def follow(self, commit: str) -> None:
-        if self.followed() != commit:
-            self._ask("update-ref", FOLLOWED, commit)
+    def follow(self, commit: str, former: str) -> None:
+        """In the place of `former`, which was followed. Raises ProblemError `changed_meanwhile`."""
+        if former != commit:
+            words = ("update-ref", FOLLOWED, commit, former)
+            git.work(self.bare, *words, refused=ACCEPTED_MEANWHILE)
 
     def check_out(self, commit: str, url: str) -> Path:
         """The tree, with exactly what `commit` has, and of submodules what is to be had.
@@ -163,6 +187,10 @@ class Mirror:
             self._ask("init", "--quiet", "--bare", ".")
             for key, value in (("core.autocrlf", "false"), ("gc.autoDetach", "false")):
                 self._ask("config", key, value)
+        attributes = self.bare / "info/attributes"
+        if not attributes.is_file() or attributes.read_text(encoding="ascii") != BYTES:
+            attributes.parent.mkdir(exist_ok=True)
+            attributes.write_text(BYTES, encoding="ascii")
 
     def _done(self) -> str:
         with suppress(OSError):

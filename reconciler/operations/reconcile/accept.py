@@ -22,5 +22,6 @@ def accept_history(fleet: Fleet, commit: str, reason: str) -> Accepted:
     with writing(fleet, "reconcile accept") as journal:
         former, wanted = asked_for(fleet, commit)
         journal.accept_history(former, wanted, reason)
-        mirror_of(fleet).follow(wanted)
+        mirror = mirror_of(fleet)
+        mirror.follow(wanted, mirror.followed())
     return Accepted(commit=wanted, former=former, reason=reason)

@@ -54,7 +54,8 @@ def follow(fleet: Fleet) -> Sourced:
     """
     source, mirror = fleet.settings.loop.source, mirror_of(fleet)
     url, inner = _place(fleet, source)
-    former = mirror.followed() or _applied_last(fleet)
+    followed = mirror.followed()
+    former = followed or _applied_last(fleet)
     stale: Problem | None = None
     try:
         commit = mirror.fetch(url, source)
@@ -75,8 +76,15 @@ def follow(fleet: Fleet) -> Sourced:
             if not mirror.has(former):
                 raise ProblemError((stale,))
     tree = mirror.check_out(commit, url) / inner
+    if outside := _outside(mirror, tree / fleet.settings.spec_root, commit):
+        if stale is not None or not mirror.has(former) or former == commit:
+            raise ProblemError((outside,))
+        stale, commit = outside, former
+        tree = mirror.check_out(commit, url) / inner
+        if again := _outside(mirror, tree / fleet.settings.spec_root, commit):
+            raise ProblemError((again,))
     if stale is None:
-        mirror.follow(commit)
+        mirror.follow(commit, followed)
     read = replace(fleet, tree=str(tree))
     return Sourced(fleet=read, commit=commit, stale=stale, notes=tuple(_notes(fleet, source)))
 
@@ -168,6 +176,17 @@ def _rewritten(former: str, commit: str) -> Problem:
         " history was rewritten, or this is another branch",
         hint=f"if that is meant: gpuaas reconcile accept {commit[:12]} --reason WHY;"
         f" until then {former[:7]} stands",
+    )
+
+
+def _outside(mirror: Mirror, root: Path, commit: str) -> Problem | None:
+    """What no commit has is not followed, whatever link leads to it."""
+    if root.resolve().is_relative_to(mirror.tree.resolve()):
+        return None
+    return Problem(
+        code="source_unreadable",
+        message=f"in {commit[:7]} the spec root is a link that leads out of the repository",
+        hint="commit the specs themselves",
     )
 
 

@@ -112,6 +112,60 @@ def test_an_operator_may_accept_it(signed: tuple[Yard, Path, Path]) -> None:
     assert commit(yard, trusted) == follow(yard.fleet()).commit
 
 
+def merged(yard: Yard, of: str, *parents: str) -> None:
+    """What somebody makes by hand who signs nothing: a merge that takes the files of one parent."""
+    words = [word for parent in parents for word in ("-p", parent)]
+    made = git(yard.folder, "commit-tree", f"{of}^{{tree}}", *words, "-m", "merge")
+    git(yard.folder, "reset", "-q", "--hard", made)
+
+
+def test_a_merge_brings_nothing_back_without_a_signature(signed: tuple[Yard, Path, Path]) -> None:
+    """Neither what was signed and never merged, nor what was there once and was taken back."""
+    yard, trusted, _ = signed
+    old, branch = git(yard.folder, "rev-parse", "HEAD", "--abbrev-ref", "HEAD").split()[0], "side"
+    git(yard.folder, "checkout", "-q", "-b", branch)
+    edit(yard)
+    side = commit(yard, trusted)
+    git(yard.folder, "checkout", "-q", "-")
+    edit(yard, "bo")
+    head = commit(yard, trusted)
+    assert follow(yard.fleet()).commit == head
+    for of in (side, old):
+        merged(yard, of, head, of)
+        found = follow(yard.fleet())
+        assert (found.commit, found.stale and found.stale.code) == (head, "commit_unsigned")
+        git(yard.folder, "reset", "-q", "--hard", head)
+
+
+@pytest.mark.parametrize("name", ["eve\u2028G", "eve\x0bG", "eve\x1b[2J"])
+def test_a_name_of_an_author_is_no_verdict_and_no_control(
+    signed: tuple[Yard, Path, Path], name: str
+) -> None:
+    yard, _, _ = signed
+    edit(yard)
+    git(yard.folder, "add", "-A", "specs")
+    git(yard.folder, "commit", "-q", "-m", "x", "--author", f"{name} <eve@corp.example>")
+    stale = follow(yard.fleet()).stale
+    assert stale is not None
+    assert stale.message.isprintable()
+    assert stale.message.count(" by eve") == 1
+
+
+def test_behind_a_link_every_commit_counts(signed: tuple[Yard, Path, Path]) -> None:
+    """The spec root may be one, or lie behind one: then what it leads to is no part of it."""
+    yard, trusted, _ = signed
+    place = yard.folder / "elsewhere"
+    yard.specs.rename(place)
+    yard.specs.symlink_to("elsewhere")
+    git(yard.folder, "add", "elsewhere")
+    head = commit(yard, trusted)
+    assert follow(yard.fleet()).commit == head
+    edit(yard)
+    commit(yard, file="elsewhere")
+    found = follow(yard.fleet())
+    assert (found.commit, found.stale and found.stale.code) == (head, "commit_unsigned")
+
+
 def test_only_named_folders(yard: Yard, tmp_path: Path) -> None:
     yard.write(
         paper.policy(

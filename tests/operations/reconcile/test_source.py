@@ -216,8 +216,9 @@ def test_a_folder_inside_of_a_repository(yard: Yard, tmp_path: Path) -> None:
     git(top, "commit", "-qm", "one")
     other = Yard(inner)
     git_head = git(top, "rev-parse", "HEAD")
-    mirror_of(other.fleet()).fetch(str(top), SourceSettings())
-    mirror_of(other.fleet()).follow(git_head)
+    mirror = mirror_of(other.fleet())
+    mirror.fetch(str(top), SourceSettings())
+    mirror.follow(git_head, mirror.followed())
     found = follow(other.fleet())
     assert tree(found).name == "one"
     assert (tree(found) / "specs/user/ana.yaml").is_file()
@@ -281,3 +282,54 @@ def test_no_hook_and_no_filter_of_the_repository_runs(yard: Yard, tmp_path: Path
     finally:
         os.environ["HOME"] = before
     assert not mark.exists()
+
+
+def test_attributes_of_a_commit_change_no_byte_of_its_files(yard: Yard) -> None:
+    """What was signed is what is read: nobody has to sign the attributes at the top."""
+    (yard.folder / ".gitattributes").write_text("*.yaml text eol=crlf ident\n")
+    path = yard.specs / "user/ana.yaml"
+    path.write_text(f"{path.read_text()}# $Id$\n")
+    git(yard.folder, "add", ".gitattributes", "specs")
+    git(yard.folder, "commit", "-qm", "x")
+    words = ["git", "-C", yard.folder, "show", "HEAD:specs/user/ana.yaml"]
+    committed = subprocess.run(words, check=True, capture_output=True).stdout
+    assert (tree(follow(yard.fleet())) / "specs/user/ana.yaml").read_bytes() == committed
+
+
+def test_a_spec_root_that_leads_out_of_the_repository_is_not_followed(
+    yard: Yard, bare: Path, tmp_path: Path
+) -> None:
+    """What lies there is in no commit."""
+    fleet = from_place(yard, url=str(bare), branch="main")
+    good = follow(fleet)
+    work = tmp_path / "work"
+    git(tmp_path, "clone", "-q", str(bare), str(work))
+    (work / "specs").rename(tmp_path / "outside")
+    (work / "specs").symlink_to(tmp_path / "outside")
+    git(work, "add", "-A")
+    git(work, "commit", "-qm", "x")
+    git(work, "push", "-q", "origin", "HEAD:main")
+    found = follow(fleet)
+    assert (found.commit, found.stale and found.stale.code) == (good.commit, "source_unreadable")
+    assert (tree(found) / "specs/user/ana.yaml").is_file()
+
+
+def test_what_is_followed_is_not_taken_for_nothing_where_its_record_is_damaged(yard: Yard) -> None:
+    """As after a power cut: else a rewritten history would be followed from before that on."""
+    follow(yard.fleet())
+    mirror = mirror_of(yard.fleet())
+    (mirror.bare / "refs/gpuaas/followed").write_text("")
+    for ask in (mirror.followed, lambda: follow(yard.fleet())):
+        with pytest.raises(ProblemError) as error:
+            ask()
+        assert error.value.problems[0].code == "source_unreadable"
+
+
+def test_a_round_does_not_undo_what_was_accepted_meanwhile(yard: Yard) -> None:
+    mirror, first = mirror_of(yard.fleet()), follow(yard.fleet()).commit
+    git(yard.folder, "commit", "-q", "--allow-empty", "-m", "next")
+    accepted = follow(yard.fleet()).commit
+    with pytest.raises(ProblemError) as error:
+        mirror.follow("0" * 39 + "1", first)
+    assert error.value.problems[0].code == "changed_meanwhile"
+    assert mirror.followed() == accepted
