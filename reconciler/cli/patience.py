@@ -15,6 +15,8 @@ from reconciler.operations.wiring import Fleet
 
 DURATION = re.compile(r"(?=.)(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", re.ASCII)
 SECONDS = (3600, 60, 1)
+ROUND_SECONDS = 60.0
+"""A round of the loop comes by itself and is short: nobody is refused for one that just is."""
 
 
 def as_seconds(ctx: click.Context, param: click.Parameter, value: str) -> float:
@@ -41,4 +43,5 @@ def open_to_write(session: Session, seconds: float) -> Fleet:
     def tell(holder: str) -> None:
         session.screen.tell([line(f"waiting for {holder}", hang=2)])
 
-    return replace(open_fleet(session.folder), patience=Patience(seconds=seconds, tell=tell))
+    patience = Patience(seconds=seconds, of_a_round=ROUND_SECONDS, tell=tell)
+    return replace(open_fleet(session.folder), patience=patience)

@@ -40,12 +40,13 @@ def never() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait for the lock, unless it is to `stop` before.
+    """How long to wait for the lock, unless it is to `stop` before; `of_a_round` for a loop's.
 
     `tell` is told for whom, once for each that holds it.
     """
 
     seconds: float = 0.0
+    of_a_round: float = 0.0
     tell: Callable[[str], None] = nobody_listens
     stop: Callable[[], bool] = never
 

@@ -29,6 +29,8 @@ NAMING_SECONDS = 0.5
 """So long a holder may take from the lock to his name."""
 YIELDING, YIELD_SECONDS = "which gives way", 30.0
 """What the name of a holder ends with who only waits, and so long he may take to give way."""
+LOOP = "reconcile"
+"""The command of a loop, whose rounds come by themselves and are short."""
 NAMELESS = "a process that has not said its name"
 
 _held: set[int] = set()
@@ -94,6 +96,8 @@ class StateLock:
             want(self._path)
             gives_way = who is not None and who.command.endswith(YIELDING)
             patience = max(self._patience.seconds, YIELD_SECONDS if gives_way else 0.0)
+            if who is not None and who.command == LOOP:
+                patience = max(patience, self._patience.of_a_round)
             if waited >= patience or self._patience.stop():
                 raise _locked(who, self._path, self._patience.seconds)
             if (words := _told(who)) != told:

@@ -285,3 +285,24 @@ def test_nobody_gives_way_for_another(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     give_way(path)
     assert not path.exists() and not is_wanted(path)
+
+
+def test_a_round_of_a_loop_is_waited_for_by_people_and_not_by_a_suspension(tmp_path: Path) -> None:
+    """It comes by itself: nobody is refused for one, and what takes access away waits for none."""
+    path, began, over = tmp_path / "lock", threading.Event(), threading.Event()
+
+    def round_() -> None:
+        with StateLock(path, actor="gpuaas", command="reconcile"):
+            began.set()
+            over.wait(10)
+
+    loop = threading.Thread(target=round_)
+    loop.start()
+    began.wait(10)
+    assert refusal(path).code == "state_locked"
+    threading.Timer(0.3, over.set).start()
+    with take(path, Patience(of_a_round=10)):
+        pass
+    loop.join()
+    with take(path):
+        assert refusal(path, Patience(of_a_round=10)).code == "state_locked"

@@ -51,7 +51,10 @@ class Delivery:
                 if self.channel.closed:
                     return
                 continue
-            refusal = self._attempt(message)
+            try:
+                refusal = self._attempt(message)
+            except Exception as error:  # noqa: BLE001 - who dies here tells nobody that they did
+                refusal = Refusal(why=f"{type(error).__name__}: {error}")
             if refusal is None:
                 self.channel.delivered()
                 self.delivered += 1

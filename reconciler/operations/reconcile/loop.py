@@ -36,17 +36,27 @@ PAUSE_SECONDS = 1.0
 BUSY_SECONDS, REFUSED_SECONDS, MOST_REFUSED = 5.0, 15.0, 300.0
 LOCK_SECONDS = 10.0
 """So long a round waits for whoever writes; then it is for the next one."""
+STUCK_SECONDS = 900.0
+"""So long somebody else may have the lock, with no round between, until that is said."""
 
 Say = Callable[[News], None]
 
 
+def _unforeseen(error: Exception) -> tuple[Problem, ...]:
+    return (Problem(code="internal_error", message=f"{type(error).__name__}: {error}"),)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopOptions:
-    """`loop` is as the settings say, but for what the command line says otherwise."""
+    """`loop` is as the settings say, but for what the command line says otherwise.
+
+    `unforeseen` makes a problem of an error that is a defect: it ends a round, and not the loop.
+    """
 
     open: Callable[[], Fleet]
     loop: Callable[[LoopSettings], LoopSettings] = lambda settings: settings
     watch: bool = False
+    unforeseen: Callable[[Exception], tuple[Problem, ...]] = _unforeseen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +125,8 @@ class _Loop:
     since: str = ""
     rounds: int = 0
     degraded: str = ""
+    unsound: str = ""
+    busy_since: float | None = None
     fleet: Fleet | None = None
 
     def begin(self, fleet: Fleet) -> None:
@@ -172,13 +184,20 @@ class _Loop:
 
     def _round(self) -> float:
         """The seconds until the next one, unless something wakes the loop."""
+        try:
+            return self._tried()
+        except ProblemError as error:
+            return self._refused(error)
+        except Exception as error:  # noqa: BLE001 - the loop goes on
+            self.memory.rest = ""
+            return self._refused(ProblemError(self.options.unforeseen(error)))
+
+    def _tried(self) -> float:
         fleet = self.fleet = self._reopened()
         self.dispatch.follow(fleet)
         self._present("a round")
-        try:
-            found = tick(fleet, self.memory, self.signals, self.progress)
-        except ProblemError as error:
-            return self._refused(error)
+        found = tick(fleet, self.memory, self.signals, self.progress)
+        self.busy_since = None
         self._count(found)
         self._say([*self.teller.went(), *self.teller.tell(found)])
         keep_pace(fleet, self.memory.pace)
@@ -198,7 +217,10 @@ class _Loop:
     def _refused(self, error: ProblemError) -> float:
         """What could not be tried is tried again, less and less often."""
         if is_busy(error):
-            return BUSY_SECONDS
+            now = boottime()
+            self.busy_since = now if self.busy_since is None else self.busy_since
+            if now - self.busy_since < STUCK_SECONDS:
+                return BUSY_SECONDS
         code, text = _words(error)
         self._say(self.teller.refused(code, text))
         self.degraded = text
@@ -210,18 +232,23 @@ class _Loop:
         return min(MOST_REFUSED, doubled)
 
     def _reopened(self) -> Fleet:
-        """With the settings as they are now; while they are unsound, with those before."""
+        """With the settings as they are now; while they are unsound, with those before.
+
+        Whoever names another state there has to start another loop: this one is alone on its own.
+        """
         before = self.fleet
         try:
-            return _fleet(self.options)
+            found = _fleet(self.options)
         except ProblemError as error:
             if before is None:
                 raise
-            self._say(self._unsound(error.problems[0]))
+            self.unsound = f"{error.problems[0].message}: the settings before count"
             return before
-
-    def _unsound(self, problem: Problem) -> Iterable[News]:
-        return self.teller.refused(problem.code, f"{problem.message}: the settings before count")
+        if before is not None and found.state.resolve() != before.state.resolve():
+            self.unsound = f"{found.state} is another state: the settings before count"
+            return before
+        self.unsound = ""
+        return found
 
     def _sleep(self, seconds: float) -> None:
         if self.watch is not None:
@@ -260,6 +287,7 @@ class _Loop:
         if fleet is None:
             return
         self.exposition.listen(fleet)
+        self._say(self.teller.less("settings", self.unsound))
         self._say(self.teller.less("monitoring", self.exposition.degraded))
         self._say(self.teller.less("notifications", self.dispatch.degraded))
         self.dispatch.keep(fleet)
@@ -271,7 +299,13 @@ class _Loop:
     def _said(self, fleet: Fleet, phase: str, seconds: float | None) -> Presence:
         loop, last, now = fleet.settings.loop, self.memory.last, fleet.now()
         watched = self.watch.degraded if self.watch else ""
-        why = (self.degraded, watched, self.exposition.degraded, self.dispatch.degraded)
+        why = (
+            self.degraded,
+            self.unsound,
+            watched,
+            self.exposition.degraded,
+            self.dispatch.degraded,
+        )
         return Presence(
             pid=os.getpid(),
             actor=fleet.actor.name,

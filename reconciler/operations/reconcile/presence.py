@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
@@ -26,6 +27,7 @@ from reconciler.operations.wiring import Fleet
 
 LOCK, FILE = "loop.lock", "loop.json"
 FILE_MODE = 0o644
+ASKED_SECONDS = 1.0
 LATE_SECONDS = 120
 """So long after its time a round may begin."""
 
@@ -59,13 +61,18 @@ class Presence:
 
 @contextmanager
 def alone(fleet: Fleet) -> Iterator[None]:
-    """Hold the loop's lock. Raises ProblemError `loop_running`, which names who has it."""
+    """Hold the loop's lock. Raises ProblemError `loop_running`, which names who has it.
+
+    Whoever only asks whether it is held has it for a moment.
+    """
     path = fleet.state / LOCK
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+    until = time.monotonic() + ASKED_SECONDS
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        while not _taken(handle):
+            if time.monotonic() < until:
+                time.sleep(0.05)
+                continue
             who = os.pread(handle, 256, 0).decode("utf-8", "replace").strip() or "somebody"
             raise refuse(
                 "loop_running",
@@ -77,6 +84,14 @@ def alone(fleet: Fleet) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def is_held(fleet: Fleet) -> bool:
@@ -163,12 +178,47 @@ def due_of(said: Presence) -> datetime | None:
 
 
 def wake(fleet: Fleet) -> int:
-    """Let the loop begin a round now; its pid. Raises ProblemError `not_found` if there is none."""
+    """Let the loop begin a round now; its pid. Raises ProblemError `not_found` if there is none.
+
+    The signal goes to the process that holds the lock, and only if it listens for it: any other,
+    as one that has the pid of a loop that is gone, would be ended by it.
+    """
     said = read_presence(fleet)
     if said is None or not is_held(fleet):
         raise refuse("not_found", "no loop is running", "start one: gpuaas reconcile")
-    os.kill(said.pid, signal.SIGUSR1)
+    try:
+        process = os.pidfd_open(said.pid)
+        try:
+            if not (_is_holder(fleet, said.pid) and _listens(said.pid)):
+                raise ProcessLookupError
+            signal.pidfd_send_signal(process, signal.SIGUSR1)
+        finally:
+            os.close(process)
+    except ProcessLookupError:
+        message = "what is at work on this state is no loop that sleeps between rounds"
+        raise refuse("not_found", message, "once it is done: gpuaas reconcile") from None
+    except OSError as error:
+        message = f"the loop cannot be woken by this user: {error.strerror}"
+        raise refuse("os_refused", message, "as whoever runs it: gpuaas reconcile --wake") from None
     return said.pid
+
+
+def _is_holder(fleet: Fleet, pid: int) -> bool:
+    try:
+        text = (fleet.state / LOCK).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return text.strip().endswith(f", pid {pid}") and is_held(fleet)
+
+
+def _listens(pid: int) -> bool:
+    """Whether it catches SIGUSR1, by proc(5)."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    caught = text.partition("SigCgt:")[2].split()[:1]
+    return bool(caught) and bool(int(caught[0], 16) >> (signal.SIGUSR1 - 1) & 1)
 
 
 def moment(now: datetime, seconds: float) -> str:

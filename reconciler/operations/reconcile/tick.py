@@ -125,6 +125,8 @@ class _Round:
                 with self.phases("apply"):
                     journal.snapshot(self.fleet.settings.keep.snapshots)
                     ours.begin(journal, desired, world, chosen)
+            # Under the lock still: what others write from now on is to wake the next round.
+            key = "" if plan.active else self._key()
         if active and chosen.active:
             with self.phases("apply"):
                 while ours.turns.gave_way:
@@ -132,10 +134,10 @@ class _Round:
             applied = ours.result()
         self.attempts.judge(applied)
         if hosts.silent and not self.interrupts.asked:
-            with writing(self.fleet, "reconcile") as journal:
-                self._look(journal, hosts.silent)
+            key = self._look_at_silent(hosts.silent, key)
         self._keep(plan)
-        self._rest(plan, applied)
+        self.memory.rest = "" if applied.interrupted else key
+        self.memory.rest_until = plan.next_moment
         return self._told(plan=plan, applied=applied, postponed=postponed)
 
     def _due(self, names: Iterable[str]) -> Due:
@@ -167,6 +169,21 @@ class _Round:
             self._look(journal, names)
         return hosts
 
+    def _look_at_silent(self, names: Iterable[str], key: str) -> str:
+        """The key of what was planned, with what they said; empty if there may be more to plan.
+
+        Whoever has the lock meanwhile does not keep from being told what this round has done.
+        """
+        try:
+            with writing(self.fleet, "reconcile") as journal:
+                known = bool(key) and self._key() == key
+                self._look(journal, names)
+                return self._key() if known and not self.attempts.recovered else ""
+        except ProblemError as error:
+            if not is_busy(error):
+                raise
+            return ""
+
     def _look(self, journal: Journal, names: Iterable[str]) -> None:
         with self.phases("observe"), without_collector():
             seen = look(self.fleet, journal, read_desired(self.fleet), names)
@@ -191,12 +208,6 @@ class _Round:
         waits = {name for name in self.memory.pace.waits if name.startswith("node/")}
         known = (f"node/{name}" for name in troubled.intersection(self.memory.nodes))
         return tuple(sorted(waits.union(known)))
-
-    def _rest(self, plan: Plan, applied: Applied) -> None:
-        """Whether there is nothing to do until something changes, or a time comes."""
-        memory = self.memory
-        memory.rest = "" if plan.active or applied.interrupted else self._key()
-        memory.rest_until = plan.next_moment
 
     def _key(self) -> str:
         with self.fleet.reading() as database:
