@@ -9,7 +9,6 @@ from typing import TypedDict, Unpack
 
 import click
 
-from reconciler.cli.boundary import problems_of
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import Exit, of_plan, of_problems, worst
 from reconciler.cli.fleet import open_fleet
@@ -99,7 +98,6 @@ def run(session: Session, **given: Unpack[Given]) -> Reply:
         open=partial(open_fleet, session.folder),
         loop=_said(given),
         watch=given["watch"] and not given["once"],
-        unforeseen=problems_of,
     )
     if given["once"]:
         found = loop.reconcile_once(options, LoopSignals())

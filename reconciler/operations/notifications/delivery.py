@@ -37,6 +37,12 @@ class Delivery:
         self.thread = threading.Thread(target=self._work, name=name, daemon=True)
         self.thread.start()
 
+    @property
+    def trouble(self) -> str:
+        """Why it is not told; a thread that has died of a defect tells nobody, nor of that."""
+        died = self.thread is not None and not self.thread.is_alive() and not self.channel.closed
+        return "who tells it died of a defect; start the loop anew" if died else self.why
+
     def stop(self, seconds: float) -> None:
         """What waits is tried once more, up to the first that fails; then it ends."""
         self.channel.close()
@@ -51,10 +57,7 @@ class Delivery:
                 if self.channel.closed:
                     return
                 continue
-            try:
-                refusal = self._attempt(message)
-            except Exception as error:  # noqa: BLE001 - who dies here tells nobody that they did
-                refusal = Refusal(why=f"{type(error).__name__}: {error}")
+            refusal = self._attempt(message)
             if refusal is None:
                 self.channel.delivered()
                 self.delivered += 1

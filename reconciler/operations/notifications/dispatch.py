@@ -84,7 +84,9 @@ class Dispatch:
     @property
     def degraded(self) -> str:
         return "; ".join(
-            f"{name} is not told: {one.why}" for name, one in self.deliveries.items() if one.why
+            f"{name} is not told: {one.trouble}"
+            for name, one in self.deliveries.items()
+            if one.trouble
         )
 
     @property

@@ -42,21 +42,18 @@ STUCK_SECONDS = 900.0
 Say = Callable[[News], None]
 
 
-def _unforeseen(error: Exception) -> tuple[Problem, ...]:
-    return (Problem(code="internal_error", message=f"{type(error).__name__}: {error}"),)
+def _os_problem(error: OSError) -> Problem:
+    where = f"{error.filename}: " if error.filename else ""
+    return Problem(code="os_refused", message=f"{where}{error.strerror or error}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopOptions:
-    """`loop` is as the settings say, but for what the command line says otherwise.
-
-    `unforeseen` makes a problem of an error that is a defect: it ends a round, and not the loop.
-    """
+    """`loop` is as the settings say, but for what the command line says otherwise."""
 
     open: Callable[[], Fleet]
     loop: Callable[[LoopSettings], LoopSettings] = lambda settings: settings
     watch: bool = False
-    unforeseen: Callable[[Exception], tuple[Problem, ...]] = _unforeseen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,9 +185,10 @@ class _Loop:
             return self._tried()
         except ProblemError as error:
             return self._refused(error)
-        except Exception as error:  # noqa: BLE001 - the loop goes on
+        except OSError as error:
+            # A full disk, a folder that is gone: it may be mended, and the loop is to see that.
             self.memory.rest = ""
-            return self._refused(ProblemError(self.options.unforeseen(error)))
+            return self._refused(ProblemError((_os_problem(error),)))
 
     def _tried(self) -> float:
         fleet = self.fleet = self._reopened()

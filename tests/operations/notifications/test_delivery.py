@@ -163,6 +163,22 @@ def test_a_dead_one_keeps_nobody_waiting(tmp_path: Path) -> None:
         made.stop(0)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_who_died_of_a_defect_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else would say that nobody is told any more."""
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Delivery, "_attempt", broken)
+    stated = NotificationSettings(name="chat", command=("/bin/true",))
+    with telling(tmp_path, stated) as one:
+        one.channel.take([NEWS], stated, AT)
+        assert one.thread is not None
+        one.thread.join(10)
+        assert "died" in one.trouble
+
+
 def test_one_that_answers_a_letter_at_a_time_is_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -79,16 +81,16 @@ def well() -> Tick:
 
 
 def broken() -> Tick:
-    raise ZeroDivisionError("nobody foresaw this")
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/state/source/checked-out")
 
 
 def busy() -> Tick:
     raise ProblemError((Problem(code="state_locked", message="held by bo (apply, pid 7)"),))
 
 
-def test_an_error_that_nobody_foresaw_ends_a_round_and_not_the_loop(stage: Stage) -> None:
+def test_a_full_disk_ends_a_round_and_not_the_loop(stage: Stage) -> None:
     stage.run(broken, well, well)
-    assert stage.events == ["started", "refused internal_error", "recovered", "ended"]
+    assert stage.events == ["started", "refused os_refused", "recovered", "ended"]
     assert stage.condition is Condition.ENDED
 
 
