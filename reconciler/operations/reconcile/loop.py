@@ -20,7 +20,7 @@ from reconciler.model.work import HostProgress
 from reconciler.operations.monitoring.exposition import Exposition
 from reconciler.operations.notifications.dispatch import Dispatch
 from reconciler.operations.reconcile.news import Level, News, Teller
-from reconciler.operations.reconcile.pace_file import keep_pace, read_pace
+from reconciler.operations.reconcile.pace import keep_pace, read_pace
 from reconciler.operations.reconcile.presence import ENDED, Presence, alone, moment, tell
 from reconciler.operations.reconcile.rounds import Memory, Tick, summary
 from reconciler.operations.reconcile.service import notify, status

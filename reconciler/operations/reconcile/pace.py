@@ -1,19 +1,27 @@
 """Pace: what failed is tried again after a while that doubles, and nothing else waits for it.
 
 Time is that of the machine since its boot, which nobody sets back (F-REC-14). A new commit, a
-success or somebody's word begin anew.
+success or somebody's word begin anew. It outlives the loop: kept beside the state, lost without
+harm, good for one boot.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
+from pathlib import Path
 
+from reconciler.model.codec import decode, encode
 from reconciler.model.records import dataclass
+from reconciler.operations.wiring import Fleet
 
 FIRST_SECONDS = 30.0
 MOST_SECONDS, MOST_OF_NODES = 1800.0, 300.0
 """What is wrong with a resource mostly needs a person; a host that is away comes back by itself."""
+
+SPACE, KEY = "loop", "pace"
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 JITTER = 0.2
 FLIPS, FLIP_SECONDS = 5, 900.0
@@ -93,3 +101,26 @@ class Pace:
         """What was mended so often up to now, of what may be changed again."""
         lately = {name: one for name, one in self.flips.items() if now - one.at <= FLIP_SECONDS}
         return tuple(sorted(name for name, one in lately.items() if one.count >= FLIPS))
+
+
+def read_pace(fleet: Fleet) -> Pace:
+    with fleet.cache() as cache:
+        row = cache.get_many(SPACE, [KEY]).get(KEY)
+    try:
+        kept = json.loads(row) if row else {}
+        return decode(Pace, kept["pace"]) if kept.get("boot") == _boot() else Pace()
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Pace()
+
+
+def keep_pace(fleet: Fleet, pace: Pace) -> None:
+    with fleet.cache() as cache:
+        cache.put_many(SPACE, {KEY: json.dumps({"boot": _boot(), "pace": encode(pace)})})
+
+
+def _boot() -> str:
+    """Times since one boot mean nothing in another."""
+    try:
+        return BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

@@ -161,9 +161,7 @@ class _Round:
             memory.nodes_of = self.sourced.commit
         hosts = self._due(memory.nodes)
         now = self.fleet.now()
-        with self.fleet.reading() as database:
-            troubled = {name for name, (_, problem) in read_looks(database).items() if problem}
-        looks.taken.update(dict.fromkeys(troubled, now))
+        looks.taken.update(dict.fromkeys(self._troubled(), now))
         names = looks.due(hosts.sound, now)
         if names:
             self._look(journal, names)
@@ -203,11 +201,14 @@ class _Round:
 
     def _silent(self) -> tuple[str, ...]:
         """Hosts of which nothing is known just now, whoever asked them last."""
-        with self.fleet.reading() as database:
-            troubled = {name for name, (_, problem) in read_looks(database).items() if problem}
         waits = {name for name in self.memory.pace.waits if name.startswith("node/")}
-        known = (f"node/{name}" for name in troubled.intersection(self.memory.nodes))
+        known = (f"node/{name}" for name in self._troubled().intersection(self.memory.nodes))
         return tuple(sorted(waits.union(known)))
+
+    def _troubled(self) -> set[str]:
+        """Nodes whose last answer told nothing."""
+        with self.fleet.reading() as database:
+            return {name for name, (_, problem) in read_looks(database).items() if problem}
 
     def _key(self) -> str:
         with self.fleet.reading() as database:
