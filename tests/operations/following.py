@@ -84,6 +84,13 @@ class Followed:
             time.sleep(0.3 if place else 0.05)
             self.process.send_signal(number)
 
+    def tells(self, text: str) -> None:
+        """Wait until this was told; a signal that was sent is noted a moment later."""
+        end = time.monotonic() + SECONDS
+        while text not in self.told:
+            assert time.monotonic() < end and self.process.poll() is None, self.told
+            time.sleep(0.01)
+
     def go_on(self) -> None:
         """No stop holds it up any more."""
         self._open(last=True)

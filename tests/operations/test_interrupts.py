@@ -14,6 +14,7 @@ from signal import SIGHUP, SIGINT, SIGQUIT, SIGTERM
 import pytest
 import yaml
 
+from reconciler.cli.views.progress import ENDING, STOPPING
 from reconciler.store.lock import StateLock
 from tests.operations.following import PROGRAM, Followed, adopting, assert_free
 from tests.operations.yard import ROOT, Yard, copy_of, laid
@@ -199,6 +200,8 @@ def test_in_each_phase_of_a_run(
             command.until("play.after")
         command.until(stop, HOSTS if stop == "finish_wave.before" else 1)
         command.signal(*numbers)
+        forced = SIGQUIT in numbers or len([n for n in numbers if n != SIGHUP]) > 1
+        command.tells(ENDING if forced else STOPPING)
         assert command.end() == (0 if came_of_it is DONE else 130)
     assert "Traceback" not in command.told
     assert ("interrupted: " in command.told) == (came_of_it is not DONE), "what was left is told"
