@@ -23,6 +23,9 @@ HELD_CODES = frozenset(
 )
 """Codes of what could be done, and waits for somebody's word."""
 
+WAITING_CODES = frozenset({"sku_unavailable", "storage_wiping"})
+"""Codes of what goes on by itself: once there is room, or a host is done."""
+
 
 class Severity(StrEnum):
     ERROR = "error"

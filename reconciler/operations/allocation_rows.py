@@ -18,21 +18,23 @@ from reconciler.model.settings import Settings
 from reconciler.model.world import Recorded, World
 from reconciler.operations.bundling import installs_of
 from reconciler.operations.endpoints import endpoints, published_config, way_in
+from reconciler.operations.health import health_of, health_of_begun, uuids_of
 from reconciler.operations.runtime_links import run_by
 from reconciler.operations.storage_links import had_by
 from reconciler.operations.taking_stock import Stock
 from reconciler.operations.views import AllocationRow
-from reconciler.planner.entrances import refusal_of_all, refusals
-from reconciler.planner.showing import differing, is_unknown
 
 UNBILLED = frozenset({Phase.QUARANTINED, Phase.RELEASING})
 """Nobody pays for what is on its way out."""
 
 
 def allocation_rows(
-    settings: Settings, world: World, stock: Stock, project: str = ""
+    settings: Settings, world: World, stock: Stock, project: str = "", *, at_work: bool = False
 ) -> Iterator[AllocationRow]:
-    """One for each that is recorded or holds a claim, by ref; with `project`, only of that one."""
+    """One for each that is recorded or holds a claim, by ref; with `project`, only of that one.
+
+    `at_work`: an apply is under way.
+    """
     claims: dict[Ref, list[Claim]] = defaultdict(list)
     for claim in world.claims:
         claims[claim.ref].append(claim)
@@ -48,9 +50,10 @@ def allocation_rows(
         if project and ref.project != project:
             continue
         if ref not in world.recorded:
-            yield _begun(ref, claims[ref], stage, world)
+            yield _begun(ref, claims[ref], stage, world, at_work=at_work)
             continue
         one = world.recorded[ref]
+        health = health_of(one, stage, world)
         spec = one.normal["spec"]
         price = prices.get(spec["sku"])
         price = price if one.phase not in UNBILLED else None
@@ -63,7 +66,9 @@ def allocation_rows(
             slots=one.slots,
             phase=one.phase,
             stage=stage,
-            health=health_of(one, world),
+            health=health.word,
+            health_cause=health.cause,
+            health_since=health.since,
             login=one.login,
             sessions=_sessions(one, world.observations.get(one.node)),
             until=one.expires_at,
@@ -80,23 +85,9 @@ def allocation_rows(
         )
 
 
-def health_of(one: Recorded, world: World) -> str:
-    """Whether its host shows what it must, its cards too; `unknown` as long as it has not said."""
-    seen = world.observations.get(one.node)
-    facts = seen.facts if seen else None
-    if facts is None or facts.gpus is None:
-        return "unknown"
-    wrong = [shown for _, shown, _ in differing(facts, one.facts)]
-    whole = _cards(one, world) <= {gpu.uuid for gpu in facts.gpus}
-    if (
-        one.phase not in (Phase.ACTIVE, Phase.QUARANTINED)
-        or not whole
-        or not all(map(is_unknown, wrong))
-        or any(refusals(one, facts))
-        or (one.login and refusal_of_all(facts))
-    ):
-        return "degraded"
-    return "unknown" if wrong else "healthy"
+def stage_in(world: World, ref: Ref) -> Stage:
+    """How far one allocation is that is recorded."""
+    return _stages(world, {ref: [claim for claim in world.claims if claim.ref == ref]})[ref]
 
 
 def _stages(world: World, claims: Mapping[Ref, list[Claim]]) -> Mapping[Ref, Stage]:
@@ -122,9 +113,12 @@ def _stages(world: World, claims: Mapping[Ref, list[Claim]]) -> Mapping[Ref, Sta
     return found
 
 
-def _begun(ref: Ref, claims: list[Claim], stage: Stage, world: World) -> AllocationRow:
+def _begun(
+    ref: Ref, claims: list[Claim], stage: Stage, world: World, *, at_work: bool
+) -> AllocationRow:
     """One that nobody has recorded: its first apply is under way, failed or was ended."""
     first = claims[0]
+    health = health_of_begun(stage, at_work=at_work)
     return AllocationRow(
         ref=str(ref),
         owner="",
@@ -133,7 +127,8 @@ def _begun(ref: Ref, claims: list[Claim], stage: Stage, world: World) -> Allocat
         slots=tuple(claim.slot for claim in claims if claim.slot),
         phase=PHASE_OF[stage],
         stage=stage,
-        health="unknown",
+        health=health.word,
+        health_cause=health.cause,
         login=world.counters.login_of.get(first.allocation_id, ""),
         since=first.since,
     )
@@ -164,19 +159,12 @@ def _members(world: World) -> Mapping[str, frozenset[str]]:
     return found
 
 
-def _cards(one: Recorded, world: World) -> set[str]:
-    """The GPUs of its slots, as its node was recorded: under a claim these do not change."""
-    node = world.recorded.get(Ref("node", "", one.node))
-    slots = node.normal["spec"]["slots"] if node else ()
-    return {slot["gpu"]["uuid"] for slot in slots if slot["name"] in one.slots}
-
-
 def _busy(one: Recorded, world: World) -> int | None:
     """How busy its cards are together, None unless all of them say so."""
     seen = world.observations.get(one.node)
     gpus = (seen.facts.gpus if seen and seen.facts else None) or ()
     cards = {gpu.uuid: gpu.utilization for gpu in gpus}
-    told = [cards.get(uuid) for uuid in _cards(one, world)]
+    told = [cards.get(uuid) for uuid in uuids_of(one, world)]
     known = [percent for percent in told if percent is not None]
     return sum(known) // len(known) if known and len(known) == len(told) else None
 

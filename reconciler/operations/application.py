@@ -168,7 +168,7 @@ class Application:
         tries = try_elsewhere(walk, walk.options)
         self.turns = replace(self.turns, tries=(*self.turns.tries, tries))
         after = journal.world()
-        self.unpublished = publish(fleet, after)
+        self.unpublished = publish(fleet, after, self.turns.shown, self.turns.settled)
         self.logins = tuple(_logins(fleet, self.turns.settled, after))
 
     def result(self) -> Applied:
@@ -220,7 +220,7 @@ def note_waiting(fleet: Fleet, journal: Journal, plan: Plan) -> tuple[Problem, .
     """The same, by whoever has the lock."""
     journal.refuse(plan)
     journal.wait(plan.waiting)
-    return publish(fleet, journal.world())
+    return publish(fleet, journal.world(), plan)
 
 
 def _let_in(

@@ -14,8 +14,10 @@ from reconciler.model.problem import Problem, refuse
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.operations import consumption
-from reconciler.operations.allocation_rows import health_of
+from reconciler.operations.ages import as_last_seen
+from reconciler.operations.allocation_rows import stage_in
 from reconciler.operations.consumption import cards_of, used
+from reconciler.operations.health import health_of
 from reconciler.operations.inspecting import ref_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
@@ -92,7 +94,7 @@ def show(fleet: Fleet, ref_text: str) -> Shown:
         observed=_observed(world, ref, recorded),
         execution=steps,
         facts={
-            **_facts(recorded, world),
+            **_facts(fleet, recorded, world),
             **consumption.facts_of(total, _price(recorded, world, now), cards, now),
             **storage_facts(ref, world),
             **runtime_facts(ref, world),
@@ -153,16 +155,19 @@ def _observed(world: World, ref: Ref, recorded: Recorded | None) -> Mapping[str,
     return {"node": node, "at": seen.at, "problem": seen.problem, "facts": facts}
 
 
-def _facts(recorded: Recorded | None, world: World) -> Mapping[str, str]:
+def _facts(fleet: Fleet, recorded: Recorded | None, world: World) -> Mapping[str, str]:
     """The lines people look for first."""
     if recorded is None or not recorded.id:
         return {}
+    seen_now = health_of(recorded, stage_in(world, recorded.ref), world)
+    sync, health = as_last_seen(fleet, recorded.ref, seen_now)
     seen = world.observations.get(recorded.node)
     source = seen.facts.source if seen and seen.facts else "unknown"
     return {
         "where": f"{recorded.node}/{','.join(recorded.slots)}",
         "login": recorded.login,
         "phase": recorded.phase,
-        "health": health_of(recorded, world),
+        **({"sync": sync.told(fleet.now())} if sync.word else {}),
+        "health": health.told(fleet.now()),
         "evidence": f"{source}, {seen.at}" if seen else "never observed",
     }

@@ -18,11 +18,12 @@ from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.symptom import Diagnosis
 from reconciler.model.volume import Volume
 from reconciler.model.world import World
+from reconciler.operations.ages import aged
 from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.charting import chart_of
 from reconciler.operations.consumption import CardRow, cards_of
 from reconciler.operations.page_lifetime import lasts_until
-from reconciler.operations.reconcile.diagnosis import diagnose_loop
+from reconciler.operations.reconcile.diagnosis import diagnose_loop, loop_row
 from reconciler.operations.references import insist_on_name, insist_on_ref
 from reconciler.operations.syncing import Standing, alarms, needs_of, synced
 from reconciler.operations.taking_stock import (
@@ -83,11 +84,13 @@ def glance(
     waiting = {str(ref) for ref in world.waiting}
     nodes, slots = node_rows(stock), slot_rows(stock)
     ages = [row.age for row in nodes if row.age is not None]
-    rows = allocation_rows(fleet.settings, world, stock, project)
+    at_work = chart.run is not None and chart.run.living
+    rows = allocation_rows(fleet.settings, world, stock, project, at_work=at_work)
     if standing is not None:
         rows = synced(rows, standing, project)
+    told = aged(fleet, rows, world.waiting)
     users = _users_of(world, login)
-    allocations = tuple(r for r in rows if not login or users & {r.owner, *r.access})
+    allocations = tuple(r for r in told if not login or users & {r.owner, *r.access})
     found = Status(
         state_id=world.state_id,
         serial=world.serial,
@@ -108,6 +111,7 @@ def glance(
         ),
         suspended=world.suspensions,
         pending=None if standing is None else standing.pending,
+        loop=loop_row(fleet),
         allocations=allocations,
         last_run=LastRun(
             id=last.id,

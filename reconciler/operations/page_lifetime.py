@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
+from reconciler.model.condition import OF_AGE, Health, Sync
 from reconciler.model.moment import next_age, parse_moment
 from reconciler.model.world import World
 from reconciler.operations.taking_stock import SOON, Stock
@@ -21,15 +22,26 @@ def lasts_until(
 ) -> datetime | None:
     """The next moment at which time alone changes anything of it; now where that is not known.
 
-    `rows` are those of which it is shown how long they have, `others` moments of whatever else.
+    `rows` are those of which it is shown for how long they stand so and how long they still have,
+    `others` moments of whatever else.
     """
     now = chart.now
     if chart.world.failures or chart.stopped or (chart.run and chart.run.living):
         return now
+    rows = tuple(rows)
     ends = (moment for row in rows if (moment := parse_moment(row.until)))
     told = [next_age(moment, now) for moment in (*chart.worded, *ends)]
+    told += [max(moment + OF_AGE, next_age(moment, now)) for moment in _ages(rows)]
     known = (*told, *_turns(chart.world, stock), *_moments(others))
     return min((moment for moment in known if moment >= now), default=None)
+
+
+def _ages(rows: Iterable[AllocationRow]) -> Iterator[datetime]:
+    """Of what is not well, which is told with its age."""
+    for row in rows:
+        well = (row.sync == Sync.IN_SYNC, row.health == Health.HEALTHY)
+        since = (row.sync_since, row.health_since)
+        yield from _moments(text for text, is_well in zip(since, well, strict=True) if not is_well)
 
 
 def _turns(world: World, stock: Stock) -> Iterator[datetime]:

@@ -16,6 +16,7 @@ from reconciler.model.canonical import digest
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.problem import ProblemError
 from reconciler.operations.inputs import fleet_key
+from reconciler.operations.reconcile.lease import is_held
 from reconciler.operations.wiring import Fleet
 from reconciler.specs.tree_keys import asking_for_tree
 from reconciler.store.lock import holder
@@ -38,7 +39,7 @@ def page_key(fleet: Fleet, about: str) -> str:
             run, idle = read_last_run(database), holder(fleet.state / "lock") is None
             key = fleet_key(fleet, database, tree)
         if key and idle:
-            return digest([key, run, about])
+            return digest([key, run, about, is_held(fleet)])
     return ""
 
 

@@ -18,9 +18,11 @@ from pathlib import Path
 from reconciler.hosts.openssh import known_hosts, ssh_config
 from reconciler.model.codec import encode
 from reconciler.model.endpoint import unsound
+from reconciler.model.plan import Change, Plan
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.ref import Ref, is_name
 from reconciler.model.world import World
+from reconciler.operations.ages import aged, as_last_planned
 from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.endpoints import (
     CONFIG,
@@ -32,6 +34,7 @@ from reconciler.operations.endpoints import (
     way_in,
 )
 from reconciler.operations.fetching import fetch
+from reconciler.operations.syncing import left_of, scope_of, standing_of, synced
 from reconciler.operations.taking_stock import take_stock
 from reconciler.operations.views import Published
 from reconciler.operations.wiring import Fleet
@@ -44,23 +47,25 @@ OURS = (CONFIG, PINS, STATUS_MD, STATUS_JSON)
 FILE_MODE, FOLDER_MODE = 0o644, 0o755
 
 
-def publish(fleet: Fleet, world: World) -> tuple[Problem, ...]:
+def publish(
+    fleet: Fleet, world: World, plan: Plan | None = None, done: Collection[Change] = ()
+) -> tuple[Problem, ...]:
     """Bring the published files in line with `world`, under the lock; what could not be written.
 
-    Nothing is done where `publish.dir` is not set. Folders of projects that are gone are cleared
-    of our files, and go if nothing else is in them.
+    `done` is what was carried out of `plan`. Nothing is done where `publish.dir` is not set.
+    Folders of projects that are gone are cleared of our files, and go if nothing else is in them.
     """
     folder = publish_folder(fleet.settings)
     if folder is None:
         return ()
     with around("publish"):
-        return _publish(fleet, world, folder)
+        return _publish(publications(fleet, world, plan, done), world.state_id, folder)
 
 
-def _publish(fleet: Fleet, world: World, folder: Path) -> tuple[Problem, ...]:
+def _publish(what: Iterable[Published], state_id: str, folder: Path) -> tuple[Problem, ...]:
     problems: list[Problem] = []
     projects = set()
-    for told in publications(fleet, world):
+    for told in what:
         projects.add(told.project)
         try:
             _write_all(folder / told.project, texts_of(told, folder / told.project))
@@ -69,7 +74,7 @@ def _publish(fleet: Fleet, world: World, folder: Path) -> tuple[Problem, ...]:
         except OSError as error:
             problems.append(_unwritten(folder / told.project, error))
         reach("publish.during")
-    for gone in _gone(folder, projects, world.state_id):
+    for gone in _gone(folder, projects, state_id):
         try:
             _clear(gone)
         except OSError as error:
@@ -77,10 +82,20 @@ def _publish(fleet: Fleet, world: World, folder: Path) -> tuple[Problem, ...]:
     return tuple(problems)
 
 
-def publications(fleet: Fleet, world: World) -> Iterator[Published]:
-    """What there is to publish, a project at a time. How to get in depends on where it is read."""
+def publications(
+    fleet: Fleet, world: World, plan: Plan | None = None, done: Collection[Change] = ()
+) -> Iterator[Published]:
+    """What there is to publish, a project at a time. How to get in depends on where it is read.
+
+    What `plan` does not speak of stands to what is wanted as the last plan that did said.
+    """
     stock = take_stock(fleet.settings, world, fleet.now())
-    rows = [replace(row, way_in="") for row in allocation_rows(fleet.settings, world, stock)]
+    told = tuple(allocation_rows(fleet.settings, world, stock))
+    if plan is None or plan.only:
+        told = as_last_planned(fleet, told)
+    if plan is not None:
+        told = tuple(synced(told, standing_of(left_of(plan, done)), only=scope_of(plan)))
+    rows = [replace(row, way_in="") for row in aged(fleet, told, world.waiting)]
     reached = endpoints(fleet.settings, world)
     for project in sorted(ref.name for ref in world.recorded if ref.kind == "project"):
         own = tuple(row for row in rows if row.ref.split("/")[1] == project)
@@ -123,11 +138,12 @@ def _markdown(told: Published, folder: Path) -> str:
     ways = {
         str(one.ref): way_in(one, None if one.folder else folder / CONFIG) for one in told.endpoints
     }
-    head = ("allocation", "owner", "SKU", "where", "phase", "health", "until", "log in")
+    head = ("allocation", "owner", "SKU", "where", "sync", "health", "until", "log in")
     table = [head, ("---",) * len(head)]
     for row in told.allocations:
         where = "/".join(filter(None, (row.node, ",".join(row.slots))))
-        cells = (row.ref.split("/")[-1], row.owner, row.sku, where, row.phase, row.health)
+        sync, health = _axis(row.sync, row.sync_cause), _axis(row.health, row.health_cause)
+        cells = (row.ref.split("/")[-1], row.owner, row.sku, where, sync, health)
         table.append(tuple(map(_code, (*cells, row.until or "open", ways.get(row.ref, "-")))))
     lines = [f"| {' | '.join(cells)} |" for cells in table]
     observed = told.observed_at or "never"
@@ -142,6 +158,10 @@ def _markdown(told: Published, folder: Path) -> str:
             "",
         )
     )
+
+
+def _axis(word: str, cause: str) -> str:
+    return f"{word}: {cause}" if cause else word or "-"
 
 
 def _code(text: str) -> str:

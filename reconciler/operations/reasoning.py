@@ -14,9 +14,11 @@ from reconciler.model.evidence import Check
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
-from reconciler.model.world import World
-from reconciler.operations.allocation_rows import health_of
+from reconciler.model.world import Recorded, World
+from reconciler.operations.ages import as_last_seen
+from reconciler.operations.allocation_rows import stage_in
 from reconciler.operations.case import Case, Link, Place
+from reconciler.operations.health import health_of
 from reconciler.operations.inspecting import ref_of
 from reconciler.operations.links import links_of
 from reconciler.operations.options import PlanOptions
@@ -71,13 +73,18 @@ def _case(fleet: Fleet, ref: Ref, world: World, desired: Desired) -> Case:
         resource=resource,
         recorded=recorded,
         change=next((change for change in plan.changes if change.ref == ref), None),
-        health=health_of(recorded, world) if recorded and is_allocation else "",
+        health=_health(fleet, world, recorded) if recorded and is_allocation else "",
         node=node,
         approvals=tuple(in_force(node.spec)) if node else (),
         checks=_checks(fleet, world, desired, node) if node else (),
         access=access,
         places=_places(fleet, desired, stand),
     )
+
+
+def _health(fleet: Fleet, world: World, recorded: Recorded) -> str:
+    health = health_of(recorded, stage_in(world, recorded.ref), world)
+    return as_last_seen(fleet, recorded.ref, health)[1].told(fleet.now())
 
 
 def _checks(fleet: Fleet, world: World, desired: Desired, node: Resource) -> tuple[Check, ...]:

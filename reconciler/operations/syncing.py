@@ -12,26 +12,27 @@ from dataclasses import field, replace
 
 from reconciler.model.codec import decode, encode
 from reconciler.model.codes import CODES
+from reconciler.model.condition import NOTHING, Condition, Sync
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan import Action, Change, Plan
-from reconciler.model.problem import HELD_CODES
+from reconciler.model.problem import HELD_CODES, WAITING_CODES
 from reconciler.model.records import dataclass
 from reconciler.model.symptom import Diagnosis, Sort
 from reconciler.operations.options import PlanOptions
+from reconciler.operations.reconcile.lease import is_held
 from reconciler.operations.remembering import input_key, recall_plan
 from reconciler.operations.views import AllocationRow, NeedsYou, Pending
 from reconciler.operations.wiring import Fleet
 
 SPACE = "standings"
 CONSENT, NO_ROOM = "held_for_approval", "sku_unavailable"
-IN_SYNC = "in_sync"
 
-SYNC: tuple[tuple[str, Callable[[Change], bool]], ...] = (
-    ("held", lambda c: c.problem is not None and c.problem.code in HELD_CODES),
-    ("blocked", lambda c: c.problem is not None or c.action is Action.BLOCKED),
-    ("frozen", lambda c: c.action is Action.FROZEN),
-    ("drifted", lambda c: c.action is Action.REPAIR),
-    ("changes", lambda c: True),
+SYNC: tuple[tuple[Sync, Callable[[Change], bool]], ...] = (
+    (Sync.HELD, lambda c: c.problem is not None and c.problem.code in HELD_CODES),
+    (Sync.WAITING, lambda c: c.problem is not None and c.problem.code in WAITING_CODES),
+    (Sync.BLOCKED, lambda c: c.problem is not None or c.action in (Action.BLOCKED, Action.FROZEN)),
+    (Sync.DRIFTED, lambda c: c.action is Action.REPAIR),
+    (Sync.CHANGES, lambda c: True),
 )
 """The first row that holds is the word; of what no plan speaks is `in_sync`."""
 
@@ -51,20 +52,29 @@ class Standing:
     needs: Mapping[str, NeedsYou] = field(default_factory=dict)
 
 
-def sync_of(change: Change) -> str:
-    return next(word for word, holds in SYNC if holds(change))
+def sync_of(change: Change) -> Condition:
+    """Its cause is the code of what keeps it from being done, else what would be done."""
+    word = next(word for word, holds in SYNC if holds(change))
+    cause = change.problem.code if change.problem is not None else str(change.action)
+    return Condition(word=word, cause=cause)
+
+
+def as_it_goes(fleet: Fleet) -> PlanOptions:
+    """A plan of what will be done: alone where a loop lives, else with somebody who is asked."""
+    return PlanOptions(unattended=is_held(fleet))
 
 
 def recall_standing(fleet: Fleet) -> Standing | None:
     """That of the plan of this very input; None if nobody has looked since it changed."""
+    options = as_it_goes(fleet)
     with fleet.reading() as database:
-        key = input_key(fleet, PlanOptions(), database)
+        key = input_key(fleet, options, database)
     if not key:
         return None
     with fleet.cache() as cache:
         row = cache.get_many(SPACE, [key]).get(key)
     if row is None:
-        plan = recall_plan(fleet, PlanOptions())
+        plan = recall_plan(fleet, options)
         return None if plan is None else standing_of(plan)
     standing = decode(Standing, json.loads(row))
     made, ends = parse_moment(standing.made_at), parse_moment(standing.next_moment)
@@ -75,11 +85,12 @@ def recall_standing(fleet: Fleet) -> Standing | None:
 
 def make_standing(fleet: Fleet, make: Callable[[Fleet, PlanOptions], Plan]) -> Standing:
     """That of a plan that is made now, and remembered. `make` loads what planning takes."""
+    options = as_it_goes(fleet)
     with fleet.reading() as database:
-        before = input_key(fleet, PlanOptions(), database)
-    standing = standing_of(make(fleet, PlanOptions()))
+        before = input_key(fleet, options, database)
+    standing = standing_of(make(fleet, options))
     with fleet.reading() as database:
-        key = input_key(fleet, PlanOptions(), database)
+        key = input_key(fleet, options, database)
     # Somebody may have edited meanwhile: only what was the same before and after is known.
     if key and key == before:
         with fleet.cache() as cache:
@@ -130,12 +141,32 @@ def standing_of(plan: Plan) -> Standing:
     )
 
 
+def left_of(plan: Plan, done: Iterable[Change]) -> Plan:
+    """The plan without what was done by it."""
+    refs = {change.ref for change in done}
+    return replace(plan, changes=tuple(c for c in plan.changes if c.ref not in refs))
+
+
+def scope_of(plan: Plan) -> Collection[str] | None:
+    """The refs that a plan of some part speaks of; None for one of the whole fleet."""
+    return {str(change.ref) for change in plan.changes} if plan.only else None
+
+
 def synced(
-    rows: Iterable[AllocationRow], standing: Standing, project: str = ""
+    rows: Iterable[AllocationRow],
+    standing: Standing,
+    project: str = "",
+    *,
+    only: Collection[str] | None = None,
 ) -> Iterator[AllocationRow]:
-    """The rows with what a plan of now says of each, and those that are wanted and not applied."""
-    words = {row.ref: row.sync for row in standing.wanted}
-    told = [replace(row, sync=words.get(row.ref, IN_SYNC)) for row in rows]
+    """The rows with what a plan of now says of each, and those that are wanted and not applied.
+
+    With `only` it says nothing of any other, and such a row stays as it is.
+    """
+    words = {row.ref: row for row in standing.wanted}
+    told = [
+        _beside(row, words.get(row.ref)) if only is None or row.ref in only else row for row in rows
+    ]
     known = {row.ref for row in told}
     told += [
         row
@@ -143,6 +174,12 @@ def synced(
         if row.ref not in known and project in ("", row.ref.split("/")[1])
     ]
     yield from sorted(told, key=lambda row: row.ref)
+
+
+def _beside(row: AllocationRow, planned: AllocationRow | None) -> AllocationRow:
+    if planned is None:
+        return replace(row, sync=Sync.IN_SYNC)
+    return replace(row, sync=planned.sync, sync_cause=planned.sync_cause)
 
 
 def needs_of(standing: Standing, waiting: Collection[str]) -> Iterator[tuple[str, NeedsYou]]:
@@ -165,7 +202,7 @@ def _needs(plan: Plan) -> Iterator[tuple[str, NeedsYou]]:
         yield (
             ref,
             NeedsYou(
-                kind=sync_of(change),
+                kind=sync_of(change).word,
                 text=f"{change.action} {ref}" if held else f"{ref} {code}",
                 command=_remedy(change),
                 code=code,
@@ -183,6 +220,7 @@ def _wanted(plan: Plan) -> Iterator[AllocationRow]:
     for change in plan.changes:
         if change.ref.kind == "allocation":
             spec: Mapping[str, str] = (change.normal or {}).get("spec", {})
+            sync = sync_of(change)
             yield AllocationRow(
                 ref=str(change.ref),
                 owner=spec.get("owner", ""),
@@ -190,19 +228,21 @@ def _wanted(plan: Plan) -> Iterator[AllocationRow]:
                 node="",
                 slots=(),
                 phase="",
-                health="-",
+                health=NOTHING,
                 login="",
-                sync=sync_of(change),
+                sync=sync.word,
+                sync_cause=sync.cause,
             )
 
 
 def _pending(plan: Plan) -> Pending:
-    words = [sync_of(change) for change in plan.changes]
+    words = [sync_of(change).word for change in plan.changes]
     return Pending(
         commit=plan.revision.commit,
         dirty=plan.revision.dirty,
-        changes=sum(word in ("changes", "drifted") for word in words),
-        held=words.count("held"),
-        blocked=words.count("blocked"),
+        changes=sum(word in (Sync.CHANGES, Sync.DRIFTED) for word in words),
+        held=words.count(Sync.HELD),
+        blocked=words.count(Sync.BLOCKED),
+        waiting=words.count(Sync.WAITING),
         errors=sum(problem.is_error for problem in plan.problems),
     )

@@ -87,7 +87,8 @@ class AllocationRow:
     Owner and SKU are empty where nothing is recorded yet, `sessions` and `gpu_percent` None where a
     node does not say. `access` names who is let in, `way_in` is what they type, or the folder they
     go to. `storage` is what outlives it, as `data rw at /data/data`, `runtimes` what it runs, as
-    `jupyter@4.6.6 staged`. `sync` is how a plan stands to it, empty where none was made.
+    `jupyter@4.6.6 staged`. `sync` is how a plan stands to it, empty where none was made, `health`
+    what its host shows of it, `-` where nothing is there; each with its cause, and since when.
     """
 
     ref: str
@@ -108,6 +109,10 @@ class AllocationRow:
     access: tuple[str, ...] = ()
     way_in: str = ""
     sync: str = ""
+    sync_cause: str = ""
+    sync_since: str = ""
+    health_cause: str = ""
+    health_since: str = ""
     gpu_percent: int | None = None
     observed_at: str = ""
     storage: tuple[str, ...] = ()
@@ -123,6 +128,7 @@ class Pending:
     changes: int = 0
     held: int = 0
     blocked: int = 0
+    waiting: int = 0
     errors: int = 0
     unknown: str = ""
 
@@ -150,8 +156,30 @@ class LastRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoopRow:
+    """A loop of this state, by its lock and its last word. `why` says what is wrong with it.
+
+    `phase` is what a round in hand is at, and `next_at` when the next one begins.
+    """
+
+    condition: str
+    why: str
+    actor: str
+    pid: int
+    since: str
+    said_at: str
+    phase: str
+    next_at: str
+    commit: str
+    source: str
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """Read from the store; no host is asked. `pending` is what a plan of now says.
+
+    `loop` is None where none has run.
 
     With `source` it was read from what is published there, which tells of allocations alone.
     """
@@ -170,6 +198,7 @@ class Status:
     last_run: LastRun | None = None
     suspended: tuple[Suspension, ...] = ()
     pending: Pending | None = None
+    loop: LoopRow | None = None
     source: str = ""
 
 

@@ -38,7 +38,7 @@ RULES: tuple[Rule, ...] = (
     _rule("login_refused", Sort.STUCK, "access", signs.shut_out),
     _rule("access_drift", Sort.ALARM, "alarm", host_signs.strange_doors),
     _rule("cleanup_blocked", Sort.STUCK, "proof", signs.blocked_claims),
-    _rule("sku_unavailable", Sort.STUCK, "blocked", signs.waiting),
+    _rule("sku_unavailable", Sort.STUCK, "waiting", signs.waiting),
     _rule("host_unreachable", Sort.STUCK, "unknown", signs.silent_hosts),
     _rule("host_unfit", Sort.STUCK, "unfit", host_signs.unfit),
     _rule("allocation_degraded", Sort.STUCK, "degraded", host_signs.degraded),

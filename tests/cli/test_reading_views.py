@@ -63,7 +63,7 @@ STATUS = Status(
     ),
     needs_you=(
         NeedsYou(
-            kind="blocked",
+            kind="waiting",
             text="vision/eval sku_unavailable",
             command="gpuaas explain allocation/vision/eval",
         ),
@@ -80,9 +80,34 @@ STATUS = Status(
             sync="in_sync",
             until="2026-12-11T09:14:00Z",
         ),
-        row("nlp/sweep", sync="changes", until="2026-11-27T07:14:00Z"),
-        row("vision/old-run", slots=("s3", "s4"), node="gpu17", phase="releasing", sync="in_sync"),
-        row("vision/eval", node="", slots=(), phase="", health="-", owner=HOSTILE, sync="blocked"),
+        row(
+            "nlp/sweep",
+            sync="changes",
+            sync_cause="change",
+            sync_since="2026-11-27T09:13:30Z",
+            until="2026-11-27T07:14:00Z",
+        ),
+        row(
+            "vision/old-run",
+            slots=("s3", "s4"),
+            node="gpu17",
+            phase="releasing",
+            sync="in_sync",
+            health="progressing",
+            health_cause="wiping",
+            health_since="2026-11-27T09:02:00Z",
+        ),
+        row(
+            "vision/eval",
+            node="",
+            slots=(),
+            phase="",
+            health="-",
+            owner=HOSTILE,
+            sync="waiting",
+            sync_cause="sku_unavailable",
+            sync_since="2026-11-27T06:14:00Z",
+        ),
     ),
     suspended=(
         Suspension(
@@ -93,7 +118,7 @@ STATUS = Status(
             until="2026-11-28T03:12:00Z",
         ),
     ),
-    pending=Pending(commit="3f9c2e1aa", changes=1, blocked=1),
+    pending=Pending(commit="3f9c2e1aa", changes=1, waiting=1),
     last_run=LastRun(
         id="r1", state="done", started="2026-11-27T09:14:00Z", actor="olga", commit="3f9c2e1aa"
     ),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from reconciler.model.condition import Condition
 from reconciler.model.plan import Action, Change, Plan
 from reconciler.model.problem import Problem, Severity
 from reconciler.model.ref import Ref
@@ -25,16 +26,28 @@ def change(action: Action, code: str = "", ref: Ref = TRAIN) -> Change:
 
 CASES = {
     "held": change(Action.RELEASE, "held_for_approval"),
+    "waiting": change(Action.BLOCKED, "sku_unavailable"),
     "blocked": change(Action.CHANGE, "protected"),
-    "frozen": change(Action.FROZEN),
     "drifted": change(Action.REPAIR),
     "changes": change(Action.RESTART),
+}
+CAUSES = {
+    "held": "held_for_approval",
+    "waiting": "sku_unavailable",
+    "blocked": "protected",
+    "drifted": "repair",
+    "changes": "restart",
 }
 
 
 @pytest.mark.parametrize("word", [word for word, _ in SYNC])
 def test_every_row_has_its_change(word: str) -> None:
-    assert sync_of(CASES[word]) == word
+    """REC-07: a word and its cause."""
+    assert sync_of(CASES[word]) == Condition(word=word, cause=CAUSES[word])
+
+
+def test_what_is_frozen_is_blocked() -> None:
+    assert sync_of(change(Action.FROZEN)) == Condition(word="blocked", cause="frozen")
 
 
 def row(name: str = "train", project: str = "vision") -> AllocationRow:
@@ -48,7 +61,7 @@ def test_of_what_no_plan_speaks_is_in_sync() -> None:
     other = change(Action.CREATE, "sku_unavailable", EVAL)
     found = list(synced([row(), row("solo")], standing_of(make(CASES["changes"], other))))
     assert [(one.ref, one.sync) for one in found] == [
-        ("allocation/vision/eval", "blocked"),
+        ("allocation/vision/eval", "waiting"),
         ("allocation/vision/solo", "in_sync"),
         ("allocation/vision/train", "changes"),
     ]
@@ -86,5 +99,6 @@ def test_problems_of_specs_are_one_need() -> None:
 
 
 def test_a_plan_in_numbers() -> None:
-    found = standing_of(make(*CASES.values())).pending
-    assert (found.changes, found.held, found.blocked, found.errors) == (2, 1, 1, 0)
+    found = standing_of(make(*CASES.values(), change(Action.FROZEN))).pending
+    assert (found.changes, found.held, found.blocked, found.waiting) == (2, 1, 2, 1)
+    assert found.errors == 0

@@ -11,7 +11,8 @@ from reconciler.model.evidence import NodeFacts
 from reconciler.model.lifecycle import Phase
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
-from reconciler.operations.allocation_rows import health_of
+from reconciler.operations.allocation_rows import stage_in
+from reconciler.operations.health import health_of
 from reconciler.planner.drift import drifts
 from reconciler.planner.entrances import PROBE, refusal_of_all, refusals
 from reconciler.planner.preparing import unprepared
@@ -53,6 +54,10 @@ def world(one: Recorded, **platform: str) -> World:
     )
 
 
+def health_in(around: World) -> str:
+    return health_of(around.recorded[TRAIN], stage_in(around, TRAIN), around).word
+
+
 @pytest.mark.parametrize(
     ("facts", "key", "shown"),
     [
@@ -69,13 +74,13 @@ def test_whoever_is_kept_out_is_told_and_nothing_is_called_sound(
     (found,) = [one for one in drifts(DESIRED, around, paper.NOW) if one.ref == TRAIN]
     assert (found.key, found.kind, found.becomes) == (key, DriftClass.EVIDENCE, Becomes.REPORTED)
     assert shown in found.text
-    assert health_of(around.recorded[TRAIN], around) == "degraded"
+    assert health_in(around) == "degraded"
 
 
 def test_whoever_gets_in_is_sound() -> None:
     around = world(recorded())
     assert not [one for one in drifts(DESIRED, around, paper.NOW) if one.ref == TRAIN]
-    assert health_of(around.recorded[TRAIN], around) == "healthy"
+    assert health_in(around) == "healthy"
     assert unprepared(NODE, around) == ""
 
 
@@ -85,7 +90,7 @@ def test_a_host_that_lets_nobody_in_is_offered_to_nobody() -> None:
     assert unprepared(NODE, around) == f"{PROBE} is {REFUSED}"
     (found,) = drifts(DESIRED, around, paper.NOW)
     assert (found.ref, found.becomes) == (NODE.ref, Becomes.REPORTED)
-    assert health_of(around.recorded[TRAIN], around) == "degraded"
+    assert health_in(around) == "degraded"
 
 
 def test_what_nobody_could_try_is_no_refusal() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from reconciler.model.moment import format_age, parse_moment
-from reconciler.operations.reconcile.presence import Condition, health_of, read_presence
+from reconciler.operations.reconcile.liveness import Condition, health_of
+from reconciler.operations.reconcile.presence import read_presence
 from reconciler.operations.wiring import Fleet
 
 WORDS = {

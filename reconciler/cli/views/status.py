@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from itertools import groupby
 
 from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, strong
 from reconciler.cli.views import pages, suspended, tables
+from reconciler.model.condition import NOTHING, OF_AGE, Health, Sync
 from reconciler.model.moment import format_age, parse_moment
 from reconciler.operations.views import AllocationRow, NeedsYou, Pending, SkuRow, Status
 
 LABEL = 11
 TITLES = "ALLOCATION OWNER SKU WHERE SYNC HEALTH SESSIONS GPU% UNTIL PRICE/h"
-GOOD = frozenset({"active", "healthy", "in_sync"})
-WAITING = frozenset({"providing", "active", "quarantined", "releasing", "unknown", "changes"})
-REFUSED = frozenset({"held", "blocked", "frozen"})
-"""How a plan stands to what is not simply there, where that says more than how far it is."""
+GOOD = frozenset({Sync.IN_SYNC, Health.HEALTHY})
+ON_ITS_WAY = frozenset({Sync.CHANGES, Sync.WAITING, Health.PROGRESSING, Health.UNKNOWN, NOTHING})
 MOST_OF_A_KIND = 4
 """More needs of one kind than this are counted: `gpuaas doctor` has them all."""
 
@@ -61,8 +61,8 @@ GRAVITY = (Style.BAD, Style.WARN, Style.GOOD)
 
 
 def _gravity(row: AllocationRow) -> int:
-    words = [toned(sync(row))]
-    words += [] if row.health == "-" else [toned(row.health)]
+    words = [toned(row.sync or NOTHING)]
+    words += [] if row.health == NOTHING else [toned(row.health)]
     return min(GRAVITY.index(word.style) for word in words)
 
 
@@ -100,16 +100,11 @@ def where(node: str, slots: tuple[str, ...]) -> str:
     return f"{node}/{slots[0]}{more}"
 
 
-def phase(row: AllocationRow) -> str:
-    """The coarse word, and the fine one behind it where that says more."""
-    return row.phase if row.stage in ("", "ready", row.phase) else f"{row.phase}/{row.stage}"
-
-
 def toned(word: str) -> Span:
     """A state's word with the colour of its news; the word says the same."""
     if word in GOOD:
         return Span(word, Style.GOOD)
-    return Span(word, Style.WARN if word.partition("/")[0] in WAITING else Style.BAD)
+    return Span(word, Style.WARN if word in ON_ITS_WAY else Style.BAD)
 
 
 def _labelled(label: str, *parts: str) -> Line:
@@ -150,6 +145,7 @@ def _pending(pending: Pending | None) -> str:
         "errors": pending.errors,
         "blocked": pending.blocked,
         "held": pending.held,
+        "waiting": pending.waiting,
         "pending": pending.changes,
     }
     return of + (_counted(numbers) or "nothing pending")
@@ -188,13 +184,15 @@ def _suspended(found: Status) -> Iterator[Line]:
         yield _labelled("suspended" if not number else "", suspended.told(one))
 
 
-def sync(row: AllocationRow) -> str:
-    """How far it is, while it is not simply there; then how a plan of now stands to it."""
-    if row.sync == "" or row.stage == "in_doubt":
-        return phase(row)
-    if row.phase in ("", "active"):
-        return row.sync
-    return f"{row.phase}/{row.sync}" if row.sync in REFUSED else phase(row)
+def axis(word: str, cause: str, since: str, at: str) -> Span:
+    """`degraded/card_missing 3 h`; of what is well neither cause nor age, and no age of seconds."""
+    told = toned(word or NOTHING)
+    now, began = parse_moment(at), parse_moment(since)
+    if told.style is Style.GOOD:
+        return told
+    lasts = now - began if now and began else timedelta(0)
+    age = f" {format_age(lasts.total_seconds())}" if lasts >= OF_AGE else ""
+    return told._replace(text=f"{told.text}{f'/{cause}' if cause else ''}{age}")
 
 
 def until(row: AllocationRow, at: str) -> str:
@@ -214,8 +212,8 @@ def _row(row: AllocationRow, at: str) -> tuple[str | Span, ...]:
         row.owner or "-",
         row.sku or "-",
         where(row.node, row.slots) or "-",
-        toned(sync(row)),
-        toned(row.health),
+        axis(row.sync, "", row.sync_since, at),
+        axis(row.health, row.health_cause, row.health_since, at),
         unknown if row.sessions is None else str(row.sessions),
         "-" if row.gpu_percent is None else str(row.gpu_percent),
         until(row, at) if is_there else "-",

@@ -22,7 +22,8 @@ from reconciler.operations.monitoring.figures import Figures, Ledger
 from reconciler.operations.monitoring.listener import Answer, Listener
 from reconciler.operations.monitoring.metrics import Tally, View, text
 from reconciler.operations.notifications.dispatch import Told
-from reconciler.operations.reconcile.presence import LATE_SECONDS, WORK_SECONDS, Condition, Presence
+from reconciler.operations.reconcile.liveness import LATE_SECONDS, WORK_SECONDS, Condition
+from reconciler.operations.reconcile.presence import Presence
 from reconciler.operations.reconcile.rounds import Memory
 from reconciler.operations.wiring import Fleet
 

@@ -7,7 +7,7 @@ nothing to do stays cheap.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from reconciler.model.codes import CODES
@@ -15,6 +15,7 @@ from reconciler.model.moment import parse_moment
 from reconciler.model.plan import Plan
 from reconciler.model.records import dataclass
 from reconciler.model.symptom import SYMPTOMS
+from reconciler.operations.ages import aged
 from reconciler.operations.allocation_rows import allocation_rows
 from reconciler.operations.charting import chart_of
 from reconciler.operations.syncing import standing_of, synced
@@ -37,6 +38,8 @@ UNKNOWN = "unknown"
 class Figures:
     """`allocations` by sync and health, `findings` by code and sort; moments are Unix times.
 
+    `synced` and `healthy` tell by word and cause since when the one that stands so longest does.
+
     `answered` is when each node last answered, without those that never did; `owed` is since when
     the oldest revocation waits for its host, `replicating` None where no replica is named.
     """
@@ -44,6 +47,8 @@ class Figures:
     nodes: Mapping[str, int]
     slots: Mapping[str, int]
     allocations: Mapping[tuple[str, str], int]
+    synced: Mapping[tuple[str, str], float]
+    healthy: Mapping[tuple[str, str], float]
     projects: Mapping[str, int]
     findings: Mapping[tuple[str, str], int]
     answered: Mapping[str, float]
@@ -83,17 +88,21 @@ def count(fleet: Fleet, plan: Plan | None) -> Figures:
         world = read_world(database)
         stock = take_stock(fleet.settings, world, now)
         last = next(iter(history.runs(database, 1)), None)
-        rows = tuple(allocation_rows(fleet.settings, world, stock))
         slots = slot_rows(stock)
         chart = chart_of(fleet.state, world, stock, last, now)
+        at_work = chart.run is not None and chart.run.living
+        rows = allocation_rows(fleet.settings, world, stock, at_work=at_work)
         if plan is not None:
-            rows = tuple(synced(rows, standing_of(plan)))
+            rows = synced(rows, standing_of(plan))
+        told = aged(fleet, rows, world.waiting)
         seen = {offer.name: offer.observation for offer in stock.offers}
         since = [_unix(one.since) for one in world.revocations]
         return Figures(
             nodes=Counter(str(row.posture) for row in node_rows(stock)),
             slots=Counter(str(row.state) for row in slots),
-            allocations=Counter((row.sync or UNKNOWN, row.health) for row in rows),
+            allocations=Counter((row.sync or UNKNOWN, row.health) for row in told),
+            synced=_oldest((row.sync, row.sync_cause, row.sync_since) for row in told),
+            healthy=_oldest((row.health, row.health_cause, row.health_since) for row in told),
             projects=Counter(row.allocation.split("/")[1] for row in slots if row.allocation),
             findings=_findings(chart),
             answered={
@@ -106,6 +115,14 @@ def count(fleet: Fleet, plan: Plan | None) -> Figures:
             state_bytes=_size(fleet),
             replicating=_replicating(fleet),
         )
+
+
+def _oldest(told: Iterable[tuple[str, str, str]]) -> Mapping[tuple[str, str], float]:
+    found: dict[tuple[str, str], float] = {}
+    for word, cause, since in told:
+        if word and (at := _unix(since)) is not None:
+            found[word, cause] = min(at, found.get((word, cause), at))
+    return found
 
 
 def _findings(chart: Chart) -> Mapping[tuple[str, str], int]:

@@ -21,7 +21,8 @@ from reconciler.model.moment import parse_moment
 from reconciler.model.records import dataclass
 from reconciler.operations.monitoring.figures import Figures
 from reconciler.operations.notifications.dispatch import Told
-from reconciler.operations.reconcile.presence import Presence, due_of
+from reconciler.operations.reconcile.liveness import due_of
+from reconciler.operations.reconcile.presence import Presence
 from reconciler.operations.reconcile.rounds import Memory, Tick
 from reconciler.operations.syncing import sync_of
 
@@ -120,7 +121,7 @@ def _each(numbers: Mapping[str, float]) -> Iterator[Sample]:
     return (((word,), float(number)) for word, number in sorted(numbers.items()))
 
 
-def _pairs(numbers: Mapping[tuple[str, str], int]) -> Iterator[Sample]:
+def _pairs(numbers: Mapping[tuple[str, str], float]) -> Iterator[Sample]:
     return ((words, float(number)) for words, number in sorted(numbers.items()))
 
 
@@ -155,7 +156,7 @@ def _waits(view: View) -> Iterator[Sample]:
 def _changes(view: View) -> Iterator[Sample]:
     plan = view.last.left if view.last else None
     codes = (
-        (sync_of(change), change.problem.code if change.problem else "")
+        (sync_of(change).word, change.problem.code if change.problem else "")
         for change in (plan.changes if plan else ())
     )
     return _pairs(Counter(codes))
@@ -328,6 +329,18 @@ FAMILIES: tuple[Family, ...] = (
         help="Allocations by how a plan stands to them and whether their host shows them sound.",
         labels=("sync", "health"),
         samples=_of_fleet(lambda figures: _pairs(figures.allocations)),
+    ),
+    Family(
+        name="allocation_sync_since_timestamp_seconds",
+        help="Since when the allocation stands so that a plan has told of so for longest.",
+        labels=("sync", "cause"),
+        samples=_of_fleet(lambda figures: _pairs(figures.synced)),
+    ),
+    Family(
+        name="allocation_health_since_timestamp_seconds",
+        help="Since when the allocation stands so that its host has shown so for longest.",
+        labels=("health", "cause"),
+        samples=_of_fleet(lambda figures: _pairs(figures.healthy)),
     ),
     Family(
         name="findings",

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 
 from reconciler.model.records import dataclass
 from reconciler.model.symptom import Diagnosis, Sort
-from reconciler.operations.reconcile.presence import Condition, health_of, read_presence
+from reconciler.operations.reconcile.liveness import Condition, health_of
+from reconciler.operations.reconcile.presence import read_presence
+from reconciler.operations.views import LoopRow
 from reconciler.operations.wiring import Fleet
 
 
@@ -28,6 +30,27 @@ ROWS = {
         code="loop_degraded", sort=Sort.STALE, command="gpuaas runbook loop_degraded"
     ),
 }
+
+
+def loop_row(fleet: Fleet) -> LoopRow | None:
+    """None where none has run."""
+    said = read_presence(fleet)
+    if said is None:
+        return None
+    health = health_of(fleet, said, fleet.now())
+    return LoopRow(
+        condition=health.condition,
+        why=health.why,
+        actor=said.actor,
+        pid=said.pid,
+        since=said.since,
+        said_at=said.said_at,
+        phase=said.phase,
+        next_at=said.next_at,
+        commit=said.commit,
+        source=said.source,
+        rounds=said.rounds,
+    )
 
 
 def diagnose_loop(fleet: Fleet) -> Iterator[Diagnosis]:

@@ -15,25 +15,19 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from reconciler.model.codec import decode, encode
-from reconciler.model.moment import format_moment, parse_moment
+from reconciler.model.moment import format_moment
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
+from reconciler.operations.reconcile.lease import LOCK, is_held
 from reconciler.operations.wiring import Fleet
 
-LOCK, FILE = "loop.lock", "loop.json"
+FILE = "loop.json"
 FILE_MODE = 0o644
 ASKED_SECONDS = 1.0
-LATE_SECONDS = 120
-"""So long after its time a round may begin."""
-
-WORK_SECONDS = 900
-"""So long a host may be at one thing, of which nothing is heard meanwhile."""
-
 ENDED = "ended"
 """The phase of a loop that ended because somebody wished it."""
 
@@ -94,21 +88,6 @@ def _taken(handle: int) -> bool:
     return True
 
 
-def is_held(fleet: Fleet) -> bool:
-    """Whether a loop lives."""
-    try:
-        handle = os.open(fleet.state / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(handle)
-    return False
-
-
 def tell(fleet: Fleet, said: Presence) -> None:
     """Written whole or not at all. Where there is no room for it the work goes on."""
     with suppress(OSError):
@@ -130,51 +109,6 @@ def read_presence(fleet: Fleet) -> Presence | None:
         return decode(Presence, json.loads((fleet.state / FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError):
         return None
-
-
-class Condition(StrEnum):
-    """How a loop is, as its lock and its last word show. Only the first two are of one that works.
-
-    `ended`: somebody wished it. `gone`: it was killed, or its machine went down.
-    """
-
-    WELL = "well"
-    DEGRADED = "degraded"
-    HUNG = "hung"
-    GONE = "gone"
-    ENDED = "ended"
-    NEVER = "never"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
-    """`why` is empty for a loop that works as it should, else what is wrong with it."""
-
-    condition: Condition
-    why: str = ""
-
-
-def health_of(fleet: Fleet, said: Presence | None, now: datetime) -> Health:
-    if said is None:
-        return Health(condition=Condition.NEVER, why="no loop has run yet")
-    if not is_held(fleet):
-        if said.phase == ENDED:
-            return Health(condition=Condition.ENDED, why=f"it was ended at {said.said_at}")
-        why = f"no loop is running; the last one said something at {said.said_at}"
-        return Health(condition=Condition.GONE, why=why)
-    due = due_of(said)
-    if due is None or now - due > timedelta(seconds=LATE_SECONDS):
-        why = f"it hangs: nothing was heard of it since {said.said_at}, at {said.phase or 'rest'}"
-        return Health(condition=Condition.HUNG, why=why)
-    condition = Condition.DEGRADED if said.degraded else Condition.WELL
-    return Health(condition=condition, why=said.degraded)
-
-
-def due_of(said: Presence) -> datetime | None:
-    """When it is to say something again: at its next round, or as soon as a host is done."""
-    due = parse_moment(said.next_at or said.said_at)
-    more = timedelta(seconds=0 if said.next_at else WORK_SECONDS)
-    return None if due is None else due + more
 
 
 def wake(fleet: Fleet) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import field
 
 from reconciler.model.codec import encode
 from reconciler.model.plan import Change, Plan
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.operations.reconcile.pace import Pace
+from reconciler.operations.syncing import left_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +63,7 @@ class Tick:
     @property
     def left(self) -> Plan | None:
         """The plan without what was done by it."""
-        if self.plan is None or not self.done:
-            return self.plan
-        done = {change.ref for change in self.done}
-        changes = tuple(change for change in self.plan.changes if change.ref not in done)
-        return replace(self.plan, changes=changes)
+        return left_of(self.plan, self.done) if self.plan is not None and self.done else self.plan
 
 
 @dataclass(slots=True, kw_only=True)

@@ -17,9 +17,10 @@ from reconciler.model.settings import LoopSettings, MetricsSettings
 from reconciler.operations.monitoring.exposition import Exposition
 from reconciler.operations.monitoring.metrics import FAMILIES, PREFIX
 from reconciler.operations.reconcile import loop as module
+from reconciler.operations.reconcile.liveness import Condition, health_of
 from reconciler.operations.reconcile.loop import LoopOptions, reconcile, reconcile_once
 from reconciler.operations.reconcile.news import News
-from reconciler.operations.reconcile.presence import Condition, Presence, health_of, read_presence
+from reconciler.operations.reconcile.presence import Presence, read_presence
 from reconciler.operations.reconcile.signals import LoopSignals
 from reconciler.operations.wiring import Fleet, utc_now
 from tests.operations.reconcile.rounds import Rounds
@@ -98,10 +99,10 @@ def test_what_is_done_held_and_fails_is_counted(meter: Meter) -> None:
     yard.commit()
     shown = meter()
     assert number(shown, "loop_changes_total", action="create") == 1
-    assert number(shown, "changes", state="blocked", code="sku_unavailable") == 1
+    assert number(shown, "changes", state="waiting", code="sku_unavailable") == 1
     assert number(shown, "changes", state="changes", code="") is None
     assert number(shown, "findings", code="sku_unavailable", sort="stuck") == 1
-    assert number(shown, "allocations", sync="blocked", health="-") == 1
+    assert number(shown, "allocations", sync="waiting", health="-") == 1
     with yard.away("gpu01"):
         for _ in range(8):
             shown = meter()

@@ -13,10 +13,11 @@ import pytest
 
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.operations.opening import open_fleet
-from reconciler.operations.reconcile import loop, presence, tick
+from reconciler.operations.reconcile import lease, loop, presence, tick
+from reconciler.operations.reconcile.liveness import Condition, health_of
 from reconciler.operations.reconcile.loop import LoopOptions, reconcile
 from reconciler.operations.reconcile.news import Level, News
-from reconciler.operations.reconcile.presence import Condition, Presence, health_of, read_presence
+from reconciler.operations.reconcile.presence import Presence, read_presence
 from reconciler.operations.reconcile.rounds import Tick
 from reconciler.operations.reconcile.signals import LoopSignals
 from reconciler.operations.wiring import Fleet, utc_now
@@ -175,7 +176,7 @@ def test_only_a_loop_that_listens_is_woken(yard: Yard, who: str) -> None:
         presence.tell(fleet, said)
         with presence.alone(fleet):
             if who != "stranger":
-                (fleet.state / presence.LOCK).write_text(f"olga, pid {process.pid}\n")
+                (fleet.state / lease.LOCK).write_text(f"olga, pid {process.pid}\n")
             if who == "loop":
                 assert presence.wake(fleet) == process.pid
                 assert process.wait(10) == 7
@@ -197,7 +198,7 @@ def test_whoever_only_asks_keeps_no_loop_from_beginning(yard: Yard) -> None:
         "import fcntl, os, sys, time; h = os.open(sys.argv[1], os.O_RDWR);"
         " fcntl.flock(h, fcntl.LOCK_SH); print(1, flush=True); time.sleep(0.4)"
     )
-    words = [sys.executable, "-c", script, str(fleet.state / presence.LOCK)]
+    words = [sys.executable, "-c", script, str(fleet.state / lease.LOCK)]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as asking:
         assert asking.stdout is not None
         asking.stdout.readline()
