@@ -67,10 +67,11 @@ class Scope:
         new = by_ref.get(POLICY)
         left = [*self._refs, *more, *([POLICY] if new and new.action is Action.CREATE else [])]
         wide._refs = set(_revoking(set(left), by_ref, self._desired, self._world))
+        never = {one.ref for one in by_ref.values() if is_first(one.action, one.recorded)}
         while left:
             ref = left.pop()
             wide._refs.add(ref)
-            left += [one for one in self._needed(ref, by_ref) if one not in wide._refs]
+            left += [one for one in needs(ref, self._desired, never) if one not in wide._refs]
         return wide
 
     def hosts(self, differences: Iterable[Difference]) -> frozenset[Ref]:
@@ -82,12 +83,18 @@ class Scope:
         nodes = (one for one in self._desired.of("node") if one.ref not in self._refs)
         return frozenset(one.ref for one in nodes if one.ref in new or unprepared(one, self._world))
 
-    def _needed(self, ref: Ref, by_ref: Mapping[Ref, Difference]) -> Iterator[Ref]:
-        resource = self._desired.resources.get(ref)
-        for reference in KINDS[ref.kind].refs(resource) if resource else ():
-            found = by_ref.get(reference.ref)
-            if found is not None and found.action is Action.CREATE and found.recorded is None:
-                yield reference.ref
+
+def is_first(action: Action, recorded: Recorded | None) -> bool:
+    """Whether a change makes what was never there, without which others cannot be."""
+    return action is Action.CREATE and recorded is None
+
+
+def needs(ref: Ref, desired: Desired, never: Collection[Ref]) -> Iterator[Ref]:
+    """What it refers to, of what was `never` applied."""
+    resource = desired.resources.get(ref)
+    for reference in KINDS[ref.kind].refs(resource) if resource else ():
+        if reference.ref in never:
+            yield reference.ref
 
 
 def _revoking(

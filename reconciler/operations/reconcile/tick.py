@@ -5,7 +5,7 @@ What is held, broken or out of reach is told, and keeps nothing else from being 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -13,6 +13,7 @@ from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Plan
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
 from reconciler.operations.application import (
     Application,
     Applied,
@@ -29,6 +30,7 @@ from reconciler.operations.options import PlanOptions
 from reconciler.operations.reading import read_desired
 from reconciler.operations.reconcile.attempts import Attempts
 from reconciler.operations.reconcile.looks import Due, Rhythm, due
+from reconciler.operations.reconcile.postponement import postponed
 from reconciler.operations.reconcile.rounds import Memory, Phases, Tick
 from reconciler.operations.reconcile.source import Sourced, follow
 from reconciler.operations.remembering import input_key
@@ -100,8 +102,9 @@ class _Round:
             hosts = self._look_at_sound(journal, looks)
             with self.phases("plan"):
                 desired, world, plan = look_and_plan(self.fleet, journal, options, looks)
-                postponed = self.attempts.postponed(plan, self.sourced.stale)
-                active = [c for c in plan.active if c.ref not in postponed]
+                waits = self.memory.pace.waiting(self.memory.clock())
+                later = postponed(plan, waits, self.sourced.stale, desired, world)
+                active = [c for c in plan.active if c.ref not in later]
                 chosen = plan
                 if len(active) < len(plan.active) and active:
                     only = tuple(sorted(str(change.ref) for change in active))
@@ -138,7 +141,7 @@ class _Round:
         self._keep(plan)
         self.memory.rest = "" if applied.interrupted else key
         self.memory.rest_until = plan.next_moment
-        return self._told(plan=plan, applied=applied, postponed=postponed)
+        return self._told(plan=plan, applied=applied, later=later)
 
     def _due(self, names: Iterable[str]) -> Due:
         with self.fleet.reading() as database:
@@ -220,7 +223,7 @@ class _Round:
         plan: Plan | None,
         applied: Applied | None = None,
         idle: bool = False,
-        postponed: Mapping[object, str] | None = None,
+        later: Iterable[Ref] = (),
     ) -> Tick:
         problems = (*self.told, *(applied.problems if applied else ()))
         pace = self.memory.pace
@@ -235,7 +238,7 @@ class _Round:
             run=applied.run if applied else "",
             done=applied.done if applied else (),
             failed=tuple(self.attempts.failures),
-            postponed=tuple(sorted(map(str, postponed or ()))),
+            postponed=tuple(sorted(map(str, later))),
             recovered=tuple(self.attempts.recovered),
             contested=tuple(self.attempts.contested),
             disputed=pace.contested(self.memory.clock()),
