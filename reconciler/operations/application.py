@@ -93,9 +93,13 @@ class Applied:
 
 @dataclass(slots=True, kw_only=True)
 class Application:
-    """An apply that has consent, in one turn or in several."""
+    """An apply that has consent, in one turn or in several.
+
+    `command` is whose turns they are, by which the holder of the lock is named.
+    """
 
     fleet: Fleet
+    command: str = "apply"
     options: ApplyOptions
     options_of_plan: PlanOptions
     looks: Looks
@@ -114,7 +118,7 @@ class Application:
         """With what is left, behind whoever waited; what is done stays done if that cannot be."""
         waits = True
         try:
-            with behind_others(self.fleet, "apply", self.interrupts) as journal:
+            with behind_others(self.fleet, self.command, self.interrupts) as journal:
                 waits = False
                 self._rest(journal)
         except ProblemError as error:

@@ -37,6 +37,7 @@ from reconciler.operations.remembering import input_key
 from reconciler.operations.wiring import Fleet, without_collector
 from reconciler.operations.writing import writing
 from reconciler.store.journal import Journal
+from reconciler.store.lock import LOOP
 from reconciler.store.serial import read_looks
 
 BUSY = "state_locked"
@@ -97,7 +98,7 @@ class _Round:
 
     def work(self) -> Tick:
         options = PlanOptions(unattended=True)
-        with writing(self.fleet, "reconcile") as journal:
+        with writing(self.fleet, LOOP) as journal:
             looks = Looks()
             hosts = self._look_at_sound(journal, looks)
             with self.phases("plan"):
@@ -119,6 +120,7 @@ class _Round:
             else:
                 ours = Application(
                     fleet=self.fleet,
+                    command=LOOP,
                     options=ApplyOptions(unattended=True, wait=False),
                     options_of_plan=options_of(chosen),
                     looks=looks,
@@ -176,7 +178,7 @@ class _Round:
         Whoever has the lock meanwhile does not keep from being told what this round has done.
         """
         try:
-            with writing(self.fleet, "reconcile") as journal:
+            with writing(self.fleet, LOOP) as journal:
                 known = bool(key) and self._key() == key
                 self._look(journal, names)
                 return self._key() if known and not self.attempts.recovered else ""

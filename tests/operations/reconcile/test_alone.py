@@ -9,13 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reconciler.operations.wiring import utc_now
+from reconciler.operations import turns, walking
+from reconciler.operations.wiring import Fleet, utc_now
+from reconciler.store.journal import Journal
+from reconciler.store.lock import LOOP
 from tests.operations.reconcile.rounds import Rounds
 from tests.operations.yard import Yard
 from tests.planner import fleet as paper
@@ -28,6 +31,7 @@ ALONE = paper.policy(
     automation={"allow": "destroys"},
 )
 TRAIN = paper.allocation("train", "slice-2", node="gpu01", expiresAt=paper.LASTING)
+MOVED = paper.allocation("train", "slice-1", node="gpu02", expiresAt=paper.LASTING)
 GPUAAS = str(Path(sys.executable).with_name("gpuaas"))
 
 
@@ -173,3 +177,25 @@ def test_two_files_that_want_one_thing_are_named_and_neither_takes_it(rounds: Ro
     yard.commit()
     rounds()
     assert yard.recorded("allocation/vision/train").phase == "active"
+
+
+def test_a_round_that_gave_way_goes_on_under_its_own_name(
+    rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever meets the loop at the lock is told so, and waits for a round of it."""
+    rounds.yard.write(MOVED)
+    rounds.yard.commit()
+    names: list[str] = []
+    real = turns.writing
+
+    def noting(fleet: Fleet, command: str) -> AbstractContextManager[Journal]:
+        names.append(command)
+        return real(fleet, command)
+
+    wanted = iter([True])
+    monkeypatch.setattr(walking, "is_waited_for", lambda lock: next(wanted, False))
+    monkeypatch.setattr(turns, "COURTESY", 0.0)
+    monkeypatch.setattr(turns, "writing", noting)
+    found = rounds()
+    assert [str(change.ref) for change in found.done] == ["allocation/vision/train"], found.held
+    assert names == [LOOP]
