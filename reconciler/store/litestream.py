@@ -15,8 +15,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,9 @@ from reconciler.store.lock import holder
 PROGRAM = "litestream"
 OLDEST = (0, 5)
 FOLDER, CONFIG, POSITION, RESTORED = "replica", "litestream.yml", "position", "restored.db"
+CONTROL, CONTROL_MODE = "control", 0o600
+"""A socket on which it says, to whoever may read the state, how far it is; from 0.5.8 on."""
+
 LOCK = "lock"
 """Held by whoever runs it."""
 
@@ -119,26 +122,43 @@ class Engine:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         config.unlink(missing_ok=True)
         config.touch(mode=0o600, exist_ok=False)
-        config.write_text(json.dumps(self._config(), indent=2) + "\n", encoding="utf-8")
         mother = os.getpid()
-        return subprocess.Popen(
-            [self.program, verb, "-no-expand-env", "-config", str(config), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=STANDARD_ERROR,
-            stderr=stderr,
-            start_new_session=True,
-            umask=PRIVATE,
-            preexec_fn=lambda: _die_with(mother),
-        )
+        with opened_folder(self.folder) as (number, short):
+            text = json.dumps(self._config(f"{short}/{CONTROL}"), indent=2)
+            config.write_text(f"{text}\n", encoding="utf-8")
+            return subprocess.Popen(
+                [self.program, verb, "-no-expand-env", "-config", str(config), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=STANDARD_ERROR,
+                stderr=stderr,
+                start_new_session=True,
+                umask=PRIVATE,
+                pass_fds=(number,),
+                preexec_fn=lambda: _die_with(mother),
+            )
 
-    def _config(self) -> Mapping[str, Any]:
+    def _config(self, control: str) -> Mapping[str, Any]:
         """JSON is YAML; nothing in it is expanded."""
         database = {
             "path": str(self.path),
             "meta-path": str(self.folder / POSITION),
             "replica": dict(self.replica.place),
         }
-        return {"snapshot": KEPT, "dbs": [database]}
+        socket = {"enabled": True, "path": control, "permissions": CONTROL_MODE}
+        return {"snapshot": KEPT, "socket": socket, "dbs": [database]}
+
+
+@contextmanager
+def opened_folder(folder: Path) -> Iterator[tuple[int, str]]:
+    """Its number, and a name for it that stays short: that of a socket has room for a hundred
+
+    bytes, however deep a fleet lies.
+    """
+    number = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield number, f"/proc/self/fd/{number}"
+    finally:
+        os.close(number)
 
 
 def _last_words(child: subprocess.Popen[bytes]) -> bytes:

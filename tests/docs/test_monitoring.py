@@ -121,7 +121,6 @@ def test_every_metric_of_the_fleet_is_shown_or_alarmed_of() -> None:
     asked = " ".join((*(rule["expr"] for rule in alerts()), *shown()))
     quiet = {
         "build_info",
-        "loop_heartbeat_timestamp_seconds",
         "loop_observations_total",
         "loop_last_round_seconds",
         "loop_idle",

@@ -26,6 +26,7 @@ from reconciler.operations.reconcile.liveness import LATE_SECONDS, WORK_SECONDS,
 from reconciler.operations.reconcile.presence import Presence
 from reconciler.operations.reconcile.rounds import Memory
 from reconciler.operations.wiring import Fleet
+from reconciler.store.replica_sync import last_sync
 
 FILE_MODE = 0o644
 SPARING_SECONDS = 5.0
@@ -86,7 +87,14 @@ class Exposition:
             return
         self.shown_at = now
         figures = self._figures(fleet, memory, fresh=resting)
-        view = View(said=said, tally=self.tally, memory=memory, figures=figures, told=self.told())
+        view = View(
+            said=said,
+            tally=self.tally,
+            memory=memory,
+            figures=figures,
+            told=self.told(),
+            copied=last_sync(fleet.database_file),
+        )
         self.shown = text(view)
         if metrics.textfile:
             self._write(fleet.folder / metrics.textfile)

@@ -64,13 +64,17 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """All that is shown at one moment. `figures` is None where the state could not be read."""
+    """All that is shown at one moment. `figures` is None where the state could not be read.
+
+    `copied` is when all of it was in its copy last, None where nobody can say.
+    """
 
     said: Presence
     tally: Tally
     memory: Memory
     figures: Figures | None
     told: tuple[Told, ...] = ()
+    copied: datetime | None = None
 
     @property
     def last(self) -> Tick | None:
@@ -299,6 +303,11 @@ FAMILIES: tuple[Family, ...] = (
         name="replica_running",
         help="1 while somebody copies the state; absent where the settings name no replica.",
         samples=_of_fleet(lambda figures: _alone(figures.replicating)),
+    ),
+    Family(
+        name="replica_synced_timestamp_seconds",
+        help="When all of the state was in its copy last; absent where nobody can say.",
+        samples=lambda view: _alone(view.copied.timestamp() if view.copied else None),
     ),
     Family(
         name="nodes",

@@ -8,6 +8,7 @@ import subprocess
 import threading
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,6 +24,8 @@ from reconciler.operations.reconcile.news import News
 from reconciler.operations.reconcile.presence import Presence, read_presence
 from reconciler.operations.reconcile.signals import LoopSignals
 from reconciler.operations.wiring import Fleet, utc_now
+from reconciler.store.replica_sync import last_sync
+from tests.copying import PATIENCE, replicating, until
 from tests.operations.reconcile.rounds import Rounds
 from tests.operations.yard import ROOT, Yard
 from tests.planner import fleet as paper
@@ -220,6 +223,19 @@ def test_whether_somebody_copies_the_state(meter: Meter) -> None:
     settings.write_text(settings.read_text() + "replica: {url: /srv/replica}\n")
     meter.exposition.ledger.known = None
     assert number(meter.read(), "replica_running") == 0
+
+
+def test_how_far_the_copy_of_the_state_has_come(meter: Meter, tmp_path: Path) -> None:
+    """Absent where nobody says so: unknown is no zero."""
+    yard, copy = meter.rounds.yard, tmp_path / "elsewhere"
+    settings = yard.folder / "gpuaas.yaml"
+    settings.write_text(settings.read_text() + f"replica: {{url: '{copy}'}}\n")
+    assert "gpuaas_replica_synced_timestamp_seconds" not in meter()
+    with replicating(yard.folder, copy):
+        until(lambda: last_sync(yard.fleet().database_file))
+        said = number(meter.read(), "replica_synced_timestamp_seconds")
+        assert said is not None and abs(utc_now().timestamp() - said) < PATIENCE
+    assert "gpuaas_replica_synced_timestamp_seconds" not in meter.read()
 
 
 def test_one_round_is_shown_in_the_file(yard: Yard) -> None:
