@@ -1,8 +1,9 @@
 """Watching a repository, so that a commit is seen at once. It only ever shortens a sleep.
 
 What git writes when a branch moves is watched, never the specs: edits that are in no commit change
-nothing. Where the kernel watches no more files, and where what is watched was replaced, one goes
-round and looks (F-REC-07).
+nothing. Branches lie in files or in tables (`reftable`); a linked work tree has a HEAD of its own,
+and its branches where all work trees have them. Where the kernel watches no more files, and where
+what is watched was replaced, one goes round and looks (F-REC-07).
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ from watchdog.observers.polling import PollingObserver
 QUIET_SECONDS, LONGEST_BURST = 0.3, 5.0
 """A burst of changes is one: it is over when it has been quiet for so long."""
 POLL_SECONDS = 2.0
-OURS = ("objects", "lfs")
+NO_BRANCHES = ("objects", "lfs", "index", "index.lock")
+BRANCHES = ("refs", "reftable")
 
 
 class Watch(FileSystemEventHandler):
     """`woken` is called after each burst. `degraded` says why only polling is left, if it is."""
 
     def __init__(self, repository: Path, woken: Callable[[], None]) -> None:
-        self._folder = _git_folder(repository)
+        self._folders = _git_folders(repository)
         self._woken = woken
         self._observer: BaseObserver | None = None
-        self._identity: tuple[int, int] | None = None
+        self._identities: _Identities = ()
         self._changed = threading.Event()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._settle, name="watch", daemon=True)
@@ -52,7 +54,7 @@ class Watch(FileSystemEventHandler):
         """Watch anew if what was watched is no longer there, or nobody watches any more."""
         alive = self._observer is not None and self._observer.is_alive()
         emitting = alive and all(one.is_alive() for one in self._observer.emitters)  # type: ignore[union-attr]
-        if self._identity != _identity(self._folder) or not emitting:
+        if self._identities != self._found() or not emitting:
             self._end()
             self._observe()
             self._woken()
@@ -60,22 +62,25 @@ class Watch(FileSystemEventHandler):
     def on_any_event(self, event: FileSystemEvent) -> None:
         if event.event_type in ("opened", "closed_no_write", "accessed"):
             return
-        inner = os.path.relpath(os.fsdecode(event.src_path), self._folder).split("/")
-        if inner[0] not in OURS:
+        path = Path(os.fsdecode(event.src_path))
+        folder = next((one for one in self._folders if path.is_relative_to(one)), path)
+        name = next(iter(path.relative_to(folder).parts), "")
+        # Of what changed in a folder there is an event of its own.
+        if name not in NO_BRANCHES and (name or event.event_type != "modified"):
             self._changed.set()
 
     def _observe(self) -> None:
-        self._identity = _identity(self._folder)
-        if self._identity is None:
-            self.degraded = f"{self._folder} is not there to be watched"
+        self._identities = self._found()
+        if absent := [one for one in self._folders if _identity(one) is None]:
+            self.degraded = f"{absent[0]} is not there to be watched"
             return
         for make, why in ((Observer, ""), (PollingObserver, "the kernel watches no more files")):
             observer = make(timeout=POLL_SECONDS) if why else make()
             try:
-                observer.schedule(self, str(self._folder), recursive=False)
-                refs = self._folder / "refs"
-                if refs.is_dir():
-                    observer.schedule(self, str(refs), recursive=True)
+                for folder in self._folders:
+                    observer.schedule(self, str(folder), recursive=False)
+                for branches in filter(Path.is_dir, self._branches):
+                    observer.schedule(self, str(branches), recursive=True)
                 observer.start()
             except (OSError, RuntimeError):
                 with suppress(RuntimeError, OSError):
@@ -84,6 +89,13 @@ class Watch(FileSystemEventHandler):
             self._observer, self.degraded = observer, why and f"{why}: polled instead"
             return
         self._observer, self.degraded = None, "it cannot be watched at all"
+
+    @property
+    def _branches(self) -> list[Path]:
+        return [folder / name for folder in self._folders for name in BRANCHES]
+
+    def _found(self) -> _Identities:
+        return tuple(map(_identity, (*self._folders, *self._branches)))
 
     def _end(self) -> None:
         if self._observer is not None:
@@ -104,19 +116,25 @@ class Watch(FileSystemEventHandler):
                 self._woken()
 
 
-def _git_folder(repository: Path) -> Path:
-    """That of a work tree, whatever `.git` is, or the bare repository itself."""
+def _git_folders(repository: Path) -> tuple[Path, ...]:
+    """That of a work tree, whatever `.git` is, or the bare repository itself; behind one of a
+    linked work tree that of all of them.
+    """
     inner = repository / ".git"
     if inner.is_dir():
-        return inner
+        return (inner,)
     with suppress(OSError):
         word, _, path = inner.read_text(encoding="utf-8", errors="replace").strip().partition(": ")
         if word == "gitdir":
-            found = (repository / path).resolve()
+            own = (repository / path).resolve()
             with suppress(OSError):
-                return (found / (found / "commondir").read_text(encoding="utf-8").strip()).resolve()
-            return found
-    return repository
+                common = (own / "commondir").read_text(encoding="utf-8").strip()
+                return (own, (own / common).resolve())
+            return (own,)
+    return (repository,)
+
+
+_Identities = tuple[tuple[int, int] | None, ...]
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

@@ -14,6 +14,7 @@ import pytest
 
 from reconciler.operations.reconcile import watch as module
 from reconciler.operations.reconcile.watch import Watch
+from tests import privileges
 
 PATIENCE = 15.0
 
@@ -69,6 +70,7 @@ def test_a_commit_wakes_and_an_edit_does_not(tmp_path: Path) -> None:
         (folder / "a.yaml").write_text("x")
         (folder / "b.yaml").write_text("x")
         (folder / "b.yaml").replace(folder / "a.yaml")
+        git(folder, "add", "a.yaml")
         time.sleep(3 * module.QUIET_SECONDS)
         assert count.number == 0
         commit(folder)
@@ -169,3 +171,66 @@ def test_whoever_died_is_replaced(tmp_path: Path) -> None:
         before = count.number
         commit(folder)
         assert count.reaches(before + 1)
+
+
+def linked(folder: Path, *words: str) -> Path:
+    """A work tree beside it, whose branch has a commit of its own."""
+    found = folder.with_name("linked")
+    git(folder, "worktree", "add", "-q", *words, str(found))
+    return found
+
+
+@pytest.mark.parametrize("words", [("-b", "other"), ("--detach",)], ids=["branch", "detached"])
+def test_a_commit_in_a_linked_work_tree_wakes(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Its branch lies beside all others, and its HEAD in a folder of its own."""
+    folder = linked(made(tmp_path / "fleet"), *words)
+    with watching(folder) as (watch, count):
+        commit(folder)
+        assert count.reaches(1)
+        before = count.number
+        time.sleep(3 * module.QUIET_SECONDS)
+        git(folder, "checkout", "-q", "--detach", "HEAD~1")
+        assert count.reaches(before + 1)
+        assert watch.degraded == ""
+
+
+def test_a_link_to_a_repository_that_is_gone_is_said(tmp_path: Path) -> None:
+    folder = linked(made(tmp_path / "fleet"), "--detach")
+    with watching(folder) as (watch, _):
+        shutil.rmtree(tmp_path / "fleet")
+        watch.check()
+        assert "not there" in watch.degraded
+
+
+def test_branches_that_move_to_tables_are_watched_there(tmp_path: Path) -> None:
+    """As `git refs migrate` does it, whatever this git can do itself."""
+    folder = made(tmp_path / "fleet")
+    with watching(folder) as (watch, count):
+        tables = folder / ".git/reftable"
+        tables.mkdir()
+        assert count.reaches(1)
+        watch.check()
+        time.sleep(3 * module.QUIET_SECONDS)
+        before = count.number
+        (tables / "tables.list.lock").write_text("0x1-0x2.ref")
+        (tables / "tables.list.lock").replace(tables / "tables.list")
+        assert count.reaches(before + 1)
+
+
+def reftables() -> str:
+    said = subprocess.run(["git", "version"], check=True, capture_output=True, text=True).stdout
+    version = tuple(map(int, said.split()[2].split(".")[:2]))
+    return "" if version >= (2, 45) else "git is older than 2.45 here, and has no reftable"
+
+
+@privileges.needs(reftables)
+def test_a_commit_in_tables_wakes(tmp_path: Path) -> None:
+    folder = tmp_path / "fleet"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main", "--ref-format=reftable")
+    commit(folder)
+    other = linked(folder, "-b", "other")
+    for place in (folder, other):
+        with watching(place) as (_, count):
+            commit(place)
+            assert count.reaches(1), place
