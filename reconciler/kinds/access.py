@@ -10,7 +10,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from reconciler.kinds.once import once
@@ -44,86 +43,15 @@ def key_lines(allocation: Resource, desired: Desired, now: datetime) -> tuple[Ke
     A key that two people share gives a line for each of them, so that it stays as long as one
     of them may log in.
     """
-    members = _members(desired).get(allocation.ref.project, frozenset())
+    members = members_by_project(desired).get(allocation.ref.project, frozenset())
     if f"project/{allocation.ref.project}" in desired.suspended:
         return ()
     lines: dict[str, KeyLine] = {}
     for entry in _entries(allocation, desired, now):
         if entry.user in members:
-            for line in _lines(entry, desired, now):
+            for line in lines_of(entry, desired, now):
                 lines.setdefault(line.line, line)
     return tuple(sorted(lines.values(), key=lambda one: (one.user, one.key_id, one.line)))
-
-
-class DoorState(StrEnum):
-    """Whether a reason to be let in does let in, or the first thing that keeps it from that."""
-
-    EXPIRED = "expired"
-    UNKNOWN_USER = "unknown_user"
-    SUSPENDED = "suspended"
-    NOT_A_MEMBER = "not_a_member"
-    NOT_SUPPORTED = "not_supported"
-    NO_KEY = "no_key"
-    ACTIVE = "active"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """One reason for one person to be let in: a place in `access`, or a grant.
-
-    `keys` are `id fingerprint` of each key that opens it now; `until` is empty for an open end.
-    """
-
-    user: str
-    cause: Ref
-    state: DoorState
-    keys: tuple[str, ...] = ()
-    privilege: str = "login"
-    until: str = ""
-    reason: str = ""
-
-
-def doors(allocation: Resource, desired: Desired, now: datetime) -> tuple[Door, ...]:
-    """Every reason why somebody may log in, those that let nobody in among them; by user."""
-    found = []
-    for user in allocation.spec.access:
-        entry = _Entry(user=user, cause=allocation.ref)
-        found.append(_door(entry, None, desired, now))
-    for grant in _grants(desired).get(allocation.ref, ()):
-        found.append(_door(_granted(grant), grant, desired, now))
-    return tuple(sorted(found, key=lambda door: (door.user, door.cause)))
-
-
-def _door(entry: _Entry, grant: Resource | None, desired: Desired, now: datetime) -> Door:
-    keys = tuple(f"{line.key_id} {line.fingerprint}" for line in _lines(entry, desired, now))
-    user = desired.resources.get(Ref("user", "", entry.user))
-    members = _members(desired).get(entry.cause.project, frozenset())
-    spec = grant.spec if grant else None
-    hindrances = (
-        (DoorState.EXPIRED, grant is not None and not in_force(grant, now)),
-        (DoorState.UNKNOWN_USER, user is None),
-        (DoorState.SUSPENDED, _is_suspended(entry, user, desired)),
-        (DoorState.NOT_A_MEMBER, entry.user not in members),
-        (DoorState.NOT_SUPPORTED, spec is not None and spec.privilege != "login"),
-        (DoorState.NO_KEY, not keys),
-    )
-    state = next((state for state, holds in hindrances if holds), DoorState.ACTIVE)
-    end = spec.expires_at if spec else OPEN_ENDED
-    return Door(
-        user=entry.user,
-        cause=entry.cause,
-        state=state,
-        keys=keys if state is DoorState.ACTIVE else (),
-        privilege=str(spec.privilege) if spec else "login",
-        until="" if end == OPEN_ENDED else end,
-        reason=spec.reason if spec else "",
-    )
-
-
-def _is_suspended(entry: _Entry, user: Resource | None, desired: Desired) -> bool:
-    """By the person's own document, or by the word of an operator on him or the project."""
-    scopes = {f"user/{entry.user}", f"project/{entry.cause.project}"}
-    return bool(scopes & desired.suspended) or (user is not None and user.spec.state != "active")
 
 
 def in_force(grant: Resource, now: datetime) -> bool:
@@ -142,7 +70,7 @@ def next_change(desired: Desired, now: datetime) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class Entry:
     """Why one user may log in; `keys` empty = all of his; `options` None = unsound, so no line."""
 
     user: str
@@ -151,20 +79,22 @@ class _Entry:
     options: str | None = ""
 
 
-def _entries(allocation: Resource, desired: Desired, now: datetime) -> Iterator[_Entry]:
+def _entries(allocation: Resource, desired: Desired, now: datetime) -> Iterator[Entry]:
     for user in allocation.spec.access:
-        yield _Entry(user=user, cause=allocation.ref)
-    for grant in _grants(desired).get(allocation.ref, ()):
+        yield Entry(user=user, cause=allocation.ref)
+    for grant in grants_by_allocation(desired).get(allocation.ref, ()):
         if grant.spec.privilege == "login" and in_force(grant, now):
-            yield _granted(grant)
+            yield granted(grant)
 
 
-def _granted(grant: Resource) -> _Entry:
+def granted(grant: Resource) -> Entry:
+    """What a grant gives, whether or not its time is over."""
     spec = grant.spec
-    return _Entry(user=spec.user, cause=grant.ref, keys=spec.keys, options=_options(spec.options))
+    return Entry(user=spec.user, cause=grant.ref, keys=spec.keys, options=_options(spec.options))
 
 
-def _lines(entry: _Entry, desired: Desired, now: datetime) -> Iterator[KeyLine]:
+def lines_of(entry: Entry, desired: Desired, now: datetime) -> Iterator[KeyLine]:
+    """A line for each key of the person that this entry takes and whose time is not over."""
     if entry.options is None:
         return
     for key in _keys(desired).get(entry.user, ()):
@@ -233,7 +163,7 @@ def _keys(desired: Desired) -> Mapping[str, tuple[_Key, ...]]:
 
 
 @once
-def _grants(desired: Desired) -> Mapping[Ref, tuple[Resource, ...]]:
+def grants_by_allocation(desired: Desired) -> Mapping[Ref, tuple[Resource, ...]]:
     """Grants by their allocation, in the order of their refs."""
     found: dict[Ref, list[Resource]] = {}
     for grant in sorted(filter(_is_grant, desired.resources.values()), key=lambda one: one.ref):
@@ -243,6 +173,7 @@ def _grants(desired: Desired) -> Mapping[Ref, tuple[Resource, ...]]:
 
 
 @once
-def _members(desired: Desired) -> Mapping[str, frozenset[str]]:
+def members_by_project(desired: Desired) -> Mapping[str, frozenset[str]]:
+    """The names of all members, in whatever role."""
     projects = (one for one in desired.resources.values() if one.ref.kind == "project")
     return {one.ref.name: frozenset(m.user for m in one.spec.members) for one in projects}

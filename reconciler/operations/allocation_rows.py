@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 
-from reconciler.kinds.access import OPEN_ENDED
+from reconciler.kinds.doors import people
 from reconciler.kinds.sku import price_in_force
 from reconciler.model.capacity import Claim, ClaimState
+from reconciler.model.desired import Desired
 from reconciler.model.evidence import Observation
 from reconciler.model.lifecycle import PHASE_OF, Phase, Stage, Standing, stage_of
-from reconciler.model.moment import parse_moment
 from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.model.world import Recorded, World
@@ -23,6 +23,11 @@ from reconciler.operations.runtime_links import run_by
 from reconciler.operations.storage_links import had_by
 from reconciler.operations.taking_stock import Stock
 from reconciler.operations.views import AllocationRow
+from reconciler.planner.effective import recorded_of
+from reconciler.planner.suspending import scopes_at
+
+DECIDE = frozenset({"grant", "user", "project"})
+"""Kinds that decide beside an allocation who is let in."""
 
 UNBILLED = frozenset({Phase.QUARANTINED, Phase.RELEASING})
 """Nobody pays for what is on its way out."""
@@ -43,7 +48,7 @@ def allocation_rows(
         one.ref: way_in(one, published_config(settings, one.ref.project))
         for one in endpoints(settings, world, project)
     }
-    guests, members = _guests(world, stock.now), _members(world)
+    deciding = _deciding(settings, world, stock.now)
     installs = installs_of(world)
     prices = {sku.ref.name: price_in_force(sku.spec, stock.now) for sku in stock.skus}
     for ref, stage in sorted(stages.items()):
@@ -78,7 +83,9 @@ def allocation_rows(
             price_per_hour=format(rate, "f") if rate is not None else "",
             currency=price.currency if price else "",
             problem=one.problem,
-            access=tuple(sorted({*spec["access"], *guests[ref]} & members[ref.project])),
+            access=tuple(sorted(people(ref, spec["access"], deciding, stock.now)))
+            if one.phase is Phase.ACTIVE
+            else (),
             way_in=ways.get(ref, ""),
             storage=had_by(one.id, world),
             runtimes=run_by(one, installs),
@@ -134,29 +141,12 @@ def _begun(
     )
 
 
-def _guests(world: World, now: datetime) -> Mapping[Ref, set[str]]:
-    """Who has leave by a grant that is not over."""
-    found: dict[Ref, set[str]] = defaultdict(set)
-    for ref in (ref for ref in world.recorded if ref.kind == "grant"):
-        spec = world.recorded[ref].normal["spec"]
-        end = parse_moment(spec["expiresAt"])
-        if spec["expiresAt"] == OPEN_ENDED or (end is not None and now < end):
-            found[Ref("allocation", ref.project, spec["allocation"])].add(spec["user"])
-    return found
-
-
-def _members(world: World) -> Mapping[str, frozenset[str]]:
-    """People by project, but for those who are suspended."""
-    active = frozenset(
-        ref.name
-        for ref in world.recorded
-        if ref.kind == "user" and world.recorded[ref].normal["spec"]["state"] == "active"
-    )
-    found: dict[str, frozenset[str]] = defaultdict(frozenset)
-    for ref in (ref for ref in world.recorded if ref.kind == "project"):
-        listed = world.recorded[ref].normal["spec"]["members"]
-        found[ref.name] = active.intersection(member["user"] for member in listed)
-    return found
+def _deciding(settings: Settings, world: World, now: datetime) -> Desired:
+    """What decides who is let in, beside each allocation itself."""
+    refs = [ref for ref in world.recorded if ref.kind in DECIDE]
+    resources = {one.ref: one for one in recorded_of(world, refs)}
+    shut_out = scopes_at(world.suspensions, now)
+    return Desired(settings=settings, resources=resources, digest="", suspended=shut_out)
 
 
 def _busy(one: Recorded, world: World) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from reconciler.kinds.access import doors
+from reconciler.kinds.doors import doors
 from reconciler.model.capacity import Isolation
 from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
@@ -36,7 +36,7 @@ def review_access(fleet: Fleet, user: str = "", allocation: str = "") -> AccessR
                 insist_on_ref(fleet, database, world, ref)
         rows = tuple(
             row
-            for row in _rows(fleet.settings, world, fleet.now())
+            for row in access_rows(fleet.settings, world, fleet.now())
             if user in ("", row.user) and (ref is None or row.allocation == str(ref))
         )
     reviewed = {row.allocation for row in rows} if user or ref else None
@@ -52,7 +52,8 @@ def review_access(fleet: Fleet, user: str = "", allocation: str = "") -> AccessR
     )
 
 
-def _rows(settings: Settings, world: World, now: datetime) -> Iterator[AccessRow]:
+def access_rows(settings: Settings, world: World, now: datetime) -> Iterator[AccessRow]:
+    """Every reason for everybody to be let in anywhere, as last applied."""
     known = [ref for ref in world.recorded if ref.kind in LET_IN]
     resources = {one.ref: one for one in recorded_of(world, known)}
     shut_out = scopes_at(world.suspensions, now)
