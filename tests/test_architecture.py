@@ -72,7 +72,7 @@ FILE_CALLS = words(
     "read_text read_bytes write_text write_bytes iterdir rglob scandir listdir unlink mkdir"
 )
 FILES_IN_SPECS = frozenset(
-    {"library", "editing", "git_folder", "mirror", "private_checkout", "regular_file"}
+    words("library editing git_folder maintenance mirror private_checkout regular_file")
 )
 
 MODULE_HARD, FUNCTION_HARD, PARAMETERS_HARD = 400, 60, 5

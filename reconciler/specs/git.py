@@ -16,7 +16,15 @@ from typing import NamedTuple
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.settings import Settings
 from reconciler.specs.git_folder import under_way
-from reconciler.specs.git_process import GIT_SECONDS, Unanswered, answer_of, begun, run
+from reconciler.specs.git_process import (
+    GIT_SECONDS,
+    Stopped,
+    Unanswered,
+    answer_of,
+    begun,
+    run,
+    run_apart,
+)
 
 COMMIT_SECONDS = 300
 """A commit runs the hooks of its author, and may ask for the passphrase of a signing key."""
@@ -139,14 +147,18 @@ def work(
     refused: Refused,
     variables: Mapping[str, str] = NOTHING,
     seconds: int = GIT_SECONDS,
+    stop: Callable[[], bool] | None = None,
 ) -> str:
     """Let git work in a repository that is nobody's but the program's; what it says.
 
-    No hooks run and nobody is asked for a password. Raises ProblemError as `refused` says.
+    No hooks run and nobody is asked for a password. Raises ProblemError as `refused` says, and
+    `interrupted` as soon as `stop` says so.
     """
     environment = {**_environment(), "GIT_TERMINAL_PROMPT": "0", **variables}
     try:
-        return run(str(folder), (*_QUIET, *words), environment, seconds=seconds)
+        return run_apart(str(folder), (*_QUIET, *words), environment, seconds=seconds, stop=stop)
+    except Stopped as why:
+        raise refuse("interrupted", "stopped on request", "") from why
     except Unanswered as why:
         raise refuse(refused.code, str(why), refused.hint) from why
 

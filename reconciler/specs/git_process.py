@@ -7,7 +7,8 @@ import resource
 import select
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, NamedTuple
 
@@ -16,8 +17,16 @@ MAX_SAID = 1 << 30
 """More than there is to say of any specs: what authors commit is no measure of our memory."""
 
 
+ASKED_SECONDS, LEAVE_SECONDS = 0.1, 2.0
+"""How often is asked whether it is to stop, and how long it may take then to put things away."""
+
+
 class Unanswered(Exception):
     """Git did not do it; the text is why."""
+
+
+class Stopped(Unanswered):
+    """Whoever asked did not want to know any more."""
 
 
 def run(
@@ -31,6 +40,22 @@ def run(
         return answer_of(question, seconds=seconds)
 
 
+def run_apart(
+    folder: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    seconds: int,
+    stop: Callable[[], bool] | None = None,
+) -> str:
+    """With no terminal, where no signal of one reaches it; whatever it has begun ends with it.
+
+    Raises Stopped as soon as `stop` says so.
+    """
+    with begun(folder, arguments, environment, apart=True) as question:
+        return answer_of(question, seconds=seconds, stop=stop)
+
+
 class _Question(NamedTuple):
     """What git was asked, and where it writes what it says: it waits for no reader."""
 
@@ -41,7 +66,12 @@ class _Question(NamedTuple):
 
 @contextmanager
 def begun(
-    folder: str, arguments: Sequence[str], environment: Mapping[str, str], stdin: str = ""
+    folder: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    stdin: str = "",
+    *,
+    apart: bool = False,
 ) -> Iterator[_Question]:
     with _memory() as given, _memory() as told, _memory() as errors:
         given.write(stdin.encode("utf-8", "surrogateescape"))
@@ -54,6 +84,7 @@ def begun(
                 stdin=given,
                 stdout=told,
                 stderr=errors,
+                start_new_session=apart,
             )
         except FileNotFoundError as error:
             raise Unanswered("git is not installed") from error
@@ -64,16 +95,27 @@ def begun(
                 yield _Question(process, told, errors)
             finally:
                 if process.returncode is None:
-                    process.kill()
+                    _end_group(process) if apart else process.kill()
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """It takes its locks and half written files away, as far as it has the time."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+            if number == signal.SIGTERM:
+                _wait(process, LEAVE_SECONDS)
 
 
 def _memory() -> IO[bytes]:
     return os.fdopen(os.memfd_create("git"), "w+b")
 
 
-def answer_of(question: _Question, *, seconds: int = GIT_SECONDS) -> str:
+def answer_of(
+    question: _Question, *, seconds: int = GIT_SECONDS, stop: Callable[[], bool] | None = None
+) -> str:
     process = question.process
-    if not _has_ended(process, seconds):
+    if not _has_ended(process, seconds, stop):
         raise Unanswered(f"git did not answer within {seconds} s")
     # It is bounded from its first moments on, and not before.
     most = max(os.fstat(file.fileno()).st_size for file in (question.told, question.errors))
@@ -86,22 +128,35 @@ def answer_of(question: _Question, *, seconds: int = GIT_SECONDS) -> str:
     return told
 
 
-def _has_ended(process: subprocess.Popen[bytes], seconds: int) -> bool:
-    """Whether it ends in time. The kernel says so at once: who asks again and again is late."""
+def _has_ended(
+    process: subprocess.Popen[bytes], seconds: float, stop: Callable[[], bool] | None
+) -> bool:
+    """Whether it ends in time. Raises Stopped."""
+    until = time.monotonic() + seconds
+    while not _wait(process, min(ASKED_SECONDS, seconds) if stop else seconds):
+        if stop is None or time.monotonic() >= until:
+            return False
+        if stop():
+            raise Stopped("it was to stop")
+    return process.poll() is not None
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether it has ended. The kernel says so at once: who asks again and again is late.
+
+    It is not buried yet: until then its group is nobody else's.
+    """
     with suppress(OSError):
         ended = os.pidfd_open(process.pid)
         try:
             waiting = select.poll()
             waiting.register(ended, select.POLLIN)
-            waiting.poll(seconds * 1000)
+            return bool(waiting.poll(seconds * 1000))
         finally:
             os.close(ended)
-        return process.poll() is not None
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+    return process.returncode is not None
 
 
 def _said(file: IO[bytes]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -17,9 +17,12 @@ from reconciler.model.records import dataclass
 from reconciler.model.settings import SourceSettings
 from reconciler.specs import git
 from reconciler.specs.git import Refused
+from reconciler.specs.maintenance import maintain, unlock
 
 FETCH_SECONDS, CHECK_OUT_SECONDS = 300, 300
 WANTED, FOLLOWED = "refs/gpuaas/wanted", "refs/gpuaas/followed"
+APPLIED = "refs/gpuaas/applied"
+"""What nothing else may lead to any more: kept, since the next head has to come of it."""
 
 PROTOCOLS = "https:ssh:file"
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=10"
@@ -59,8 +62,12 @@ class Mirror:
         self.bare, self.tree = place / "mirror.git", place / "tree"
         self._complete = place / "checked-out"
 
-    def fetch(self, url: str, source: SourceSettings) -> str:
-        """The commit that `source` has at `url` now. Raises ProblemError `source_unreachable`."""
+    def fetch(
+        self, url: str, source: SourceSettings, stop: Callable[[], bool] | None = None
+    ) -> str:
+        """The commit that `source` has at `url` now. Raises ProblemError `source_unreachable`, and
+        `interrupted` as soon as `stop` says so.
+        """
         self._make()
         wanted = "HEAD"
         if source.branch:
@@ -76,8 +83,20 @@ class Mirror:
             refused=AWAY,
             variables=FETCHING,
             seconds=FETCH_SECONDS,
+            stop=stop,
         )
         return self._ask("rev-parse", "--verify", f"{WANTED}^{{commit}}").strip()
+
+    def maintain(self, applied: str, stop: Callable[[], bool]) -> None:
+        """It stays small, and keeps what was `applied` last and what is read.
+
+        Raises ProblemError `interrupted` as soon as `stop` says so, else `source_unreadable`.
+        """
+        if not (self.bare / "HEAD").is_file():
+            return
+        if self.has(applied):
+            self._ask("update-ref", APPLIED, applied)
+        maintain(self.bare, stop)
 
     def has(self, commit: str) -> bool:
         with suppress(ProblemError):
@@ -174,7 +193,8 @@ class Mirror:
         with suppress(ProblemError):
             git.work(
                 self.tree,
-                *(*SLOW, *BYTE_FOR_BYTE, "submodule", "--quiet", "update"),
+                *(*SLOW, *BYTE_FOR_BYTE, "-c", "maintenance.auto=false"),
+                *("submodule", "--quiet", "update"),
                 *("--init", "--recursive", "--force", "--checkout"),
                 refused=AWAY,
                 variables={**FETCHING, "GIT_ALLOW_PROTOCOL": protocols},
@@ -184,9 +204,12 @@ class Mirror:
     def _make(self) -> None:
         if not (self.bare / "HEAD").is_file():
             self.bare.mkdir(parents=True, exist_ok=True)
-            self._ask("init", "--quiet", "--bare", ".")
+            git.work(
+                self.bare, "init", "--quiet", "--bare", ".", refused=UNREADABLE, variables=PLAIN
+            )
             for key, value in (("core.autocrlf", "false"), ("gc.autoDetach", "false")):
                 self._ask("config", key, value)
+        unlock(self.bare)
         attributes = self.bare / "info/attributes"
         if not attributes.is_file() or attributes.read_text(encoding="ascii") != BYTES:
             attributes.parent.mkdir(exist_ok=True)

@@ -27,6 +27,7 @@ from reconciler.operations.reconcile.service import notify, status
 from reconciler.operations.reconcile.signals import LoopSignals
 from reconciler.operations.reconcile.source import local_repository
 from reconciler.operations.reconcile.tick import is_busy, seconds_until, tick
+from reconciler.operations.reconcile.upkeep import Upkeep
 from reconciler.operations.reconcile.watch import Watch
 from reconciler.operations.wiring import Fleet
 
@@ -86,6 +87,7 @@ def reconcile_once(options: LoopOptions, signals: LoopSignals) -> Once:
         ours.show_once(fleet, found)
         news = ours.once(fleet, (*ours.teller.went(), *ours.teller.tell(found)))
         keep_pace(fleet, memory.pace)
+        ours.upkeep.keep(fleet, lambda: signals.asked)
     return Once(tick=found, news=news)
 
 
@@ -123,6 +125,7 @@ class _Loop:
     rounds: int = 0
     degraded: str = ""
     unsound: str = ""
+    upkeep: Upkeep = field(default_factory=lambda: Upkeep(clock=boottime))
     busy_since: float | None = None
     fleet: Fleet | None = None
 
@@ -253,11 +256,19 @@ class _Loop:
             self.watch.check()
         self._present("", seconds)
         began = time.monotonic()
-        self.signals.woken.wait(seconds)
+        if self.fleet is not None:
+            self.upkeep.keep(self.fleet, lambda: self._is_over(began, seconds))
+        self.signals.woken.wait(max(0.0, seconds - (time.monotonic() - began)))
         # Whatever wakes it: no hot loop (F-REC-10).
         left = PAUSE_SECONDS - (time.monotonic() - began)
         if left > 0 and not self.signals.asked:
             time.sleep(left)
+
+    def _is_over(self, began: float, seconds: float) -> bool:
+        """Whether the sleep is: what is done in it keeps no round from beginning."""
+        slept = time.monotonic() - began
+        woken = self.signals.woken.is_set() and slept >= PAUSE_SECONDS
+        return self.signals.asked or woken or slept >= seconds
 
     def _watch(self, fleet: Fleet) -> None:
         repository = local_repository(fleet) if self.options.watch else None
@@ -288,6 +299,7 @@ class _Loop:
         self._say(self.teller.less("settings", self.unsound))
         self._say(self.teller.less("monitoring", self.exposition.degraded))
         self._say(self.teller.less("notifications", self.dispatch.degraded))
+        self._say(self.teller.less("upkeep", self.upkeep.degraded))
         self.dispatch.keep(fleet)
         said = self._said(fleet, phase, seconds)
         tell(fleet, said)
@@ -303,6 +315,7 @@ class _Loop:
             watched,
             self.exposition.degraded,
             self.dispatch.degraded,
+            self.upkeep.degraded,
         )
         return Presence(
             pid=os.getpid(),

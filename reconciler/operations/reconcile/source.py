@@ -55,7 +55,7 @@ def follow(fleet: Fleet) -> Sourced:
     source, mirror = fleet.settings.loop.source, mirror_of(fleet)
     url, inner = _place(fleet, source)
     followed = mirror.followed()
-    former = followed or _applied_last(fleet)
+    former = followed or applied_last(fleet)
     stale: Problem | None = None
     try:
         commit = mirror.fetch(url, source)
@@ -136,7 +136,7 @@ def asked_for(fleet: Fleet, commit: str) -> tuple[str, str]:
             f"the source is at {wanted[:7]}, and not at {commit}",
             f"look at what it holds, then: gpuaas reconcile accept {wanted[:12]} --reason WHY",
         )
-    return mirror.followed() or _applied_last(fleet), wanted
+    return mirror.followed() or applied_last(fleet), wanted
 
 
 MIN_DIGITS = 7
@@ -164,7 +164,8 @@ def _place(fleet: Fleet, source: SourceSettings) -> tuple[str, str]:
     return str(top), fleet.folder.relative_to(top).as_posix()
 
 
-def _applied_last(fleet: Fleet) -> str:
+def applied_last(fleet: Fleet) -> str:
+    """The commit that was, by whomever; empty where none was."""
     with fleet.reading() as database:
         return read_last_commit(database)
 
