@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from reconciler.kinds.leave import DoorState, Leave, lasts, roll_of, state_of
 from reconciler.kinds.once import once
 from reconciler.kinds.ssh_key import SshKey, parse_public_key
 from reconciler.model.desired import Desired
@@ -19,9 +20,6 @@ from reconciler.model.moment import parse_moment
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.resource import Resource
-
-OPEN_ENDED = "none"
-"""What stands in `expiresAt` for *never ends by itself*."""
 
 NO_FORWARDING = ("no-agent-forwarding", "no-port-forwarding", "no-X11-forwarding")
 
@@ -43,12 +41,10 @@ def key_lines(allocation: Resource, desired: Desired, now: datetime) -> tuple[Ke
     A key that two people share gives a line for each of them, so that it stays as long as one
     of them may log in.
     """
-    members = members_by_project(desired).get(allocation.ref.project, frozenset())
-    if f"project/{allocation.ref.project}" in desired.suspended:
-        return ()
+    roll = roll_of(desired)
     lines: dict[str, KeyLine] = {}
-    for entry in _entries(allocation, desired, now):
-        if entry.user in members:
+    for entry in entries(allocation, desired):
+        if state_of(entry.leave, roll, now) is DoorState.ACTIVE:
             for line in lines_of(entry, desired, now):
                 lines.setdefault(line.line, line)
     return tuple(sorted(lines.values(), key=lambda one: (one.user, one.key_id, one.line)))
@@ -56,7 +52,7 @@ def key_lines(allocation: Resource, desired: Desired, now: datetime) -> tuple[Ke
 
 def in_force(grant: Resource, now: datetime) -> bool:
     """Whether its time is not over; a grant whose end cannot be read is over."""
-    return _lasts(grant.spec.expires_at, now)
+    return lasts(grant.spec.expires_at, now)
 
 
 def next_change(desired: Desired, now: datetime) -> datetime | None:
@@ -71,43 +67,48 @@ def next_change(desired: Desired, now: datetime) -> datetime | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """Why one user may log in; `keys` empty = all of his; `options` None = unsound, so no line."""
+    """By which leave and with which keys one user may log in; no `keys` = all of theirs.
 
-    user: str
-    cause: Ref
+    `options` None = unsound, so no line.
+    """
+
+    leave: Leave
     keys: tuple[str, ...] = ()
     options: str | None = ""
+    reason: str = ""
 
 
-def _entries(allocation: Resource, desired: Desired, now: datetime) -> Iterator[Entry]:
+def entries(allocation: Resource, desired: Desired) -> Iterator[Entry]:
+    """Every reason to let somebody in, those that let nobody in among them."""
     for user in allocation.spec.access:
-        yield Entry(user=user, cause=allocation.ref)
-    for grant in grants_by_allocation(desired).get(allocation.ref, ()):
-        if grant.spec.privilege == "login" and in_force(grant, now):
-            yield granted(grant)
-
-
-def granted(grant: Resource) -> Entry:
-    """What a grant gives, whether or not its time is over."""
-    spec = grant.spec
-    return Entry(user=spec.user, cause=grant.ref, keys=spec.keys, options=_options(spec.options))
+        yield Entry(leave=Leave(user=user, cause=allocation.ref))
+    for grant in _grants(desired).get(allocation.ref, ()):
+        spec = grant.spec
+        leave = Leave(
+            user=spec.user,
+            cause=grant.ref,
+            privilege=str(spec.privilege),
+            expires_at=spec.expires_at,
+        )
+        options = _options(spec.options)
+        yield Entry(leave=leave, keys=spec.keys, options=options, reason=spec.reason)
 
 
 def lines_of(entry: Entry, desired: Desired, now: datetime) -> Iterator[KeyLine]:
     """A line for each key of the person that this entry takes and whose time is not over."""
     if entry.options is None:
         return
-    for key in _keys(desired).get(entry.user, ()):
+    for key in _keys(desired).get(entry.leave.user, ()):
         if entry.keys and key.id not in entry.keys:
             continue
-        if key.end and not _lasts(key.end, now):
+        if key.end and not lasts(key.end, now):
             continue
         yield KeyLine(
-            user=entry.user,
+            user=entry.leave.user,
             key_id=key.id,
             fingerprint=key.fingerprint,
             line=f"{entry.options} {key.line}" if entry.options else key.line,
-            cause=entry.cause,
+            cause=entry.leave.cause,
         )
 
 
@@ -122,13 +123,6 @@ def _options(options: Any) -> str | None:
         return None
     words = [f'from="{",".join(sorted(networks))}"'] if networks else []
     return ",".join(words if options.forwarding else [*words, *NO_FORWARDING])
-
-
-def _lasts(end: str, now: datetime) -> bool:
-    if end == OPEN_ENDED:
-        return True
-    moment = parse_moment(end)
-    return moment is not None and now < moment
 
 
 def _is_grant(resource: Resource) -> bool:
@@ -163,17 +157,10 @@ def _keys(desired: Desired) -> Mapping[str, tuple[_Key, ...]]:
 
 
 @once
-def grants_by_allocation(desired: Desired) -> Mapping[Ref, tuple[Resource, ...]]:
+def _grants(desired: Desired) -> Mapping[Ref, tuple[Resource, ...]]:
     """Grants by their allocation, in the order of their refs."""
     found: dict[Ref, list[Resource]] = {}
     for grant in sorted(filter(_is_grant, desired.resources.values()), key=lambda one: one.ref):
         ref = Ref("allocation", grant.ref.project, grant.spec.allocation)
         found.setdefault(ref, []).append(grant)
     return {ref: tuple(grants) for ref, grants in found.items()}
-
-
-@once
-def members_by_project(desired: Desired) -> Mapping[str, frozenset[str]]:
-    """The names of all members, in whatever role."""
-    projects = (one for one in desired.resources.values() if one.ref.kind == "project")
-    return {one.ref.name: frozenset(m.user for m in one.spec.members) for one in projects}

@@ -10,10 +10,10 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
-from reconciler.kinds.access import OPEN_ENDED
 from reconciler.kinds.allocation_host import basis, expected, steps
 from reconciler.kinds.allocation_runtime import runtime_needs
 from reconciler.kinds.findings import Path, finding, same_moment, twice, unreal_times
+from reconciler.kinds.leave import OPEN_ENDED
 from reconciler.kinds.plain import everything_is_supported
 from reconciler.model.capacity import Isolation, Need, Shape, StorageNeed
 from reconciler.model.codec import decode

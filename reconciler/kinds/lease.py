@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from reconciler.kinds.access import OPEN_ENDED
+from reconciler.kinds.leave import OPEN_ENDED
 from reconciler.model.desired import Desired
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.records import dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from reconciler.kinds.access import OPEN_ENDED
+from reconciler.kinds.leave import OPEN_ENDED
 from reconciler.kinds.ssh_key import SshKey, parse_public_key
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.reading import Reading

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from reconciler.kinds.doors import people
+from reconciler.kinds.leave import LOGIN, DoorState, Leave, Roll, state_of
 from reconciler.kinds.sku import price_in_force
 from reconciler.model.capacity import Claim, ClaimState
-from reconciler.model.desired import Desired
 from reconciler.model.evidence import Observation
 from reconciler.model.lifecycle import PHASE_OF, Phase, Stage, Standing, stage_of
 from reconciler.model.ref import Ref
@@ -23,11 +22,7 @@ from reconciler.operations.runtime_links import run_by
 from reconciler.operations.storage_links import had_by
 from reconciler.operations.taking_stock import Stock
 from reconciler.operations.views import AllocationRow
-from reconciler.planner.effective import recorded_of
 from reconciler.planner.suspending import scopes_at
-
-DECIDE = frozenset({"grant", "user", "project"})
-"""Kinds that decide beside an allocation who is let in."""
 
 UNBILLED = frozenset({Phase.QUARANTINED, Phase.RELEASING})
 """Nobody pays for what is on its way out."""
@@ -48,7 +43,7 @@ def allocation_rows(
         one.ref: way_in(one, published_config(settings, one.ref.project))
         for one in endpoints(settings, world, project)
     }
-    deciding = _deciding(settings, world, stock.now)
+    roll, grants = _roll(world, stock.now), _grants(world)
     installs = installs_of(world)
     prices = {sku.ref.name: price_in_force(sku.spec, stock.now) for sku in stock.skus}
     for ref, stage in sorted(stages.items()):
@@ -83,9 +78,7 @@ def allocation_rows(
             price_per_hour=format(rate, "f") if rate is not None else "",
             currency=price.currency if price else "",
             problem=one.problem,
-            access=tuple(sorted(people(ref, spec["access"], deciding, stock.now)))
-            if one.phase is Phase.ACTIVE
-            else (),
+            access=_people(one, roll, grants.get(ref, ()), stock.now),
             way_in=ways.get(ref, ""),
             storage=had_by(one.id, world),
             runtimes=run_by(one, installs),
@@ -141,12 +134,40 @@ def _begun(
     )
 
 
-def _deciding(settings: Settings, world: World, now: datetime) -> Desired:
-    """What decides who is let in, beside each allocation itself."""
-    refs = [ref for ref in world.recorded if ref.kind in DECIDE]
-    resources = {one.ref: one for one in recorded_of(world, refs)}
-    shut_out = scopes_at(world.suspensions, now)
-    return Desired(settings=settings, resources=resources, digest="", suspended=shut_out)
+def _people(one: Recorded, roll: Roll, grants: Iterable[Leave], now: datetime) -> tuple[str, ...]:
+    """Who may log in, with a key of theirs; nobody while it is not in use."""
+    if one.phase is not Phase.ACTIVE:
+        return ()
+    own = (Leave(user=name, cause=one.ref) for name in one.normal["spec"]["access"])
+    may = (x.user for x in (*own, *grants) if state_of(x, roll, now) is DoorState.ACTIVE)
+    return tuple(sorted(set(may)))
+
+
+def _grants(world: World) -> Mapping[Ref, Sequence[Leave]]:
+    found: dict[Ref, list[Leave]] = defaultdict(list)
+    for ref in (ref for ref in world.recorded if ref.kind == "grant"):
+        spec = world.recorded[ref].normal["spec"]
+        leave = Leave(
+            user=spec["user"],
+            cause=ref,
+            privilege=spec.get("privilege", LOGIN),
+            expires_at=spec["expiresAt"],
+        )
+        found[Ref("allocation", ref.project, spec["allocation"])].append(leave)
+    return found
+
+
+def _roll(world: World, now: datetime) -> Roll:
+    users = {ref.name: one for ref, one in world.recorded.items() if ref.kind == "user"}
+    projects = {ref.name: one for ref, one in world.recorded.items() if ref.kind == "project"}
+    return Roll(
+        people={n: one.normal["spec"]["state"] == "active" for n, one in users.items()},
+        members={
+            name: frozenset(member["user"] for member in one.normal["spec"]["members"])
+            for name, one in projects.items()
+        },
+        suspended=scopes_at(world.suspensions, now),
+    )
 
 
 def _busy(one: Recorded, world: World) -> int | None:

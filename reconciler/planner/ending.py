@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from reconciler.kinds.access import OPEN_ENDED
 from reconciler.kinds.lease import after, end_of, terms_of
+from reconciler.kinds.leave import OPEN_ENDED
 from reconciler.kinds.policy import LeaseRules, PolicySpec
 from reconciler.model.capacity import Claim
 from reconciler.model.desired import Desired

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
-from reconciler.kinds.access import OPEN_ENDED, in_force
+from reconciler.kinds.access import in_force
+from reconciler.kinds.leave import OPEN_ENDED
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan import Action

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from reconciler.kinds.access import OPEN_ENDED
 from reconciler.kinds.lease import after, end_of, terms_of
+from reconciler.kinds.leave import OPEN_ENDED
 from reconciler.kinds.policy import WaitRules
 from reconciler.model.capacity import Claim
 from reconciler.model.desired import Desired

@@ -12,8 +12,9 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
-from reconciler.kinds.access import OPEN_ENDED, in_force, key_lines
+from reconciler.kinds.access import in_force, key_lines
 from reconciler.kinds.lease import terms_of
+from reconciler.kinds.leave import OPEN_ENDED
 from reconciler.kinds.sku import price_in_force
 from reconciler.model.capacity import Claim, Need, Placement, Unavailable
 from reconciler.model.desired import Desired

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from reconciler.kinds.access import KeyLine, key_lines, next_change
-from reconciler.kinds.doors import DoorState, doors
+from reconciler.kinds.doors import doors
+from reconciler.kinds.leave import DoorState
 from reconciler.model.ref import Ref
 from tests.fleets import public_key
 from tests.planner.fleet import NOW, allocation, desired, document, grant, policy, project, user

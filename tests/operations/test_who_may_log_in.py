@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from reconciler.kinds.access import key_lines
-from reconciler.kinds.doors import DoorState, doors
+from reconciler.kinds.doors import doors
+from reconciler.kinds.leave import DoorState
 from reconciler.model.desired import Desired
 from reconciler.model.lifecycle import Phase
 from reconciler.model.ref import Ref
