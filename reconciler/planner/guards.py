@@ -15,6 +15,7 @@ from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Action
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.volume import VolumeState
 from reconciler.model.world import Recorded, World
 from reconciler.planner.absence import guard_revocations
 from reconciler.planner.diff import Difference
@@ -26,6 +27,7 @@ from reconciler.planner.unattended import only_takes
 DEFAULT_MAX_REMOVALS, DEFAULT_MAX_REMOVAL_PERCENT = 5, 10
 DAY = timedelta(days=1)
 HOLDERS = frozenset({"allocation", "storage"})
+THERE = frozenset({VolumeState.PENDING, VolumeState.MADE})
 
 
 def guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
@@ -38,8 +40,8 @@ def guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
     if not removals:
         return
     world = situation.world
-    going = {one.ref for one in removals}
-    past = [one for one in _of_the_day(situation) if one.ref not in going]
+    going = {(one.ref, _thing(one.recorded, world)) for one in removals if one.recorded}
+    past = [one for one in _of_the_day(situation) if (one.ref, one.thing) not in going]
     held = sum(1 for ref, one in world.recorded.items() if one.id or ref in world.volumes)
     total = held + sum(one.ref not in world.recorded for one in past)
     limit = removal_limit(situation, total)
@@ -157,8 +159,16 @@ def _of_the_day(situation: Situation) -> list[Removal]:
 
 
 def _is_back(one: Removal, world: World) -> bool:
-    recorded = world.recorded.get(one.ref)
-    return recorded is not None and recorded.id == one.thing and recorded.phase is Phase.ACTIVE
+    recorded, volume = world.recorded.get(one.ref), world.volumes.get(one.ref)
+    if recorded is None or _thing(recorded, world) != one.thing:
+        return False
+    return recorded.phase is Phase.ACTIVE and (volume is None or volume.state in THERE)
+
+
+def _thing(recorded: Recorded, world: World) -> str:
+    """What goes, whatever else has its name later: an allocation, or the volume of a storage."""
+    volume = world.volumes.get(recorded.ref)
+    return recorded.id or (volume.id if volume else "")
 
 
 def _stays(recorded: Recorded, situation: Situation) -> bool:

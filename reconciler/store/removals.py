@@ -24,7 +24,7 @@ def read_removals(connection: sqlite3.Connection) -> tuple[Removal, ...]:
 def note(record: Record, refs: Iterable[Ref], changes: Mapping[Ref, Change]) -> None:
     """Those of them that are let go of from now on, unless somebody has said so of just that."""
     found = (changes[ref] for ref in sorted(set(refs)) if ref in changes)
-    rows = [(str(one.ref), one.allocation_id, record.at) for one in found if _counts(one)]
+    rows = [(str(one.ref), _thing(record, one), record.at) for one in found if _counts(one)]
     if not rows:
         return
     now = parse_moment(record.at)
@@ -34,6 +34,13 @@ def note(record: Record, refs: Iterable[Ref], changes: Mapping[Ref, Change]) -> 
     record.connection.executemany(
         "INSERT INTO removal (ref, thing, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows
     )
+
+
+def _thing(record: Record, change: Change) -> str:
+    """Its own id: another one may have its name later, and goes as well then."""
+    query = "SELECT id FROM volume WHERE storage = ? AND state <> 'gone'"
+    row = record.connection.execute(query, (str(change.ref),)).fetchone()
+    return change.allocation_id or (str(row[0]) if row else "")
 
 
 def _counts(change: Change) -> bool:

@@ -19,6 +19,7 @@ from reconciler.model.moment import format_moment
 from reconciler.model.plan import Change, Plan, Risk
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.volume import Volume, VolumeState
 from reconciler.model.world import World
 from tests.planner.fleet import (
     NOW,
@@ -223,6 +224,52 @@ def test_what_has_come_back_is_no_removal() -> None:
     }
     made = alone(fleet(names("a", 30)[5:-1]), replace(state, recorded=recorded))
     assert held(made) == {"allocation/vision/a29": "removals_guard"}
+
+
+def test_another_one_of_the_same_name_counts_as_another_one() -> None:
+    """Else five names that are made again and again let everything of a project be wiped."""
+    state = settled(fleet(names("a", 30)))
+    earlier = (Removal(ref=ref, thing="of-before", at=format_moment(NOW)) for ref in state.recorded)
+    gone = tuple(one for one in earlier if one.ref.name in names("a", 5))
+    state = replace(state, removals=gone)
+    made = alone(fleet(names("a", 30)[5:]), state)
+    assert set(held(made).values()) == {"removals_guard"}
+    # Of what is on its way since an earlier plan it is the same one, and counts once.
+    ids = {ref: one.id for ref, one in state.recorded.items()}
+    state = replace(state, removals=tuple(replace(one, thing=ids[one.ref]) for one in gone))
+    assert held(alone(fleet(names("a", 30)[5:]), state)) == {}
+
+
+def test_data_of_the_same_name_counts_as_other_data() -> None:
+    of_disk = [
+        storage_class("local", directory={"path": "/srv/data"}),
+        project(
+            "vision",
+            "ana",
+            "bo",
+            quota={"gpus": 8, "storageGiB": 100},
+            entitlements={"skus": ["slice-1"], "storageClasses": ["local"]},
+        ),
+    ]
+    others = [one for one in FLEET if one["metadata"]["name"] != "vision"]
+    data = [storage(name, onDelete="wipe", protect=False) for name in names("d", 30)]
+    state = settled([*others, *of_disk, *data])
+    volumes = {
+        ref: Volume(id=f"id-{ref.name}", ref=ref, class_name="local", state=VolumeState.MADE)
+        for ref in state.recorded
+        if ref.kind == "storage"
+    }
+    first = [ref for ref in volumes if ref.name in names("d", 5)]
+
+    def left_after(things: str) -> set[str]:
+        gone = tuple(
+            Removal(ref=ref, thing=f"{things}-{ref.name}", at=format_moment(NOW)) for ref in first
+        )
+        before = replace(state, volumes=volumes, removals=gone)
+        return set(held(alone([*others, *of_disk, *data[:25]], before)).values())
+
+    assert left_after("of-before") == {"removals_guard"}
+    assert left_after("id") == set()
 
 
 # A whole project, a whole folder.

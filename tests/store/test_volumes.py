@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler.model.event import EventType
+from reconciler.model.plan import Action, Change
 from reconciler.model.problem import ProblemError
 from reconciler.model.rebuilt import Rebuilt
 from reconciler.model.volume import Joining, Volume, VolumeState
@@ -29,7 +30,7 @@ from tests.store.durable import (
     recorded,
     wiping,
 )
-from tests.store.making import State, make_recorded, ref
+from tests.store.making import State, make_recorded, plan, ref
 
 OTHER = ref("storage/vision/other")
 
@@ -186,6 +187,13 @@ class TestWiped:
         joining = Joining(volumes=(make_volume("second"),), attachments=(second,))
         made.journal.begin_wave(made.run(), [], (), (), joining)
         assert read_world(made.database).counters.incarnation(DATA) == 2
+
+    def test_it_counts_as_what_it_is_and_not_by_its_name(self, made: State) -> None:
+        """Else what is made again under its name would be taken for it, come back."""
+        gone = Change(ref=DATA, action=Action.RELEASE)
+        made.journal.begin_wave(made.journal.begin_run(plan(changes=(gone,))), [wiping()])
+        (one,) = read_world(made.database).removals
+        assert (one.ref, one.thing) == (DATA, VOLUME)
 
     def test_what_it_was_is_known_and_may_be_forgotten(self, made: State) -> None:
         """STO-07: hosts have a word of it still; one that is asked is as ready as it was."""
