@@ -309,6 +309,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "quarantine_over": "release",
         "suspension_over": "suspension",
         "evacuation_over": "maintenance",
+        "approval_over": "held",
         "loop_hung": "loop",
         "loop_gone": "loop",
         "loop_ended": "loop",

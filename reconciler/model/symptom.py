@@ -50,6 +50,7 @@ SYMPTOMS: Mapping[str, str] = MappingProxyType(
         "quarantine_over": "A release that can no longer be taken back, and is not finished",
         "suspension_over": "A suspension whose time is up",
         "evacuation_over": "A node that was to be empty by now",
+        "approval_over": "A change was approved, and the approval ran out before it was done",
         "loop_hung": "The loop lives and has said nothing for long",
         "loop_gone": "The loop died without a word: nothing is mended by itself",
         "loop_ended": "The loop was ended, and none runs since: nothing is mended by itself",

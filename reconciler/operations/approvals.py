@@ -24,6 +24,7 @@ from reconciler.operations.approving import person
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import make_plan, plan_from
 from reconciler.operations.reading import read_desired, read_origins
+from reconciler.operations.reconcile.holds import keep_plan
 from reconciler.operations.reconcile.source import as_followed, is_as_followed
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import writing
@@ -103,6 +104,7 @@ def list_approvals(fleet: Fleet) -> Approvals:
         plan = make_plan(read, UNATTENDED)
         if is_as_followed(read, commit):
             break
+    keep_plan(fleet, plan.changes, plan.problems)
     with fleet.reading() as database:
         given = read_all(database.connection)
     return Approvals(

@@ -24,6 +24,7 @@ from reconciler.operations.charting import chart_of
 from reconciler.operations.consumption import CardRow, cards_of
 from reconciler.operations.page_lifetime import lasts_until
 from reconciler.operations.reconcile.diagnosis import diagnose_loop, loop_row
+from reconciler.operations.reconcile.holds import diagnose_holds
 from reconciler.operations.references import insist_on_name, insist_on_ref
 from reconciler.operations.syncing import Standing, alarms, needs_of, synced
 from reconciler.operations.taking_stock import (
@@ -187,7 +188,9 @@ def examine(fleet: Fleet) -> tuple[Diagnosis, ...]:
         stock = take_stock(fleet.settings, world, fleet.now())
         last = next(iter(history.runs(database, 1)), None)
     found = diagnose(chart_of(fleet.state, world, stock, last, fleet.now()))
-    return (*alarms(fleet), *diagnose_loop(fleet), *found)
+    held = tuple(alarms(fleet))
+    more = diagnose_holds(fleet, world, {one.code for one in held})
+    return (*held, *more, *diagnose_loop(fleet), *found)
 
 
 def _needs_you(chart: Chart) -> Iterator[tuple[str, NeedsYou]]:

@@ -98,7 +98,7 @@ def make_standing(fleet: Fleet, make: Callable[[Fleet, PlanOptions], Plan]) -> S
     return standing
 
 
-ALARMS = frozenset({"revocations_guard", "revocation_unread"})
+ALARMS = frozenset({"revocations_guard", "revocation_unread", "removals_guard"})
 """Codes of what waits for somebody, and looks like a mistake of many people's concern."""
 
 

@@ -14,8 +14,8 @@ from reconciler.model.reading import LETS_IN
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
 
-MOVING = LETS_IN - {"allocation"}
-"""Of an allocation what was applied is judged by the moment of that, which stays as it is."""
+MOVING = LETS_IN | {"storage"}
+"""Of what holds something its folder is asked for, too: whether all that lay there is gone."""
 
 
 def moved(desired: Desired, world: World, told: Collection[Ref]) -> Iterator[tuple[str, str]]:

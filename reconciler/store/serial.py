@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reconciler.model.event import SERIAL_TYPES
@@ -48,6 +48,16 @@ def read_last_commit(database: Database) -> str:
             'SELECT "commit" FROM run WHERE "commit" <> \'\' ORDER BY number DESC LIMIT 1'
         ).fetchone()
     return str(row[0]) if row else ""
+
+
+def read_digests(database: Database, refs: Iterable[str]) -> Mapping[str, str]:
+    """What was last recorded of each, as a digest; nothing of what never was."""
+    with database.snapshot() as connection:
+        rows = connection.execute(
+            "SELECT ref, digest FROM resource WHERE ref IN (SELECT value FROM json_each(?))",
+            (json.dumps(sorted(set(refs))),),
+        ).fetchall()
+    return {row[0]: row[1] for row in rows}
 
 
 def read_normal(database: Database, ref: Ref) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from reconciler.model.settings import LoopSettings
 from reconciler.model.work import HostProgress
 from reconciler.operations.monitoring.exposition import Exposition
 from reconciler.operations.notifications.dispatch import Dispatch
+from reconciler.operations.reconcile.holds import keep_refusal, keep_round
 from reconciler.operations.reconcile.news import Level, News, Teller
 from reconciler.operations.reconcile.pace import keep_pace, read_pace
 from reconciler.operations.reconcile.presence import ENDED, Presence, alone, moment, tell
@@ -81,9 +82,11 @@ def reconcile_once(options: LoopOptions, signals: LoopSignals) -> Once:
         try:
             found = tick(fleet, memory, signals, ours.progress)
         except ProblemError as error:
+            keep_refusal(fleet, error.problems)
             ours.show_once(fleet)
             ours.once(fleet, () if is_busy(error) else ours.teller.refused(*_words(error)))
             raise
+        keep_round(fleet, found)
         ours.show_once(fleet, found)
         news = ours.once(fleet, (*ours.teller.went(), *ours.teller.tell(found)))
         keep_pace(fleet, memory.pace)
@@ -199,6 +202,7 @@ class _Loop:
         self._present("a round")
         found = tick(fleet, self.memory, self.signals, self.progress)
         self.busy_since = None
+        keep_round(fleet, found)
         self._count(found)
         self._say([*self.teller.went(), *self.teller.tell(found)])
         keep_pace(fleet, self.memory.pace)
@@ -222,6 +226,8 @@ class _Loop:
             self.busy_since = now if self.busy_since is None else self.busy_since
             if now - self.busy_since < STUCK_SECONDS:
                 return BUSY_SECONDS
+        if self.fleet is not None:
+            keep_refusal(self.fleet, error.problems)
         code, text = _words(error)
         self._say(self.teller.refused(code, text))
         self.degraded = text
