@@ -161,12 +161,12 @@ class Mirror:
 
         Raises ProblemError `source_unreadable`.
         """
-        if self._done() == commit and (self.tree / ".git").is_file():
+        if self.standing() == commit:
             return self.tree
         self._complete.unlink(missing_ok=True)
-        if not (self.tree / ".git").is_file():
+        if not self._is_ours():
             shutil.rmtree(self.tree, ignore_errors=True)
-            self._ask("worktree", "prune")
+            shutil.rmtree(self.bare / "worktrees", ignore_errors=True)
             words = ("worktree", "add", "--force", "--detach", "--no-checkout")
             self._ask(*words, str(self.tree), commit)
         self._unlock()
@@ -179,7 +179,7 @@ class Mirror:
 
     def standing(self) -> str:
         """The commit that the tree has whole; empty while it is made, or where there is none."""
-        return self._done() if (self.tree / ".git").is_file() else ""
+        return self._done() if self._is_ours() else ""
 
     def spoilt(self) -> None:
         """Somebody has been at the files: they are checked out anew next time."""
@@ -214,6 +214,18 @@ class Mirror:
         if not attributes.is_file() or attributes.read_text(encoding="ascii") != BYTES:
             attributes.parent.mkdir(exist_ok=True)
             attributes.write_text(BYTES, encoding="ascii")
+
+    def _is_ours(self) -> bool:
+        """Whether git takes the tree for one of this copy. They name each other by whole paths, and
+        where a fleet was copied or moved these lead to the place before, and into another loop's.
+        """
+        with suppress(OSError):
+            word, _, told = (self.tree / ".git").read_text(errors="replace").strip().partition(": ")
+            place = (self.tree / told).resolve()
+            back = (place / "gitdir").read_text(errors="replace").strip()
+            leads = place.parent == (self.bare / "worktrees").resolve()
+            return word == "gitdir" and leads and (place / back).samefile(self.tree / ".git")
+        return False
 
     def _done(self) -> str:
         with suppress(OSError):

@@ -16,7 +16,7 @@ from reconciler.model.settings import LoopSettings, SourceSettings
 from reconciler.operations.reconcile.accept import accept_history
 from reconciler.operations.reconcile.source import Sourced, follow, mirror_of
 from reconciler.operations.wiring import Fleet
-from tests.operations.yard import Yard
+from tests.operations.yard import Yard, copy_of
 from tests.planner import fleet as paper
 
 DESK = paper.allocation("desk", node="gpu02", expiresAt=paper.LASTING)
@@ -112,6 +112,33 @@ def test_a_killed_checkout_is_done_anew(yard: Yard) -> None:
     assert found.commit != first.commit
     assert (tree(found) / "specs/user/ana.yaml").is_file()
     assert not (tree(found) / "left").exists()
+
+
+def test_a_copy_of_a_fleet_has_a_tree_of_its_own(yard: Yard, tmp_path: Path) -> None:
+    """Else it reads, and writes, what the loop of the first one has: git names a tree by its path."""
+    first = copy_of(yard, tmp_path / "first")
+    follow(first.fleet())
+    second = copy_of(first, tmp_path / "second")
+    second.write(DESK)
+    second.commit()
+    found = follow(second.fleet())
+    assert (tree(found) / "specs/allocation/vision/desk.yaml").is_file()
+    inner = Path(git(tree(found), "rev-parse", "--absolute-git-dir"))
+    assert inner.is_relative_to(second.folder)
+    before = mirror_of(first.fleet())
+    assert git(before.tree, "rev-parse", "HEAD") == follow(first.fleet()).commit != found.commit
+
+
+def test_a_fleet_that_was_moved_is_followed(yard: Yard, tmp_path: Path) -> None:
+    """With a new commit, and without: by whom documents are is asked of git in that tree."""
+    first = copy_of(yard, tmp_path / "first")
+    follow(first.fleet())
+    moved = Yard(first.folder.rename(tmp_path / "second"))
+    head = git(moved.folder, "rev-parse", "HEAD")
+    assert git(tree(follow(moved.fleet())), "rev-parse", "HEAD") == head
+    moved.write(DESK)
+    moved.commit()
+    assert (tree(follow(moved.fleet())) / "specs/allocation/vision/desk.yaml").is_file()
 
 
 def test_while_git_is_away_the_last_good_commit_stands(yard: Yard, bare: Path) -> None:
