@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -19,7 +20,7 @@ from reconciler.specs import git
 from reconciler.specs.git import Refused
 from reconciler.specs.maintenance import maintain, unlock
 
-FETCH_SECONDS, CHECK_OUT_SECONDS = 300, 300
+FETCH_SECONDS, CHECK_OUT_SECONDS, AGAIN_SECONDS = 300, 300, 300
 WANTED, FOLLOWED = "refs/gpuaas/wanted", "refs/gpuaas/followed"
 APPLIED = "refs/gpuaas/applied"
 """What nothing else may lead to any more: kept, since the next head has to come of it."""
@@ -60,7 +61,7 @@ class Mirror:
 
     def __init__(self, place: Path) -> None:
         self.bare, self.tree = place / "mirror.git", place / "tree"
-        self._complete = place / "checked-out"
+        self._complete, self._partial = place / "checked-out", place / "partial"
 
     def fetch(
         self, url: str, source: SourceSettings, stop: Callable[[], bool] | None = None
@@ -161,7 +162,7 @@ class Mirror:
 
         Raises ProblemError `source_unreadable`.
         """
-        if self.standing() == commit:
+        if self.standing() == commit and not self._lacks():
             return self.tree
         self._complete.unlink(missing_ok=True)
         if not self._is_ours():
@@ -172,6 +173,7 @@ class Mirror:
         self._unlock()
         self._in_tree("reset", "--quiet", "--hard", commit)
         self._in_tree("clean", "-ffdxq")
+        self._partial.unlink(missing_ok=True)
         if (self.tree / ".gitmodules").is_file():
             self._submodules(url)
         self._complete.write_text(commit, encoding="ascii")
@@ -186,11 +188,11 @@ class Mirror:
         self._complete.unlink(missing_ok=True)
 
     def _submodules(self, url: str) -> None:
-        """One that cannot be had keeps what it holds unknown, and nothing else."""
+        """One that cannot be had keeps what it holds unknown, and nothing else, until it can be."""
         self._ask("config", "remote.origin.url", url)
         local = url.startswith(("/", "file:"))
         protocols = PROTOCOLS if local else "https:ssh"
-        with suppress(ProblemError):
+        try:
             git.work(
                 self.tree,
                 *(*SLOW, *BYTE_FOR_BYTE, "-c", "maintenance.auto=false"),
@@ -200,6 +202,8 @@ class Mirror:
                 variables={**FETCHING, "GIT_ALLOW_PROTOCOL": protocols},
                 seconds=FETCH_SECONDS,
             )
+        except ProblemError:
+            self._partial.touch()
 
     def _make(self) -> None:
         if not (self.bare / "HEAD").is_file():
@@ -214,6 +218,12 @@ class Mirror:
         if not attributes.is_file() or attributes.read_text(encoding="ascii") != BYTES:
             attributes.parent.mkdir(exist_ok=True)
             attributes.write_text(BYTES, encoding="ascii")
+
+    def _lacks(self) -> bool:
+        """Whether something of it could not be had, a while ago."""
+        with suppress(OSError):
+            return abs(time.time() - self._partial.stat().st_mtime) >= AGAIN_SECONDS
+        return False
 
     def _is_ours(self) -> bool:
         """Whether git takes the tree for one of this copy. They name each other by whole paths, and
@@ -234,7 +244,8 @@ class Mirror:
 
     def _unlock(self) -> None:
         """What a killed round has left: nobody else is at work here."""
-        for lock in (self.bare / "worktrees").glob("*/*.lock"):
+        trees = self.bare / "worktrees"
+        for lock in (*trees.glob("*/*.lock"), *trees.glob("*/modules/**/*.lock")):
             lock.unlink(missing_ok=True)
 
     def _in_tree(self, *words: str) -> None:

@@ -115,7 +115,7 @@ def test_a_killed_checkout_is_done_anew(yard: Yard) -> None:
 
 
 def test_a_copy_of_a_fleet_has_a_tree_of_its_own(yard: Yard, tmp_path: Path) -> None:
-    """Else it reads, and writes, what the loop of the first one has: git names a tree by its path."""
+    """Else it reads, and writes, what the first loop has: git names a tree by its whole path."""
     first = copy_of(yard, tmp_path / "first")
     follow(first.fleet())
     second = copy_of(first, tmp_path / "second")
