@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from contextlib import suppress
 from pathlib import Path
 
+from reconciler.model.formats import why_no_revision
 from reconciler.model.records import dataclass
 from reconciler.specs.regular_file import at_once
 
+_COMMIT = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")
 LONGEST = 64 * 1024
 """A file of one path, and no more of it is read."""
 
@@ -39,6 +42,23 @@ def under_way(top: Path) -> UnderWay | None:
     for name, what, hint in _UNDER_WAY:
         if (folder / name).exists():
             return UnderWay(what=what, hint=hint.format(lock=folder / name))
+    return None
+
+
+_BEGAN_FROM = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
+"""Where git has noted which branch it goes back to; meanwhile HEAD is at commits on the way."""
+
+
+def branch_on_hold(top: Path) -> str | None:
+    """The branch that a rebase or a bisect began from, which stays what it was until that ends.
+
+    None if neither is under way, empty if it began from no branch.
+    """
+    folder = _git_folder(top)
+    for name in _BEGAN_FROM:
+        with suppress(OSError):
+            began = _text(folder / name).strip().removeprefix("refs/heads/")
+            return "" if why_no_revision(began) or _COMMIT.fullmatch(began) else began
     return None
 
 

@@ -18,6 +18,7 @@ from reconciler.model.settings import SourceSettings
 from reconciler.operations.reconcile.presence import alone
 from reconciler.operations.wiring import Fleet
 from reconciler.specs import git
+from reconciler.specs.git_folder import branch_on_hold
 from reconciler.specs.mirror import Mirror, Trust
 from reconciler.store.serial import read_last_commit, read_normal
 
@@ -58,7 +59,7 @@ def follow(fleet: Fleet) -> Sourced:
     former = followed or applied_last(fleet)
     stale: Problem | None = None
     try:
-        commit = mirror.fetch(url, source)
+        commit = mirror.fetch(url, _wanted(fleet, source))
     except ProblemError as error:
         stale = error.problems[0]
         commit = former
@@ -129,7 +130,7 @@ def asked_for(fleet: Fleet, commit: str) -> tuple[str, str]:
     """
     source, mirror = fleet.settings.loop.source, mirror_of(fleet)
     url, _ = _place(fleet, source)
-    wanted = mirror.fetch(url, source)
+    wanted = mirror.fetch(url, _wanted(fleet, source))
     if len(commit) < MIN_DIGITS or not wanted.startswith(commit):
         raise refuse(
             "not_found",
@@ -162,6 +163,20 @@ def _place(fleet: Fleet, source: SourceSettings) -> tuple[str, str]:
             "git init, commit the specs; or name a repository: loop.source.url in gpuaas.yaml",
         )
     return str(top), fleet.folder.relative_to(top).as_posix()
+
+
+def _wanted(fleet: Fleet, source: SourceSettings) -> SourceSettings:
+    """As it is stated. During a rebase in the fleet's folder the branch that it began from: commits
+    on the way there may never be of any branch, and lack what a later one brings back.
+    """
+    top = git.repository(fleet.settings)
+    if source.url or source.branch or source.tag or top is None:
+        return source
+    branch = branch_on_hold(top)
+    if branch == "":
+        message = f"a rebase or a bisect is under way in {top}, and began from no branch"
+        raise refuse("source_unreachable", message, "end it: git status says how")
+    return replace(source, branch=branch or "")
 
 
 def applied_last(fleet: Fleet) -> str:

@@ -86,6 +86,39 @@ def test_work_of_git_in_the_folder_changes_nothing(yard: Yard, what: str) -> Non
     assert (tree(found) / "specs/allocation/vision/train.yaml").is_file()
 
 
+@pytest.mark.parametrize("start", ["branch", "detached"])
+def test_a_rebase_in_the_folder_is_followed_when_it_is_over(yard: Yard, start: str) -> None:
+    """What is checked out meanwhile lacks what the commits bring that are still to come."""
+    for document in (DESK, paper.user("eve", "laptop")):
+        yard.write(document)
+        yard.commit()
+    if start == "detached":
+        git(yard.folder, "checkout", "-q", "--detach")
+    head = follow(yard.fleet()).commit
+    git(yard.folder, "-c", "sequence.editor=sed -i 1s/pick/edit/", "rebase", "-qi", "HEAD~2")
+    yard.write(paper.user("zoe", "laptop"))
+    yard.commit()
+    found = follow(yard.fleet())
+    assert found.commit == head
+    code = found.stale.code if found.stale else ""
+    assert code == ("source_unreachable" if start == "detached" else "")
+    git(yard.folder, "rebase", "--continue")
+    found = follow(yard.fleet())
+    assert found.stale is not None
+    assert found.stale.code == "history_rewritten"
+
+
+def test_a_bisect_in_the_folder_is_not_followed(yard: Yard) -> None:
+    for document in (DESK, paper.user("eve", "laptop")):
+        yard.write(document)
+        yard.commit()
+    head = follow(yard.fleet()).commit
+    git(yard.folder, "bisect", "start", "HEAD", "HEAD~2")
+    assert git(yard.folder, "rev-parse", "HEAD") != head
+    found = follow(yard.fleet())
+    assert (found.commit, found.stale) == (head, None)
+
+
 def test_a_branch_of_a_bare_repository_is_followed(yard: Yard, bare: Path) -> None:
     fleet = from_place(yard, url=str(bare), branch="main")
     first = follow(fleet)
