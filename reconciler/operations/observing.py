@@ -34,6 +34,8 @@ SILENT = frozenset(
 )
 """After one of these nothing can be asked of a host, whatever it is."""
 
+INTERRUPTED = "interrupted"
+
 LATELY = timedelta(minutes=1)
 
 
@@ -98,7 +100,9 @@ def observe_nodes(
         for name in sorted(set(names))
         if (host := host_of(fleet, desired, world, name))
     ]
-    return ask(asked, run_options(fleet), at=fleet.now())
+    answers = ask(asked, run_options(fleet), at=fleet.now())
+    # Who was not waited for has said nothing, and has not failed to say it.
+    return tuple(one for one in answers if one.problem != INTERRUPTED)
 
 
 def uids_of_tenants(desired: Desired) -> tuple[int, int]:
@@ -192,4 +196,5 @@ def run_options(fleet: Fleet) -> RunOptions:
         playbooks=shipped.folder("playbooks"),
         python=sys.executable,
         keep_logs=fleet.settings.keep.logs,
+        forced=fleet.leaving,
     )

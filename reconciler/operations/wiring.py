@@ -40,14 +40,20 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def nobody_leaves() -> bool:
+    """Where a wish to stop ends the command itself."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """Everything an operation needs to open a door. Opening it reads gpuaas.yaml and no more.
 
     `tree` is where specs are read from, if that is not the fleet's own folder: exactly one commit
-    that nobody works in. `patience` is for others who write just now. `wanted` tells what the specs
-    name, for those who load no specs themselves: it is asked only where the state does not know a
-    name.
+    that nobody works in. `patience` is for others who write just now. `leaving` tells whether
+    somebody wants nothing more to begin: what changes nothing, as a look, ends then. `wanted` tells
+    what the specs name, for those who load no specs themselves: it is asked only where the state
+    does not know a name.
     """
 
     settings: Settings
@@ -55,6 +61,7 @@ class Fleet:
     now: Clock = field(default=utc_now)
     tree: str = ""
     patience: Patience = NO_PATIENCE
+    leaving: Callable[[], bool] = field(default=nobody_leaves, compare=False)
     wanted: Callable[[Fleet], frozenset[Ref]] = field(
         default=lambda fleet: frozenset(), compare=False
     )

@@ -48,6 +48,16 @@ BYTES = "* -text -ident -filter !working-tree-encoding\n"
 NOWHERE = "/nonexistent"
 
 
+def nobody_stops() -> bool:
+    """Where it takes as long as it takes."""
+    return False
+
+
+def was_stopped(error: ProblemError) -> bool:
+    """Whether nothing is wrong but that somebody wants no more of it."""
+    return all(problem.code == "interrupted" for problem in error.problems)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
     """Whose signatures count: of the keys in a file of allowed signers, and in a keyring."""
@@ -57,18 +67,18 @@ class Trust:
 
 
 class Mirror:
-    """`place` is the folder of both: the bare repository, and the tree that is checked out."""
+    """`place` is the folder of both: the bare repository, and the tree that is checked out.
 
-    def __init__(self, place: Path) -> None:
+    As soon as `stop` says so, what takes long ends with `interrupted`; it is done anew next time.
+    """
+
+    def __init__(self, place: Path, stop: Callable[[], bool] = nobody_stops) -> None:
         self.bare, self.tree = place / "mirror.git", place / "tree"
         self._complete, self._partial = place / "checked-out", place / "partial"
+        self._stop = stop
 
-    def fetch(
-        self, url: str, source: SourceSettings, stop: Callable[[], bool] | None = None
-    ) -> str:
-        """The commit that `source` has at `url` now. Raises ProblemError `source_unreachable`, and
-        `interrupted` as soon as `stop` says so.
-        """
+    def fetch(self, url: str, source: SourceSettings) -> str:
+        """The commit that `source` has at `url` now. Raises ProblemError `source_unreachable`."""
         self._make()
         wanted = "HEAD"
         if source.branch:
@@ -84,7 +94,7 @@ class Mirror:
             refused=AWAY,
             variables=FETCHING,
             seconds=FETCH_SECONDS,
-            stop=stop,
+            stop=self._stop,
         )
         return self._ask("rev-parse", "--verify", f"{WANTED}^{{commit}}").strip()
 
@@ -128,6 +138,7 @@ class Mirror:
             refused=UNREADABLE,
             variables={**PLAIN, "GNUPGHOME": str(trust.keyring or NOWHERE)},
             seconds=CHECK_OUT_SECONDS,
+            stop=self._stop,
         )
         told = ("".join(filter(str.isprintable, one)) for one in said.split("\0") if one)
         return [one[1:] for one in told if one[:1] != "G"]
@@ -201,8 +212,11 @@ class Mirror:
                 refused=AWAY,
                 variables={**FETCHING, "GIT_ALLOW_PROTOCOL": protocols},
                 seconds=FETCH_SECONDS,
+                stop=self._stop,
             )
-        except ProblemError:
+        except ProblemError as error:
+            if was_stopped(error):
+                raise
             self._partial.touch()
 
     def _make(self) -> None:
@@ -255,6 +269,7 @@ class Mirror:
             refused=UNREADABLE,
             variables=PLAIN,
             seconds=CHECK_OUT_SECONDS,
+            stop=self._stop,
         )
 
     def _ask(self, *words: str) -> str:

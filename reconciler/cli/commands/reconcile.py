@@ -99,8 +99,9 @@ def run(session: Session, **given: Unpack[Given]) -> Reply:
         loop=_said(given),
         watch=given["watch"] and not given["once"],
     )
+    signals = LoopSignals(reconciled.ending(session.screen, given["log_format"]))
     if given["once"]:
-        found = loop.reconcile_once(options, LoopSignals())
+        found = loop.reconcile_once(options, signals)
         plan = found.tick.plan
         codes = [of_problems(found.tick.problems), Exit.ERROR if found.tick.failed else Exit.DONE]
         codes += [of_plan(plan, detailed=False)] if plan else []
@@ -111,7 +112,7 @@ def run(session: Session, **given: Unpack[Given]) -> Reply:
             lines=reconciled.lines(found),
         )
     say = reconciled.teller(session.screen, given["log_format"])
-    loop.reconcile(options, LoopSignals(), say)
+    loop.reconcile(options, signals, say)
     return Reply(lines=())
 
 

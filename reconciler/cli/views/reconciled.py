@@ -11,6 +11,7 @@ from typing import Any
 from reconciler.cli.screen import Screen
 from reconciler.cli.text import Line, Span, Style, line
 from reconciler.cli.views import plan_json
+from reconciler.cli.views.progress import ENDING, STOPPING
 from reconciler.model.codec import encode
 from reconciler.operations.reconcile.accept import Accepted
 from reconciler.operations.reconcile.install import Installed
@@ -41,6 +42,17 @@ def teller(screen: Screen, form: str) -> Callable[[News], None]:
         screen.tell([line(head, at, Span(news.text, STYLES[news.level]))])
 
     return say
+
+
+def ending(screen: Screen, form: str) -> Callable[[bool], None]:
+    """Says that a wish to end was heard, or the second one. For handlers of signals."""
+
+    def tell(forced: bool) -> None:
+        text = ENDING if forced else STOPPING
+        news = News(level=Level.NOTICE, event="ending", text=text)
+        screen.call_out(json.dumps(_fields(news), sort_keys=True) if form == "json" else text)
+
+    return tell
 
 
 def _fields(news: News) -> dict[str, str]:

@@ -31,6 +31,7 @@ from reconciler.operations.reconcile.tick import is_busy, seconds_until, tick
 from reconciler.operations.reconcile.upkeep import Upkeep
 from reconciler.operations.reconcile.watch import Watch
 from reconciler.operations.wiring import Fleet
+from reconciler.specs.mirror import was_stopped
 
 PAUSE_SECONDS = 1.0
 """Between two rounds there is always so much, whatever wakes the loop."""
@@ -73,7 +74,7 @@ def boottime() -> float:
 
 def reconcile_once(options: LoopOptions, signals: LoopSignals) -> Once:
     """Raises ProblemError where there could be no round."""
-    fleet = _fleet(options)
+    fleet = _fleet(options, signals)
     with alone(fleet), signals:
         ours = _Loop(options=options, signals=signals, say=lambda news: None)
         memory = ours.memory
@@ -84,7 +85,8 @@ def reconcile_once(options: LoopOptions, signals: LoopSignals) -> Once:
         except ProblemError as error:
             keep_refusal(fleet, error.problems)
             ours.show_once(fleet)
-            ours.once(fleet, () if is_busy(error) else ours.teller.refused(*_words(error)))
+            quiet = is_busy(error) or was_stopped(error)
+            ours.once(fleet, () if quiet else ours.teller.refused(*_words(error)))
             raise
         keep_round(fleet, found)
         ours.show_once(fleet, found)
@@ -96,17 +98,21 @@ def reconcile_once(options: LoopOptions, signals: LoopSignals) -> Once:
 
 def reconcile(options: LoopOptions, signals: LoopSignals, say: Say) -> None:
     """Until somebody wishes it to end. Raises ProblemError before the first round only."""
-    fleet = _fleet(options)
+    fleet = _fleet(options, signals)
     with alone(fleet), signals:
         loop = _Loop(options=options, signals=signals, say=say)
         loop.memory.pace = read_pace(fleet)
         loop.run(fleet)
 
 
-def _fleet(options: LoopOptions) -> Fleet:
+def _fleet(options: LoopOptions, signals: LoopSignals) -> Fleet:
+    def leaving() -> bool:
+        return signals.asked
+
     fleet = options.open()
     settings = replace(fleet.settings, loop=options.loop(fleet.settings.loop))
-    return replace(fleet, settings=settings, patience=Patience(seconds=LOCK_SECONDS))
+    patience = Patience(seconds=LOCK_SECONDS, stop=leaving)
+    return replace(fleet, settings=settings, patience=patience, leaving=leaving)
 
 
 def _words(error: ProblemError) -> tuple[str, str]:
@@ -190,7 +196,7 @@ class _Loop:
         try:
             return self._tried()
         except ProblemError as error:
-            return self._refused(error)
+            return 0.0 if was_stopped(error) else self._refused(error)
         except OSError as error:
             # A full disk, a folder that is gone: it may be mended, and the loop is to see that.
             self.memory.rest = ""
@@ -245,7 +251,7 @@ class _Loop:
         """
         before = self.fleet
         try:
-            found = _fleet(self.options)
+            found = _fleet(self.options, self.signals)
         except ProblemError as error:
             if before is None:
                 raise

@@ -19,7 +19,7 @@ from reconciler.operations.reconcile.presence import alone
 from reconciler.operations.wiring import Fleet
 from reconciler.specs import git
 from reconciler.specs.git_folder import branch_on_hold
-from reconciler.specs.mirror import Mirror, Trust
+from reconciler.specs.mirror import Mirror, Trust, was_stopped
 from reconciler.store.serial import read_last_commit, read_normal
 
 MIRROR = "source"
@@ -44,14 +44,14 @@ class Sourced:
 
 
 def mirror_of(fleet: Fleet) -> Mirror:
-    return Mirror(fleet.state.resolve() / MIRROR)
+    return Mirror(fleet.state.resolve() / MIRROR, fleet.leaving)
 
 
 def follow(fleet: Fleet) -> Sourced:
     """The newest commit of the source, or the last good one.
 
     Raises ProblemError where neither is to be had: `source_unreachable`, `source_unreadable`,
-    `no_commit` without a repository.
+    `no_commit` without a repository; `interrupted` if somebody leaves meanwhile.
     """
     source, mirror = fleet.settings.loop.source, mirror_of(fleet)
     url, inner = _place(fleet, source)
@@ -61,6 +61,8 @@ def follow(fleet: Fleet) -> Sourced:
     try:
         commit = mirror.fetch(url, _wanted(fleet, source))
     except ProblemError as error:
+        if was_stopped(error):
+            raise
         stale = error.problems[0]
         commit = former
         if not mirror.has(former):

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Plan
-from reconciler.model.problem import Problem, ProblemError
+from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.operations.application import (
@@ -44,7 +44,9 @@ BUSY = "state_locked"
 
 
 def tick(fleet: Fleet, memory: Memory, interrupts: Interrupts, on_progress: Progress) -> Tick:
-    """One round. Raises ProblemError where nothing can be known: no commit, no state."""
+    """One round. Raises ProblemError where nothing can be known: no commit, no state; and
+    `interrupted` where somebody wished it to end before anything was begun.
+    """
     phases = Phases()
     with phases("source"):
         sourced = follow(fleet)
@@ -57,6 +59,7 @@ def tick(fleet: Fleet, memory: Memory, interrupts: Interrupts, on_progress: Prog
         attempts=Attempts(memory=memory),
     )
     memory.pace.begin(sourced.commit)
+    made.insist()
     found = made.idle() or made.work()
     memory.last = found
     return found
@@ -80,6 +83,11 @@ class _Round:
     def told(self) -> tuple[Problem, ...]:
         stale = self.sourced.stale
         return (*((stale,) if stale else ()), *self.sourced.notes)
+
+    def insist(self) -> None:
+        """Nothing is begun after a wish to end."""
+        if self.interrupts.asked:
+            raise refuse("interrupted", "stopped on request", "")
 
     def idle(self) -> Tick | None:
         """Where the input is that of a plan with nothing to do, and no host is due."""
@@ -112,6 +120,7 @@ class _Round:
                     _, world, chosen = look_and_plan(
                         self.fleet, journal, replace(options, only=only), looks
                     )
+            self.insist()
             applied = Applied(plan=plan)
             if not active or not chosen.active:
                 confirm(self.fleet, journal, world, plan)
@@ -170,6 +179,7 @@ class _Round:
         names = looks.due(hosts.sound, now)
         if names:
             self._look(journal, names)
+        self.insist()
         return hosts
 
     def _look_at_silent(self, names: Iterable[str], key: str) -> str:
