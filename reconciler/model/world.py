@@ -205,6 +205,11 @@ class World:
         """Live claims on a node or its slots."""
         return self._index("node", self.claims, "node").get(node, ())
 
+    def claimed_since(self, one: Recorded) -> str:
+        """Since when it has what it has; empty where it has nothing."""
+        claims = self._index("id of a claim", self.claims, "allocation_id").get(one.id, ())
+        return next((c.since for c in claims), "")
+
     def attachments_of(self, volume: str) -> Sequence[Attachment]:
         """Who has a volume, or may have it."""
         return self._index("volume", self.attachments, "volume").get(volume, ())

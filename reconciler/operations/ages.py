@@ -34,12 +34,17 @@ NOBODY: Mapping[Ref, str] = MappingProxyType({})
 
 
 def aged(
-    fleet: Fleet, rows: Iterable[AllocationRow], waiting: Mapping[Ref, str] = NOBODY
+    fleet: Fleet,
+    rows: Iterable[AllocationRow],
+    waiting: Mapping[Ref, str] = NOBODY,
+    *,
+    of_all: bool = False,
 ) -> tuple[AllocationRow, ...]:
     """The rows with the ages of both axes; what has turned since the last look is remembered.
 
     `waiting` tells since when requests wait for room. Of a row without a word of a plan that axis
-    is neither told nor forgotten.
+    is neither told nor forgotten. Where the rows are `of_all` that is and is wanted, whoever comes
+    back under a name of before begins anew.
     """
     found = tuple(rows)
     since = {str(ref): at for ref, at in waiting.items()}
@@ -50,27 +55,37 @@ def aged(
         seen = {row.ref: _seen(row, known.get(row.ref, UNSEEN)) for row in told}
         turned = {ref: axes for ref, axes in seen.items() if axes != known.get(ref)}
         cache.put_many(SPACE, {ref: json.dumps(axes) for ref, axes in _plain(turned).items()})
+        if of_all:
+            cache.keep_only(SPACE, seen)
     return told
 
 
 def as_last_planned(fleet: Fleet, rows: Iterable[AllocationRow]) -> tuple[AllocationRow, ...]:
     """The rows with what the last plan that somebody looked at said of each, where one did."""
     found = tuple(rows)
+    now = format_moment(fleet.now())
     with fleet.cache() as cache:
         known = _known(cache, found)
     return tuple(
         replace(row, sync=last.word, sync_cause=last.cause, sync_since=last.since)
         for row in found
-        for last in (known.get(row.ref, UNSEEN).sync,)
+        for last in (_still(known.get(row.ref, UNSEEN).sync, row.since, now),)
     )
 
 
-def as_last_seen(fleet: Fleet, ref: Ref, health: Condition) -> tuple[Condition, Condition]:
-    """Sync as the last plan said, without a word if none did, and `health` with its age."""
+def as_last_seen(
+    fleet: Fleet, ref: Ref, health: Condition, least: str = ""
+) -> tuple[Condition, Condition]:
+    """Sync as the last plan said, without a word if none did, and `health` with its age.
+
+    Neither is older than `least`, since when it is claimed.
+    """
     with fleet.cache() as cache:
         before = _read(cache.get_many(SPACE, [str(ref)]).get(str(ref), "")) or UNSEEN
-    same = (health.word, health.cause) == (before.health.word, before.health.cause)
-    return before.sync, replace(health, since=health.since or before.health.since if same else "")
+    now = format_moment(fleet.now())
+    return _still(before.sync, least, now), replace(
+        health, since=_not_ahead(health, before.health, least, now)
+    )
 
 
 def _aged(row: AllocationRow, before: _Axes, waiting: Mapping[str, str], now: str) -> AllocationRow:
@@ -85,9 +100,20 @@ def _aged(row: AllocationRow, before: _Axes, waiting: Mapping[str, str], now: st
 
 
 def _since(one: Condition, before: Condition, least: str, now: str) -> str:
-    """What is known exactly, else its first sight; nothing is older than what it is said of."""
+    """What is known exactly, else its first sight; nothing is older than what it is said of, and
+    what a clock has told that was ahead is from now on.
+    """
+    return _not_ahead(one, before, least, now) or now
+
+
+def _not_ahead(one: Condition, before: Condition, least: str, now: str) -> str:
+    """The same; empty for what was never seen."""
     same = (one.word, one.cause) == (before.word, before.cause)
-    return one.since or (max(before.since, least) if same and before.since else now)
+    return min(one.since or (max(before.since, least) if same and before.since else ""), now)
+
+
+def _still(before: Condition, least: str, now: str) -> Condition:
+    return replace(before, since=_not_ahead(replace(before, since=""), before, least, now))
 
 
 def _seen(row: AllocationRow, before: _Axes) -> _Axes:

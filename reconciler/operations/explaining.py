@@ -160,7 +160,7 @@ def _facts(fleet: Fleet, recorded: Recorded | None, world: World) -> Mapping[str
     if recorded is None or not recorded.id:
         return {}
     seen_now = health_of(recorded, stage_in(world, recorded.ref), world)
-    sync, health = as_last_seen(fleet, recorded.ref, seen_now)
+    sync, health = as_last_seen(fleet, recorded.ref, seen_now, world.claimed_since(recorded))
     seen = world.observations.get(recorded.node)
     source = seen.facts.source if seen and seen.facts else "unknown"
     return {

@@ -89,7 +89,8 @@ def glance(
     rows = allocation_rows(fleet.settings, world, stock, project, at_work=at_work)
     if standing is not None:
         rows = synced(rows, standing, project)
-    told = aged(fleet, rows, world.waiting)
+    of_all = standing is not None and not project
+    told = aged(fleet, rows, world.waiting, of_all=of_all)
     users = _users_of(world, login)
     allocations = tuple(r for r in told if not login or users & {r.owner, *r.access})
     found = Status(

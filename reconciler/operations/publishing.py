@@ -95,7 +95,9 @@ def publications(
         told = as_last_planned(fleet, told)
     if plan is not None:
         told = tuple(synced(told, standing_of(left_of(plan, done)), only=scope_of(plan)))
-    rows = [replace(row, way_in="") for row in aged(fleet, told, world.waiting)]
+    of_all = plan is not None and not plan.only
+    shown = aged(fleet, told, world.waiting, of_all=of_all)
+    rows = [replace(row, way_in="") for row in shown]
     reached = endpoints(fleet.settings, world)
     for project in sorted(ref.name for ref in world.recorded if ref.kind == "project"):
         own = tuple(row for row in rows if row.ref.split("/")[1] == project)

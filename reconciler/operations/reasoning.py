@@ -84,7 +84,8 @@ def _case(fleet: Fleet, ref: Ref, world: World, desired: Desired) -> Case:
 
 def _health(fleet: Fleet, world: World, recorded: Recorded) -> str:
     health = health_of(recorded, stage_in(world, recorded.ref), world)
-    return as_last_seen(fleet, recorded.ref, health)[1].told(fleet.now())
+    since = world.claimed_since(recorded)
+    return as_last_seen(fleet, recorded.ref, health, since)[1].told(fleet.now())
 
 
 def _checks(fleet: Fleet, world: World, desired: Desired, node: Resource) -> tuple[Check, ...]:

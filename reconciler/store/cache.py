@@ -61,6 +61,18 @@ class SqliteCache:
         if rows:
             self._try(_within_size(write), make=True)
 
+    def keep_only(self, space: str, keys: Iterable[str]) -> None:
+        """Forget what else there is in that space; asked of thousands it costs one count."""
+        wanted = sorted(set(keys))
+        known = "SELECT count(*) FROM text WHERE space = ?"
+        others = "DELETE FROM text WHERE space = ? AND key NOT IN (SELECT value FROM json_each(?))"
+
+        def forget(connection: sqlite3.Connection) -> None:
+            if connection.execute(known, (space,)).fetchone()[0] > len(wanted):
+                connection.execute(others, (space, json.dumps(wanted)))
+
+        self._try(forget, make=False)
+
     def stamps(self) -> Mapping[str, tuple[FileStamp, str]]:
         found: dict[str, tuple[FileStamp, str]] = {}
 

@@ -14,7 +14,10 @@ from reconciler.model.condition import Condition, Health, Sync
 from reconciler.model.moment import format_moment
 from reconciler.model.ref import Ref
 from reconciler.operations.ages import aged, as_last_planned, as_last_seen
+from reconciler.operations.inspecting import status
+from reconciler.operations.planning import make_plan
 from reconciler.operations.reconcile.presence import Presence, alone, tell
+from reconciler.operations.syncing import make_standing
 from reconciler.operations.views import AllocationRow
 from reconciler.operations.wiring import Fleet, utc_now
 from reconciler.store.cache import SqliteCache
@@ -89,6 +92,39 @@ def test_nothing_is_older_than_what_it_is_said_of(yard: Yard) -> None:
     anew = later(fleet, 30)
     begun = format_moment(later(fleet, 20).now())
     assert row(anew, since=begun).health_since == begun
+
+
+def test_who_comes_back_and_is_not_let_begins_anew(yard: Yard) -> None:
+    """What waits has no claim to be told by: it is as old as its document is there again."""
+    fleet = yard.fleet(utc_now())
+    yard.write(ROOM)
+    yard.commit()
+    assert since_of("room", fleet) == format_moment(fleet.now())
+    yard.remove(ROOM)
+    assert since_of("room", later(fleet, 60)) == ""
+    yard.write(ROOM)
+    yard.commit()
+    anew = later(fleet, 120)
+    assert since_of("room", anew) == format_moment(anew.now())
+
+
+def since_of(name: str, fleet: Fleet) -> str:
+    found = status(fleet, standing=make_standing(fleet, make_plan))
+    return next((r.sync_since for r in found.allocations if r.ref.endswith(f"/{name}")), "")
+
+
+def test_what_a_clock_told_that_was_ahead_is_of_now(yard: Yard) -> None:
+    fleet, ill = yard.fleet(utc_now()), Condition(word=Health.DEGRADED, cause="differs")
+    words = {"health": "degraded", "health_cause": "differs", "sync": "held"}
+    ahead = row(later(fleet, 600), **words)
+    assert ahead.health_since > format_moment(fleet.now())
+    ref = Ref("allocation", "vision", "train")
+    now = format_moment(fleet.now())
+    assert [one.since for one in as_last_seen(fleet, ref, ill)] == [now, now]
+    assert [one.sync_since for one in as_last_planned(fleet, [ahead])] == [now]
+    assert ages(row(fleet, **words), fleet) == ("new", "new")
+    again = later(fleet, 5)
+    assert ages(row(again, **words), again) == (now, now)
 
 
 def test_what_is_known_exactly_is_told_so(yard: Yard) -> None:
@@ -196,6 +232,9 @@ def test_of_one_ref_both_are_told(yard: Yard) -> None:
     assert (sync.word, health.since) == (Sync.DRIFTED, format_moment(fleet.now()))
     _, other = as_last_seen(fleet, ref, Condition(word=Health.HEALTHY))
     assert other.since == ""
+    anew, begun = later(fleet, 5), format_moment(later(fleet, 3).now())
+    ill = Condition(word=Health.DEGRADED, cause="differs")
+    assert [one.since for one in as_last_seen(anew, ref, ill, begun)] == [begun, begun]
 
 
 def test_where_a_loop_lives_a_plan_is_the_loops(yard: Yard) -> None:

@@ -94,7 +94,7 @@ def count(fleet: Fleet, plan: Plan | None) -> Figures:
         rows = allocation_rows(fleet.settings, world, stock, at_work=at_work)
         if plan is not None:
             rows = synced(rows, standing_of(plan))
-        told = aged(fleet, rows, world.waiting)
+        told = aged(fleet, rows, world.waiting, of_all=plan is not None)
         seen = {offer.name: offer.observation for offer in stock.offers}
         since = [_unix(one.since) for one in world.revocations]
         return Figures(
