@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
+from reconciler.model.evidence import Observation
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan import Plan
 from reconciler.model.problem import Problem, ProblemError, refuse
@@ -190,14 +191,14 @@ class _Round:
         try:
             with writing(self.fleet, LOOP) as journal:
                 known = bool(key) and self._key() == key
-                self._look(journal, names)
-                return self._key() if known and not self.attempts.recovered else ""
+                answered = any(not one.problem for one in self._look(journal, names))
+                return self._key() if known and not answered else ""
         except ProblemError as error:
             if not is_busy(error):
                 raise
             return ""
 
-    def _look(self, journal: Journal, names: Iterable[str]) -> None:
+    def _look(self, journal: Journal, names: Iterable[str]) -> tuple[Observation, ...]:
         with self.phases("observe"), without_collector():
             seen = look(self.fleet, journal, read_desired(self.fleet), names)
         self.observed += len(seen)
@@ -206,6 +207,7 @@ class _Round:
                 self.attempts.fail(f"node/{one.node}", one.problem, one.message)
             else:
                 self.attempts.succeed(f"node/{one.node}")
+        return seen
 
     def _keep(self, plan: Plan) -> None:
         """What nobody has anything to do about any more waits for nothing."""

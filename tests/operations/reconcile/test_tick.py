@@ -91,6 +91,18 @@ def test_a_broken_node_delays_nobody_and_heals_by_itself(rounds: Rounds) -> None
     assert rounds.yard.recorded("allocation/vision/train").phase == "active"
 
 
+def test_a_host_that_answers_again_is_given_out_by_the_next_round(rounds: Rounds) -> None:
+    """F-REC-11: the plan found it silent, and nobody has counted that as a failure."""
+    rounds()
+    rounds.yard.write(DESK)
+    rounds.yard.commit()
+    with rounds.yard.away("gpu02"):
+        found = rounds()
+        assert (found.silent, done(found)) == (("node/gpu02",), [])
+    assert rounds().silent == ()
+    assert done(rounds()) == ["create allocation/vision/desk"]
+
+
 def test_what_cannot_succeed_is_tried_less_and_less(rounds: Rounds) -> None:
     """F-REC-10: one that always fails beside healthy ones; ten minutes, a handful of attempts."""
     rounds()
