@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.settings import Settings
-from reconciler.specs.git_folder import under_way
+from reconciler.specs.git_folder import repository_within, under_way
 from reconciler.specs.git_process import (
     GIT_SECONDS,
     Stopped,
@@ -69,12 +69,20 @@ def asking(
     """
     environment = {**_environment(), "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     words = (*_QUIET, *arguments)
+    place = folder or settings.folder
+    if within := repository_within(Path(place).resolve()):
+        raise refuse(
+            "no_commit",
+            f"{within} is a repository of git itself, inside of another one: nobody can tell which"
+            " commit is meant",
+            "take its HEAD, objects and refs away, and commit that",
+        )
 
     def answer() -> str:
         with _telling_why():
             return answer_of(question)
 
-    with _telling_why(), begun(folder or settings.folder, words, environment, stdin) as question:
+    with _telling_why(), begun(place, words, environment, stdin) as question:
         yield answer
 
 
@@ -93,6 +101,8 @@ def _telling_why() -> Iterator[None]:
 def author_email(settings: Settings) -> str:
     """The address that a commit made now would bear; empty where git knows none."""
     words = ("-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
+    if repository_within(Path(settings.folder).resolve()):
+        return ""
     with suppress(Unanswered):
         identity = run(settings.folder, words, _environment(keep=_IDENTITY))
         return identity.rpartition("<")[2].partition(">")[0]
@@ -119,6 +129,10 @@ def commit(settings: Settings, name: str, message: str, beside: Sequence[str] = 
     top = repository(settings)
     if top is None:
         raise _not_committed(name, "there is no repository here", "make one: git init")
+    if within := repository_within(Path(settings.folder).resolve()):
+        raise _not_committed(
+            name, f"{within} is a repository of git itself", "take its HEAD away, and commit that"
+        )
     environment = _environment(keep=_IDENTITY)
     by_hand = f"git add -- {name} && git commit -- {name}"
     if found := under_way(top):

@@ -36,6 +36,20 @@ class UnderWay:
     hint: str
 
 
+def repository_within(folder: Path) -> Path | None:
+    """What git would take for the repository that `folder` lies in, where that is not its top.
+
+    Whoever may commit files may commit all that a bare repository consists of, with a history and
+    settings of their own.
+    """
+    for place in (folder, *folder.parents):
+        if (place / ".git").exists():
+            return None
+        if (place / "HEAD").exists() and all((place / n).exists() for n in ("objects", "refs")):
+            return place
+    return None
+
+
 def under_way(top: Path) -> UnderWay | None:
     """Work of git on the tree of `top` that has begun and not ended, as its own folder shows it."""
     folder = _git_folder(top)

@@ -18,7 +18,7 @@ from reconciler.model.settings import SourceSettings
 from reconciler.operations.reconcile.presence import alone
 from reconciler.operations.wiring import Fleet
 from reconciler.specs import git
-from reconciler.specs.git_folder import branch_on_hold
+from reconciler.specs.git_folder import branch_on_hold, repository_within
 from reconciler.specs.mirror import Mirror, Trust, was_stopped
 from reconciler.store.serial import read_last_commit, read_normal
 
@@ -198,14 +198,23 @@ def _rewritten(former: str, commit: str) -> Problem:
 
 
 def _outside(mirror: Mirror, root: Path, commit: str) -> Problem | None:
-    """What no commit has is not followed, whatever link leads to it."""
-    if root.resolve().is_relative_to(mirror.tree.resolve()):
-        return None
-    return Problem(
-        code="source_unreadable",
-        message=f"in {commit[:7]} the spec root is a link that leads out of the repository",
-        hint="commit the specs themselves",
-    )
+    """What no commit has is not followed, whatever link leads to it; nor is what would have
+    another history than the commit's own.
+    """
+    if not root.resolve().is_relative_to(mirror.tree.resolve()):
+        return Problem(
+            code="source_unreadable",
+            message=f"in {commit[:7]} the spec root is a link that leads out of the repository",
+            hint="commit the specs themselves",
+        )
+    if within := repository_within(root):
+        return Problem(
+            code="source_unreadable",
+            message=f"in {commit[:7]} {within.relative_to(mirror.tree) or '.'} is a repository of"
+            " git itself, with a history of its own",
+            hint="commit without its HEAD, objects and refs",
+        )
+    return None
 
 
 def _unsigned(fleet: Fleet, mirror: Mirror, commit: str, former: str, inner: str) -> Problem | None:
