@@ -80,8 +80,11 @@ def _held(difference: Difference, situation: Situation) -> Refusal | None:
     begun = has_begun(difference, situation.world)
     if begun or difference.ref in situation.desired.lessened or only_takes(difference):
         return None
-    if (why := paused(difference.ref, _node_of(difference, situation), situation)) is not None:
-        return why
+    node = _node_of(difference, situation)
+    for ref in filter(None, (difference.ref, difference.former)):
+        # Under another name it is the same thing, and was suspended as that.
+        if (why := paused(ref, ref.name if ref.kind == "node" else node, situation)) is not None:
+            return why
     agreed = is_consented(difference) or difference.ref in situation.approved
     if agreed or difference.action is Action.RESTORE:
         return None

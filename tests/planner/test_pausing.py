@@ -132,6 +132,15 @@ def test_what_was_let_go_of_by_mistake_is_not_destroyed_meanwhile() -> None:
     assert (held(begun), begun.steps) == ({str(ref)}, ())
 
 
+@pytest.mark.parametrize("scope", ["loop/allocation/vision/a00", "loop/project/vision"])
+def test_another_name_leads_out_of_no_suspension(scope: str) -> None:
+    """Else it is renamed, and released under its new name."""
+    state = under(settled(BEFORE), scope)
+    named = [allocation("b01", formerName="a00"), *map(allocation, ("a01", "a02"))]
+    made = alone([*FLEET, *named, allocation("b00", project="nlp")], state)
+    assert told(made) == ["rename allocation/vision/b01 loop_suspended"]
+
+
 @pytest.mark.parametrize("scope", ["loop", "loop/node/gpu01", "loop/project/vision"])
 @pytest.mark.parametrize(("kind", "is_held"), [(HOME, True), (KEYS, False)])
 def test_repairs_wait_but_for_who_may_log_in(scope: str, kind: str, is_held: bool) -> None:
