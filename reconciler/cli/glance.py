@@ -18,12 +18,14 @@ from reconciler.model.problem import ProblemError
 from reconciler.operations import inspecting, syncing
 from reconciler.operations.inspecting import Glance
 from reconciler.operations.pages import page_key, remember_page
+from reconciler.operations.reconcile.loop_tree import as_it_reads, stands
 from reconciler.operations.views import Pending, Status
 from reconciler.operations.wiring import Fleet, os_login, utc_now
 
 if TYPE_CHECKING:
     from reconciler.cli.commands.status import Given
 
+TRIES = 3
 MOST = 20
 """Of more allocations a page is shown."""
 
@@ -76,12 +78,19 @@ def _cards(session: Session, given: Given, login: str) -> Reply:
 
 
 def _with_plan(fleet: Fleet, project: str = "", login: str = "") -> Glance:
-    """What a plan says is remembered; the rooms that make one are loaded where it is not."""
+    """What a plan says is remembered; the rooms that make one are loaded where it is not.
+
+    While a loop lives it is a plan of what that reads.
+    """
     try:
-        standing = syncing.recall_standing(fleet)
-        if standing is None:
-            make = import_module("reconciler.operations.planning").make_plan
-            standing = syncing.make_standing(fleet, make)
+        for _ in range(TRIES):
+            reading = as_it_reads(fleet)
+            standing = syncing.recall_standing(reading.fleet)
+            if standing is None:
+                make = import_module("reconciler.operations.planning").make_plan
+                standing = syncing.make_standing(reading.fleet, make)
+            if stands(reading):
+                break
     except ProblemError as error:
         found = inspecting.glance(fleet, project, login)
         (problem, *_) = error.problems

@@ -16,7 +16,7 @@ from reconciler.model.canonical import digest
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.problem import ProblemError
 from reconciler.operations.inputs import fleet_key
-from reconciler.operations.reconcile.lease import is_held
+from reconciler.operations.reconcile.lease import is_held, tree_stamp
 from reconciler.operations.wiring import Fleet
 from reconciler.specs.tree_keys import asking_for_tree
 from reconciler.store.lock import holder
@@ -38,8 +38,9 @@ def page_key(fleet: Fleet, about: str) -> str:
         with asking_for_tree(fleet.settings) as tree, fleet.reading() as database:
             run, idle = read_last_run(database), holder(fleet.state / "lock") is None
             key = fleet_key(fleet, database, tree)
+        loop = is_held(fleet)
         if key and idle:
-            return digest([key, run, about, is_held(fleet)])
+            return digest([key, run, about, loop, tree_stamp(fleet) if loop else ""])
     return ""
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from reconciler.model.records import dataclass
-from reconciler.operations.reconcile.source import asked_for, mirror_of
+from reconciler.operations.reconcile.loop_tree import mirror_of
+from reconciler.operations.reconcile.source import asked_for
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import writing
 

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
+from pathlib import Path
 
 from reconciler.operations.wiring import Fleet
 
 LOCK = "loop.lock"
+CHECKED_OUT = Path("source", "checked-out")
+"""In the folder of the state: written when a tree of the loop's mirror is whole."""
 
 
 def is_held(fleet: Fleet) -> bool:
@@ -26,3 +30,11 @@ def is_held(fleet: Fleet) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def tree_stamp(fleet: Fleet) -> str:
+    """What is another after the loop has checked anything out; empty where it has nothing whole."""
+    path = fleet.state / CHECKED_OUT
+    with suppress(OSError, UnicodeDecodeError):
+        return f"{path.read_text(encoding='ascii').strip()} {path.stat().st_mtime_ns}"
+    return ""

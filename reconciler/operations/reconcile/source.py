@@ -6,7 +6,6 @@ history was rewritten, the last good commit stands.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -15,15 +14,19 @@ from reconciler.model.problem import Problem, ProblemError, Severity, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.settings import SourceSettings
+from reconciler.operations.reconcile.loop_tree import (
+    Reading,
+    as_it_reads,
+    inner_of,
+    mirror_of,
+    stands,
+)
 from reconciler.operations.reconcile.presence import alone
 from reconciler.operations.wiring import Fleet
 from reconciler.specs import git
 from reconciler.specs.git_folder import branch_on_hold, repository_within
 from reconciler.specs.mirror import Mirror, Trust, was_stopped
 from reconciler.store.serial import read_last_commit, read_normal
-
-MIRROR = "source"
-"""In the folder of the state."""
 
 POLICY = Ref("policy", "", "fleet")
 UNSIGNED, SHOWN = "commit_unsigned", 3
@@ -41,10 +44,6 @@ class Sourced:
     commit: str
     stale: Problem | None = None
     notes: tuple[Problem, ...] = ()
-
-
-def mirror_of(fleet: Fleet) -> Mirror:
-    return Mirror(fleet.state.resolve() / MIRROR, fleet.leaving)
 
 
 def follow(fleet: Fleet) -> Sourced:
@@ -92,7 +91,7 @@ def follow(fleet: Fleet) -> Sourced:
     return Sourced(fleet=read, commit=commit, stale=stale, notes=tuple(_notes(fleet, source)))
 
 
-def as_followed(fleet: Fleet) -> tuple[Fleet, str]:
+def as_followed(fleet: Fleet) -> Reading:
     """The fleet as the loop's next round reads it, and its commit; as it is where none ever ran.
 
     Where a loop lives, nothing of its tree is touched. Raises ProblemError `loop_running` while it
@@ -100,29 +99,24 @@ def as_followed(fleet: Fleet) -> tuple[Fleet, str]:
     """
     mirror = mirror_of(fleet)
     if not mirror.bare.is_dir() or not mirror.followed():
-        return fleet, ""
+        return Reading(fleet, "")
     try:
         with alone(fleet):
             sourced = follow(fleet)
-            return sourced.fleet, sourced.commit
+            return Reading(sourced.fleet, sourced.commit)
     except ProblemError as error:
         if all(problem.code != "loop_running" for problem in error.problems):
             raise
         running = error
-    for _ in range(ASKS):
-        if commit := mirror.standing():
-            _, inner = _place(fleet, fleet.settings.loop.source)
-            return replace(fleet, tree=str(mirror.tree / inner)), commit
-        time.sleep(ASK_SECONDS)
-    raise running
+    reading = as_it_reads(fleet)
+    if not reading.commit:
+        raise running
+    return reading
 
 
 def is_as_followed(fleet: Fleet, commit: str) -> bool:
     """Whether what was read meanwhile is of that commit, and of no other."""
-    return not fleet.tree or mirror_of(fleet).standing() == commit
-
-
-ASKS, ASK_SECONDS = 50, 0.1
+    return stands(Reading(fleet, commit))
 
 
 def asked_for(fleet: Fleet, commit: str) -> tuple[str, str]:
@@ -164,7 +158,7 @@ def _place(fleet: Fleet, source: SourceSettings) -> tuple[str, str]:
             f"{fleet.folder} lies in no repository, and the loop follows commits only",
             "git init, commit the specs; or name a repository: loop.source.url in gpuaas.yaml",
         )
-    return str(top), fleet.folder.relative_to(top).as_posix()
+    return str(top), inner_of(fleet)
 
 
 def _wanted(fleet: Fleet, source: SourceSettings) -> SourceSettings:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from reconciler.model.problem import ProblemError
 from reconciler.model.records import dataclass
-from reconciler.operations.reconcile.source import applied_last, mirror_of
+from reconciler.operations.reconcile.loop_tree import mirror_of
+from reconciler.operations.reconcile.source import applied_last
 from reconciler.operations.wiring import Fleet
 
 SECONDS = 3600.0

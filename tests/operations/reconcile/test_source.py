@@ -14,7 +14,8 @@ from reconciler.model.formats import why_no_repository, why_no_revision
 from reconciler.model.problem import ProblemError
 from reconciler.model.settings import LoopSettings, SourceSettings
 from reconciler.operations.reconcile.accept import accept_history
-from reconciler.operations.reconcile.source import Sourced, follow, mirror_of
+from reconciler.operations.reconcile.loop_tree import mirror_of
+from reconciler.operations.reconcile.source import Sourced, follow
 from reconciler.operations.wiring import Fleet
 from tests.operations.yard import Yard, copy_of
 from tests.planner import fleet as paper

@@ -10,8 +10,9 @@ import pytest
 from reconciler.operations.opening import open_fleet
 from reconciler.operations.reconcile import loop, upkeep
 from reconciler.operations.reconcile.loop import LoopOptions
+from reconciler.operations.reconcile.loop_tree import mirror_of
 from reconciler.operations.reconcile.signals import LoopSignals
-from reconciler.operations.reconcile.source import follow, mirror_of
+from reconciler.operations.reconcile.source import follow
 from reconciler.operations.reconcile.upkeep import Upkeep
 from reconciler.specs import maintenance
 from tests.operations.yard import Yard
