@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,22 +27,18 @@ UNPACKED = Refused("source_unreadable", "see what git says of it; rounds go on w
 
 
 def maintain(bare: Path, stop: Callable[[], bool]) -> None:
-    """Of it and of its submodules, those that have grown.
-
-    Raises ProblemError `interrupted` as soon as `stop` says so: git puts away what it has begun.
-    """
-    for place in (bare, *_submodules(bare)):
-        _drop_halves(place / "objects/pack")
-        if _has_grown(place / "objects"):
-            git.work(
-                place,
-                *("-c", "gc.packRefs=false", "-c", f"gc.reflogExpire={KEPT}"),
-                *("-c", f"gc.reflogExpireUnreachable={KEPT}"),
-                *("gc", "--quiet", f"--prune={KEPT}"),
-                refused=UNPACKED,
-                seconds=PACK_SECONDS,
-                stop=stop,
-            )
+    """Raises ProblemError `interrupted` as soon as `stop` says so; git puts away what it began."""
+    _drop_halves(bare / "objects/pack")
+    if _has_grown(bare / "objects"):
+        git.work(
+            bare,
+            *("-c", "gc.packRefs=false", "-c", f"gc.reflogExpire={KEPT}"),
+            *("-c", f"gc.reflogExpireUnreachable={KEPT}"),
+            *("gc", "--quiet", f"--prune={KEPT}"),
+            refused=UNPACKED,
+            seconds=PACK_SECONDS,
+            stop=stop,
+        )
 
 
 def unlock(bare: Path) -> None:
@@ -50,13 +46,6 @@ def unlock(bare: Path) -> None:
     for lock in (*bare.glob("*.lock"), *(bare / "refs").rglob("*.lock")):
         if lock.name != "shallow.lock" and _is_older(lock, LOCK_SECONDS):
             lock.unlink(missing_ok=True)
-
-
-def _submodules(bare: Path) -> Iterator[Path]:
-    for modules in (bare / "worktrees").glob("*/modules"):
-        for head in modules.rglob("HEAD"):
-            if (head.parent / "objects").is_dir():
-                yield head.parent
 
 
 def _has_grown(objects: Path) -> bool:

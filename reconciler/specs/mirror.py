@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -19,9 +19,11 @@ from reconciler.model.settings import SourceSettings
 from reconciler.specs import git
 from reconciler.specs.git import Refused
 from reconciler.specs.maintenance import maintain, unlock
+from reconciler.specs.submodules import Submodule, beside, is_local, submodules
 
 FETCH_SECONDS, CHECK_OUT_SECONDS, AGAIN_SECONDS = 300, 300, 300
 WANTED, FOLLOWED = "refs/gpuaas/wanted", "refs/gpuaas/followed"
+HEADS = "refs/gpuaas/heads/"
 APPLIED = "refs/gpuaas/applied"
 """What nothing else may lead to any more: kept, since the next head has to come of it."""
 
@@ -41,7 +43,7 @@ UNREADABLE = Refused(
 
 ACCEPTED_MEANWHILE = Refused("changed_meanwhile", "the next round follows what is accepted by then")
 
-LINK_MODE = "120000 "
+LINK_MODE, SUBMODULE_MODE = "120000 ", "160000 "
 BYTES = "* -text -ident -filter !working-tree-encoding\n"
 """What no `.gitattributes` of a commit outdoes: files are as they were committed and signed."""
 
@@ -75,7 +77,9 @@ class Mirror:
     def __init__(self, place: Path, stop: Callable[[], bool] = nobody_stops) -> None:
         self.bare, self.tree = place / "mirror.git", place / "tree"
         self._complete, self._partial = place / "checked-out", place / "partial"
+        self._modules = place / "modules"
         self._stop = stop
+        self._beside: Path | None = None
 
     def fetch(self, url: str, source: SourceSettings) -> str:
         """The commit that `source` has at `url` now. Raises ProblemError `source_unreachable`."""
@@ -85,18 +89,21 @@ class Mirror:
             wanted = f"refs/heads/{source.branch}"
         elif source.tag:
             wanted = f"refs/tags/{source.tag}"
+        self._fetch(url, f"+{wanted}:{WANTED}")
+        return self._ask("rev-parse", "--verify", f"{WANTED}^{{commit}}").strip()
+
+    def _fetch(self, url: str, refs: str) -> None:
         git.work(
             self.bare,
             *SLOW,
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow"),
             *("--no-recurse-submodules", "--no-auto-maintenance"),
-            *("--", url, f"+{wanted}:{WANTED}"),
+            *("--", url, refs),
             refused=AWAY,
             variables=FETCHING,
             seconds=FETCH_SECONDS,
             stop=self._stop,
         )
-        return self._ask("rev-parse", "--verify", f"{WANTED}^{{commit}}").strip()
 
     def maintain(self, applied: str, stop: Callable[[], bool]) -> None:
         """It stays small, and keeps what was `applied` last and what is read.
@@ -107,7 +114,8 @@ class Mirror:
             return
         if self.has(applied):
             self._ask("update-ref", APPLIED, applied)
-        maintain(self.bare, stop)
+        for bare in (self.bare, *self._modules.glob("**/mirror.git")):
+            maintain(bare, stop)
 
     def has(self, commit: str) -> bool:
         with suppress(ProblemError):
@@ -182,11 +190,12 @@ class Mirror:
             words = ("worktree", "add", "--force", "--detach", "--no-checkout")
             self._ask(*words, str(self.tree), commit)
         self._unlock()
+        self._drop_submodules(commit)
         self._in_tree("reset", "--quiet", "--hard", commit)
         self._in_tree("clean", "-ffdxq")
         self._partial.unlink(missing_ok=True)
-        if (self.tree / ".gitmodules").is_file():
-            self._submodules(url)
+        if not self._submodules(commit, url):
+            self._partial.touch()
         self._complete.write_text(commit, encoding="ascii")
         return self.tree
 
@@ -198,26 +207,60 @@ class Mirror:
         """Somebody has been at the files: they are checked out anew next time."""
         self._complete.unlink(missing_ok=True)
 
-    def _submodules(self, url: str) -> None:
-        """One that cannot be had keeps what it holds unknown, and nothing else, until it can be."""
-        self._ask("config", "remote.origin.url", url)
-        local = url.startswith(("/", "file:"))
-        protocols = PROTOCOLS if local else "https:ssh"
+    def _submodules(self, commit: str, url: str) -> bool:
+        """Whether all are had. One that cannot be keeps what it holds unknown, and nothing else."""
+        near = self._beside or beside(url)
+        had, wanted = True, list(submodules(self._ask, commit, url, near))
+        for one in wanted:
+            mirror = self._of(one, near)
+            try:
+                if not one.url or not mirror.tree.resolve().is_relative_to(self.tree.resolve()):
+                    had = False
+                    continue
+                mirror.bring(one.commit, one.url)
+                mirror.check_out(one.commit, one.url)
+                had = had and not mirror._partial.exists()
+            except ProblemError as error:
+                if was_stopped(error):
+                    raise
+                had = False
+        self._forget({one.key for one in wanted})
+        return had
+
+    def bring(self, commit: str, url: str) -> None:
+        """Exactly that commit, from there. Raises ProblemError `source_unreachable`."""
+        self._make()
+        if self.has(commit):
+            return
         try:
-            git.work(
-                self.tree,
-                *(*SLOW, *BYTE_FOR_BYTE, "-c", "maintenance.auto=false"),
-                *("submodule", "--quiet", "update"),
-                *("--init", "--recursive", "--force", "--checkout"),
-                refused=AWAY,
-                variables={**FETCHING, "GIT_ALLOW_PROTOCOL": protocols},
-                seconds=FETCH_SECONDS,
-                stop=self._stop,
-            )
+            self._fetch(url, f"+{commit}:{WANTED}")
         except ProblemError as error:
             if was_stopped(error):
                 raise
-            self._partial.touch()
+            # As old servers want it, which give what is at the end of a branch alone.
+            self._fetch(url, f"+refs/heads/*:{HEADS}*")
+        if not self.has(commit):
+            raise refuse(AWAY.code, f"{url} has no commit {commit[:7]}", AWAY.hint)
+
+    def _drop_submodules(self, commit: str) -> None:
+        """What was one, and is none in `commit`, is no repository any more."""
+        now = {one.path for one in submodules(self._ask, commit, "", None)}
+        for line in self._in_tree("ls-files", "-z", "--stage").split("\0"):
+            about, _, path = line.partition("\t")
+            if about.startswith(SUBMODULE_MODE) and path not in now:
+                shutil.rmtree(self.tree / path, ignore_errors=True)
+
+    def _of(self, one: Submodule, near: Path | None) -> Mirror:
+        found = Mirror(self._modules / one.key, self._stop)
+        found.tree, found._beside = self.tree / one.path, near if is_local(one.url) else None
+        return found
+
+    def _forget(self, keys: Collection[str]) -> None:
+        """Those that no commit in hand has."""
+        with suppress(FileNotFoundError):
+            for place in self._modules.iterdir():
+                if place.name not in keys:
+                    shutil.rmtree(place, ignore_errors=True)
 
     def _make(self) -> None:
         if not (self.bare / "HEAD").is_file():
@@ -258,12 +301,11 @@ class Mirror:
 
     def _unlock(self) -> None:
         """What a killed round has left: nobody else is at work here."""
-        trees = self.bare / "worktrees"
-        for lock in (*trees.glob("*/*.lock"), *trees.glob("*/modules/**/*.lock")):
+        for lock in (self.bare / "worktrees").glob("*/*.lock"):
             lock.unlink(missing_ok=True)
 
-    def _in_tree(self, *words: str) -> None:
-        git.work(
+    def _in_tree(self, *words: str) -> str:
+        return git.work(
             self.tree,
             *(*BYTE_FOR_BYTE, *words),
             refused=UNREADABLE,

@@ -12,7 +12,7 @@ from reconciler.model.problem import ProblemError
 from reconciler.model.settings import SourceSettings
 from reconciler.operations.reconcile.source import follow, mirror_of
 from reconciler.specs import git as asked
-from tests.operations.reconcile.test_source import git, tree
+from tests.operations.reconcile.test_source import git, tree, with_filter
 from tests.operations.yard import Yard
 
 
@@ -105,3 +105,139 @@ def test_names_of_files_are_no_options_and_no_lines(yard: Yard, tmp_path: Path) 
     assert "\x1b" not in said.told + said.messages
     assert not list(tmp_path.rglob("made.yaml"))
     assert os.path.exists(tree(follow(yard.fleet())) / "specs/user/--help")
+
+
+def made(place: Path, **files: str) -> str:
+    """A repository with these files; its commit."""
+    place.mkdir(parents=True, exist_ok=True)
+    git(place, "init", "-q", "-b", "main")
+    for name, content in files.items():
+        (place / name.replace("_", ".")).write_text(content)
+    git(place, "add", "-A")
+    git(place, "commit", "-qm", "x")
+    return git(place, "rev-parse", "HEAD")
+
+
+def linked(yard: Yard, commit: str, **urls: str) -> None:
+    """Submodules by name, committed as nobody's git would: no address is asked."""
+    text = ""
+    for name, url in urls.items():
+        text += f'[submodule "{name}"]\n\tpath = specs/{name}\n\turl = {url}\n'
+        git(yard.folder, "update-index", "--add", "--cacheinfo", f"160000,{commit},specs/{name}")
+    (yard.folder / ".gitmodules").write_text(text)
+    git(yard.folder, "add", ".gitmodules")
+    git(yard.folder, "commit", "-qm", "x")
+
+
+def test_attributes_of_a_submodule_change_no_byte_and_run_nothing(
+    yard: Yard, tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F-REC-09: it is as it was committed, as all else is."""
+    text = "a\nb $Id$\n"
+    attributes = "* filter=evil text eol=crlf ident\n"
+    commit = made(tmp_path / "part", a_yaml=text, _gitattributes=attributes)
+    linked(yard, commit, part=str(tmp_path / "part"))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(with_filter(tmp_path, mark)))
+    found = tree(follow(yard.fleet())) / "specs/part/a.yaml"
+    assert found.read_bytes() == text.encode()
+    assert not mark.exists()
+    assert git(found.parent, "status", "--porcelain") == ""
+
+
+def test_an_address_of_a_submodule_that_is_a_command_is_nothing(
+    yard: Yard, tmp_path: Path, mark: Path
+) -> None:
+    """One that is sound is had beside it."""
+    commit = made(tmp_path / "part", a_yaml="")
+    linked(
+        yard,
+        commit,
+        ext=f"ext::sh -c touch% {mark}",
+        option=f"--upload-pack=touch {mark}",
+        short=f"-u./touch {mark}",
+        descriptor="fd::7",
+        plain="git://localhost/x",
+        proxy=f"ssh://-oProxyCommand=touch {mark}/x",
+        etc="file:///etc",
+        none="/nonexistent",
+        part=str(tmp_path / "part"),
+    )
+    text = (yard.folder / ".gitmodules").read_text()
+    text = text.replace("\tpath", f"\tupdate = !touch {mark}\n\tpath")
+    (yard.folder / ".gitmodules").write_text(text)
+    git(yard.folder, "add", ".gitmodules")
+    git(yard.folder, "commit", "-qm", "x")
+    specs = tree(follow(yard.fleet())) / "specs"
+    there = [name for name in os.listdir(specs) if (specs / name / ".git").exists()]
+    assert there == ["part"]
+    assert not mark.exists()
+    said = yard.gpuaas("reconcile", "--once")
+    assert said.problems.count("submodule_missing") == 8
+
+
+@pytest.mark.parametrize("how", ["path", "file", "relative", "link"])
+def test_no_other_repository_of_the_machine_is_read(
+    yard: Yard, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, how: str
+) -> None:
+    """Whoever may write to one repository does not read by it what else lies on its machine."""
+    away = tmp_path_factory.mktemp("away") / "secret"
+    commit = made(away, a_yaml="kind: [ topsecret\n")
+    bare = tmp_path / "git/fleet.git"
+    (tmp_path / "git").mkdir()
+    (tmp_path / "git/link").symlink_to(away)
+    url = {
+        "path": str(away),
+        "file": f"file://{away}",
+        "relative": "../" * len(bare.parts[1:]) + str(away.relative_to("/")),
+        "link": "../link",
+    }[how]
+    linked(yard, commit, secret=url, beside="../beside")
+    made(tmp_path / "git/beside", a_yaml="")
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(bare))
+    git(yard.folder, "push", "-q", str(bare), "HEAD:refs/heads/main")
+    settings = yard.folder / "gpuaas.yaml"
+    source = f"loop: {{source: {{url: {bare}, branch: main}}}}\n"
+    settings.write_text(settings.read_text() + source)
+    said = yard.gpuaas("reconcile", "--once")
+    assert "topsecret" not in str(said.document) + said.told
+    assert "submodule_missing" in said.problems
+    copy = mirror_of(yard.fleet())
+    assert not (copy.tree / "specs/secret/.git").exists()
+    assert not list(copy.tree.parent.rglob("a.yaml"))
+
+
+def test_what_is_no_submodule_any_more_is_no_repository(yard: Yard, tmp_path: Path) -> None:
+    """Its files are those of the commit, and are asked of that."""
+    commit = made(tmp_path / "part", a_yaml="")
+    linked(yard, commit, part=str(tmp_path / "part"))
+    specs = tree(follow(yard.fleet())) / "specs"
+    assert (specs / "part/.git").exists()
+    git(yard.folder, "rm", "-q", "--cached", "specs/part")
+    (yard.specs / "part").mkdir(exist_ok=True)
+    (yard.specs / "part/b.yaml").write_text("")
+    git(yard.folder, "add", "specs/part/b.yaml")
+    git(yard.folder, "commit", "-qm", "x")
+    found = tree(follow(yard.fleet())) / "specs/part"
+    assert os.listdir(found) == ["b.yaml"]
+    assert git(found, "log", "-1", "--format=%s", "--", "b.yaml") == "x"
+    assert not list(mirror_of(yard.fleet()).tree.parent.glob("modules/*"))
+
+
+def test_a_submodule_that_moved_is_fetched_from_where_it_is(yard: Yard, tmp_path: Path) -> None:
+    linked(yard, made(tmp_path / "one", a_yaml=""), part=str(tmp_path / "one"))
+    follow(yard.fleet())
+    linked(yard, made(tmp_path / "two", b_yaml=""), part=str(tmp_path / "two"))
+    found = tree(follow(yard.fleet())) / "specs/part"
+    assert sorted(os.listdir(found)) == [".git", "b.yaml"]
+
+
+def test_submodules_of_submodules(yard: Yard, tmp_path: Path) -> None:
+    """Each from its own place, and only while that is on this machine from beside the first."""
+    inner = Yard(tmp_path / "outer")
+    inner.specs.mkdir(parents=True)
+    git(inner.folder, "init", "-q", "-b", "main")
+    linked(inner, made(tmp_path / "core", a_yaml=""), core="../core")
+    linked(yard, git(inner.folder, "rev-parse", "HEAD"), outer=str(inner.folder))
+    found = follow(yard.fleet())
+    assert (tree(found) / "specs/outer/specs/core/a.yaml").is_file()
+    assert not mirror_of(yard.fleet()).tree.with_name("partial").exists()

@@ -321,28 +321,35 @@ def test_a_branch_that_is_an_option_is_refused(name: str) -> None:
     assert why_no_revision("feature/one-2.x") == ""
 
 
-def test_no_hook_and_no_filter_of_the_repository_runs(yard: Yard, tmp_path: Path) -> None:
+def test_no_hook_and_no_filter_of_the_repository_runs(
+    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """F-REC-09: not by attributes either, whatever this user's own settings define."""
     mark = tmp_path / "ran"
-    script = f"sh -c 'touch {mark}; cat'"
     (yard.folder / ".gitattributes").write_text("*.yaml filter=evil\n")
     for hook in ("post-checkout", "reference-transaction"):
         path = yard.folder / ".git/hooks" / hook
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"#!/bin/sh\ntouch {mark}\n")
         path.chmod(0o755)
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / ".gitconfig").write_text(f'[filter "evil"]\n smudge = {script}\n')
     git(yard.folder, "-c", "core.hooksPath=/dev/null", "add", ".gitattributes")
     git(yard.folder, "-c", "core.hooksPath=/dev/null", "commit", "-qm", "evil")
-    before = os.environ.get("HOME", "")
-    os.environ["HOME"] = str(home)
-    try:
-        follow(yard.fleet())
-    finally:
-        os.environ["HOME"] = before
+    settings = with_filter(tmp_path, mark)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    follow(yard.fleet())
     assert not mark.exists()
+    git(tmp_path, "clone", "-q", str(yard.folder), str(tmp_path / "clone"))
+    assert mark.exists(), "it would have run elsewhere"
+
+
+def with_filter(folder: Path, mark: Path) -> Path:
+    """Settings of a user in which the filter `evil` is a program."""
+    program = folder / "evil"
+    program.write_text(f"#!/bin/sh\ntouch {mark}\ncat\n")
+    program.chmod(0o755)
+    settings = folder / "gitconfig"
+    settings.write_text(f'[filter "evil"]\nsmudge = {program}\n')
+    return settings
 
 
 def test_attributes_of_a_commit_change_no_byte_of_its_files(yard: Yard) -> None:

@@ -55,6 +55,6 @@ def test_locks_of_a_submodule_that_a_killed_round_has_left(yard: Yard, tmp_path:
     team, inner = with_team(yard, tmp_path)
     follow(yard.fleet())
     grown(yard, team, inner)
-    (config,) = mirror_of(yard.fleet()).bare.glob("worktrees/*/modules/specs/team/config")
+    (config,) = mirror_of(yard.fleet()).tree.parent.glob("modules/*/mirror.git/worktrees/*/HEAD")
     config.with_name("index.lock").write_text("")
     assert (tree(follow(yard.fleet())) / "specs/team/second.yaml").exists()
