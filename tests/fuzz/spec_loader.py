@@ -195,7 +195,7 @@ def _named(schema: Any) -> Iterator[str]:
     """Fields and choices, as they stand in a file."""
     if isinstance(schema, dict):
         yield from (f"{name}: " for name in schema.get("properties", {}))
-        yield from (str(one) for one in schema.get("enum", ()))
+        yield from (str(one) for one in schema.get("enum", ()) if one != "")
         for inner in schema.values():
             yield from _named(inner)
     elif isinstance(schema, list):
