@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 
 from reconciler.kinds.node_spec import AdminState
 from reconciler.model.consent import Consent, fingerprint_of_all, short_id
 from reconciler.model.desired import Desired, Origin
 from reconciler.model.moment import format_moment
 from reconciler.model.plan import Action, Change, Plan
-from reconciler.model.problem import HELD_CODES, Problem, refuse
+from reconciler.model.problem import HELD_CODES, Problem, ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.world import World
@@ -28,9 +29,11 @@ from reconciler.operations.reconcile.holds import keep_plan
 from reconciler.operations.reconcile.source import as_followed, is_as_followed
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import writing
-from reconciler.planner.authorship import authors
+from reconciler.planner.authorship import NOBODY, authors
 from reconciler.planner.consents import live
 from reconciler.planner.ending import policy_of
+from reconciler.specs import git
+from reconciler.specs.edits import read_edits
 from reconciler.specs.nearest import did_you_mean
 from reconciler.store.consents import read_all
 
@@ -252,12 +255,27 @@ def _insist_on_second_person(
                 f"{one.ref} {one.risk}, and by git it is by {who}, who is nobody in the specs",
                 "name that address in emails of a User; or look at it, and apply it: gpuaas apply",
             )
-        if me in names:
+        if me in names or me in _hands_in(fleet, one, desired, world):
             raise refuse(
                 "second_person_required",
                 f"{one.ref} {one.risk}, and {me} wrote that: somebody else is to want it as well",
                 "ask one of the others; approval.secondPersonFor of the Policy says what for",
             )
+
+
+def _hands_in(fleet: Fleet, one: Change, desired: Desired, world: World) -> frozenset[str]:
+    """Who has changed its file since that was as it was applied: whoever came to it last is not
+    all who wrote it. Where the commit that was applied is not known to git, nobody can say.
+    """
+    recorded = world.recorded.get(one.ref)
+    if recorded is None or not recorded.commit:
+        return NOBODY
+    files = sorted({one.file, recorded.file} - {""})
+    try:
+        edits = read_edits(partial(git.ask, fleet.specs), recorded.commit, files)
+    except ProblemError:
+        return NOBODY
+    return NOBODY.union(*(authors(desired, world, edit) for edit in edits))
 
 
 def _evacuated(

@@ -162,6 +162,30 @@ def test_nobody_approves_what_they_wrote_themselves(yard: Yard) -> None:
     assert yard.recorded(A) is None
 
 
+def test_another_edit_on_top_makes_it_nobody_elses(tmp_path: Path) -> None:
+    """What destroys is of whoever wrote that, and not only of whoever came to the file last."""
+    here, there = made("a", node="gpu01"), made("a", node="gpu02")
+    documents = (here, person("olga", os_login()))
+    yard = laid(tmp_path / "fleet", {"gpu01": 2, "gpu02": 2}, *documents)
+    assert yard.apply().code == 0
+    yard.write(there)
+    yard.commit("olga")
+    yard.write({**there, "metadata": {**there["metadata"], "labels": {"team": "blue"}}})
+    yard.commit("ana")
+    (id,) = ids(listed(yard)).values()
+    refused = approve(yard, id)
+    assert refused.problems == ["second_person_required"]
+    assert "olga wrote that" in refused.messages
+    # It is another one from where it was applied on: then it is hers no more.
+    yard.write(here)
+    yard.commit("ana")
+    assert yard.apply().code == 0
+    yard.write(made("a", node="gpu02"))
+    yard.commit("ana")
+    (id,) = ids(listed(yard)).values()
+    assert approve(yard, id).code == 0
+
+
 def test_a_restart_needs_no_second_person(yard: Yard) -> None:
     yard.write(made("a", restart={"generation": 1}))
     yard.commit("olga")
