@@ -34,7 +34,7 @@ from reconciler.planner.consents import live
 from reconciler.planner.ending import policy_of
 from reconciler.specs import git
 from reconciler.specs.edits import read_edits
-from reconciler.specs.nearest import did_you_mean
+from reconciler.specs.nearest import nearest
 from reconciler.store.consents import read_all
 
 UNATTENDED = PlanOptions(unattended=True)
@@ -217,7 +217,8 @@ def _named(ids: Sequence[str], plan: Plan, world: World, fleet: Fleet) -> tuple[
             message = f"{id} is approved already"
             raise refuse("not_found", message, "the next plan does it: gpuaas approvals")
         else:
-            near = did_you_mean(id, known, limit=0) if known else ""
+            close = nearest(id, known)
+            near = f"did you mean `{close}`?" if close else ""
             anew = "what is held may have changed since, and is told anew by: gpuaas approvals"
             raise refuse("not_found", f"nothing is held as {id}", f"{near} {anew}".strip())
     return tuple(found[ref] for ref in sorted(found))

@@ -190,8 +190,10 @@ def examine(fleet: Fleet) -> tuple[Diagnosis, ...]:
         last = next(iter(history.runs(database, 1)), None)
     found = diagnose(chart_of(fleet.state, world, stock, last, fleet.now()))
     held = tuple(alarms(fleet))
-    more = diagnose_holds(fleet, world, {one.code for one in held})
-    return (*held, *more, *diagnose_loop(fleet), *found)
+    more = tuple(diagnose_holds(fleet, world, {one.code for one in held}))
+    alike = {f"the loop: {one.text}" for one in more}
+    loop = (one for one in diagnose_loop(fleet) if one.text not in alike)
+    return (*held, *more, *loop, *found)
 
 
 def _needs_you(chart: Chart) -> Iterator[tuple[str, NeedsYou]]:

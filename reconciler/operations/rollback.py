@@ -88,9 +88,12 @@ def _commit(settings: Settings, to: str) -> str:
     try:
         return commit_of(settings, to)
     except ProblemError as error:
-        moment = parse_moment(to)
-        if moment is None or error.problems[0].code != "revision_unknown":
+        moment, problem = parse_moment(to), error.problems[0]
+        if problem.code != "revision_unknown":
             raise
+        if moment is None:
+            hint = f"{problem.hint}; a time is told with its zone: 2026-11-28T12:00:00Z"
+            raise ProblemError((replace(problem, hint=hint),)) from None
         return commit_at(settings, moment)
 
 

@@ -17,7 +17,7 @@ from reconciler.model.moment import format_moment
 from reconciler.model.plan import Plan
 from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.ref import Ref
 from reconciler.model.work import HostProgress
 from reconciler.model.world import Suspension, World
 from reconciler.operations.accepting import insist_on
@@ -26,16 +26,14 @@ from reconciler.operations.observing import Looks, look, stale_nodes
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.publishing import publish
 from reconciler.operations.revocation import Revocations, pending, recorded_plan
+from reconciler.operations.suspension_scope import is_of_loop, known_scope, of_loop
 from reconciler.operations.walking import Walk
 from reconciler.operations.wiring import Fleet
 from reconciler.operations.writing import beside, writing
-from reconciler.planner.suspending import LOOP, OF_LOOP, touched
+from reconciler.planner.suspending import touched
 from reconciler.specs.nearest import did_you_mean
 from reconciler.store.journal import Journal
 from reconciler.store.lock import holder
-
-EVERYTHING = "all"
-KINDS = ("node", "user", "project")
 
 Progress = Callable[[HostProgress], None]
 
@@ -75,7 +73,7 @@ def suspend(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interru
         raise refuse("usage", "its end is over already", "name a time to come")
     with interrupts:
         one = _say(fleet, word)
-        if _is_of_loop(one.scope):
+        if is_of_loop(one.scope):
             return _suspended(one)
         try:
             with writing(replace(fleet, patience=NO_PATIENCE), "suspend") as journal:
@@ -103,7 +101,7 @@ def _say_beside(fleet: Fleet, word: Word) -> Suspension:
         with beside(fleet) as journal:
             file = fleet.database_file.stat().st_ino
             one = Suspension(
-                scope=_known(fleet, journal.world(), word.scope),
+                scope=known_scope(fleet, journal.world(), word.scope),
                 reason=word.reason,
                 actor=fleet.actor.name,
                 since=format_moment(fleet.now()),
@@ -145,7 +143,7 @@ def resume(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interrup
     insist_on(word.reason)
     with writing(fleet, "resume") as journal:
         world = journal.world()
-        scope = _of_loop(word.scope) or word.scope
+        scope = of_loop(word.scope) or word.scope
         one = next((s for s in world.suspensions if s.scope == scope), None)
         if one is None:
             known = [s.scope for s in world.suspensions]
@@ -155,38 +153,6 @@ def resume(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interrup
         with interrupts:
             journal.resume(one, word.reason)
             return _carry_out(fleet, journal, one, on_progress, interrupts)
-
-
-def _known(fleet: Fleet, world: World, scope: str) -> str:
-    """The scope of something that is recorded; `all` is everything.
-
-    The loop leaves alone as well what only the specs name.
-    """
-    if scope == LOOP:
-        return scope
-    if found := _of_loop(scope):
-        ref = parse_ref(found.removeprefix(OF_LOOP))
-        if ref in world.recorded or ref in fleet.wanted(fleet):
-            return found
-    ref = parse_ref(scope)
-    if scope == EVERYTHING or (ref is not None and ref.kind in KINDS and ref in world.recorded):
-        return scope
-    known = [str(ref) for ref in world.recorded if ref.kind in KINDS]
-    hint = did_you_mean(scope, known) or WHAT
-    raise refuse("not_found", f"{scope} is nothing that can be suspended", hint)
-
-
-WHAT = "a node, user or project that was applied, or all; loop, or loop/REF, for what goes alone"
-
-
-def _of_loop(scope: str) -> str:
-    """Its scope in full, where it is of a part of the loop; else empty."""
-    ref = parse_ref(scope.removeprefix(OF_LOOP)) if scope.startswith(OF_LOOP) else None
-    return f"{OF_LOOP}{ref}" if ref is not None else ""
-
-
-def _is_of_loop(scope: str) -> bool:
-    return scope == LOOP or scope.startswith(OF_LOOP)
 
 
 def _suspended(one: Suspension) -> Suspended:

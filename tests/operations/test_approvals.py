@@ -136,6 +136,7 @@ def test_unknown_words_name_the_nearest_and_where_to_look(yard: Yard) -> None:
         refused = approve(yard, word)
         assert refused.problems == ["not_found"]
         assert "gpuaas approvals" in refused.messages
+        assert "known:" not in refused.messages, "none of these is meant by a word like no other"
     assert id in approve(yard, id[:-1] + ("a" if id[-1] != "a" else "b")).messages
     assert approve(yard, id).code == 0
     assert "approved already" in approve(yard, id).messages

@@ -248,6 +248,7 @@ def test_refusals_write_nothing(yard: Yard, then: str) -> None:
         (("vision/none", "--to", then), "not_found"),
         (("vision/solo", "--to", "nope"), "revision_unknown"),
         (("vision/solo", "--to=-x"), "revision_unknown"),
+        (("vision/solo", "--to", "2026-11-28"), "revision_unknown"),
     ):
         assert back(yard, *words, "--write").problems == [code]
     yard.file(SOLO).write_text(yard.file(SOLO).read_text() + "# mine\n")

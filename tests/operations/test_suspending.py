@@ -128,3 +128,14 @@ def test_what_makes_no_sense_is_refused(yard: Yard, words: tuple[str, ...], code
     said = yard.gpuaas("suspend", *words)
     assert one(said) == code and yard.world.suspensions == ()
     assert SOLO["spec"]["protect"]
+
+
+def test_who_misspells_a_part_of_the_loop_is_led_to_no_suspension_of_people(yard: Yard) -> None:
+    for word, near in (
+        ("loop/project/visoin", "loop/project/vision"),
+        ("loop/allocation/vision/sollo", "loop/allocation/vision/solo"),
+        ("project/visoin", "project/vision"),
+    ):
+        said = yard.gpuaas("suspend", word, "--reason", "an audit")
+        assert one(said) == "not_found"
+        assert f"`{near}`" in said.messages

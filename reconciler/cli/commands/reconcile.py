@@ -14,11 +14,13 @@ from reconciler.cli.exit_codes import Exit, of_plan, of_problems, worst
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.patience import as_seconds, lock_timeout, open_to_write
 from reconciler.cli.views import reconciled
+from reconciler.model.problem import ProblemError
 from reconciler.model.settings import LoopSettings, SourceSettings
 from reconciler.operations.accepting import insist_on
 from reconciler.operations.reconcile import loop, presence
 from reconciler.operations.reconcile.accept import accept_history
 from reconciler.operations.reconcile.install import install, units
+from reconciler.operations.reconcile.news import News
 from reconciler.operations.reconcile.signals import LoopSignals
 from reconciler.operations.reconcile.source import check_source
 
@@ -100,20 +102,42 @@ def run(session: Session, **given: Unpack[Given]) -> Reply:
         watch=given["watch"] and not given["once"],
     )
     signals = LoopSignals(reconciled.ending(session.screen, given["log_format"]))
-    if given["once"]:
-        found = loop.reconcile_once(options, signals)
-        plan = found.tick.plan
-        codes = [of_problems(found.tick.problems), Exit.ERROR if found.tick.failed else Exit.DONE]
-        codes += [of_plan(plan, detailed=False)] if plan else []
-        return Reply(
-            code=Exit.INTERRUPTED if found.tick.interrupted else worst(codes),
-            problems=(*(plan.problems if plan else ()), *found.tick.problems),
-            result=reconciled.view(found.tick) if session.wants_document else None,
-            lines=reconciled.lines(found),
-        )
     say = reconciled.teller(session.screen, given["log_format"])
-    loop.reconcile(options, signals, say)
+    as_objects = given["log_format"] == "json"
+    try:
+        if given["once"]:
+            return _once(session, options, signals, say if as_objects else None)
+        loop.reconcile(options, signals, say)
+    except ProblemError as error:
+        if not as_objects:
+            raise
+        # Whoever reads objects gets nothing else, whatever it comes to.
+        for problem in error.problems:
+            say(reconciled.refusal(problem))
+        return Reply(code=of_problems(error.problems), problems=error.problems)
     return Reply(lines=())
+
+
+def _once(
+    session: Session,
+    options: loop.LoopOptions,
+    signals: LoopSignals,
+    say: Callable[[News], None] | None,
+) -> Reply:
+    """With `say` it is told as a loop would, else as any command tells what it did."""
+    found = loop.reconcile_once(options, signals)
+    if say is not None:
+        for news in found.news:
+            say(news)
+    plan = found.tick.plan
+    codes = [of_problems(found.tick.problems), Exit.ERROR if found.tick.failed else Exit.DONE]
+    codes += [of_plan(plan, detailed=False)] if plan else []
+    return Reply(
+        code=Exit.INTERRUPTED if found.tick.interrupted else worst(codes),
+        problems=(*(plan.problems if plan else ()), *found.tick.problems),
+        result=reconciled.view(found.tick) if session.wants_document else None,
+        lines=() if say else reconciled.lines(found),
+    )
 
 
 @command("accept", "text", "json", parent=reconcile)

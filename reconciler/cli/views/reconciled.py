@@ -13,6 +13,7 @@ from reconciler.cli.text import Line, Span, Style, line
 from reconciler.cli.views import plan_json
 from reconciler.cli.views.progress import ENDING, STOPPING
 from reconciler.model.codec import encode
+from reconciler.model.problem import Problem
 from reconciler.operations.reconcile.accept import Accepted
 from reconciler.operations.reconcile.install import Installed
 from reconciler.operations.reconcile.loop import Once
@@ -53,6 +54,13 @@ def ending(screen: Screen, form: str) -> Callable[[bool], None]:
         screen.call_out(json.dumps(_fields(news), sort_keys=True) if form == "json" else text)
 
     return tell
+
+
+def refusal(problem: Problem) -> News:
+    """Of a loop that could not begin."""
+    fields = {"hint": problem.hint} if problem.hint else {}
+    text = f"{problem.code}: {problem.message}"
+    return News(level=Level.ERROR, event="refused", text=text, code=problem.code, fields=fields)
 
 
 def _fields(news: News) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from reconciler.operations.wiring import Fleet, utc_now
 from reconciler.store.journal import Journal
 from reconciler.store.lock import LOOP
 from tests.operations.reconcile.rounds import Rounds
-from tests.operations.yard import Yard
+from tests.operations.yard import ROOT, Yard
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk
@@ -199,3 +200,55 @@ def test_a_round_that_gave_way_goes_on_under_its_own_name(
     found = rounds()
     assert [str(change.ref) for change in found.done] == ["allocation/vision/train"], found.held
     assert names == [LOOP]
+
+
+FIELDS = {"at", "level", "event", "about", "message"}
+
+
+def objects(text: str) -> list[dict[str, str]]:
+    """Each line is one, flat and of texts."""
+    found = [json.loads(line) for line in text.splitlines()]
+    for one in found:
+        assert one.keys() >= FIELDS
+        assert all(isinstance(value, str) for value in one.values())
+    return found
+
+
+def test_whoever_reads_objects_gets_nothing_else(yard: Yard) -> None:
+    """A round, one that has something to hold, and a loop that cannot begin."""
+
+    def once() -> subprocess.CompletedProcess[str]:
+        words = ["-C", str(yard.folder), "reconcile", "--once", "--log-format", "json"]
+        return subprocess.run([GPUAAS, *words], capture_output=True, text=True, check=False)
+
+    first = once()
+    assert (first.returncode, first.stdout) == (0, "")
+    assert [one["event"] for one in objects(first.stderr)] == ["commit"]
+    yard.remove(TRAIN)
+    held = once()
+    assert (held.returncode, held.stdout) == (5, "")
+    (told,) = (one for one in objects(held.stderr) if one["event"] == "held")
+    assert (told["about"], told["code"]) == ("allocation/vision/train", "held_by_policy")
+    (yard.folder / ".git").rename(yard.folder / ".away")
+    refused = once()
+    assert (refused.returncode, refused.stdout) == (1, "")
+    (told,) = objects(refused.stderr)
+    assert (told["event"], told["code"], told["level"]) == ("refused", "no_commit", "error")
+    assert told["hint"]
+
+
+def test_what_the_page_says_of_lines_is_what_there_is() -> None:
+    """Each event, and each field."""
+    page = (ROOT / "docs/unattended.md").read_text("utf-8")
+    said = set(re.findall(r"`([a-z]+)`", page.split("Events are ")[1].split(". Neither")[0]))
+    code = "".join(
+        path.read_text("utf-8")
+        for path in (
+            *(ROOT / "reconciler/operations/reconcile").glob("*.py"),
+            ROOT / "reconciler/cli/views/reconciled.py",
+        )
+    )
+    named = set(re.findall(r'event="([a-z]+)"', code)) | set(
+        re.findall(r'_standing\("([a-z]+)"', code)
+    )
+    assert named == said
