@@ -19,11 +19,16 @@ def locking(fleet: Fleet, command: str) -> StateLock:
     )
 
 
+def insist_on_state(fleet: Fleet) -> None:
+    """Raises ProblemError `state_missing`, `state_unsafe_place` where it is somebody else's, …"""
+    Database.open(fleet.database_file, write=False, opening=Opening(older_ok=True)).close()
+
+
 @contextmanager
 def writing(fleet: Fleet, command: str) -> Iterator[Journal]:
     """The journal, under the lock. Raises ProblemError `state_locked`, `state_missing`, …"""
     # Before anybody's name is written: a state that is missing, damaged or too new has no writer.
-    Database.open(fleet.database_file, write=False, opening=Opening(older_ok=True)).close()
+    insist_on_state(fleet)
     with (
         locking(fleet, command) as lock,
         Database.open(fleet.database_file, write=True) as database,

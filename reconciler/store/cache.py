@@ -7,7 +7,9 @@ be written is done without.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -127,8 +129,10 @@ class SqliteCache:
 
     def _connect(self, *, make: bool) -> sqlite3.Connection | None:
         if self._connection is None:
+            if not _is_ours(self._path.parent):
+                return None
             if not self._path.exists():
-                if not make or not self._path.parent.is_dir():
+                if not make:
                     return None
                 self._path.touch(mode=0o600)
             self._connection = sqlite3.connect(self._path, timeout=1.0)
@@ -143,6 +147,16 @@ class SqliteCache:
         with suppress(OSError):
             for suffix in ("", "-wal", "-shm"):
                 self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether it is a folder of this account: in another's a file of ours would be in the way, and
+    what lies there is nothing to believe.
+    """
+    with suppress(OSError):
+        found = folder.stat()
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return False
 
 
 def _within_size(write: Work) -> Work:

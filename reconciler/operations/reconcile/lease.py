@@ -20,7 +20,7 @@ CHECKED_OUT = Path("source", "checked-out")
 def is_held(fleet: Fleet) -> bool:
     """Whether a loop lives."""
     try:
-        handle = os.open(fleet.state / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        handle = os.open(fleet.state / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return False
     try:

@@ -20,10 +20,11 @@ from typing import Any
 
 from reconciler.model.codec import decode, encode
 from reconciler.model.moment import format_moment
-from reconciler.model.problem import refuse
+from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.operations.reconcile.lease import LOCK, is_held
 from reconciler.operations.wiring import Fleet
+from reconciler.operations.writing import insist_on_state
 
 FILE = "loop.json"
 FILE_MODE = 0o644
@@ -59,6 +60,7 @@ def alone(fleet: Fleet) -> Iterator[None]:
 
     Whoever only asks whether it is held has it for a moment.
     """
+    insist_on_state(fleet)
     path = fleet.state / LOCK
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
     until = time.monotonic() + ASKED_SECONDS
@@ -117,6 +119,8 @@ def wake(fleet: Fleet) -> int:
     The signal goes to the process that holds the lock, and only if it listens for it: any other,
     as one that has the pid of a loop that is gone, would be ended by it.
     """
+    if not os.access(fleet.state, os.X_OK) and fleet.state.exists():
+        raise _unwakeable(f"it may not look into {fleet.state}")
     said = read_presence(fleet)
     if said is None or not is_held(fleet):
         raise refuse("not_found", "no loop is running", "start one: gpuaas reconcile")
@@ -132,9 +136,13 @@ def wake(fleet: Fleet) -> int:
         message = "what is at work on this state is no loop that sleeps between rounds"
         raise refuse("not_found", message, "once it is done: gpuaas reconcile") from None
     except OSError as error:
-        message = f"the loop cannot be woken by this user: {error.strerror}"
-        raise refuse("os_refused", message, "as whoever runs it: gpuaas reconcile --wake") from None
+        raise _unwakeable(error.strerror or str(error)) from None
     return said.pid
+
+
+def _unwakeable(why: str) -> ProblemError:
+    message = f"the loop cannot be woken by this user: {why}"
+    return refuse("os_refused", message, "as whoever runs it: gpuaas reconcile --wake")
 
 
 def _is_holder(fleet: Fleet, pid: int) -> bool:

@@ -23,6 +23,7 @@ from reconciler.operations.reconcile.loop_tree import (
 )
 from reconciler.operations.reconcile.presence import alone
 from reconciler.operations.wiring import Fleet
+from reconciler.operations.writing import insist_on_state
 from reconciler.specs import git
 from reconciler.specs.git_folder import branch_on_hold, repository_within
 from reconciler.specs.mirror import Mirror, Trust, was_stopped
@@ -97,6 +98,7 @@ def as_followed(fleet: Fleet) -> Reading:
     Where a loop lives, nothing of its tree is touched. Raises ProblemError `loop_running` while it
     is at work on that for long.
     """
+    insist_on_state(fleet)
     mirror = mirror_of(fleet)
     if not mirror.bare.is_dir() or not mirror.followed():
         return Reading(fleet, "")
