@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.capacity import Candidate, Placement
 from reconciler.model.codec import encode
+from reconciler.model.condition import Condition, Sync
 from reconciler.model.lifecycle import Phase
-from reconciler.model.problem import Problem, refuse
+from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.ref import Ref
 from reconciler.model.world import Recorded, World
 from reconciler.operations import consumption
@@ -22,9 +24,11 @@ from reconciler.operations.inspecting import ref_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.planning import plan_from
 from reconciler.operations.reading import read_desired, read_origins
+from reconciler.operations.reconcile.loop_tree import as_it_reads
 from reconciler.operations.references import unknown, unknown_ref
 from reconciler.operations.runtime_links import facts_of as runtime_facts
 from reconciler.operations.storage_links import facts_of as storage_facts
+from reconciler.operations.syncing import recall_standing
 from reconciler.operations.taking_stock import as_resource
 from reconciler.operations.views import Explained, Shown
 from reconciler.operations.wiring import Fleet, without_collector
@@ -155,6 +159,19 @@ def _observed(world: World, ref: Ref, recorded: Recorded | None) -> Mapping[str,
     return {"node": node, "at": seen.at, "problem": seen.problem, "facts": facts}
 
 
+def _sync_told(fleet: Fleet, ref: Ref, last: Condition) -> str:
+    """As `status` has it; where no plan of now is known, that it is what the `last` one said."""
+    standing = None
+    with suppress(ProblemError):
+        standing = recall_standing(as_it_reads(fleet).fleet)
+    if standing is None:
+        return f"{last.told(fleet.now())}, as the last plan had it"
+    row = next((row for row in standing.wanted if row.ref == str(ref)), None)
+    now = Condition(word=row.sync, cause=row.sync_cause) if row else Condition(word=Sync.IN_SYNC)
+    same = (now.word, now.cause) == (last.word, last.cause)
+    return (last if same else now).told(fleet.now())
+
+
 def _facts(fleet: Fleet, recorded: Recorded | None, world: World) -> Mapping[str, str]:
     """The lines people look for first."""
     if recorded is None or not recorded.id:
@@ -167,7 +184,7 @@ def _facts(fleet: Fleet, recorded: Recorded | None, world: World) -> Mapping[str
         "where": f"{recorded.node}/{','.join(recorded.slots)}",
         "login": recorded.login,
         "phase": recorded.phase,
-        **({"sync": sync.told(fleet.now())} if sync.word else {}),
+        **({"sync": _sync_told(fleet, recorded.ref, sync)} if sync.word else {}),
         "health": health.told(fleet.now()),
         "evidence": f"{source}, {seen.at}" if seen else "never observed",
     }

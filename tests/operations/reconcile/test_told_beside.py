@@ -59,6 +59,30 @@ def test_status_is_of_the_commit_that_is_followed(yard: Yard, upstream: Path) ->
     assert words(yard)[TRAIN] == ("in_sync", ""), "the folder counts again"
 
 
+def sync_of(yard: Yard) -> str:
+    found: str = yard.gpuaas("show", TRAIN).document["result"]["facts"]["sync"]
+    return found.partition(":")[0].partition(" for ")[0] + found.partition(",")[2]
+
+
+def test_one_is_told_as_the_fleet_is(yard: Yard, upstream: Path) -> None:
+    """What the last plan said is told as such, as soon as there is another commit."""
+    yard.commit()
+    words(yard)
+    assert sync_of(yard) == "in_sync"
+    git(yard.folder, "rm", "-q", "specs/allocation/vision/train.yaml")
+    git(yard.folder, "commit", "-qm", "x")
+    assert sync_of(yard) == "in_sync as the last plan had it"
+    assert words(yard)[TRAIN] == ("changes", "release")
+    assert sync_of(yard) == "changes"
+    git(yard.folder, "reset", "-q", "--hard", "HEAD~1")
+    assert sync_of(yard) == "in_sync", "which was planned before"
+    without_train(upstream)
+    with alone(yard.fleet()):
+        follow(yard.fleet())
+        assert words(yard)[TRAIN] == ("held", "held_by_policy")
+        assert sync_of(yard).startswith("held")
+
+
 def test_a_page_that_is_kept_ends_with_the_next_commit(
     yard: Yard, upstream: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
