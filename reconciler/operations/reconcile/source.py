@@ -47,8 +47,9 @@ class Sourced:
     notes: tuple[Problem, ...] = ()
 
 
-def follow(fleet: Fleet) -> Sourced:
-    """The newest commit of the source, or the last good one.
+def follow(fleet: Fleet, *, looks: bool = False) -> Sourced:
+    """The newest commit of the source, or the last good one. Whoever only `looks` does not make
+    it the one that the next has to come of: a loop may be told of another source than the settings.
 
     Raises ProblemError where neither is to be had: `source_unreachable`, `source_unreadable`,
     `no_commit` without a repository; `interrupted` if somebody leaves meanwhile.
@@ -86,7 +87,7 @@ def follow(fleet: Fleet) -> Sourced:
         tree = mirror.check_out(commit, url) / inner
         if again := _outside(mirror, tree / fleet.settings.spec_root, commit):
             raise ProblemError((again,))
-    if stale is None:
+    if stale is None and not looks:
         mirror.follow(commit, followed)
     read = replace(fleet, tree=str(tree))
     return Sourced(fleet=read, commit=commit, stale=stale, notes=tuple(_notes(fleet, source)))
@@ -104,7 +105,7 @@ def as_followed(fleet: Fleet) -> Reading:
         return Reading(fleet, "")
     try:
         with alone(fleet):
-            sourced = follow(fleet)
+            sourced = follow(fleet, looks=True)
             return Reading(sourced.fleet, sourced.commit)
     except ProblemError as error:
         if all(problem.code != "loop_running" for problem in error.problems):

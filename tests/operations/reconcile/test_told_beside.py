@@ -11,7 +11,7 @@ from reconciler.model.problem import ProblemError
 from reconciler.operations.reconcile.loop_tree import as_it_reads, mirror_of, stands
 from reconciler.operations.reconcile.presence import alone
 from reconciler.operations.reconcile.source import follow
-from tests.operations.reconcile.test_source import DESK, git
+from tests.operations.reconcile.test_source import DESK, from_place, git
 from tests.operations.yard import Yard
 
 TRAIN = "allocation/vision/train"
@@ -57,6 +57,19 @@ def test_status_is_of_the_commit_that_is_followed(yard: Yard, upstream: Path) ->
         yard.write(DESK)
         assert "allocation/vision/desk" not in words(yard), "it is in no commit"
     assert words(yard)[TRAIN] == ("in_sync", ""), "the folder counts again"
+
+
+def test_a_look_at_what_is_held_moves_nothing(yard: Yard, tmp_path: Path) -> None:
+    """Between two runs of a loop that is told its source: else the next one follows no push."""
+    bare = tmp_path / "fleet.git"
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(bare))
+    git(yard.folder, "push", "-q", str(bare), "HEAD:refs/heads/main")
+    told = from_place(yard, url=str(bare), branch="main")
+    first = follow(told)
+    yard.write(DESK)
+    yard.commit()
+    assert yard.gpuaas("approvals").code == 0
+    assert (follow(told).commit, follow(told).stale) == (first.commit, None)
 
 
 def sync_of(yard: Yard) -> str:
