@@ -59,12 +59,13 @@ def guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
 def guard_projects(situation: Situation, refused: dict[Ref, Problem]) -> None:
     """All that a project has goes at once, or the last of it with the project itself.
 
-    Rather its folder or its file is gone than its work is over.
+    Rather its folder or its file is gone than its work is over. Approved is all of it or nothing:
+    what is left would be few enough to go by itself.
     """
     if not situation.unattended:
         return
     leaving: dict[str, list[Difference]] = {}
-    for one in _leaving(situation, refused):
+    for one in _leaving(situation, refused, approved=True):
         if one.ref.kind in HOLDERS:
             leaving.setdefault(one.ref.project, []).append(one)
         elif one.ref.kind == "project":
@@ -78,10 +79,10 @@ def guard_projects(situation: Situation, refused: dict[Ref, Problem]) -> None:
         if ref.kind in HOLDERS and ref.project in leaving and _stays(one, situation)
     }
     for name, its in leaving.items():
-        if name not in staying:
+        if name not in staying and not _are_approved(its, situation):
             count = sum(one.ref.kind in HOLDERS for one in its)
             message = f"project {name} would lose all that it has at once ({count})"
-            hint = "bring back what is gone; or release some of it first"
+            hint = "bring back what is gone, or approve all of it"
             _hold(its, Refusal("project_guard", message, hint), refused)
 
 
@@ -93,7 +94,7 @@ def guard_folders(situation: Situation, refused: dict[Ref, Problem]) -> None:
     if not situation.unattended:
         return
     leaving: dict[str, list[Difference]] = {}
-    for one in _leaving(situation, refused):
+    for one in _leaving(situation, refused, approved=True):
         for folder in () if only_takes(one) else _folders(one.file):
             leaving.setdefault(folder, []).append(one)
     leaving = {name: its for name, its in leaving.items() if len(its) > 1}
@@ -107,8 +108,10 @@ def guard_folders(situation: Situation, refused: dict[Ref, Problem]) -> None:
             return
     for name in sorted(leaving, key=len):
         its = [one for one in leaving[name] if one.ref not in refused]
+        if _are_approved(its, situation):
+            continue
         message = f"all of the folder {name} is gone, and {len(leaving[name])} resources with it"
-        hint = "bring the folder back; or remove some of its files first"
+        hint = "bring the folder back, or approve all of it"
         _hold(its, Refusal("folder_guard", message, hint), refused)
 
 
@@ -139,12 +142,16 @@ def next_of_the_day(world: World, now: datetime) -> datetime | None:
     return min((end for end in ends if end > now), default=None)
 
 
-def _leaving(situation: Situation, refused: Mapping[Ref, Problem]) -> Iterator[Difference]:
-    """What would be let go of, though nobody has said yes to just that."""
+def _leaving(
+    situation: Situation, refused: Mapping[Ref, Problem], *, approved: bool = False
+) -> Iterator[Difference]:
+    """What would be let go of, though nobody has said yes to just that, unless with `approved`."""
     for one in situation.differences:
         if one.action not in (Action.RELEASE, Action.FORGET) or one.recorded is None:
             continue
-        if one.ref not in refused and not is_consented(one) and one.ref not in situation.approved:
+        if one.ref in refused or is_consented(one):
+            continue
+        if approved or one.ref not in situation.approved:
             yield one
 
 
@@ -176,6 +183,10 @@ def _stays(recorded: Recorded, situation: Situation) -> bool:
     ref, desired = recorded.ref, situation.desired
     named = ref in desired.resources or ref in desired.frozen or ref in situation.renamed
     return named or desired.is_broken(recorded.file)
+
+
+def _are_approved(differences: Iterable[Difference], situation: Situation) -> bool:
+    return all(one.ref in situation.approved for one in differences)
 
 
 def _are_a_project(differences: list[Difference]) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.model.problem import ProblemError
 from reconciler.operations.reconcile.accept import accept_history
 from reconciler.operations.reconcile.source import follow
 from tests.operations.yard import Yard
@@ -110,6 +111,26 @@ def test_an_operator_may_accept_it(signed: tuple[Yard, Path, Path]) -> None:
     assert follow(yard.fleet()).stale is None
     edit(yard)
     assert commit(yard, trusted) == follow(yard.fleet()).commit
+
+
+def test_what_was_accepted_is_one_commit_and_no_other(signed: tuple[Yard, Path, Path]) -> None:
+    yard, trusted, stranger = signed
+    edit(yard)
+    first = commit(yard, stranger)
+    edit(yard, "bo")
+    second = commit(yard)
+    with pytest.raises(ProblemError):
+        accept_history(yard.fleet(), first, "the one before is meant, and not this")
+    accept_history(yard.fleet(), second, "read both")
+    assert follow(yard.fleet()).commit == second
+    edit(yard)
+    commit(yard)
+    found = follow(yard.fleet())
+    assert found.stale is not None
+    assert (found.stale.code, found.commit) == ("commit_unsigned", second)
+    edit(yard)
+    commit(yard, trusted)
+    assert follow(yard.fleet()).stale is not None, "a signature says nothing of what lies below"
 
 
 def merged(yard: Yard, of: str, *parents: str) -> None:
