@@ -97,7 +97,8 @@ def lines(found: Once) -> Iterator[Line]:
     tick = found.tick
     took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in tick.seconds.items())
     what = "nothing has changed" if tick.idle else f"{len(tick.done)} done, {len(tick.held)} held"
-    yield line(f"{tick.commit[:7]}: {what}, {tick.observed} hosts looked at ({took})", hang=2)
+    hosts = "1 host" if tick.observed == 1 else f"{tick.observed} hosts"
+    yield line(f"{tick.commit[:7]}: {what}, {hosts} looked at ({took})", hang=2)
 
 
 def view(tick: Tick) -> dict[str, Any]:

@@ -168,7 +168,7 @@ class Teller:
                 level=Level.NOTICE,
                 event="settled",
                 about=about if held else "",
-                text=f"{about}: no longer {event}",
+                text=f"{about}: no longer held" if held else f"{about} is over",
                 code="" if held else about,
                 ends=event,
             )
