@@ -11,43 +11,16 @@ from signal import SIGHUP, SIGINT, SIGTERM, SIGUSR1
 from typing import Any
 
 import pytest
-import yaml
 
 from reconciler.cli.views.progress import ENDING, STOPPING
 from tests.operations.following import Followed, adopting, assert_free
 from tests.operations.test_interrupts import LOOKS, image
-from tests.operations.yard import Yard, copy_of, laid
-from tests.planner import fleet as paper
+from tests.operations.yard import Yard, copy_of
 
 pytestmark = pytest.mark.walk
 
 LOOP = ("reconcile", "--interval", "300s")
 SECONDS = 30
-
-
-@pytest.fixture(scope="session")
-def committed(tmp_path_factory: pytest.TempPathFactory) -> Yard:
-    """Two hosts that nobody has looked at yet, and what is wanted of them."""
-    yard = laid(
-        tmp_path_factory.mktemp("committed"),
-        {"gpu01": 2, "gpu02": 2},
-        paper.allocation(
-            "train", "slice-2", node="gpu01", access=["ana", "bo"], expiresAt=paper.LASTING
-        ),
-        paper.allocation("solo", node="gpu02", expiresAt=paper.LASTING),
-    )
-    settings = {"operators": ["olga"], "publish": {"dir": "published"}}
-    (yard.folder / "gpuaas.yaml").write_text(yaml.safe_dump(settings))
-    yard.commit()
-    return yard
-
-
-@pytest.fixture(scope="session")
-def kept(committed: Yard, tmp_path_factory: pytest.TempPathFactory) -> Yard:
-    """The same fleet, kept by a round that nobody disturbed; not to be changed."""
-    yard = copy_of(committed, tmp_path_factory.mktemp("kept"))
-    assert yard.gpuaas("reconcile", "--once").code == 0
-    return yard
 
 
 @pytest.fixture
@@ -83,10 +56,11 @@ def asleep(command: Followed, rounds: int = 1) -> None:
     )
 
 
-def assert_ended(command: Followed) -> None:
+def assert_ended(command: Followed, *, refused: bool = False) -> None:
+    """On request; `refused` if rounds of it were."""
     yard = command.yard
     assert "Traceback" not in command.told
-    assert "refused" not in command.told
+    assert ("rounds go on" in command.told) is refused
     assert said(yard)["phase"] == "ended"
     assert_free(yard)
     assert yard.gpuaas("state", "check").code == 0
