@@ -54,7 +54,7 @@ class Hold:
 def keep_round(fleet: Fleet, found: Tick) -> None:
     """While the source is away, what was wrong with its newest commit is unknown, and not over."""
     if found.plan is not None:
-        keep_plan(fleet, found.held, found.plan.problems)
+        keep_plan(fleet, found.held, (*found.plan.problems, *found.problems))
     if not any(one.code in AWAY for one in found.problems):
         _keep(fleet, _of_loop(found.problems, SOURCE), SOURCE)
 

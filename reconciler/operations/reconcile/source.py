@@ -80,12 +80,12 @@ def follow(fleet: Fleet, *, looks: bool = False) -> Sourced:
             if not mirror.has(former):
                 raise ProblemError((stale,))
     tree = mirror.check_out(commit, url) / inner
-    if outside := _outside(mirror, tree / fleet.settings.spec_root, commit):
+    if unreadable := _unreadable(mirror, tree / fleet.settings.spec_root, commit):
         if stale is not None or not mirror.has(former) or former == commit:
-            raise ProblemError((outside,))
-        stale, commit = outside, former
+            raise ProblemError((unreadable,))
+        stale, commit = unreadable, former
         tree = mirror.check_out(commit, url) / inner
-        if again := _outside(mirror, tree / fleet.settings.spec_root, commit):
+        if again := _unreadable(mirror, tree / fleet.settings.spec_root, commit):
             raise ProblemError((again,))
     if stale is None and not looks:
         mirror.follow(commit, followed)
@@ -194,9 +194,9 @@ def _rewritten(former: str, commit: str) -> Problem:
     )
 
 
-def _outside(mirror: Mirror, root: Path, commit: str) -> Problem | None:
-    """What no commit has is not followed, whatever link leads to it; nor is what would have
-    another history than the commit's own.
+def _unreadable(mirror: Mirror, root: Path, commit: str) -> Problem | None:
+    """Why no specs are read of it: there are none, a link leads to what no commit has, or they
+    would have another history than the commit's own.
     """
     if not root.resolve().is_relative_to(mirror.tree.resolve()):
         return Problem(
@@ -210,6 +210,12 @@ def _outside(mirror: Mirror, root: Path, commit: str) -> Problem | None:
             message=f"in {commit[:7]} {within.relative_to(mirror.tree) or '.'} is a repository of"
             " git itself, with a history of its own",
             hint="commit without its HEAD, objects and refs",
+        )
+    if not root.is_dir():
+        return Problem(
+            code="spec_root_missing",
+            message=f"in {commit[:7]} there is no folder {root.relative_to(mirror.tree)}",
+            hint="bring it back; or name another one: specRoot in gpuaas.yaml",
         )
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import subprocess
 from datetime import timedelta
 from pathlib import Path
@@ -175,6 +176,23 @@ def test_while_git_is_away_only_upkeep_goes_on(rounds: Rounds, tmp_path: Path) -
     found = [rounds() for _ in range(7)]
     assert [line for one in found for line in done(one)] == ["repair allocation/vision/train"]
     assert all(one.problems[0].code == "source_unreachable" for one in found)
+
+
+def test_while_there_are_no_specs_only_upkeep_goes_on(rounds: Rounds) -> None:
+    """F-REC-01: a folder that is gone from git stops what is new, and not what is to be mended."""
+    yard, good = rounds.yard, rounds().commit
+    one = yard.recorded("allocation/vision/train")
+    shutil.rmtree(yard.specs)
+    yard.commit()
+    (yard.root("gpu01") / f"etc/gpuaas/ssh/{one.login}").unlink()
+    found = [rounds() for _ in range(7)]
+    assert [line for one in found for line in done(one)] == ["repair allocation/vision/train"]
+    for last in found:
+        assert (last.commit, last.problems[0].code) == (good, "spec_root_missing")
+    subprocess.run(["git", "-C", yard.folder, "checkout", "-q", "HEAD~1", "specs"], check=True)
+    yard.commit()
+    last = rounds()
+    assert (last.commit != good, last.problems) == (True, ())
 
 
 def test_who_is_suspended_is_shut_out_while_git_is_away(rounds: Rounds) -> None:
