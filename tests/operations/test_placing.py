@@ -56,7 +56,7 @@ def test_who_is_gone_waits_no_longer_and_is_no_evidence(yard: Yard) -> None:
     """Rules 7 and 17: a request taken back, and a node whose name another may get."""
     yard.write(wanted("slice-2"), node("gpu04", 1))
     assert yard.apply().blocked == {WANTED: "sku_unavailable"}
-    assert yard.gpuaas("status").document["result"]["needsYou"][0]["kind"] == "blocked"
+    assert yard.gpuaas("status").document["result"]["needsYou"][0]["kind"] == "waiting"
     assert yard.world.observations["gpu04"].problem == "host_unreachable"
     yard.remove(wanted(), node("gpu04", 1))
     assert yard.apply().code == 0
