@@ -163,6 +163,18 @@ def test_it_is_in_nobodys_way(
     is_sound(mirror)
 
 
+def test_a_lock_from_before_the_clock_was_set_back_keeps_nobody_out(
+    mirror: Mirror, source: Path
+) -> None:
+    followed(mirror, source)
+    lock = mirror.bare / "refs/gpuaas/wanted.lock"
+    lock.touch()
+    os.utime(lock, (time.time() + 7200,) * 2)
+    pushed(source, 1)
+    assert followed(mirror, source)
+    assert not lock.exists()
+
+
 def test_what_a_killed_git_has_left_keeps_nobody_out(mirror: Mirror, source: Path) -> None:
     """Locks of refs, and packs that were never finished."""
     followed(mirror, source)
