@@ -1,0 +1,139 @@
+"""`python -m tests.measures` prints how well the house can carry what comes next.
+
+Each measure is a number of things that make a feature dear: the fewer, the better. They are those
+that the design of the house is drawn from; `tests/test_measures.py` lets none of them grow.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "reconciler"
+SHELF = 15
+"""Files in a folder, but for shelves of one sort."""
+
+SHELVES = frozenset({"cli/commands", "cli/views", "store/migrations"})
+TWO_ROOMS = ("planner", "operations")
+
+
+@cache
+def modules() -> Mapping[str, str]:
+    """The text of each module by its path below the package, without its suffix."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.name != "__init__.py":
+            name = str(path.relative_to(PACKAGE).with_suffix(""))
+            found[name] = path.read_text(encoding="utf-8")
+    return found
+
+
+@cache
+def trees() -> Mapping[str, ast.Module]:
+    return {name: ast.parse(text) for name, text in modules().items()}
+
+
+def of(*rooms: str) -> Iterator[tuple[str, str]]:
+    return ((name, text) for name, text in modules().items() if name.split("/")[0] in rooms)
+
+
+def crowded_files() -> int:
+    """Files above what a folder may have, all folders together."""
+    folders = Counter(name.rpartition("/")[0] for name in modules())
+    return sum(max(0, n - SHELF) for folder, n in folders.items() if folder not in SHELVES)
+
+
+def gerunds() -> int:
+    """Modules of planner and operations that are named by what they do, not by a thing."""
+    return sum(name.rpartition("/")[2].split("_")[0].endswith("ing") for name, _ in of(*TWO_ROOMS))
+
+
+def unlike_commands() -> int:
+    """Commands without an operation of their name."""
+    operations = {name.rpartition("/")[2] for name, _ in of("operations")}
+    commands = {name.rpartition("/")[2] for name in modules() if name.startswith("cli/commands/")}
+    return len(commands - operations)
+
+
+def repeated_classes() -> int:
+    """Names of classes that are defined more than once; a private one is nobody's business."""
+    names = Counter(
+        node.name
+        for tree in trees().values()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    return sum(number > 1 for number in names.values())
+
+
+def asked_kinds() -> int:
+    """Places that ask for the kind of something, where a registry should answer."""
+    return sum(len(re.findall(r"\.kind (?:==|!=|in|not in)\s", text)) for _, text in of(*TWO_ROOMS))
+
+
+def raw_specs() -> int:
+    """Reads of a spec as a dictionary."""
+    return sum(len(re.findall(r'normal\["spec"\]', text)) for text in modules().values())
+
+
+def untyped() -> int:
+    """`Any` in what functions take and give, and in fields."""
+    return sum(
+        isinstance(node, ast.Name) and node.id == "Any"
+        for tree in trees().values()
+        for node in ast.walk(tree)
+    )
+
+
+@cache
+def arrows(room: str) -> Mapping[str, frozenset[str]]:
+    """Which modules of a room each of them imports."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, tree in trees().items():
+        if not name.startswith(f"{room}/"):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("reconciler."):
+                base = (node.module or "").removeprefix("reconciler.").replace(".", "/")
+                targets = {base, *(f"{base}/{alias.name}" for alias in node.names)}
+                found[name] |= {t for t in targets if t in modules() and t.startswith(f"{room}/")}
+    return {name: frozenset(found[name]) for name, _ in of(room)}
+
+
+def floors(room: str) -> int:
+    """The longest chain of imports within a room."""
+    graph = arrows(room)
+
+    @cache
+    def height(name: str) -> int:
+        return 1 + max((height(below) for below in graph[name]), default=0)
+
+    return max(map(height, graph))
+
+
+MEASURES: Mapping[str, Callable[[], int]] = {
+    "files above 15 in a folder": crowded_files,
+    "floors in planner": lambda: floors("planner"),
+    "floors in operations": lambda: floors("operations"),
+    "imports between modules of planner": lambda: sum(map(len, arrows("planner").values())),
+    "modules named by what they do": gerunds,
+    "commands without an operation of their name": unlike_commands,
+    "class names defined twice or more": repeated_classes,
+    "kinds asked for in planner and operations": asked_kinds,
+    "specs read as dictionaries": raw_specs,
+    "Any in signatures and fields": untyped,
+}
+
+
+def main() -> None:
+    for what, measure in MEASURES.items():
+        print(f"{measure():>5}  {what}")
+
+
+if __name__ == "__main__":
+    main()
