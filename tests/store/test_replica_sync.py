@@ -80,10 +80,16 @@ def test_nothing_copied_yet_is_unknown(state: State, tmp_path: Path) -> None:
         assert last_sync(state.path) is None
 
 
+def state_of(task: Path) -> str:
+    """By proc(5); a thread stops a moment after the signal was sent."""
+    return (task / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+
+
 def test_one_that_hangs_says_nothing_and_delays_nobody(state: State, tmp_path: Path) -> None:
     with copying(state, tmp_path / "copy") as pid:
         until(lambda: last_sync(state.path))
         os.kill(pid, signal.SIGSTOP)
+        until(lambda: all(state_of(task) == "T" for task in Path(f"/proc/{pid}/task").iterdir()))
         began = time.monotonic()
         assert last_sync(state.path) is None
         assert time.monotonic() - began < 3
