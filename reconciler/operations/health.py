@@ -44,9 +44,9 @@ class _Patient:
 
 
 RULES: tuple[tuple[Health, str, Callable[[_Patient], bool]], ...] = (
+    (Health.UNKNOWN, "unseen", lambda it: it.unseen),
     (Health.DEGRADED, "failed", lambda it: it.one.phase is Phase.FAILED),
     (Health.DEGRADED, "unproved", lambda it: it.stage is Stage.UNPROVED),
-    (Health.UNKNOWN, "unseen", lambda it: it.unseen),
     (Health.UNKNOWN, "in_doubt", lambda it: it.stage is Stage.IN_DOUBT),
     (Health.PROGRESSING, "", lambda it: it.one.phase in (Phase.PROVIDING, Phase.RELEASING)),
     (Health.DEGRADED, "card_missing", lambda it: it.lacks_cards),

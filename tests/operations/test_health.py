@@ -94,6 +94,13 @@ def test_a_host_that_does_not_list_its_cards_has_not_said_that_they_are_gone(who
     assert told(whole, facts={"gpus": None}) == Condition(word=Health.UNKNOWN, cause="unseen")
 
 
+def test_of_a_host_that_is_silent_nothing_else_is_told(whole: World) -> None:
+    """Whatever was seen before, it may be otherwise by now."""
+    for phase, stage in ((Phase.FAILED, Stage.CLAIMED), (Phase.RELEASING, Stage.UNPROVED)):
+        found = told(whole, stage, facts={"gpus": None}, phase=phase)
+        assert found == Condition(word=Health.UNKNOWN, cause="unseen")
+
+
 def test_in_quarantine_what_is_wrong_is_still_told(whole: World) -> None:
     found = told(whole, Stage.QUARANTINED, phase=Phase.QUARANTINED, facts={"gpus": ()})
     assert found.cause == "card_missing"
