@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from reconciler.cli.commands.status import Given
 
 TRIES = 3
+"""So often a plan is made anew where the loop has turned to another commit meanwhile."""
+
 MOST = 20
 """Of more allocations a page is shown."""
 

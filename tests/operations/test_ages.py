@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -46,12 +47,12 @@ def yard(settled: Yard, tmp_path: Path) -> Yard:
     return copy_of(settled, tmp_path)
 
 
-def row(fleet: Fleet, **changes: object) -> AllocationRow:
+def row(fleet: Fleet, **changes: Any) -> AllocationRow:
     plain = AllocationRow(
         ref=REF, owner="ana", sku="slice-1", node="gpu01", slots=("s0",), phase="active",
         health="healthy", login="x", sync="in_sync",
     )  # fmt: skip
-    (found,) = aged(fleet, [replace(plain, **changes)])  # type: ignore[arg-type]
+    (found,) = aged(fleet, [replace(plain, **changes)])
     return found
 
 

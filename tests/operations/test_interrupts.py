@@ -12,13 +12,11 @@ from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGQUIT, SIGTERM
 
 import pytest
-import yaml
 
 from reconciler.cli.views.progress import ENDING, STOPPING
 from reconciler.store.lock import StateLock
 from tests.operations.following import PROGRAM, Followed, adopting, assert_free
-from tests.operations.yard import ROOT, Yard, copy_of, laid
-from tests.planner import fleet as paper
+from tests.operations.yard import ROOT, Yard, copy_of, two_hosts
 
 pytestmark = pytest.mark.walk
 
@@ -30,18 +28,7 @@ LOOKS = "-IS"
 @pytest.fixture(scope="session")
 def new(tmp_path_factory: pytest.TempPathFactory) -> Yard:
     """Two hosts that nobody has looked at yet, and what is wanted of them."""
-    yard = laid(
-        tmp_path_factory.mktemp("new"),
-        {"gpu01": 2, "gpu02": 2},
-        paper.allocation(
-            "train", "slice-2", node="gpu01", access=["ana", "bo"], expiresAt=paper.LASTING
-        ),
-        paper.allocation("solo", node="gpu02", expiresAt=paper.LASTING),
-    )
-    settings = {"operators": ["olga"], "publish": {"dir": "published"}}
-    (yard.folder / "gpuaas.yaml").write_text(yaml.safe_dump(settings))
-    yard.commit()
-    return yard
+    return two_hosts(tmp_path_factory.mktemp("new"))
 
 
 @pytest.fixture(scope="session")

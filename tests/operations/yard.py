@@ -225,6 +225,22 @@ class Yard:
             lay(self.folder / node.spec.root, node, shipped.templates())
 
 
+def two_hosts(folder: Path) -> Yard:
+    """Committed: two hosts that nobody has looked at yet, and what is wanted of them."""
+    yard = laid(
+        folder,
+        {"gpu01": 2, "gpu02": 2},
+        paper.allocation(
+            "train", "slice-2", node="gpu01", access=["ana", "bo"], expiresAt=paper.LASTING
+        ),
+        paper.allocation("solo", node="gpu02", expiresAt=paper.LASTING),
+    )
+    settings = {"operators": ["olga"], "publish": {"dir": "published"}}
+    (yard.folder / "gpuaas.yaml").write_text(yaml.safe_dump(settings))
+    yard.commit()
+    return yard
+
+
 def copy_of(yard: Yard, folder: Path) -> Yard:
     """The same fleet elsewhere; roots count from the fleet's folder, so it works there too."""
     shutil.copytree(yard.folder, folder, symlinks=True, dirs_exist_ok=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from reconciler.model.moment import format_age, parse_moment
-from reconciler.operations.reconcile.liveness import Condition, health_of
+from reconciler.operations.reconcile.liveness import LoopCondition, health_of
 from reconciler.operations.reconcile.presence import read_presence
 from reconciler.operations.wiring import Fleet
 
 WORDS = {
-    Condition.DEGRADED: "loop degraded: gpuaas doctor",
-    Condition.HUNG: "loop hangs: gpuaas doctor",
-    Condition.GONE: "loop gone: gpuaas doctor",
-    Condition.ENDED: "loop ended",
+    LoopCondition.DEGRADED: "loop degraded: gpuaas doctor",
+    LoopCondition.HUNG: "loop hangs: gpuaas doctor",
+    LoopCondition.GONE: "loop gone: gpuaas doctor",
+    LoopCondition.ENDED: "loop ended",
 }
 
 
@@ -19,7 +19,7 @@ def words(fleet: Fleet) -> str:
     """Empty where none ever ran."""
     now, said = fleet.now(), read_presence(fleet)
     health = health_of(fleet, said, now)
-    if said is None or health.condition is not Condition.WELL:
+    if said is None or health.condition is not LoopCondition.WELL:
         return WORDS.get(health.condition, "")
     due = parse_moment(said.next_at)
     if due is None:

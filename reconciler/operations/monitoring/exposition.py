@@ -22,7 +22,7 @@ from reconciler.operations.monitoring.figures import Figures, Ledger
 from reconciler.operations.monitoring.listener import Answer, Listener
 from reconciler.operations.monitoring.metrics import Tally, View, text
 from reconciler.operations.notifications.dispatch import Told
-from reconciler.operations.reconcile.liveness import LATE_SECONDS, WORK_SECONDS, Condition
+from reconciler.operations.reconcile.liveness import LATE_SECONDS, WORK_SECONDS, LoopCondition
 from reconciler.operations.reconcile.presence import Presence
 from reconciler.operations.reconcile.rounds import Memory
 from reconciler.operations.wiring import Fleet
@@ -110,16 +110,16 @@ class Exposition:
         said, late = self.said, self.clock() - self.due
         if said is None or late > LATE_SECONDS:
             phase = said.phase if said else "its beginning"
-            condition = Condition.HUNG
+            condition = LoopCondition.HUNG
             why = f"it hangs, at {phase or 'rest'}: {late:.0f} s late" if said else "it begins"
         else:
-            condition = Condition.DEGRADED if said.degraded else Condition.WELL
+            condition = LoopCondition.DEGRADED if said.degraded else LoopCondition.WELL
             why = said.degraded
         told = {"condition": condition.value, "why": why}
         if said is not None:
             told |= {"phase": said.phase, "saidAt": said.said_at, "nextAt": said.next_at}
             told |= {"commit": said.commit, "since": said.since}
-        code = HTTPStatus.SERVICE_UNAVAILABLE if condition is Condition.HUNG else HTTPStatus.OK
+        code = HTTPStatus.SERVICE_UNAVAILABLE if condition is LoopCondition.HUNG else HTTPStatus.OK
         return Answer(code, "application/json", f"{json.dumps(told)}\n".encode())
 
     def _figures(self, fleet: Fleet, memory: Memory, *, fresh: bool) -> Figures | None:

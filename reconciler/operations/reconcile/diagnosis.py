@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from reconciler.model.records import dataclass
 from reconciler.model.symptom import Diagnosis, Sort
-from reconciler.operations.reconcile.liveness import Condition, health_of
+from reconciler.operations.reconcile.liveness import LoopCondition, health_of
 from reconciler.operations.reconcile.presence import read_presence
 from reconciler.operations.views import LoopRow
 from reconciler.operations.wiring import Fleet
@@ -23,10 +23,10 @@ class _Row:
 
 
 ROWS = {
-    Condition.HUNG: _Row(code="loop_hung", sort=Sort.STUCK, command="gpuaas runbook loop_hung"),
-    Condition.GONE: _Row(code="loop_gone", sort=Sort.STUCK, command="gpuaas reconcile"),
-    Condition.ENDED: _Row(code="loop_ended", sort=Sort.STALE, command="gpuaas reconcile"),
-    Condition.DEGRADED: _Row(
+    LoopCondition.HUNG: _Row(code="loop_hung", sort=Sort.STUCK, command="gpuaas runbook loop_hung"),
+    LoopCondition.GONE: _Row(code="loop_gone", sort=Sort.STUCK, command="gpuaas reconcile"),
+    LoopCondition.ENDED: _Row(code="loop_ended", sort=Sort.STALE, command="gpuaas reconcile"),
+    LoopCondition.DEGRADED: _Row(
         code="loop_degraded", sort=Sort.STALE, command="gpuaas runbook loop_degraded"
     ),
 }

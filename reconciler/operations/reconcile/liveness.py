@@ -18,7 +18,7 @@ WORK_SECONDS = 900
 """So long a host may be at one thing, of which nothing is heard meanwhile."""
 
 
-class Condition(StrEnum):
+class LoopCondition(StrEnum):
     """How a loop is, as its lock and its last word show. Only the first two are of one that works.
 
     `ended`: somebody wished it. `gone`: it was killed, or its machine went down.
@@ -33,27 +33,27 @@ class Condition(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class LoopHealth:
     """`why` is empty for a loop that works as it should, else what is wrong with it."""
 
-    condition: Condition
+    condition: LoopCondition
     why: str = ""
 
 
-def health_of(fleet: Fleet, said: Presence | None, now: datetime) -> Health:
+def health_of(fleet: Fleet, said: Presence | None, now: datetime) -> LoopHealth:
     if said is None:
-        return Health(condition=Condition.NEVER, why="no loop has run yet")
+        return LoopHealth(condition=LoopCondition.NEVER, why="no loop has run yet")
     if not is_held(fleet):
         if said.phase == ENDED:
-            return Health(condition=Condition.ENDED, why=f"it was ended at {said.said_at}")
+            return LoopHealth(condition=LoopCondition.ENDED, why=f"it was ended at {said.said_at}")
         why = f"no loop is running; the last one said something at {said.said_at}"
-        return Health(condition=Condition.GONE, why=why)
+        return LoopHealth(condition=LoopCondition.GONE, why=why)
     due = due_of(said)
     if due is None or now - due > timedelta(seconds=LATE_SECONDS):
         why = f"it hangs: nothing was heard of it since {said.said_at}, at {said.phase or 'rest'}"
-        return Health(condition=Condition.HUNG, why=why)
-    condition = Condition.DEGRADED if said.degraded else Condition.WELL
-    return Health(condition=condition, why=said.degraded)
+        return LoopHealth(condition=LoopCondition.HUNG, why=why)
+    condition = LoopCondition.DEGRADED if said.degraded else LoopCondition.WELL
+    return LoopHealth(condition=condition, why=said.degraded)
 
 
 def due_of(said: Presence) -> datetime | None:

@@ -30,7 +30,7 @@ from reconciler.operations.monitoring.exposition import Exposition
 from reconciler.operations.monitoring.listener import AT_ONCE, Answer, Listener
 from reconciler.operations.reconcile import liveness, presence
 from reconciler.operations.reconcile.diagnosis import diagnose_loop
-from reconciler.operations.reconcile.liveness import Condition, health_of
+from reconciler.operations.reconcile.liveness import LoopCondition, health_of
 from reconciler.operations.reconcile.presence import Presence, alone, tell
 from reconciler.operations.reconcile.rounds import Memory
 from reconciler.operations.wiring import Fleet
@@ -238,17 +238,17 @@ def test_only_the_loopback_is_listened_on(fleet: Fleet, listen: str) -> None:
 def test_a_loop_is_told_by_its_lock_and_its_last_word(fleet: Fleet) -> None:
     stage = Stage(fleet, MetricsSettings())
     now = fleet.now()
-    assert health_of(fleet, None, now).condition is Condition.NEVER
+    assert health_of(fleet, None, now).condition is LoopCondition.NEVER
     late = stage.said()
     fresh = replace(late, said_at=f"{now:%Y-%m-%dT%H:%M:%SZ}")
     with alone(fleet):
-        assert health_of(fleet, fresh, now).condition is Condition.WELL
+        assert health_of(fleet, fresh, now).condition is LoopCondition.WELL
         told = replace(fresh, degraded="x")
-        assert health_of(fleet, told, now).condition is Condition.DEGRADED
-        assert health_of(fleet, late, now).condition is Condition.HUNG
-    assert health_of(fleet, fresh, now).condition is Condition.GONE
+        assert health_of(fleet, told, now).condition is LoopCondition.DEGRADED
+        assert health_of(fleet, late, now).condition is LoopCondition.HUNG
+    assert health_of(fleet, fresh, now).condition is LoopCondition.GONE
     ended = replace(fresh, phase=presence.ENDED)
-    assert health_of(fleet, ended, now).condition is Condition.ENDED
+    assert health_of(fleet, ended, now).condition is LoopCondition.ENDED
 
 
 def test_the_doctor_tells_of_a_loop_that_ran_here(fleet: Fleet) -> None:

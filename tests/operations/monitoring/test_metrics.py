@@ -18,7 +18,7 @@ from reconciler.model.settings import LoopSettings, MetricsSettings
 from reconciler.operations.monitoring.exposition import Exposition
 from reconciler.operations.monitoring.metrics import FAMILIES, PREFIX
 from reconciler.operations.reconcile import loop as module
-from reconciler.operations.reconcile.liveness import Condition, health_of
+from reconciler.operations.reconcile.liveness import LoopCondition, health_of
 from reconciler.operations.reconcile.loop import LoopOptions, reconcile, reconcile_once
 from reconciler.operations.reconcile.news import News
 from reconciler.operations.reconcile.presence import Presence, read_presence
@@ -191,14 +191,14 @@ def test_a_loop_shows_itself_and_its_end(yard: Yard) -> None:
             threading.Event().wait(0.1)
         assert number(shown, "loop_rounds_total", result="worked") == 1
         said = read_presence(yard.fleet())
-        assert health_of(yard.fleet(), said, utc_now()).condition is Condition.WELL
+        assert health_of(yard.fleet(), said, utc_now()).condition is LoopCondition.WELL
         due = number(shown, "loop_due_timestamp_seconds")
         assert due is not None and 0 < due - utc_now().timestamp() <= 31
     finally:
         signals._note(15, None)
         thread.join(60)
     said = read_presence(yard.fleet())
-    assert health_of(yard.fleet(), said, utc_now()).condition is Condition.ENDED
+    assert health_of(yard.fleet(), said, utc_now()).condition is LoopCondition.ENDED
     assert told[-1].event == "ended"
 
 
@@ -213,7 +213,7 @@ def test_a_loop_that_dies_is_found_dead(yard: Yard, monkeypatch: pytest.MonkeyPa
     with pytest.raises(RuntimeError):
         reconcile(listening(yard), LoopSignals(), told.append)
     said = read_presence(yard.fleet())
-    assert health_of(yard.fleet(), said, utc_now()).condition is Condition.GONE
+    assert health_of(yard.fleet(), said, utc_now()).condition is LoopCondition.GONE
     assert (told[-1].event, told[-1].level.value) == ("ended", "error")
 
 

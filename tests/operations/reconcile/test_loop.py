@@ -14,7 +14,7 @@ import pytest
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.operations.opening import open_fleet
 from reconciler.operations.reconcile import lease, loop, presence, tick
-from reconciler.operations.reconcile.liveness import Condition, health_of
+from reconciler.operations.reconcile.liveness import LoopCondition, health_of
 from reconciler.operations.reconcile.loop import LoopOptions, reconcile
 from reconciler.operations.reconcile.news import Level, News
 from reconciler.operations.reconcile.presence import Presence, read_presence
@@ -68,7 +68,7 @@ class Stage:
         return open_fleet(self.folder)
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> LoopCondition:
         return health_of(self.fleet, read_presence(self.fleet), utc_now()).condition
 
 
@@ -92,7 +92,7 @@ def busy() -> Tick:
 def test_a_full_disk_ends_a_round_and_not_the_loop(stage: Stage) -> None:
     stage.run(broken, well, well)
     assert stage.events == ["started", "refused os_refused", "recovered", "ended"]
-    assert stage.condition is Condition.ENDED
+    assert stage.condition is LoopCondition.ENDED
 
 
 def test_a_loop_that_breaks_says_nothing_of_a_wish(stage: Stage) -> None:
@@ -105,7 +105,7 @@ def test_a_loop_that_breaks_says_nothing_of_a_wish(stage: Stage) -> None:
     with pytest.raises(MemoryError):
         stage.run(well, well)
     assert (stage.said[-1].event, stage.said[-1].level) == ("ended", Level.ERROR)
-    assert stage.condition is Condition.GONE
+    assert stage.condition is LoopCondition.GONE
 
 
 def test_a_lock_that_nobody_gives_back_is_told(stage: Stage) -> None:
