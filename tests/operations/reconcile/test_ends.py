@@ -114,7 +114,8 @@ NOTHING, CUT_OFF, DONE, UNKNOWN = "nothing", "cut off", "done", "unknown"
     [
         ("lock.taken", (SIGTERM,), NOTHING),
         ("look.after", (SIGTERM,), NOTHING),
-        ("observe.after", (SIGINT,), NOTHING),
+        # The next stop after it still comes before the plan, however quick that is made.
+        ("observe.before", (SIGINT,), NOTHING),
         ("begin_run.before", (SIGTERM,), CUT_OFF),
         ("begin_wave.before", (SIGINT,), CUT_OFF),
         ("begin_wave.after", (SIGTERM,), DONE),
