@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests import privileges
 from tests.operations.following import PROGRAM
@@ -39,7 +40,10 @@ COMMANDS = (
 
 @pytest.fixture
 def fleet(applied: Yard) -> Iterator[Yard]:
-    """In a folder that everybody may look into; its state is its owner's alone."""
+    """In a folder that everybody may look into; its state is its owner's alone.
+
+    No host is due: Python may lie where only root may enter, and then this account cannot ask one.
+    """
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         yard = copy_of(applied, Path(folder, "fleet"))
@@ -47,6 +51,9 @@ def fleet(applied: Yard) -> Iterator[Yard]:
         shutil.rmtree(yard.folder / "state/source", ignore_errors=True)
         for name in ("cache.db", "cache.db-wal", "cache.db-shm", "loop.lock"):
             (yard.folder / "state" / name).unlink(missing_ok=True)
+        settings = {"operators": ["olga"], "loop": {"observeSeconds": 86_400}}
+        (yard.folder / "gpuaas.yaml").write_text(yaml.safe_dump(settings))
+        yard.commit()
         for path in (yard.folder, *yard.folder.rglob("*")):
             os.chown(path, OWNER, OWNER, follow_symlinks=False)
         yield yard
