@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from reconciler import shipped
-from reconciler.operations.opening import open_fleet
-from reconciler.operations.reading import read_desired
-from reconciler.operations.standin import lay
+from reconciler.operations.node.directory_host import lay
+from reconciler.operations.open import open_fleet
+from reconciler.operations.specs import read_desired
 
 ROOT = Path(__file__).parents[1]
 GPUAAS = Path(sys.executable).with_name("gpuaas")

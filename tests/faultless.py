@@ -19,20 +19,20 @@ from unittest.mock import patch
 from reconciler.hosts.evidence import Question
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
-from reconciler.model.desired import Desired
-from reconciler.model.evidence import GpuFact, NodeFacts, Observation
+from reconciler.model.host.evidence import GpuFact, NodeFacts, Observation
 from reconciler.model.moment import format_moment
-from reconciler.model.plan import Step
-from reconciler.model.work import Host, HostProgress, HostWork, Receipt
-from reconciler.operations import canvassing, observing  # noqa: F401 (patched by name)
-from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.opening import open_fleet
+from reconciler.model.plan.plan import Step
+from reconciler.model.plan.work import Host, HostProgress, HostWork, Receipt
+from reconciler.model.spec.desired import Desired
+from reconciler.operations import observe as operations_observe
+from reconciler.operations.apply.walk import Walk
+from reconciler.operations.fleet import Fleet, without_collector
+from reconciler.operations.journal import writing
+from reconciler.operations.open import open_fleet
 from reconciler.operations.options import PlanOptions
-from reconciler.operations.planning import plan_from
-from reconciler.operations.reading import read_desired
-from reconciler.operations.walking import Walk
-from reconciler.operations.wiring import Fleet, without_collector
-from reconciler.operations.writing import writing
+from reconciler.operations.plan.plan import plan_from
+from reconciler.operations.signals import Interrupts
+from reconciler.operations.specs import read_desired
 
 DRIVER = "570.133.20"
 LISTED = tuple(
@@ -187,11 +187,11 @@ def _named(shown: Mapping[str, str]) -> Mapping[str, str]:
 
 
 PATCHED = (
-    "working.run_wave",
-    "working.observe",
-    "working.settle",
-    "observing.ask",
-    "canvassing.ask",
+    "apply.work.run_wave",
+    "apply.work.observe",
+    "apply.work.settle",
+    "observe.ask",
+    "state.collect.ask",
 )
 """Every door through which operations reach hosts."""
 
@@ -202,7 +202,7 @@ def in_place_of_real_hosts(hosts: FaultlessHosts) -> Iterator[None]:
     rooms = "reconciler.operations."
     with ExitStack() as stack:
         for where in PATCHED:
-            stack.enter_context(patch(rooms + where, getattr(hosts, where.split(".")[1])))
+            stack.enter_context(patch(rooms + where, getattr(hosts, where.rpartition(".")[2])))
         yield
 
 
@@ -235,7 +235,7 @@ def settle(fleet: Fleet) -> None:
 def look(fleet: Fleet) -> None:
     """Only observe every node."""
     with in_place_of_real_hosts(FaultlessHosts(read_desired(fleet))):
-        observing.refresh(fleet)
+        operations_observe.refresh(fleet)
 
 
 if __name__ == "__main__":

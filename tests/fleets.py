@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from reconciler.kinds import node as node_kind
 from reconciler.kinds.approval import name_digests
+from reconciler.kinds.node import node as node_kind
 from reconciler.model.codec import encode
 
 Spec = Mapping[str, Any]

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from reconciler.kinds.approval import approval_digest
-from reconciler.kinds.node_spec import read_node
+from reconciler.kinds.node.spec import read_node
 from reconciler.model.canonical import text_digest
 from tests import fleets
 

@@ -18,7 +18,7 @@ PACKAGE = ROOT / "reconciler"
 SHELF = 15
 """Files in a folder, but for shelves of one sort."""
 
-SHELVES = frozenset({"cli/commands", "cli/views", "store/migrations"})
+SHELVES = frozenset({"cli/commands", "cli/views", "kinds", "store/migrations", "store/tables"})
 TWO_ROOMS = ("planner", "operations")
 
 

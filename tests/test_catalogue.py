@@ -12,9 +12,9 @@ import yaml
 from reconciler import shipped
 from reconciler.kinds.bundle import RESERVED, Install
 from reconciler.kinds.bundle import parse as parse_bundle
-from reconciler.operations.cataloguing import shipped_names
-from reconciler.planner.versions import natural
-from reconciler.specs.requirements_file import read_requirements
+from reconciler.operations.bundle.catalogue import shipped_names
+from reconciler.planner.bundles.versions import natural
+from reconciler.specs.read.requirements_file import read_requirements
 
 TEXTS = shipped.templates()
 NAMES = shipped_names()

@@ -11,8 +11,8 @@ import pytest
 from reconciler.cli.main import COMMANDS
 from reconciler.kinds.registry import KINDS
 from reconciler.model.codes import CODES
-from reconciler.planner import feasibility
-from reconciler.planner.refusals import WORDS
+from reconciler.planner.placement import filters
+from reconciler.planner.placement.reasons import WORDS
 from tests.docs import render_commands, render_features, render_kinds, render_verbs
 
 ROOT = Path(__file__).parents[1]
@@ -68,11 +68,11 @@ def test_every_command_is_explained() -> None:
 
 
 def test_every_placement_rule_is_explained_in_its_order() -> None:
-    of_nodes = [*feasibility.NODE_RULES, *feasibility.RUNTIME_RULES, *feasibility.HELD_RULES]
-    of_slots = [*feasibility.SLOT_RULES, *feasibility.PROMISE_RULES]
-    last = [feasibility.NODE_TOO_SMALL, *of_slots, feasibility.TOO_FEW_FREE_SLOTS]
+    of_nodes = [*filters.NODE_RULES, *filters.RUNTIME_RULES, *filters.HELD_RULES]
+    of_slots = [*filters.SLOT_RULES, *filters.PROMISE_RULES]
+    last = [filters.NODE_TOO_SMALL, *of_slots, filters.TOO_FEW_FREE_SLOTS]
     explained = rows(REFERENCE / "placement.md")
-    assert list(explained) == [*feasibility.REQUEST_RULES, *of_nodes, *last]
+    assert list(explained) == [*filters.REQUEST_RULES, *of_nodes, *last]
     assert {rule: cells[0] for rule, cells in explained.items()} == dict(WORDS)
 
 

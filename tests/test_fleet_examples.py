@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from reconciler import shipped
-from reconciler.kinds.allocation import needs, unsupported
+from reconciler.kinds.access.ssh_key import SshKey, parse_public_key
+from reconciler.kinds.allocation.allocation import needs, unsupported
 from reconciler.kinds.approval import approved_names
 from reconciler.kinds.registry import KINDS
-from reconciler.kinds.ssh_key import SshKey, parse_public_key
-from reconciler.model.desired import Desired
-from reconciler.model.document import NoCache
 from reconciler.model.ref import Ref
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.document import NoCache
 from reconciler.specs.desired import load_desired
 from reconciler.specs.settings import load_settings
 

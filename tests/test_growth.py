@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from reconciler.cli import glance
+from reconciler.cli import status_page
 from reconciler.cli.main import run
 from reconciler.model.moment import format_moment
-from reconciler.model.world import Suspension
-from reconciler.operations.inspecting import Glance
-from reconciler.operations.opening import open_fleet
-from reconciler.operations.reading import read_desired
-from reconciler.operations.writing import writing
-from reconciler.specs import library
+from reconciler.model.state.world import Suspension
+from reconciler.operations.journal import writing
+from reconciler.operations.open import open_fleet
+from reconciler.operations.specs import read_desired
+from reconciler.operations.status.status import Glance
+from reconciler.specs.read import library
 from tests import growing
 from tests.faultless import FaultlessHosts, in_place_of_real_hosts, look
 
@@ -68,11 +68,11 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(library, "UNSETTLED_NS", 0)
 
-    def for_ever(glance: Glance) -> Callable[[Sequence[Any]], None]:
-        return lambda shown: (glance[1](shown), None)[1]
+    def for_ever(status_page: Glance) -> Callable[[Sequence[Any]], None]:
+        return lambda shown: (status_page[1](shown), None)[1]
 
     monkeypatch.setattr(Glance, "lasts_until", property(for_ever))
-    monkeypatch.setattr(glance, "MOST", 2)
+    monkeypatch.setattr(status_page, "MOST", 2)
 
 
 def command(*words: str) -> int:

@@ -15,7 +15,17 @@ ROOT = Path(__file__).parents[1]
 MEMBERS = sorted(
     {*Kind.__annotations__, *(name for name in vars(Kind) if not name.startswith("_"))}
 )
-TESTS = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "tests/kinds").glob("*.py")))
+
+
+def place_of(word: str) -> str:
+    """A kind is a file, or the first of a folder of its name."""
+    folder = ROOT / "reconciler" / "kinds" / word
+    return (
+        f"reconciler/kinds/{word}/{word}.py" if folder.is_dir() else f"reconciler/kinds/{word}.py"
+    )
+
+
+TESTS = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "tests/kinds").rglob("*.py")))
 
 
 @pytest.mark.parametrize("word", sorted(KIND_WORDS.values()))
@@ -24,7 +34,7 @@ def test_nothing_of_a_kind_is_missing(word: str) -> None:
         what
         for what, is_there in {
             "its line in reconciler/kinds/registry.py": word in KINDS,
-            f"reconciler/kinds/{word}.py": file(f"reconciler/kinds/{word}.py"),
+            f"{place_of(word)}": file(place_of(word)),
             f"schemas/{word}.schema.json": file(f"schemas/{word}.schema.json"),
             f"docs/reference/examples/{word}.yaml": file(f"docs/reference/examples/{word}.yaml"),
             f"docs/reference/kinds/{word}.md": file(f"docs/reference/kinds/{word}.md"),
@@ -59,7 +69,7 @@ def test_every_member_of_the_contract_is_there(word: str) -> None:
 @pytest.mark.parametrize("word", sorted(KINDS))
 def test_kinds_do_not_know_each_other(word: str) -> None:
     """They meet in Desired and World; what several need stands in a module of its own."""
-    text = (ROOT / f"reconciler/kinds/{word}.py").read_text("utf-8")
+    text = (ROOT / place_of(word)).read_text("utf-8")
     for other in set(KINDS) - {word}:
         assert f"reconciler.kinds.{other} import" not in text, other
         assert f"from reconciler.kinds import {other}" not in text, other

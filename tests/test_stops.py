@@ -42,7 +42,7 @@ def stops_of(name: str, word_: str) -> set[str]:
 
 def passed_on(path: Path, call: ast.Call) -> bool:
     """Within what hands a name on: the two ends of the journal, and this module itself."""
-    return word(path) in ("stops", "store/journal", "store/database") and not isinstance(
+    return word(path) in ("stops", "store/journal", "store/file/database") and not isinstance(
         call.args[0], ast.Constant
     )
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 import click
 
 from reconciler.cli import crash
+from reconciler.cli.arguments.global_options import Options
 from reconciler.cli.command import STOPPED, open_session
 from reconciler.cli.exit_codes import Exit, of_problems
-from reconciler.cli.options import Options
 from reconciler.cli.screen import Screen, silence
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views.documents import document

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
+from reconciler.cli.arguments.global_options import Options, format_option, global_options
 from reconciler.cli.exit_codes import Exit
-from reconciler.cli.options import Options, format_option, global_options
 from reconciler.cli.screen import Screen
 from reconciler.cli.text import BLANK, Line
 from reconciler.cli.views.documents import document

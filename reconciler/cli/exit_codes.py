@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from reconciler.model.problem import HELD_CODES
 
 if TYPE_CHECKING:
-    from reconciler.model.comparison import Comparison
-    from reconciler.model.plan import Change, Plan
+    from reconciler.model.plan.comparison import Comparison
+    from reconciler.model.plan.plan import Change, Plan
     from reconciler.model.problem import Problem
 
 

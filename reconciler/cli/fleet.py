@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from reconciler.model.ref import Ref
-from reconciler.operations.wiring import Fleet, recall_fleet
+from reconciler.operations.fleet import Fleet, recall_fleet
 
 from_option = click.option(
     "--from",
@@ -32,10 +32,10 @@ def open_fleet(folder: Path | None) -> Fleet:
     known = recall_fleet(folder)
     if known is not None:
         return replace(known, wanted=_wanted)
-    opened: Fleet = import_module("reconciler.operations.opening").open_fleet(folder)
+    opened: Fleet = import_module("reconciler.operations.open").open_fleet(folder)
     return opened
 
 
 def _wanted(fleet: Fleet) -> frozenset[Ref]:
-    found: frozenset[Ref] = import_module("reconciler.operations.reading").wanted_refs(fleet)
+    found: frozenset[Ref] = import_module("reconciler.operations.specs").wanted_refs(fleet)
     return found

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from reconciler import __version__
-from reconciler.cli.ending import be_ended, end_by_signals
+from reconciler.cli.arguments.global_options import Options, global_options
 from reconciler.cli.exit_codes import Exit
-from reconciler.cli.options import Options, global_options
+from reconciler.cli.termination import be_ended, end_by_signals
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -16,9 +16,9 @@ from functools import cache
 from typing import Any, Union
 
 from reconciler.model.codec import camel, decode
-from reconciler.model.evidence import NodeFacts, ProbeProblem
+from reconciler.model.host.evidence import NodeFacts, ProbeProblem
+from reconciler.model.host.topology import Topology
 from reconciler.model.records import dataclass
-from reconciler.model.topology import Topology
 
 MAX_TEXT = 4096
 MAX_VALUES = 50_000

@@ -22,14 +22,13 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from reconciler.hosts.ansible.executor import RunOptions
+from reconciler.hosts.ansible.receipts import plain
 from reconciler.hosts.answers import NOISE, AnswerError, read_answer
-from reconciler.hosts.carried import carried
-from reconciler.hosts.executor import RunOptions
+from reconciler.hosts.cancel import TICK_SECONDS, Wish, halting, nobody_wishes
 from reconciler.hosts.folders import short_folder, workplace
-from reconciler.hosts.halting import TICK_SECONDS, Wish, halting, nobody_wishes
-from reconciler.hosts.passing import marked, passing
-from reconciler.hosts.receipts import plain
-from reconciler.hosts.ssh import (
+from reconciler.hosts.payload import carried
+from reconciler.hosts.ssh.ssh import (
     REMOTE_PYTHON,
     SUDO,
     needs_sudo,
@@ -38,12 +37,13 @@ from reconciler.hosts.ssh import (
     why_not_reached,
     write_pins,
 )
+from reconciler.hosts.workdir import marked, passing
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
-from reconciler.model.evidence import NodeFacts, Observation
+from reconciler.model.host.evidence import NodeFacts, Observation
 from reconciler.model.moment import format_moment
+from reconciler.model.plan.work import Host
 from reconciler.model.records import dataclass
-from reconciler.model.work import Host
 from reconciler.stops import around, reach
 
 AT_ONCE = 16

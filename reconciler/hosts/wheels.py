@@ -16,7 +16,7 @@ from pathlib import Path
 from reconciler.hosts.pip_settings import options
 from reconciler.hosts.program_output import output_of
 from reconciler.model.problem import ProblemError, refuse
-from reconciler.model.requirements import Requirements
+from reconciler.model.spec.requirements import Requirements
 
 MACHINES = ("x86_64", "aarch64")
 GLIBCS = range(5, 60)

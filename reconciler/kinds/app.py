@@ -8,14 +8,14 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
-from reconciler.kinds.findings import finding
+from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.plain import NO_HOST_EFFECTS
 from reconciler.model.codec import decode
-from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Reference, Resource
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Reference, Resource
 
 NAME = "App"
 

@@ -9,12 +9,12 @@ from operator import attrgetter
 from typing import Any
 
 from reconciler.kinds.plain import NO_HOST_EFFECTS
-from reconciler.model.capacity import Shape
 from reconciler.model.codec import decode
-from reconciler.model.desired import Desired
+from reconciler.model.host.capacity import Shape
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
-from reconciler.model.resource import Reference, Resource
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Reference, Resource
 
 NAME = "AppManifest"
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from reconciler.kinds.node_spec import Approval, NameDigest, NodeSpec, Slot
-from reconciler.kinds.once import once
+from reconciler.kinds.checks.once import once
+from reconciler.kinds.node.spec import Approval, NameDigest, NodeSpec, Slot
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
-from reconciler.model.desired import Desired
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Resource
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
 
 HOST = "host"
 """The name by which an approval covers the host itself; no slot may have it."""

@@ -15,13 +15,13 @@ from operator import attrgetter
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from reconciler.kinds.findings import Path, finding, same_moment, unreal_times, warning
-from reconciler.model.desired import Desired
+from reconciler.kinds.checks.findings import Path, finding, same_moment, unreal_times, warning
 from reconciler.model.moment import parse_moment
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Resource
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
 
 
 class Allow(StrEnum):

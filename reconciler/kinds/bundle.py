@@ -9,15 +9,15 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
-from reconciler.kinds.findings import Path, finding, unsafe_path
+from reconciler.kinds.checks.findings import Path, finding, unsafe_path
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
-from reconciler.model.capacity import RuntimeNeed
 from reconciler.model.codec import decode
-from reconciler.model.desired import Desired
+from reconciler.model.host.capacity import RuntimeNeed
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Reference, Resource
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Reference, Resource
 
 NAME = "Bundle"
 

@@ -11,15 +11,15 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, Protocol
 
-from reconciler.model.capacity import Need, Placement
-from reconciler.model.desired import Desired, Origin
-from reconciler.model.plan import Step
+from reconciler.model.host.capacity import Need, Placement
+from reconciler.model.plan.plan import Step
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Reference, Resource
-from reconciler.model.volume import Volume
-from reconciler.model.world import Recorded, World
+from reconciler.model.spec.desired import Desired, Origin
+from reconciler.model.spec.resource import Reference, Resource
+from reconciler.model.state.volume import Volume
+from reconciler.model.state.world import Recorded, World
 
 Render = Callable[[str, Mapping[str, Any]], str]
 """Text of a template by name and values; an undefined value raises ProblemError."""

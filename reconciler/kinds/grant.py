@@ -11,15 +11,15 @@ from enum import StrEnum
 from ipaddress import ip_network
 from typing import Any
 
-from reconciler.kinds.findings import finding, same_moment, unreal_times
+from reconciler.kinds.checks.findings import finding, same_moment, unreal_times
 from reconciler.kinds.plain import NO_HOST_EFFECTS
-from reconciler.model.capacity import Isolation, Shape
 from reconciler.model.codec import decode
-from reconciler.model.desired import Desired
+from reconciler.model.host.capacity import Isolation, Shape
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Reference, Resource
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Reference, Resource
 
 NAME = "Grant"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from reconciler.kinds.leave import OPEN_ENDED
-from reconciler.model.desired import Desired
+from reconciler.kinds.access.leave import OPEN_ENDED
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.records import dataclass
-from reconciler.model.resource import Resource
-from reconciler.model.world import Recorded
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.world import Recorded
 
 HOUR = timedelta(hours=1)
 

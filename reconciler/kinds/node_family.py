@@ -9,10 +9,10 @@ from typing import Any
 
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.model.codec import decode
-from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
-from reconciler.model.resource import Reference, Resource
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Reference, Resource
 
 NAME = "NodeFamily"
 

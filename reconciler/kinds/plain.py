@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from reconciler.kinds.contract import Binding, Context
-from reconciler.model.desired import Desired
-from reconciler.model.plan import Step
-from reconciler.model.resource import Resource
+from reconciler.model.plan.plan import Step
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
 
 
 def needs(resource: Resource, desired: Desired) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 
 from reconciler.kinds.automation import Automation, in_order
 from reconciler.kinds.automation import check as check_automation
-from reconciler.kinds.findings import finding, same_moment, unreal_times
+from reconciler.kinds.checks.findings import finding, same_moment, unreal_times
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.model.codec import decode
-from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Reference, Resource
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Reference, Resource
 
 NAME = "Policy"
 

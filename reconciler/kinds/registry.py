@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from reconciler.kinds import (
-    allocation,
     app,
     app_manifest,
     artifact,
     bundle,
     grant,
-    node,
     node_family,
     policy,
     project,
@@ -21,7 +19,9 @@ from reconciler.kinds import (
     storage_class,
     user,
 )
+from reconciler.kinds.allocation import allocation
 from reconciler.kinds.contract import Kind
+from reconciler.kinds.node import node
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {

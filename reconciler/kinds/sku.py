@@ -10,18 +10,18 @@ from operator import itemgetter
 from typing import Any
 
 from reconciler.kinds.approval import HOST, approved_by_family
-from reconciler.kinds.findings import check_prices, finding, same_moment, warning
-from reconciler.kinds.node_spec import NodeSpec, Slot
+from reconciler.kinds.checks.findings import check_prices, finding, same_moment, warning
+from reconciler.kinds.node.spec import NodeSpec, Slot
 from reconciler.kinds.plain import NO_HOST_EFFECTS
-from reconciler.model.capacity import Isolation, Shape
 from reconciler.model.codec import decode
-from reconciler.model.cpus import count_cpus
-from reconciler.model.desired import Desired
+from reconciler.model.host.capacity import Isolation, Shape
+from reconciler.model.host.cpus import count_cpus
 from reconciler.model.moment import parse_moment
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Reference, Resource
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Reference, Resource
 
 NAME = "Sku"
 

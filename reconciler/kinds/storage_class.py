@@ -9,17 +9,23 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Any
 
-from reconciler.kinds.findings import check_prices, finding, same_moment, unsafe_path, unsound_texts
+from reconciler.kinds.checks.findings import (
+    check_prices,
+    finding,
+    same_moment,
+    unsafe_path,
+    unsound_texts,
+)
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
-from reconciler.model.capacity import Isolation, StorageNeed
 from reconciler.model.codec import decode, encode
-from reconciler.model.desired import Desired
 from reconciler.model.formats import why_no_host
+from reconciler.model.host.capacity import Isolation, StorageNeed
 from reconciler.model.moment import parse_moment
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Reference, Resource
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Reference, Resource
 
 NAME = "StorageClass"
 

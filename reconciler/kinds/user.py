@@ -8,17 +8,17 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Any
 
-from reconciler.kinds.findings import Path, finding, same_moment, unreal_times, unsound_texts
-from reconciler.kinds.once import once
+from reconciler.kinds.access.ssh_key import SshKey, parse_public_key
+from reconciler.kinds.checks.findings import Path, finding, same_moment, unreal_times, unsound_texts
+from reconciler.kinds.checks.once import once
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
-from reconciler.kinds.ssh_key import SshKey, parse_public_key
 from reconciler.model.codec import decode
-from reconciler.model.desired import Desired
 from reconciler.model.formats import why_no_email
 from reconciler.model.problem import Problem, Severity
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Reference, Resource
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Reference, Resource
 
 NAME = "User"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import field, replace
 from enum import StrEnum
 
-from reconciler.model.lock import Holder
 from reconciler.model.records import dataclass
+from reconciler.model.state.lock import Holder
 
 HELD_CODES = frozenset(
     {

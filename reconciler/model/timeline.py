@@ -11,8 +11,8 @@ from dataclasses import field
 from enum import StrEnum
 from types import MappingProxyType
 
-from reconciler.model.event import EventType
 from reconciler.model.records import dataclass
+from reconciler.model.state.event import EventType
 
 
 class Standing(StrEnum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from reconciler.model.forced import NOTHING_FORCED, Forced
-from reconciler.model.plan import Risk
+from reconciler.model.plan.force_detach import NOTHING_FORCED, Forced
+from reconciler.model.plan.plan import Risk
 from reconciler.model.records import dataclass
 
 

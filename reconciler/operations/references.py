@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.ref import Ref, is_name
-from reconciler.model.world import World
-from reconciler.operations.wiring import Fleet
-from reconciler.specs.nearest import did_you_mean, nearest
-from reconciler.store import history
-from reconciler.store.database import Database
+from reconciler.model.state.world import World
+from reconciler.operations.fleet import Fleet
+from reconciler.specs.read.suggest import did_you_mean, nearest
+from reconciler.store import queries
+from reconciler.store.file.database import Database
 from reconciler.store.snapshot import read_world
 
 MOST = 3
@@ -72,9 +72,9 @@ def written(ref: Ref) -> str:
 def _unless_known(fleet: Fleet, database: Database, world: World, ref: Ref) -> frozenset[Ref]:
     """The ref alone if the state knows it or once did, else all that the specs want."""
     inside = ref.kind == "project" and is_name(ref.name)
-    if _is_recorded(world, ref) or history.was(database, str(ref)):
+    if _is_recorded(world, ref) or queries.was(database, str(ref)):
         return frozenset((ref,))
-    if inside and history.was_in(database, ref.name):
+    if inside and queries.was_in(database, ref.name):
         return frozenset((ref,))
     return _wanted(fleet)
 

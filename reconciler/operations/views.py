@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from reconciler.model.capacity import Candidate, Need, Placement
-from reconciler.model.endpoint import Endpoint
-from reconciler.model.event import Event
+from reconciler.model.host.capacity import Candidate, Need, Placement
+from reconciler.model.host.endpoint import Endpoint
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
-from reconciler.model.world import Revocation, Suspension
-from reconciler.operations.consumption import CardRow, Used
-from reconciler.planner.noting import StrayKey
+from reconciler.model.state.event import Event
+from reconciler.model.state.world import Revocation, Suspension
+from reconciler.operations.status.usage import CardRow, Used
+from reconciler.planner.drift.notes import StrayKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

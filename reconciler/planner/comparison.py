@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from reconciler.model.canonical import canonical
 from reconciler.model.codec import encode
-from reconciler.model.comparison import Base, Comparison
-from reconciler.model.plan import Change, Plan
+from reconciler.model.plan.comparison import Base, Comparison
+from reconciler.model.plan.plan import Change, Plan
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from reconciler.kinds.access import next_change
-from reconciler.model.desired import Desired
+from reconciler.kinds.access.keys import next_change
 from reconciler.model.moment import format_moment, parse_moment
-from reconciler.model.world import World
-from reconciler.planner.leniency import acceptances
-from reconciler.planner.leniency import in_force as leniencies_in_force
-from reconciler.planner.suspending import in_force as suspensions_in_force
+from reconciler.model.spec.desired import Desired
+from reconciler.model.state.world import World
+from reconciler.planner.access.suspensions import in_force as suspensions_in_force
+from reconciler.planner.drift.policy import acceptances
+from reconciler.planner.drift.policy import in_force as leniencies_in_force
 
 
 def next_moment(desired: Desired, world: World, now: datetime, ahead: Iterable[datetime]) -> str:

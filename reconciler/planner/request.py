@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
-from reconciler.model.desired import Desired, Origin
-from reconciler.model.forced import NOTHING_FORCED, Forced
-from reconciler.model.plan import Risk
+from reconciler.model.plan.force_detach import NOTHING_FORCED, Forced
+from reconciler.model.plan.plan import Risk
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.world import World
+from reconciler.model.spec.desired import Desired, Origin
+from reconciler.model.state.world import World
 
 Origins = Callable[[Mapping[Ref, str], Collection[Ref]], Mapping[Ref, Origin]]
 """Asked for the files of documents, and which of these are gone from there."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from reconciler.model.plan import RISKS, Action, Risk
+from reconciler.model.plan.plan import RISKS, Action, Risk
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Resource
+from reconciler.model.spec.resource import Resource
 
 ACTION_RISKS: Mapping[Action, Risk] = MappingProxyType(
     {

@@ -13,16 +13,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import copy
 from difflib import get_close_matches
 
+from reconciler.kinds.access.takeaway import remaining
 from reconciler.kinds.registry import KINDS
-from reconciler.kinds.takeaway import remaining
-from reconciler.model.desired import Desired
-from reconciler.model.plan import Action
+from reconciler.model.plan.plan import Action
 from reconciler.model.problem import Problem, ProblemError
-from reconciler.model.reading import LETS_IN, whole
 from reconciler.model.ref import Ref, parse_ref
-from reconciler.model.world import Recorded, World
-from reconciler.planner.diff import Difference
-from reconciler.planner.preparing import unprepared
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.reading import LETS_IN, whole
+from reconciler.model.state.world import Recorded, World
+from reconciler.planner.diff.resources import Difference
+from reconciler.planner.nodes.prepare import unprepared
 
 POLICY = Ref("policy", "", "fleet")
 SEATED = frozenset({Action.CREATE, Action.REPLACE})

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from reconciler.model.canonical import canonical, digest, text_digest
 from reconciler.model.codec import decode, encode
-from reconciler.model.desired import Desired
-from reconciler.model.document import DocumentCache
 from reconciler.model.problem import Problem, ProblemError, Severity, in_order
-from reconciler.model.revision import Revision
 from reconciler.model.settings import Settings
-from reconciler.specs.documents import read_documents
-from reconciler.specs.head import Sight, look
-from reconciler.specs.history import WorkTree
-from reconciler.specs.library import (
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.document import DocumentCache
+from reconciler.model.spec.revision import Revision
+from reconciler.specs.git.head import Sight, look
+from reconciler.specs.git.history import WorkTree
+from reconciler.specs.git.trees import is_plain, spec_tree
+from reconciler.specs.read.library import (
     Listing,
     file_name,
     git_at_work,
@@ -27,11 +27,11 @@ from reconciler.specs.library import (
     read_spec,
     work_tree,
 )
-from reconciler.specs.linking import Linked, Verdict, link
-from reconciler.specs.loading import Loaded, load, version
-from reconciler.specs.locks import with_locks
-from reconciler.specs.text import with_text
-from reconciler.specs.trees import is_plain, spec_tree
+from reconciler.specs.read.links import Linked, Verdict, link
+from reconciler.specs.read.loader import Loaded, load, version
+from reconciler.specs.read.lockfiles import with_locks
+from reconciler.specs.read.text import with_text
+from reconciler.specs.read.yaml_reader import read_documents
 
 
 def load_desired(

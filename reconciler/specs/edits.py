@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from reconciler.model.desired import Origin
-from reconciler.specs.history import Git
+from reconciler.model.spec.desired import Origin
+from reconciler.specs.git.history import Git
 
 FORM = "--format=%H%x00%an%x00%ae"
 

@@ -19,11 +19,11 @@ from reconciler.model.formats import (
 )
 from reconciler.model.problem import Problem, ProblemError, Source, in_order
 from reconciler.model.settings import NotificationSettings, Settings, SourceSettings
-from reconciler.specs.documents import read_documents
-from reconciler.specs.judging import secrets_of
-from reconciler.specs.library import SETTINGS_FILE, has_own_root, read_settings
-from reconciler.specs.text import with_text
-from reconciler.specs.validation import Validator, check_document
+from reconciler.specs.read.check_file import secrets_of
+from reconciler.specs.read.library import SETTINGS_FILE, has_own_root, read_settings
+from reconciler.specs.read.text import with_text
+from reconciler.specs.read.validation import Validator, check_document
+from reconciler.specs.read.yaml_reader import read_documents
 
 
 def load_settings(folder: Path, schema: str) -> Settings:

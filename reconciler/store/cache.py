@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from reconciler.model.document import FileStamp
+from reconciler.model.spec.document import FileStamp
 
 SIZE_LIMIT = 1 << 30
 BATCH = 10_000

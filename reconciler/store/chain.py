@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconciler.model.canonical import canonical
-from reconciler.model.event import Event
+from reconciler.model.state.event import Event
 
 COLUMNS = 'sequence, at, type, actor, ref, "commit", before, after, reason, run'
 _INSERT = f"INSERT INTO event ({COLUMNS}, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -13,49 +13,49 @@ from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
-from reconciler.model.capacity import Claim
-from reconciler.model.consent import Consent
-from reconciler.model.drift import Acceptance
-from reconciler.model.event import Actor, EventType
-from reconciler.model.evidence import Observation
-from reconciler.model.lifecycle import RunState
+from reconciler.model.host.capacity import Claim
+from reconciler.model.host.evidence import Observation
 from reconciler.model.moment import format_moment
-from reconciler.model.plan import Change, ClaimIntent, Order, Plan, Step
+from reconciler.model.plan.approval import Consent
+from reconciler.model.plan.drift import Acceptance
+from reconciler.model.plan.lifecycle import RunState
+from reconciler.model.plan.plan import Change, ClaimIntent, Order, Plan, Step
+from reconciler.model.plan.work import WaveOutcome
 from reconciler.model.problem import Problem, refuse
-from reconciler.model.rebuilt import Judged, Rebuilt
 from reconciler.model.ref import Ref
-from reconciler.model.reopening import Former, Reopening
 from reconciler.model.settings import KeepSettings
-from reconciler.model.volume import Attachment, Joining
-from reconciler.model.work import WaveOutcome
-from reconciler.model.world import Recorded, Suspension, World
-from reconciler.store import (
+from reconciler.model.state.event import Actor, EventType
+from reconciler.model.state.rebuilt import Judged, Rebuilt
+from reconciler.model.state.reopening import Former, Reopening
+from reconciler.model.state.volume import Attachment, Joining
+from reconciler.model.state.world import Recorded, Suspension, World
+from reconciler.store import rebuild as store_rebuild
+from reconciler.store.backup.snapshots import take_snapshot
+from reconciler.store.file.database import Database
+from reconciler.store.retention.pruning import tidy
+from reconciler.store.snapshot import read_world
+from reconciler.store.tables import (
     acceptances,
     attachments,
     cleanups,
     consents,
-    doubts,
-    ends,
+    expiry,
     failures,
     installs,
     people,
     queue,
-    rebuilding,
     removals,
     reopenings,
     resources,
-    restarting,
+    restarts,
     revocations,
     runs,
     suspensions,
+    taints,
     volumes,
 )
-from reconciler.store import claims as claim_rows
-from reconciler.store.database import Database
-from reconciler.store.earlier import take_snapshot
-from reconciler.store.pruning import tidy
-from reconciler.store.record import Entry, Record, recording
-from reconciler.store.snapshot import read_world
+from reconciler.store.tables import claims as claim_rows
+from reconciler.store.transaction import Entry, Record, recording
 
 NOTHING_JOINS = Joining()
 
@@ -138,8 +138,8 @@ class Journal:
             resources.doubt(record, steps)
             people.begin(record, steps, self._changes)
             runs.begin_steps(record, steps, self._changes)
-            ends.quarantine(record, steps, self._changes)
-            restarting.tell(record, steps, self._changes)
+            expiry.quarantine(record, steps, self._changes)
+            restarts.tell(record, steps, self._changes)
             removals.note(record, (step.ref for step in steps), self._changes)
             consents.begin(record, steps, self._changes)
 
@@ -167,7 +167,7 @@ class Journal:
             self._keep(record, recorded)
             resources.forget(record, forgotten)
             consents.use(record, [*(one.ref for one in recorded), *forgotten], self._changes)
-            ends.lapse(record, forgotten, self._changes)
+            expiry.lapse(record, forgotten, self._changes)
 
     def record(
         self,
@@ -229,13 +229,13 @@ class Journal:
     def rebuild(self, rebuilt: Rebuilt) -> None:
         """What hosts have told of allocations that this state knew nothing of."""
         with self._recording("rebuild") as record:
-            rebuilding.write(record, rebuilt)
+            store_rebuild.write(record, rebuilt)
 
     def judge_doubts(self, judged: Judged, why: str = "") -> None:
         """What a look has come to, or somebody's word of `why` no look is to be waited for."""
         with self._recording("judge_doubts") as record:
-            doubts.begin(record, judged.kept)
-            doubts.end(record, judged.ended, why)
+            taints.begin(record, judged.kept)
+            taints.end(record, judged.ended, why)
 
     def accept_drift(self, one: Acceptance) -> None:
         """What `one` says may stay as it shows, on the word of whoever acts."""
@@ -386,7 +386,7 @@ class Journal:
         resources.keep(record, recorded)
         cleanups.note_first_idle(record, recorded)
         resources.begin_use(record, recorded, self._changes)
-        ends.count_lost(record, recorded)
+        expiry.count_lost(record, recorded)
 
 
 def _retired_allocations(steps: Sequence[Step]) -> Mapping[Ref, set[str]]:

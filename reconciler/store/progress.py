@@ -14,8 +14,8 @@ from datetime import datetime
 from pathlib import Path
 
 from reconciler.model.moment import format_moment
+from reconciler.model.plan.work import HostProgress
 from reconciler.model.timeline import Under
-from reconciler.model.work import HostProgress
 
 PROGRESS = "progress"
 MODE = 0o600

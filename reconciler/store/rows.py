@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from reconciler.model.canonical import text_digest
 from reconciler.model.ref import Ref
-from reconciler.model.world import Recorded
-from reconciler.store.refusals import damaged
+from reconciler.model.state.world import Recorded
+from reconciler.store.file.errors import damaged
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reconciler.model.event import SERIAL_TYPES
 from reconciler.model.ref import Ref
-from reconciler.store.database import Database
+from reconciler.model.state.event import SERIAL_TYPES
+from reconciler.store.file.database import Database
 
 _LAST_OF_TYPE = "SELECT max(sequence) AS last FROM event WHERE type = ? AND sequence <= ?"
 _LAST_ARCHIVED = "SELECT max(serial) FROM event_archive"

@@ -12,27 +12,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from reconciler.model.capacity import Claim, ClaimState, Shape
 from reconciler.model.codec import decode
-from reconciler.model.evidence import NodeFacts, Observation
-from reconciler.model.lifecycle import Phase, StepState
+from reconciler.model.host.capacity import Claim, ClaimState, Shape
+from reconciler.model.host.evidence import NodeFacts, Observation
+from reconciler.model.plan.lifecycle import Phase, StepState
 from reconciler.model.ref import Ref, parse_ref
-from reconciler.model.world import FORGOTTEN, Counters, OpenStep, Recorded, World
-from reconciler.store.acceptances import read_acceptances
-from reconciler.store.attachments import read_attachments
-from reconciler.store.cleanups import read_idle, read_overrides
-from reconciler.store.consents import read_unused
-from reconciler.store.database import Database
-from reconciler.store.doubts import floors, highest, read_doubts
-from reconciler.store.failures import read_failures
-from reconciler.store.installs import read_installs
-from reconciler.store.removals import read_removals
-from reconciler.store.revocations import read_revocations
+from reconciler.model.state.world import FORGOTTEN, Counters, OpenStep, Recorded, World
+from reconciler.store.file.database import Database
 from reconciler.store.rows import JsonText, RecordedRows, Rows, read_json
-from reconciler.store.runs import read_program
 from reconciler.store.serial import serial, state_id
-from reconciler.store.suspensions import read_suspensions
-from reconciler.store.volumes import read_volumes, read_wiped
+from reconciler.store.tables.acceptances import read_acceptances
+from reconciler.store.tables.attachments import read_attachments
+from reconciler.store.tables.cleanups import read_idle, read_overrides
+from reconciler.store.tables.consents import read_unused
+from reconciler.store.tables.failures import read_failures
+from reconciler.store.tables.installs import read_installs
+from reconciler.store.tables.removals import read_removals
+from reconciler.store.tables.revocations import read_revocations
+from reconciler.store.tables.runs import read_program
+from reconciler.store.tables.suspensions import read_suspensions
+from reconciler.store.tables.taints import floors, highest, read_doubts
+from reconciler.store.tables.volumes import read_volumes, read_wiped
 
 _RESOURCES = (
     'SELECT kind, project, name, digest, basis, normal, file, "commit", applied_at, generation,'

@@ -12,14 +12,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from reconciler.model.plan import Plan
-from reconciler.operations.application import ApplyOptions
-from reconciler.operations.applying import apply
-from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.opening import open_fleet
-from reconciler.operations.reading import read_desired
-from reconciler.operations.wiring import Fleet
-from reconciler.store.keeping import check
+from reconciler.model.plan.plan import Plan
+from reconciler.operations.apply.application import ApplyOptions
+from reconciler.operations.apply.apply import apply
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.open import open_fleet
+from reconciler.operations.signals import Interrupts
+from reconciler.operations.specs import read_desired
+from reconciler.store.backup.maintenance import check
 from tests import fleets
 from tests.bench import prepared
 from tests.bench.measuring import Row, scaled, seconds

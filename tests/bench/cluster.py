@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from reconciler.planner.capacity import Offer, read_offers
-from reconciler.planner.placement import Placer, in_order
+from reconciler.planner.placement.inventory import Offer, read_offers
+from reconciler.planner.placement.scheduler import Placer, in_order
 from tests import traces
 from tests.bench import prepared
 from tests.bench.measuring import Row, memory, run, scaled, seconds, taking_turns

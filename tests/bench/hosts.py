@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from reconciler import shipped
-from reconciler.hosts.carried import carried
 from reconciler.hosts.folders import short_folder
-from reconciler.operations.standin import DRIVER
-from reconciler.operations.wiring import utc_now
+from reconciler.hosts.payload import carried
+from reconciler.operations.fleet import utc_now
+from reconciler.operations.node.directory_host import DRIVER
 from tests import fleets
 from tests.bench import plain_ansible, prepared, pyinfra
 from tests.bench.measuring import (

@@ -12,8 +12,8 @@ import jsonschema
 import yaml
 
 from reconciler import shipped
-from reconciler.specs.documents import read_documents
-from reconciler.specs.validation import Validator
+from reconciler.specs.read.validation import Validator
+from reconciler.specs.read.yaml_reader import read_documents
 from tests import fleets
 from tests.bench import prepared
 from tests.bench.measuring import Row, at_least, run, scaled, timed

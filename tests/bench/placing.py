@@ -11,16 +11,16 @@ from pathlib import Path
 
 from reconciler import shipped
 from reconciler.kinds.registry import KINDS
-from reconciler.model.capacity import Need
-from reconciler.model.desired import Desired
-from reconciler.model.event import Actor
-from reconciler.model.plan import Plan
-from reconciler.model.world import World
-from reconciler.planner.capacity import read_offers
-from reconciler.planner.placement import Placer, in_order
-from reconciler.planner.planner import plan
+from reconciler.model.host.capacity import Need
+from reconciler.model.plan.plan import Plan
+from reconciler.model.spec.desired import Desired
+from reconciler.model.state.event import Actor
+from reconciler.model.state.world import World
+from reconciler.planner.placement.inventory import read_offers
+from reconciler.planner.placement.scheduler import Placer, in_order
+from reconciler.planner.plan import plan
 from reconciler.planner.request import PlanRequest
-from reconciler.store.database import Database
+from reconciler.store.file.database import Database
 from reconciler.store.journal import Journal
 from tests import fleets
 from tests.bench.measuring import Row, at_least, at_most, scaled

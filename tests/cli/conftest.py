@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.screen import Screen
-from reconciler.model.capacity import Placement, Shape
-from reconciler.model.desired import Origin
-from reconciler.model.plan import (
+from reconciler.model.host.capacity import Placement, Shape
+from reconciler.model.plan.plan import (
     Action,
     Cause,
     Change,
@@ -25,7 +24,8 @@ from reconciler.model.plan import (
 )
 from reconciler.model.problem import Problem, Severity, Source
 from reconciler.model.ref import Ref
-from reconciler.model.revision import Revision
+from reconciler.model.spec.desired import Origin
+from reconciler.model.spec.revision import Revision
 
 GOLDEN = Path(__file__).parent / "golden"
 ANA = Origin(commit="3f9c2e1aaaa", author="ana", email="ana@corp.example", signed=True)

@@ -14,12 +14,12 @@ from reconciler.cli.views import access as access_view
 from reconciler.cli.views import applied as applied_view
 from reconciler.cli.views import plan_json, plan_markdown, plan_text
 from reconciler.cli.views.documents import document
-from reconciler.model.plan import Note
+from reconciler.model.plan.plan import Note
 from reconciler.model.ref import Ref
-from reconciler.model.world import Revocation
-from reconciler.operations.application import Applied, Login
+from reconciler.model.state.world import Revocation
+from reconciler.operations.apply.application import Applied, Login
 from reconciler.operations.views import AccessReview, AccessRow
-from reconciler.planner.noting import StrayKey
+from reconciler.planner.drift.notes import StrayKey
 from tests.cli.conftest import CREATE, REPAIR, make
 
 TRAIN = Ref("allocation", "vision", "train-a")

@@ -9,10 +9,10 @@ import pytest
 
 from reconciler.cli.text import Line
 from reconciler.cli.views import bundle as view
-from reconciler.model.desired import Origin
-from reconciler.operations.bundling import GONE, BundleRow, BundleShown, Standing
-from reconciler.operations.cataloguing import BundleAdded, Catalogue, Offer
-from reconciler.operations.mirroring import Mirrored, MirroredVersion
+from reconciler.model.spec.desired import Origin
+from reconciler.operations.bundle.bundle import GONE, BundleRow, BundleShown, Standing
+from reconciler.operations.bundle.catalogue import BundleAdded, Catalogue, Offer
+from reconciler.operations.bundle.mirror import Mirrored, MirroredVersion
 
 TRAIN = "allocation/vision/train"
 ON_GPU01 = Standing(

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from reconciler.cli.text import Line, render
 from reconciler.cli.views import chained, cleaned
-from reconciler.model.evidence import Check, CheckResult
+from reconciler.model.host.evidence import Check, CheckResult
 from reconciler.model.problem import Problem
-from reconciler.model.tenancy import Tenancy, Tried
-from reconciler.operations.cleaning import Chain, Retried, Unproved, Vouched
+from reconciler.model.state.tenancy import Tenancy, Tried
+from reconciler.operations.allocation.cleanup import Chain, Retried, Unproved, Vouched
 
 REF = "allocation/vision/train"
 BUSY = Check(name="processes on s1", result=CheckResult.FAIL, value="4711 by backup.service")

@@ -19,7 +19,7 @@ import pytest
 
 from reconciler import shipped
 from reconciler.cli.main import run
-from reconciler.store.lock import StateLock
+from reconciler.store.file.lock import StateLock
 from tests.cli.conftest import GOLDEN
 
 PROGRAM = (sys.executable, "-c", "from reconciler.cli.main import main; main()")

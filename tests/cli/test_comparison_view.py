@@ -13,11 +13,11 @@ from reconciler.cli.exit_codes import Exit, of_comparison
 from reconciler.cli.views import comparison, comparison_markdown
 from reconciler.cli.views.comparison_markdown import MOST
 from reconciler.cli.views.documents import document
-from reconciler.model.comparison import Base, Comparison
-from reconciler.model.plan import Action, Change, Plan, Risk
+from reconciler.model.plan.comparison import Base, Comparison
+from reconciler.model.plan.plan import Action, Change, Plan, Risk
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
-from reconciler.specs.validation import Validator
+from reconciler.specs.read.validation import Validator
 from tests.cli.conftest import CREATE, RELEASE, allocation
 
 HOSTILE = (

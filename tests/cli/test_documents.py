@@ -12,7 +12,7 @@ from reconciler.cli.exit_codes import Exit
 from reconciler.cli.main import run
 from reconciler.cli.views import plan_json
 from reconciler.cli.views.documents import document
-from reconciler.model.plan import Plan
+from reconciler.model.plan.plan import Plan
 from reconciler.operations.views import AllocationRow, LastRun, NeedsYou, SkuRow, Status
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from reconciler.cli.views import ends, plan_markdown, plan_text
 from reconciler.cli.views.sections import sections
-from reconciler.model.plan import Action, Cause, Change, End, EndState, Plan, Risk
+from reconciler.model.plan.plan import Action, Cause, Change, End, EndState, Plan, Risk
 from reconciler.model.ref import Ref
-from reconciler.model.revision import Revision
+from reconciler.model.spec.revision import Revision
 
 REF = Ref("allocation", "nlp", "bert")
 NOW = "2026-12-01T12:00:00Z"

@@ -7,10 +7,10 @@ from itertools import permutations
 import pytest
 
 from reconciler.cli.exit_codes import MEANING, PRECEDENCE, Exit, of_plan, of_problems, worst
-from reconciler.model.plan import Action, Change, Plan
+from reconciler.model.plan.plan import Action, Change, Plan
 from reconciler.model.problem import Problem, Severity
 from reconciler.model.ref import Ref
-from reconciler.model.revision import Revision
+from reconciler.model.spec.revision import Revision
 
 DOCUMENTED = [1, 3, 5, 2, 4, 0]
 ERROR = Problem(code="yaml_syntax", message="m")

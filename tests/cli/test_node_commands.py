@@ -15,7 +15,7 @@ from reconciler import shipped
 from reconciler.cli.text import Line, render
 from reconciler.cli.views import approved as approved_view
 from reconciler.cli.views import node as node_view
-from reconciler.kinds.node_spec import (
+from reconciler.kinds.node.spec import (
     Admin,
     AdminState,
     Approval,
@@ -26,11 +26,11 @@ from reconciler.kinds.node_spec import (
     SlotGpu,
     Ssh,
 )
-from reconciler.kinds.node_spec import Slot as SlotSpec
-from reconciler.model.evidence import Check, CheckResult
+from reconciler.kinds.node.spec import Slot as SlotSpec
+from reconciler.model.host.evidence import Check, CheckResult
 from reconciler.model.problem import Problem, Severity
-from reconciler.operations.approving import Approved
-from reconciler.operations.surveying import InForce, NodeShown, SlotShown
+from reconciler.operations.node.approve import Approved
+from reconciler.operations.node.show import InForce, NodeShown, SlotShown
 from tests.cli.test_commands import Shell, at_terminal
 from tests.fleets import public_key
 from tests.hosts.sshd import needs_sshd, sshd

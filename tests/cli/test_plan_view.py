@@ -10,7 +10,7 @@ import pytest
 
 from reconciler import __version__
 from reconciler.cli.views import plan_json, plan_markdown, plan_text
-from reconciler.model.plan import Plan, Risk
+from reconciler.model.plan.plan import Plan, Risk
 
 
 def shown(watch, plan: Plan, **how: object) -> str:

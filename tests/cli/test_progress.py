@@ -11,7 +11,7 @@ import pytest
 from reconciler.cli.screen import Screen
 from reconciler.cli.text import line
 from reconciler.cli.views.progress import Progress
-from reconciler.model.work import HostProgress
+from reconciler.model.plan.work import HostProgress
 
 
 @pytest.mark.parametrize("terminal", [True, False])

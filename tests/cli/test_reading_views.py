@@ -11,11 +11,11 @@ from reconciler.cli.views import fleet as fleet_view
 from reconciler.cli.views import shown as shown_view
 from reconciler.cli.views import status as status_view
 from reconciler.cli.views import tables
-from reconciler.model.capacity import Candidate, Need, Placement, Shape
-from reconciler.model.event import Event, EventType
+from reconciler.model.host.capacity import Candidate, Need, Placement, Shape
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
-from reconciler.model.world import Suspension
+from reconciler.model.state.event import Event, EventType
+from reconciler.model.state.world import Suspension
 from reconciler.operations.views import (
     AllocationRow,
     Explained,

@@ -9,13 +9,13 @@ import pytest
 
 from reconciler.cli.text import Line
 from reconciler.cli.views import storage as view
-from reconciler.model.desired import Origin
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
-from reconciler.model.reopening import Former, Heir, Reopening
-from reconciler.operations.fencing import Fenced, Severed
-from reconciler.operations.reopening import Reopened
-from reconciler.operations.storing import Holder, StorageRow, StorageShown
+from reconciler.model.spec.desired import Origin
+from reconciler.model.state.reopening import Former, Heir, Reopening
+from reconciler.operations.storage.fence import Fenced, Severed
+from reconciler.operations.storage.reopen import Reopened
+from reconciler.operations.storage.storage import Holder, StorageRow, StorageShown
 
 TRAIN = Holder(
     allocation="allocation/vision/train",

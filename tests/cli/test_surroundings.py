@@ -12,12 +12,12 @@ from pathlib import Path
 import click
 import pytest
 
+from reconciler.cli.arguments.global_options import Options
 from reconciler.cli.command import Command, Reply, Session
 from reconciler.cli.exit_codes import Exit
-from reconciler.cli.options import Options
 from reconciler.cli.text import Line
 from reconciler.model.problem import ProblemError
-from reconciler.store.lock import StateLock
+from reconciler.store.file.lock import StateLock
 
 ROOT = Path(__file__).parents[2]
 START = "import sys; sys.argv[0] = 'gpuaas'; from reconciler.cli.start import main; main()"
@@ -86,7 +86,8 @@ def test_whoever_ends_it_while_it_is_loaded_is_answered(tmp_path: Path, module: 
 
 def holding(state: Path) -> subprocess.Popen[str]:
     code = (
-        "import sys, time; from pathlib import Path; from reconciler.store.lock import StateLock\n"
+        "import sys, time; from pathlib import Path\n"
+        "from reconciler.store.file.lock import StateLock\n"
         "with StateLock(Path(sys.argv[1]), actor='olga', command='apply'):\n"
         "    print('held', flush=True); time.sleep(60)"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from reconciler.model.features import FEATURES, Maturity
+from reconciler.model.spec.features import FEATURES, Maturity
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "features.md"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.planner.proving import RULES
+from reconciler.planner.proof.rules import RULES
 from tests.test_docs import DOCS, rows
 
 

@@ -21,38 +21,39 @@ from reconciler.cli.views import fleet as fleet_view
 from reconciler.cli.views import node as node_view
 from reconciler.cli.views import plan_json, plan_text
 from reconciler.cli.views import problems as problems_view
-from reconciler.hosts import guard, scanning
+from reconciler.hosts.ansible import supervisor
+from reconciler.hosts.ansible.events import Played, answer_of
+from reconciler.hosts.ansible.receipts import plain, receipts_of
 from reconciler.hosts.answers import AnswerError, read_answer
-from reconciler.hosts.receipts import plain, receipts_of
-from reconciler.hosts.run_events import Played, answer_of
-from reconciler.hosts.ssh import why_no_root, why_not_reached
-from reconciler.kinds.node_host import hardening
+from reconciler.hosts.ssh import discover
+from reconciler.hosts.ssh.ssh import why_no_root, why_not_reached
+from reconciler.kinds.node.host import hardening
 from reconciler.model.canonical import canonical, digest
-from reconciler.model.capacity import ClaimState
 from reconciler.model.codec import camel, decode, encode
 from reconciler.model.codes import CODES
-from reconciler.model.descriptor import DescriptorError, read_descriptor
-from reconciler.model.evidence import GpuFact, NodeFacts, Observation
+from reconciler.model.host.capacity import ClaimState
+from reconciler.model.host.descriptor import DescriptorError, read_descriptor
+from reconciler.model.host.evidence import GpuFact, NodeFacts, Observation
+from reconciler.model.host.topology import Card, Drive, Nic, NumaNode, Topology
+from reconciler.model.host.volume_record import read_volume_record
 from reconciler.model.moment import format_moment
-from reconciler.model.plan import Order, Step
+from reconciler.model.plan.plan import Order, Step
+from reconciler.model.plan.work import Host, HostWork
 from reconciler.model.problem import Problem, ProblemError
-from reconciler.model.topology import Card, Drive, Nic, NumaNode, Topology
-from reconciler.model.volume_record import read_volume_record
-from reconciler.model.work import Host, HostWork
-from reconciler.model.world import World
-from reconciler.operations.allocation_rows import allocation_rows
-from reconciler.operations.enrolling import Target, propose_node
-from reconciler.operations.surveying import NodeShown
-from reconciler.operations.taking_stock import node_rows, slot_rows, take_stock
-from reconciler.planner.capacity import read_offers
-from reconciler.planner.judging import judge
-from reconciler.planner.proving import prove
-from reconciler.planner.readiness import readiness
-from reconciler.planner.residue import TOLERANCE_MIB, Devices, Inventory
-from reconciler.specs.documents import read_documents
+from reconciler.model.state.world import World
+from reconciler.operations.node.enroll import Target, propose_node
+from reconciler.operations.node.show import NodeShown
+from reconciler.operations.status.allocations import allocation_rows
+from reconciler.operations.status.stock import node_rows, slot_rows, take_stock
+from reconciler.planner.nodes.readiness import readiness
+from reconciler.planner.placement.inventory import read_offers
+from reconciler.planner.proof.checks import TOLERANCE_MIB, Devices, Inventory
+from reconciler.planner.proof.rules import prove
+from reconciler.planner.proof.verify_step import judge
+from reconciler.specs.read.yaml_reader import read_documents
 from tests.hosts.hosting import PLAYBOOKS, REF, RELEASE, step
 from tests.hosts.test_evidence import FULL, HOSTILE
-from tests.kinds.test_node_proposal import KEY, four_cards
+from tests.kinds.node.test_proposal import KEY, four_cards
 from tests.planner import fleet as paper
 from tests.planner.walk import make_plan, settled
 from tests.security.corpus import HOSTILE as TEXTS
@@ -180,7 +181,7 @@ def check_play(data: bytes) -> None:
         assert told.keys() <= {"answer", "changed", "invalid", "failed", "msg", "module_stderr"}
         for handed_on in told.values():
             assert all(map(str.isprintable, str(handed_on).split("\n"))), told
-        logged = guard.words(said, None if rc else told)
+        logged = supervisor.words(said, None if rc else told)
         assert all(map(str.isprintable, logged.split("\n"))), logged
         outcome = "failed" if told.get("failed") else "ok"
         check_receipts(
@@ -213,7 +214,7 @@ def check_words(data: bytes) -> None:
 def check_keys(data: bytes) -> None:
     """What stands on the port of a host that nobody knows yet."""
     for shown in data.decode("ascii", "replace").splitlines():
-        key = scanning.key_of(shown)
+        key = discover.key_of(shown)
         assert key == "" or re.fullmatch(r"[a-z0-9-]+ [0-9A-Za-z+/]+=*", key), key
 
 

@@ -20,16 +20,16 @@ from reconciler.cli.text import render
 from reconciler.cli.views import plan_json, plan_markdown, plan_text
 from reconciler.cli.views import problems as problems_view
 from reconciler.model.codes import CODES
-from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem, ProblemError
-from reconciler.specs.documents import Located, read_documents
-from reconciler.specs.editing import entry_added
-from reconciler.specs.emitting import document as emitted
-from reconciler.specs.judging import Judge, Judged
-from reconciler.specs.linking import link
-from reconciler.specs.loading import Loaded
+from reconciler.model.spec.desired import Desired
+from reconciler.specs.edit.edit import entry_added
+from reconciler.specs.edit.yaml_writer import document as emitted
+from reconciler.specs.read.check_file import Judge, Judged
+from reconciler.specs.read.links import link
+from reconciler.specs.read.loader import Loaded
+from reconciler.specs.read.text import split_lines, with_text
+from reconciler.specs.read.yaml_reader import Located, read_documents
 from reconciler.specs.settings import parse_settings
-from reconciler.specs.text import split_lines, with_text
 from tests.planner import fleet as paper
 from tests.planner.walk import make_plan, settled
 from tests.security.corpus import HOSTILE, NO_TEXT

@@ -20,8 +20,12 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
     ),
     "host_answers": (
         *("reconciler.hosts", "reconciler.planner", "reconciler.kinds", "reconciler.cli.views"),
-        *("reconciler.model.codec", "reconciler.model.descriptor", "reconciler.specs.emitting"),
-        *("reconciler.operations.enrolling", "reconciler.operations.families"),
+        *(
+            "reconciler.model.codec",
+            "reconciler.model.host.descriptor",
+            "reconciler.specs.edit.yaml_writer",
+        ),
+        *("reconciler.operations.node.enroll", "reconciler.operations.node.families"),
     ),
 }
 """Each with the code whose branches lead the fuzzer on."""

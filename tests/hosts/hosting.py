@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconciler.hosts.executor import RunOptions
-from reconciler.model.plan import Order, Step, step_id
+from reconciler.hosts.ansible.executor import RunOptions
+from reconciler.model.plan.plan import Order, Step, step_id
+from reconciler.model.plan.work import Host, HostProgress
 from reconciler.model.ref import Ref
-from reconciler.model.work import Host, HostProgress
 
 PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 

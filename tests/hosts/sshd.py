@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reconciler.model.work import Host
+from reconciler.model.plan.work import Host
 from tests import privileges
 from tests.hosts.hosting import PLAYBOOKS
 

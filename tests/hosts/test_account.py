@@ -14,11 +14,11 @@ from gpuaas.home import put_home
 from gpuaas.passwd import Accounts, ageing_of
 from gpuaas.paths import Places, Refusal, Tree, mount_unit
 
-from reconciler.kinds import allocation as kind
+from reconciler.kinds.allocation import allocation as kind
 from tests import privileges
 from tests.fleets import public_key
 from tests.hosts.hosting import HOME, ID, KEYS, LOGIN, RELEASE, folder, keys_item, provide_item
-from tests.kinds.test_allocation_account import tenant
+from tests.kinds.allocation.test_account import tenant
 
 UID, GID, GROUP = 20000, 20100, "p-vision-20100"
 OURS = {

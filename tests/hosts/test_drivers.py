@@ -17,17 +17,17 @@ from gpuaas import observe, observe_host
 
 from reconciler import shipped
 from reconciler.hosts.answers import read_answer
-from reconciler.kinds.node_proposal import Proposal, Wish, propose
-from reconciler.model.capacity import ClaimState
-from reconciler.model.desired import Desired
-from reconciler.model.evidence import CheckResult, NodeFacts, Observation, Proof
-from reconciler.model.plan import Order, Step
+from reconciler.kinds.node.proposal import Proposal, Wish, propose
+from reconciler.model.host.capacity import ClaimState
+from reconciler.model.host.evidence import CheckResult, NodeFacts, Observation, Proof
+from reconciler.model.plan.plan import Order, Step
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Resource
-from reconciler.operations.standin import lay
-from reconciler.planner.capacity import read_held, read_offers
-from reconciler.planner.feasibility import Verdict, judge
-from reconciler.planner.proving import inventory_of, prove
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
+from reconciler.operations.node.directory_host import lay
+from reconciler.planner.placement.filters import Verdict, judge
+from reconciler.planner.placement.inventory import read_held, read_offers
+from reconciler.planner.proof.rules import inventory_of, prove
 from tests.planner import fleet as paper
 
 DRIVERS = (

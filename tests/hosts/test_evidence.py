@@ -13,7 +13,7 @@ import pytest
 from reconciler.hosts.answers import AnswerError, read_answer, read_json
 from reconciler.hosts.evidence import MAX_ANSWER, observe
 from reconciler.model.codec import encode
-from reconciler.model.evidence import GpuFact, NodeFacts, Observation, ProbeProblem
+from reconciler.model.host.evidence import GpuFact, NodeFacts, Observation, ProbeProblem
 from tests.hosts.hosting import host, options
 
 AT = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)

@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
+from reconciler.hosts.ansible.executor import run_wave
 from reconciler.hosts.evidence import observe
-from reconciler.hosts.executor import run_wave
-from reconciler.hosts.settling import settle
-from reconciler.model.evidence import Observation
-from reconciler.model.work import Host, HostWork, Receipt
+from reconciler.hosts.prepare_commit import settle
+from reconciler.model.host.evidence import Observation
+from reconciler.model.plan.work import Host, HostWork, Receipt
 from tests.hosts.hosting import HOME, PLAYBOOKS, Wish, host, ignore, options, provide_item, step
 from tests.hosts.sshd import Sshd, needs_sshd, sshd
 from tests.hosts.test_evidence import answering

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.hosts import play
-from reconciler.hosts.executor import run_wave
+from reconciler.hosts.ansible import run as ansible_run
+from reconciler.hosts.ansible.executor import run_wave
+from reconciler.model.plan.work import HostWork, Receipt
 from reconciler.model.ref import Ref
-from reconciler.model.work import HostWork, Receipt
 from tests.hosts.hosting import (
     DESCRIPTOR,
     NO_KEYS,
@@ -128,7 +128,7 @@ def test_a_result_that_was_too_large_is_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F-ANS-02: ansible-runner puts {} in its place and goes on as if nothing had happened."""
-    monkeypatch.setattr(play, "MAX_EVENT_BYTES", 100)
+    monkeypatch.setattr(ansible_run, "MAX_EVENT_BYTES", 100)
     found = ends(run_wave(works(tmp_path, "n1"), options(tmp_path), ignore, Wish()))
     assert found == {"n1": ("host_answer_invalid", True)}
     assert (tmp_path / "n1" / DESCRIPTOR.lstrip("/")).exists(), "and yet it was done"
@@ -179,8 +179,8 @@ def test_a_line_of_the_guard_that_is_lost_or_spoilt_is_missed(
 ) -> None:
     """F-ANS-02: the host has done its work, and nobody was told; then nothing is believed."""
     guard = tmp_path / "guard.py"
-    monkeypatch.setattr(play, "GUARD", guard)
-    text = Path(play.__file__).with_name("guard.py").read_text()
+    monkeypatch.setattr(ansible_run, "GUARD", guard)
+    text = Path(ansible_run.__file__).with_name("guard.py").read_text()
     line = '    answers.write(json.dumps(line) + "\\n")\n'
     assert line in text
     spoilt = '    answers.write("}" if line["event"] == "runner_on_ok" else "")\n'

@@ -9,7 +9,7 @@ from gpuaas import listeners, network
 from gpuaas.probes import ProbeError, Probes
 
 from reconciler import shipped
-from reconciler.kinds import node_host
+from reconciler.kinds.node import host as node_host
 
 SOCKETS = """\
 Listen=[::]:2200 (Stream)

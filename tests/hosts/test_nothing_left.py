@@ -17,13 +17,13 @@ from threading import Event, Thread
 
 import pytest
 
-from reconciler.hosts.carried import carried
-from reconciler.hosts.executor import RunOptions, run_wave
+from reconciler.hosts.ansible.executor import RunOptions, run_wave
+from reconciler.hosts.ansible.inventory import write_inventory
+from reconciler.hosts.ansible.run import environment
 from reconciler.hosts.folders import short_folder
-from reconciler.hosts.inventory import write_inventory
-from reconciler.hosts.play import environment
+from reconciler.hosts.payload import carried
 from reconciler.model.codec import encode
-from reconciler.model.work import Host, HostProgress, HostWork
+from reconciler.model.plan.work import Host, HostProgress, HostWork
 from tests.hosts.hosting import ENVIRONMENT, HOME, PLAYBOOKS, Wish, options, provide_item, step
 from tests.hosts.sshd import ending, needs_sshd, sshd
 
@@ -38,9 +38,9 @@ SLOW = f"""    import time
 CONTROLLER = """
 import json, sys
 from pathlib import Path
-from reconciler.hosts.executor import run_wave
+from reconciler.hosts.ansible.executor import run_wave
 from reconciler.model.codec import decode
-from reconciler.model.work import Host, HostWork
+from reconciler.model.plan.work import Host, HostWork
 from tests.hosts.hosting import *
 told = json.load(sys.stdin)
 steps = (step("allocation.provide", provide_item(environment=told["text"])),)

@@ -13,12 +13,12 @@ from gpuaas import observe as code
 from gpuaas import smi as smi_calls
 
 from reconciler import shipped
-from reconciler.kinds import node as node_kind
-from reconciler.model.evidence import NodeFacts
+from reconciler.kinds.node import node as node_kind
+from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.ref import Ref
-from reconciler.model.resource import Resource
-from reconciler.operations import standin
-from reconciler.planner.showing import shown
+from reconciler.model.spec.resource import Resource
+from reconciler.operations.node import directory_host
+from reconciler.planner.drift.facts import shown
 
 UUIDS = ("GPU-eb6c0716-025b-941f-3e3d-bab07b5a9539", "GPU-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0")
 ROWS = (
@@ -92,7 +92,7 @@ def root(tmp_path: Path) -> Path:
         slot("s0", UUIDS[0], "0000:0a:00.0", 0, "0-7"),
         slot("s1", UUIDS[1], "0000:18:00.0", 1, "8-15"),
     )
-    standin.lay(tmp_path / "root", node(*slots), shipped.templates())
+    directory_host.lay(tmp_path / "root", node(*slots), shipped.templates())
     return tmp_path / "root"
 
 

@@ -13,8 +13,8 @@ import pytest
 from gpuaas import observe, observe_host, topology
 
 from reconciler.hosts.evidence import Question, ask
-from reconciler.kinds.node_proposal import Proposal, Wish, propose
-from reconciler.model.evidence import NodeFacts
+from reconciler.kinds.node.proposal import Proposal, Wish, propose
+from reconciler.model.host.evidence import NodeFacts
 from tests.hosts.hosting import host, options
 from tests.kinds.sample import Fleet
 from tests.lab import server

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.hosts.ansible.executor import RunOptions, run_wave
 from reconciler.hosts.evidence import observe
-from reconciler.hosts.executor import RunOptions, run_wave
-from reconciler.hosts.ssh import fingerprint
-from reconciler.model.evidence import Observation
+from reconciler.hosts.ssh.ssh import fingerprint
+from reconciler.model.host.evidence import Observation
+from reconciler.model.plan.work import Host, HostWork, Receipt
 from reconciler.model.problem import Problem
-from reconciler.model.work import Host, HostWork, Receipt
 from tests import privileges
 from tests.hosts.hosting import (
     DESCRIPTOR,

@@ -18,7 +18,7 @@ from gpuaas.paths import Refusal, Tree
 from gpuaas.probes import Probes
 
 from reconciler import shipped
-from reconciler.kinds import node_host
+from reconciler.kinds.node import host
 
 ITEM: dict[str, Any] = {
     "login": "gpuaas",
@@ -34,14 +34,14 @@ STACK = "session required pam_unix.so\n"
 
 def test_hosts_and_planner_speak_of_the_same_places() -> None:
     """SEC-04: a node has no other places than these, whoever asks."""
-    assert set(prepare.FILES) == set(node_host.FILES)
-    assert set(prepare.FOLDERS) == set(node_host.FOLDERS)
-    assert set(prepare.BLOCKS) == set(node_host.BLOCKS)
-    assert set(prepare.UNITS) == set(node_host.UNITS)
-    told = [word.partition("=")[0] for word in node_host.SSHD.split()]
+    assert set(prepare.FILES) == set(host.FILES)
+    assert set(prepare.FOLDERS) == set(host.FOLDERS)
+    assert set(prepare.BLOCKS) == set(host.BLOCKS)
+    assert set(prepare.UNITS) == set(host.UNITS)
+    told = [word.partition("=")[0] for word in host.SSHD.split()]
     assert told == sorted([*sshd.SETTINGS, "admitted"])
     switches = {f"sysctl {name}" for name in platform.SYSCTLS}
-    assert switches < {*node_host.HARDENING, node_host.NAMESPACES}
+    assert switches < {*host.HARDENING, host.NAMESPACES}
 
 
 def test_whatever_is_written_lies_where_hosts_are_looked_at() -> None:

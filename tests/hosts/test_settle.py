@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gpuaas import saving, settle
 
-from reconciler.hosts.settling import settle as settle_hosts
+from reconciler.hosts.prepare_commit import settle as settle_hosts
 from tests.hosts.hosting import options, tree
 
 

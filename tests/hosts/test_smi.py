@@ -11,7 +11,7 @@ from gpuaas import observe, smi
 from gpuaas.smi_log import read_log
 
 from reconciler import shipped
-from reconciler.operations.standin import lay
+from reconciler.operations.node.directory_host import lay
 from tests.hosts.test_drivers import UUIDS, the_node
 
 

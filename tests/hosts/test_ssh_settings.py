@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.hosts.answers import AnswerError, read_answer, split_noise
-from reconciler.hosts.openssh import forward_command, login_command, program_command
-from reconciler.hosts.passing import marked
-from reconciler.hosts.ssh import options_since, ssh_command
-from reconciler.model.endpoint import Endpoint
+from reconciler.hosts.ssh.openssh import forward_command, login_command, program_command
+from reconciler.hosts.ssh.ssh import options_since, ssh_command
+from reconciler.hosts.workdir import marked
+from reconciler.model.host.endpoint import Endpoint
+from reconciler.model.plan.work import Host
 from reconciler.model.ref import Ref
-from reconciler.model.work import Host
 
 FAR = Host(
     node="gpu02",

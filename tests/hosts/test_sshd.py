@@ -13,7 +13,7 @@ from gpuaas.connections import Connection, Criterion, criteria, holds, sorts
 from gpuaas.probes import ProbeError, Probes
 
 from reconciler import shipped
-from reconciler.kinds import node_host
+from reconciler.kinds.node import host
 from tests.hosts.sshd import make_room
 
 BASE = Connection(
@@ -227,6 +227,6 @@ def test_a_policy_holds_for_every_connection_or_not_at_all(
     """F-REAL-13: the class that is let in otherwise is named with what it is given."""
     found = told(root, drop_in)
     if odd:
-        assert odd in found and found != node_host.SSHD
+        assert odd in found and found != host.SSHD
     else:
-        assert found == node_host.SSHD
+        assert found == host.SSHD

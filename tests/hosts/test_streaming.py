@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.hosts import passing
-from reconciler.hosts.play import GUARD, PlayRequest, play
-from reconciler.hosts.run_events import LOG_LINES, Listener
+from reconciler.hosts import workdir
+from reconciler.hosts.ansible.events import LOG_LINES, Listener
+from reconciler.hosts.ansible.run import GUARD, PlayRequest, play
 from tests.hosts.hosting import PLAYBOOKS
 
 FEW, TIMES, SHOWN = 6, 10, 100_000
@@ -104,7 +104,7 @@ def test_names_of_connections_that_died_are_taken_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that somebody listens at stay, by the other name as well that ssh gives them."""
-    monkeypatch.setattr(passing, "short_folder", lambda: tmp_path)
+    monkeypatch.setattr(workdir, "short_folder", lambda: tmp_path)
     names = {name: tmp_path / name for name in ("dead", "young", "living", "given")}
     with closing(bound(names["living"])), closing(bound(tmp_path / "given.Ab12")):
         (tmp_path / "given.Ab12").rename(names["given"])
@@ -114,7 +114,7 @@ def test_names_of_connections_that_died_are_taken_away(
         for path in tmp_path.iterdir():
             if path.name != "young":
                 os.utime(path, (1_000, 1_000))
-        passing.clear_sockets()
+        workdir.clear_sockets()
         assert {path.name for path in tmp_path.iterdir()} == {"file", "young", "living", "given"}
 
 

@@ -10,8 +10,8 @@ import pytest
 from reconciler.hosts import wheels
 from reconciler.hosts.wheels import fetch_wheels
 from reconciler.model.problem import ProblemError
-from reconciler.model.requirements import Requirements
-from reconciler.specs.requirements_file import read_requirements
+from reconciler.model.spec.requirements import Requirements
+from reconciler.specs.read.requirements_file import read_requirements
 from tests.bundles import hello
 
 pytestmark = pytest.mark.walk

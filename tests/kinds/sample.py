@@ -11,12 +11,12 @@ from typing import Any
 from reconciler.kinds.registry import KINDS
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
-from reconciler.model.desired import Desired
 from reconciler.model.problem import Problem
 from reconciler.model.ref import KIND_WORDS, Ref, parse_ref
-from reconciler.model.resource import Resource
 from reconciler.model.settings import Settings
-from reconciler.specs.documents import read_documents
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
+from reconciler.specs.read.yaml_reader import read_documents
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "reference" / "examples"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reconciler.kinds.registry import KINDS
-from reconciler.model.desired import Desired
 from reconciler.model.ref import Ref
+from reconciler.model.spec.desired import Desired
 from tests.kinds.sample import Fleet
 
 POLICY = Ref("policy", "", "fleet")

@@ -16,9 +16,9 @@ from reconciler.kinds.registry import KINDS
 from reconciler.model.codec import camel, encode
 from reconciler.model.ref import KIND_WORDS, PROJECT_KINDS, is_name, parse_ref
 from reconciler.model.settings import Settings
-from reconciler.planner.conditions import ALWAYS_ALLOWED, CONDITIONS
-from reconciler.planner.fields import word_of
-from reconciler.specs.validation import Validator
+from reconciler.planner.diff.change_words import ALWAYS_ALLOWED, CONDITIONS
+from reconciler.planner.diff.fields import word_of
+from reconciler.specs.read.validation import Validator
 from tests.docs.render_kinds import fields
 from tests.kinds.sample import examples
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.kinds import node as node_kind
 from reconciler.kinds.approval import name_digests
+from reconciler.kinds.node import node as node_kind
 from reconciler.kinds.sku import price_in_force
 from reconciler.model.codec import encode
 from reconciler.model.problem import Severity

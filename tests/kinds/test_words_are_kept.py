@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from reconciler.kinds.registry import KINDS
-from reconciler.model.features import FEATURES, Maturity
 from reconciler.model.problem import ProblemError
 from reconciler.model.ref import KIND_WORDS
+from reconciler.model.spec.features import FEATURES, Maturity
+from reconciler.specs.read.validation import Validator
 from reconciler.specs.settings import parse_settings
-from reconciler.specs.validation import Validator
 from tests.docs.render_kinds import fields
 from tests.kinds import readers
 from tests.kinds.sample import Fleet, examples

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from reconciler import shipped
-from reconciler.operations.standin import DRIVER, IDLE_MIB, LABEL, MARK
+from reconciler.operations.node.directory_host import DRIVER, IDLE_MIB, LABEL, MARK
 
 TREE = f"{MARK}/root"
 

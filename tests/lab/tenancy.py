@@ -13,26 +13,26 @@ from pathlib import Path
 from typing import Any
 
 from reconciler import shipped
+from reconciler.hosts.ansible.executor import RunOptions, run_wave
 from reconciler.hosts.evidence import observe
-from reconciler.hosts.executor import RunOptions, run_wave
-from reconciler.hosts.settling import settle
-from reconciler.kinds import allocation as allocation_kind
-from reconciler.kinds import node as node_kind
+from reconciler.hosts.prepare_commit import settle
+from reconciler.kinds.allocation import allocation as allocation_kind
 from reconciler.kinds.contract import Binding, Context
-from reconciler.model.capacity import Claim, ClaimState, Placement, Shape
-from reconciler.model.desired import Desired
-from reconciler.model.evidence import NodeFacts, Observation, Proof
-from reconciler.model.plan import Step
-from reconciler.model.posix import loopback_of
+from reconciler.kinds.node import node as node_kind
+from reconciler.model.host.capacity import Claim, ClaimState, Placement, Shape
+from reconciler.model.host.evidence import NodeFacts, Observation, Proof
+from reconciler.model.host.posix import loopback_of
+from reconciler.model.plan.plan import Step
+from reconciler.model.plan.work import Host as Address
+from reconciler.model.plan.work import HostWork, Receipt, StepOutcome
 from reconciler.model.ref import Ref
 from reconciler.model.settings import NetworkSettings
-from reconciler.model.work import Host as Address
-from reconciler.model.work import HostWork, Receipt, StepOutcome
-from reconciler.planner.judging import judge
-from reconciler.planner.proving import prove
-from reconciler.planner.rendering import Renderer
-from reconciler.planner.residue import Devices, Inventory
-from reconciler.planner.showing import differing
+from reconciler.model.spec.desired import Desired
+from reconciler.planner.drift.facts import differing
+from reconciler.planner.lifecycle.templates import Renderer
+from reconciler.planner.proof.checks import Devices, Inventory
+from reconciler.planner.proof.rules import prove
+from reconciler.planner.proof.verify_step import judge
 from tests.hosts.hosting import PLAYBOOKS, Wish, ignore
 from tests.lab import network, place
 from tests.lab.host import Host

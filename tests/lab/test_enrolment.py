@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.operations.bootstrapping import bootstrap
+from reconciler.operations.node.bootstrap import bootstrap
 from tests.lab import example
 from tests.lab.host import Host
 from tests.operations.yard import Said, Yard

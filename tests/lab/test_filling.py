@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 
 from reconciler.hosts.folders import short_folder
-from reconciler.model.evidence import CheckResult
-from reconciler.model.work import StepOutcome
+from reconciler.model.host.evidence import CheckResult
+from reconciler.model.plan.work import StepOutcome
 from tests.lab import place
 from tests.lab.console import console
 from tests.lab.host import Host

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.hosts import evidence, ssh
-from reconciler.operations import working
+from reconciler.hosts import evidence
+from reconciler.hosts.ssh import ssh
+from reconciler.operations.apply import work
 from tests.lab.breaking import another_key, another_machine, deaf, login_takes, shell_hangs, wedged
 from tests.lab.colony import ALLOCATIONS, Colony, allocation, beside
 from tests.lab.console import console
@@ -177,7 +178,7 @@ def test_cut_off_in_the_middle_of_the_work(colony: Colony) -> None:
 
 def test_cut_off_after_the_work(colony: Colony, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-STA-01, F-PLC-04: all was done and told, and nothing of it was seen."""
-    hosts, run_wave = [colony.machines[node] for node in CUT], working.run_wave
+    hosts, run_wave = [colony.machines[node] for node in CUT], work.run_wave
 
     def then_cut(*arguments: Any) -> Any:
         receipts = run_wave(*arguments[:-1])
@@ -185,7 +186,7 @@ def test_cut_off_after_the_work(colony: Colony, monkeypatch: pytest.MonkeyPatch)
         cut(*hosts)()
         return receipts
 
-    monkeypatch.setattr(working, "run_wave", then_cut)
+    monkeypatch.setattr(work, "run_wave", then_cut)
     try:
         done = hit(colony, BEGINS["new3"], but="end3")
         assert told(done) == both("host_unreachable")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from reconciler.hosts import executor
+from reconciler.hosts.ansible import executor
 from tests.lab.breaking import wedged
 from tests.lab.colony import ALLOCATIONS, Colony, allocation, wait_until
 from tests.lab.console import console

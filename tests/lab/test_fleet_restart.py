@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from reconciler.specs.editing import set_values
+from reconciler.specs.edit.edit import set_values
 from tests.lab.colony import Colony, founded, wait_until
 from tests.lab.host import Host
 from tests.operations.crashing import APPLY, kill

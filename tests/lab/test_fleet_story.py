@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.specs.editing import set_values
+from reconciler.specs.edit.edit import set_values
 from tests.lab.colony import Colony, founded
 from tests.lab.host import Host
 from tests.planner import fleet as paper

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from reconciler.operations.standin import DRIVER, LABEL
+from reconciler.operations.node.directory_host import DRIVER, LABEL
 from tests.lab import host, network, server
 from tests.lab.host import Host
 

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from reconciler.kinds.node_host import hardening
-from reconciler.model.evidence import CheckResult
+from reconciler.kinds.node.host import hardening
+from reconciler.model.host.evidence import CheckResult
 from tests.lab import place
 from tests.lab.conftest import Fresh
 from tests.lab.tenancy import Tenancy, tenants

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from reconciler.hosts.evidence import observe
-from reconciler.hosts.settling import settle
-from reconciler.kinds import node as node_kind
+from reconciler.hosts.prepare_commit import settle
 from reconciler.kinds.contract import Binding
-from reconciler.kinds.node_host import hardening
-from reconciler.model.capacity import Placement, Shape
-from reconciler.model.evidence import CheckResult, Observation
-from reconciler.model.plan import Step
+from reconciler.kinds.node import node as node_kind
+from reconciler.kinds.node.host import hardening
+from reconciler.model.host.capacity import Placement, Shape
+from reconciler.model.host.evidence import CheckResult, Observation
+from reconciler.model.plan.plan import Step
+from reconciler.model.plan.work import Receipt
 from reconciler.model.ref import Ref
-from reconciler.model.work import Receipt
-from reconciler.planner.showing import differing
+from reconciler.planner.drift.facts import differing
 from tests.lab.host import Host
 from tests.lab.server import gpu_uuid, minor
 from tests.lab.tenancy import NOW, Tenancy

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from reconciler.kinds.node_host import hardening
-from reconciler.model.evidence import CheckResult
+from reconciler.kinds.node.host import hardening
+from reconciler.model.host.evidence import CheckResult
 from tests.lab.conftest import Fresh
 from tests.lab.tenancy import Tenancy, Tenant, tenants
 

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from reconciler.model.evidence import CheckResult, Proof
-from reconciler.model.work import StepOutcome
+from reconciler.model.host.evidence import CheckResult, Proof
+from reconciler.model.plan.work import StepOutcome
 from tests.lab import network, place
 from tests.lab.host import Host
 from tests.lab.tenancy import ANA, BO, REACH, Tenancy, Tenant, person

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.model.capacity import Shape
 from reconciler.model.codec import decode, encode
-from reconciler.model.plan import ClaimIntent
+from reconciler.model.host.capacity import Shape
+from reconciler.model.plan.plan import ClaimIntent
 from reconciler.model.ref import Ref
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.moment import format_moment
-from reconciler.operations.wiring import utc_now
+from reconciler.operations.fleet import utc_now
 from tests.operations.yard import Yard, copy_of, hardware_key, laid
 from tests.planner import fleet as paper
 

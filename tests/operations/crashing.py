@@ -20,17 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.hosts.folders import FAILED, short_folder
-from reconciler.hosts.passing import PREFIX
-from reconciler.model.event import Event, EventType
-from reconciler.model.lifecycle import RunState
+from reconciler.hosts.workdir import PREFIX
 from reconciler.model.moment import format_moment
-from reconciler.operations.saving import read_plan
-from reconciler.operations.wiring import utc_now
-from reconciler.operations.writing import writing
+from reconciler.model.plan.lifecycle import RunState
+from reconciler.model.state.event import Event, EventType
+from reconciler.operations.fleet import utc_now
+from reconciler.operations.journal import writing
+from reconciler.operations.plan.saved import read_plan
 from reconciler.stops import STOP_AT, STOP_LOG, STOPS
 from reconciler.store import chain
-from reconciler.store.database import Database, Opening
-from reconciler.store.schema import Schema, shipped_schema
+from reconciler.store.file.database import Database, Opening
+from reconciler.store.file.schema import Schema, shipped_schema
 from tests.operations.conftest import BO, CEM, DANA, GRANTS, SOLO, TRAIN
 from tests.operations.yard import ROOT, Yard, copy_of, laid, node
 from tests.planner import fleet as paper

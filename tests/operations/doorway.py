@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from reconciler.model.capacity import Shape
+from reconciler.model.host.capacity import Shape
 from reconciler.model.moment import format_moment
-from reconciler.model.plan import Plan
-from reconciler.model.revision import Revision
-from reconciler.model.world import Recorded
-from reconciler.operations.writing import writing
+from reconciler.model.plan.plan import Plan
+from reconciler.model.spec.revision import Revision
+from reconciler.model.state.world import Recorded
+from reconciler.operations.journal import writing
 from tests.hosts.sshd import Sshd
 from tests.operations.yard import Yard
 from tests.planner import fleet as paper

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from reconciler.stops import STOP_LOG, STOPS
-from reconciler.store.lock import StateLock
+from reconciler.store.file.lock import StateLock
 from tests.operations.yard import ROOT, Yard
 
 PROGRAM = (sys.executable, "-c", "from reconciler.cli.main import main; main()")

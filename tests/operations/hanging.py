@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.hosts.executor import RunOptions
-from reconciler.operations import working
-from reconciler.operations.application import Applied
+from reconciler.hosts.ansible.executor import RunOptions
+from reconciler.operations.apply import work
+from reconciler.operations.apply.application import Applied
 from tests.operations.yard import Yard
 
 PYTHON = """#!/bin/sh
@@ -75,12 +75,12 @@ def hanging(
         PYTHON.format(python=sys.executable, folder=folder, nodes=" ".join(nodes)), "ascii"
     )
     python.chmod(0o755)
-    real = working.run_options
+    real = work.run_options
 
     def chosen(*arguments: Any) -> RunOptions:
         return replace(real(*arguments), python=str(python), **options)
 
-    patch.setattr(working, "run_options", chosen)
+    patch.setattr(work, "run_options", chosen)
     try:
         yield lambda: hang.unlink(missing_ok=True)
     finally:

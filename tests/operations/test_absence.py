@@ -62,7 +62,7 @@ def test_what_git_hides_lets_everybody_stay(yard: Yard) -> None:
 
 def test_apply_waits_for_git_and_then_refuses(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-REAL-01: a plan says so, and an apply does nothing."""
-    monkeypatch.setattr("reconciler.operations.reading.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("reconciler.operations.specs.PATIENCE_SECONDS", 0.1)
     yard.commit()
     lock = Path(yard.folder, ".git/index.lock")
     lock.touch()

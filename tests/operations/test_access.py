@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.operations.wiring import utc_now
+from reconciler.operations.fleet import utc_now
 from tests.operations.conftest import BO, CEM, DANA, GRANTS, TRAIN
 from tests.operations.yard import Yard, hardware_key, project
 from tests.planner import fleet as paper

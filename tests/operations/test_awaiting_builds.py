@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from reconciler.model.evidence import NodeFacts, Observation
-from reconciler.model.plan import Order, Step
+from reconciler.model.host.evidence import NodeFacts, Observation
+from reconciler.model.plan.plan import Order, Step
+from reconciler.model.plan.work import Host, StepOutcome
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
-from reconciler.model.work import Host, StepOutcome
-from reconciler.operations.staging import BuildPatience, await_builds, judge_build
+from reconciler.operations.apply.builds import BuildPatience, await_builds, judge_build
 
 HELLO = Ref("bundle", "", "hello")
 

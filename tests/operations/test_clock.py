@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from reconciler.model.plan import Risk
-from reconciler.operations.wiring import utc_now
+from reconciler.model.plan.plan import Risk
+from reconciler.operations.fleet import utc_now
 from tests.operations.conftest import TRAIN
 from tests.operations.yard import Yard
 from tests.planner import fleet as paper

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.problem import ProblemError
-from reconciler.operations.approving import Wish, approve
+from reconciler.operations.node.approve import Wish, approve
 from tests.operations.yard import Yard, laid, node
 from tests.planner import fleet as paper
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from reconciler.model.ref import parse_ref
-from reconciler.model.volume import VolumeState
+from reconciler.model.state.volume import VolumeState
 from tests.operations.spoiling import unchangeable, unguarded
-from tests.operations.test_rebuilding import WHY, lose, rebuild
+from tests.operations.state.test_rebuild import WHY, lose, rebuild
 from tests.operations.yard import SIZES, Said, Yard, copy_of, laid
 from tests.planner import fleet as paper
 

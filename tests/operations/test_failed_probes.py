@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.hosts.executor import RunOptions
-from reconciler.operations import observing, working
-from reconciler.operations.observing import run_options
-from reconciler.operations.wiring import Fleet
+from reconciler.hosts.ansible.executor import RunOptions
+from reconciler.operations import observe
+from reconciler.operations.apply import work
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.observe import run_options
 from tests.operations.conftest import BOX
 from tests.operations.yard import Yard, copy_of, laid
 from tests.planner import fleet as paper
@@ -85,7 +86,7 @@ def test_nothing_is_made_on_a_host_that_does_not_answer_in_time(
     """F-ANS-03: the probe runs out of time."""
     yard = copy_of(fresh, tmp_path / "yard")
     tool(yard.root("gpu01")).write_text("#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr(observing, "run_options", impatient)
+    monkeypatch.setattr(observe, "run_options", impatient)
     done = yard.apply()
     assert done.code == 3
     assert "no answer within 1 s" in str(yard.gpuaas("explain", REF).document)
@@ -111,8 +112,8 @@ def test_silence_proves_nothing(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> 
     yard.remove(BOX)
     yard.commit()
     tool(yard.root("gpu03")).write_text("#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr(working, "run_options", impatient)
-    monkeypatch.setattr(observing, "run_options", impatient)
+    monkeypatch.setattr(work, "run_options", impatient)
+    monkeypatch.setattr(observe, "run_options", impatient)
     done = yard.apply()
     assert done.code == 1
     assert "host_timeout" in done.problems

@@ -14,7 +14,7 @@ from signal import SIGHUP, SIGINT, SIGQUIT, SIGTERM
 import pytest
 
 from reconciler.cli.views.progress import ENDING, STOPPING
-from reconciler.store.lock import StateLock
+from reconciler.store.file.lock import StateLock
 from tests.operations.following import PROGRAM, Followed, adopting, assert_free
 from tests.operations.yard import ROOT, Yard, copy_of, two_hosts
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.model.moment import format_moment
-from reconciler.operations.wiring import utc_now
+from reconciler.operations.fleet import utc_now
 from tests.operations.conftest import BOX, CEM, GRANTS, SOLO, TRAIN
 from tests.operations.test_access import changed
 from tests.operations.test_takeaways import elsewhere

@@ -16,18 +16,19 @@ import yaml
 
 from reconciler import shipped
 from reconciler.cli.main import run
-from reconciler.hosts.executor import RunOptions
-from reconciler.model.evidence import NodeFacts, Observation
+from reconciler.hosts.ansible.executor import RunOptions
+from reconciler.model.host.evidence import NodeFacts, Observation
+from reconciler.model.plan.work import HostWork, StepOutcome
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
-from reconciler.model.volume import Attachment, Volume
-from reconciler.model.work import HostWork, StepOutcome
-from reconciler.model.world import World
-from reconciler.operations import observing, storing
-from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.observing import run_options
-from reconciler.operations.wiring import Fleet
-from reconciler.operations.working import Crew, Leaving, Worked
+from reconciler.model.state.volume import Attachment, Volume
+from reconciler.model.state.world import World
+from reconciler.operations import observe
+from reconciler.operations.apply.work import Crew, Leaving, Worked
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.observe import run_options
+from reconciler.operations.signals import Interrupts
+from reconciler.operations.storage import storage
 from tests.hosts import hosting
 from tests.operations.conftest import BOX, SOLO, TRAIN
 from tests.operations.yard import Yard, copy_of
@@ -84,7 +85,7 @@ def lying(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str, node: str = 
     def options(fleet: Fleet) -> RunOptions:
         return replace(run_options(fleet), playbooks=playbooks)
 
-    monkeypatch.setattr(observing, "run_options", options)
+    monkeypatch.setattr(observe, "run_options", options)
 
 
 def shown(yard: Yard, *words: str) -> str:
@@ -233,10 +234,10 @@ def test_only_who_has_data_says_how_much_of_it_is_used() -> None:
         **dict.fromkeys(("allocation_id", "mode", "access", "mount_path"), ""),
         volume=id, ref=volume.ref, storage=volume.ref, node="gpu02",
     )  # fmt: skip
-    assert storing.used(volume, (), world) == 1
+    assert storage.used(volume, (), world) == 1
     shared = replace(volume, node="")
-    assert storing.used(shared, (having,), world) == 2
-    assert storing.used(shared, (), world) == 3
+    assert storage.used(shared, (having,), world) == 2
+    assert storage.used(shared, (), world) == 3
 
 
 def ref(document: Any) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.operations import working
+from reconciler.operations.apply import work
 from tests import privileges
 from tests.operations.conftest import TRAIN
 from tests.operations.yard import ROOT, Said, Yard
@@ -79,7 +79,7 @@ def when(
     patch: pytest.MonkeyPatch, *, before: bool, then: Callable[[], None], wave: int = 1
 ) -> None:
     """`then` is done once, before or after the hosts of a wave have done their work."""
-    real, waves = working.run_wave, iter(range(1, 99))
+    real, waves = work.run_wave, iter(range(1, 99))
 
     def run_wave(*arguments: Any) -> Any:
         now = next(waves) == wave
@@ -91,7 +91,7 @@ def when(
             then()
         return receipts
 
-    patch.setattr(working, "run_wave", run_wave)
+    patch.setattr(work, "run_wave", run_wave)
 
 
 def is_whole(yard: Yard) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.hosts.executor import run_wave
-from reconciler.model.work import Receipt
-from reconciler.operations import working
-from reconciler.operations.wiring import utc_now
+from reconciler.hosts.ansible.executor import run_wave
+from reconciler.model.plan.work import Receipt
+from reconciler.operations.apply import work as apply_work
+from reconciler.operations.fleet import utc_now
 from tests.operations.conftest import BO, CEM, GRANTS, SOLO, TRAIN
 from tests.operations.yard import Yard, card, copy_of, node
 from tests.planner import fleet as paper
@@ -35,7 +35,7 @@ MOVED = {**TRAIN, "spec": {**TRAIN["spec"], "sku": "slice-1", "node": "gpu02"}}
 KILLED_AFTER_THE_HOST = """
 import os, signal, sys
 from reconciler.cli.main import run
-from reconciler.operations import working
+from reconciler.operations.apply import work as working
 
 real, waves = working.observe, int(sys.argv[2])
 
@@ -135,7 +135,7 @@ def test_a_move_whose_end_nobody_told_keeps_its_new_place(
         told = run_wave(*arguments[:-1])
         return tuple(receipt for receipt in told if receipt.verb != "allocation.release")
 
-    monkeypatch.setattr(working, "run_wave", deaf)
+    monkeypatch.setattr(apply_work, "run_wave", deaf)
     yard.write(MOVED)
     yard.commit()
     done = yard.apply()

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.hosts.executor import RunOptions
-from reconciler.operations import working
-from reconciler.operations.observing import run_options
-from reconciler.operations.wiring import Fleet
+from reconciler.hosts.ansible.executor import RunOptions
+from reconciler.operations.apply import work
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.observe import run_options
 from tests.counting import processes
 from tests.hosts.sshd import Sshd, cutting, needs_sshd, sshd
 from tests.operations.yard import Yard, laid, node
@@ -121,7 +121,7 @@ def test_links_that_fail_are_not_fine_and_hold_up_nobody(
             return replace(run_options(fleet), playbooks=playbooks)
 
         with monkeypatch.context() as patch:
-            patch.setattr(working, "run_options", cut)
+            patch.setattr(work, "run_options", cut)
             failed = yard.apply()
         assert failed.code == 1
         assert set(failed.problems) == {"host_unreachable"}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.operations.apply.suspension_watch import plan_again, revise
 from reconciler.operations.options import PlanOptions
-from reconciler.operations.planning import plan_from
-from reconciler.operations.reading import read_desired
-from reconciler.operations.suspension_watch import plan_again, revise
-from tests.operations.test_approvals import A, B, alone, made
+from reconciler.operations.plan.plan import plan_from
+from reconciler.operations.specs import read_desired
+from tests.operations.approval.test_approvals import A, B, alone, made
 from tests.operations.yard import Yard, laid
 from tests.planner import fleet as paper
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.model.plan import Action, Plan
+from reconciler.model.plan.plan import Action, Plan
 from reconciler.model.problem import ProblemError
-from reconciler.operations.explaining import explain
+from reconciler.operations.fleet import utc_now
 from reconciler.operations.options import PlanOptions
-from reconciler.operations.planning import make_plan
-from reconciler.operations.wiring import utc_now
+from reconciler.operations.plan.plan import make_plan
+from reconciler.operations.show.show import explain
 from tests.operations.yard import Yard, card, copy_of, node
 from tests.planner import fleet as paper
 
@@ -140,13 +140,13 @@ def test_slots_follow_their_cards_and_not_their_numbers(yard: Yard) -> None:
 RACE = """
 import json, sys, time
 from pathlib import Path
-from reconciler.hosts.receipts import failure
+from reconciler.hosts.ansible.receipts import failure
 from reconciler.model.problem import ProblemError
-from reconciler.operations import working
-from reconciler.operations.application import ApplyOptions
-from reconciler.operations.applying import apply
-from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.opening import open_fleet
+from reconciler.operations.apply import work as working
+from reconciler.operations.apply.application import ApplyOptions
+from reconciler.operations.apply.apply import apply
+from reconciler.operations.signals import Interrupts
+from reconciler.operations.open import open_fleet
 
 folder, mine, other = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 fleet = open_fleet(folder)

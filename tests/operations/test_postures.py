@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.model.posture import Posture
+from reconciler.model.host.posture import Posture
 from tests.operations.conftest import TRAIN
 from tests.operations.yard import Yard, card, node
 

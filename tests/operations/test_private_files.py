@@ -14,11 +14,11 @@ import pytest
 
 from reconciler.cli.main import run
 from reconciler.hosts.folders import short_folder
-from reconciler.model.plan import Plan, fingerprint
+from reconciler.model.plan.plan import Plan, fingerprint
 from reconciler.model.problem import ProblemError
-from reconciler.model.revision import Revision
-from reconciler.operations.planning import signer
-from reconciler.operations.saving import read_plan, save_plan
+from reconciler.model.spec.revision import Revision
+from reconciler.operations.plan.plan import signer
+from reconciler.operations.plan.saved import read_plan, save_plan
 from tests import privileges
 from tests.operations.yard import Yard, copy_of
 

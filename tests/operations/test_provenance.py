@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from reconciler.model.moment import format_moment
-from reconciler.operations.wiring import utc_now
+from reconciler.operations.fleet import utc_now
 from tests.operations.conftest import BOX, DANA, TRAIN
 from tests.operations.test_access import SOLO_REF, TRAIN_REF, changed, pairs
 from tests.operations.test_takeaways import RULES, elsewhere

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.ref import Ref
-from reconciler.operations.wiring import Fleet
-from reconciler.operations.writing import writing
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.journal import writing
 from tests.operations.yard import Yard
 from tests.planner import fleet as paper
 

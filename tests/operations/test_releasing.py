@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.moment import format_moment
-from reconciler.model.plan import Risk
+from reconciler.model.plan.plan import Risk
 from tests import privileges
 from tests.operations.conftest import BOX, GRANTS, SOLO, TRAIN
 from tests.operations.yard import Yard, card, laid, project

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from reconciler.model.moment import format_moment
-from reconciler.operations.standin import DRIVER, MARK
-from reconciler.operations.wiring import utc_now
+from reconciler.operations.fleet import utc_now
+from reconciler.operations.node.directory_host import DRIVER, MARK
 from tests.operations.conftest import GRANTS, TRAIN
 from tests.operations.conftest import SOLO as SPEC_OF_SOLO
 from tests.operations.crashing import kill

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.operations.writing import writing
+from reconciler.operations.journal import writing
 from tests.operations.conftest import BO, CEM, DANA, GRANTS, SOLO, TRAIN
 from tests.operations.test_access import SOLO_REF, TRAIN_REF, changed, pairs
 from tests.operations.yard import Said, Yard, project

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.model.plan import Plan
+from reconciler.model.plan.plan import Plan
 from reconciler.model.problem import ProblemError
-from reconciler.operations.observing import refresh
-from reconciler.store.lock import StateLock
+from reconciler.operations.observe import refresh
+from reconciler.store.file.lock import StateLock
 from tests.operations.conftest import BOX
 from tests.operations.yard import Yard, card, copy_of
 from tests.planner import fleet as paper

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.operations.access.test_suspend import users
 from tests.operations.conftest import BO, CEM, TRAIN
 from tests.operations.crashing import kill
 from tests.operations.hanging import Apply, hanging, until
 from tests.operations.test_access import SOLO_REF, TRAIN_REF
-from tests.operations.test_suspending import users
 from tests.operations.yard import Yard, copy_of
 
 pytestmark = pytest.mark.walk

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from reconciler.model.moment import format_moment
-from reconciler.operations.wiring import utc_now
-from reconciler.planner import planner
-from reconciler.planner.takeovers import MOST_TURNS
+from reconciler.operations.fleet import utc_now
+from reconciler.planner import plan
+from reconciler.planner.diff.name_changes import MOST_TURNS
 from tests.operations.conftest import BOX, CEM, GRANTS, SOLO, TRAIN
 from tests.operations.test_access import SOLO_REF, TRAIN_REF, changed, pairs
 from tests.operations.test_takeaways import RULES, elsewhere
@@ -307,7 +307,7 @@ def test_a_crowd_of_claims_keeps_no_plan_waiting_and_nobody_from_a_rename(yard: 
     own = {**TRAIN["metadata"], "name": "zebra", "formerName": "train"}
     yard.write({**TRAIN, "metadata": own})
     yard.commit("ana")
-    with counting(planner, "_made") as made:
+    with counting(plan, "_made") as made:
         said = yard.plan()
     assert len(made) <= 3
     assert said.actions["allocation/vision/zebra"] == "rename"
@@ -322,7 +322,7 @@ def test_a_crowd_of_claims_that_may_be_is_cut_short(yard: Yard) -> None:
     elsewhere(yard, *crowd)
     yard.commit("ana")
     yard.remove(TRAIN)
-    with counting(planner, "_made") as made:
+    with counting(plan, "_made") as made:
         said = yard.plan()
     assert len(made) <= MOST_TURNS + 2
     assert len(said.blocked) == 12

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from reconciler import shipped
-from reconciler.hosts.executor import RunOptions
-from reconciler.operations import working
-from reconciler.operations.observing import run_options
-from reconciler.operations.wiring import Fleet
+from reconciler.hosts.ansible.executor import RunOptions
+from reconciler.operations.apply import work
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.observe import run_options
 from tests.operations.conftest import SOLO, TRAIN
 from tests.operations.yard import Said, Yard, copy_of
 
@@ -54,7 +54,7 @@ def test_a_module_that_lies_is_found_out(
     def lying(fleet: Fleet) -> RunOptions:
         return replace(run_options(fleet), playbooks=playbooks)
 
-    monkeypatch.setattr(working, "run_options", lying)
+    monkeypatch.setattr(work, "run_options", lying)
     done = yard.apply()
     assert done.code == 1
     assert set(done.problems) == {"evidence_mismatch"}
@@ -126,7 +126,7 @@ def test_a_release_waits_for_a_host_that_is_away(yard: Yard) -> None:
 CRASH = """
 import itertools, os, signal, sys, time
 from reconciler.cli.main import run
-from reconciler.operations import working
+from reconciler.operations.apply import work as working
 
 looked_at = itertools.count(1)
 

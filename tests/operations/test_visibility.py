@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import run
-from reconciler.model.work import HostProgress
-from reconciler.operations.saving import read_plan
-from reconciler.operations.writing import writing
+from reconciler.model.plan.work import HostProgress
+from reconciler.operations.journal import writing
+from reconciler.operations.plan.saved import read_plan
 from reconciler.store.progress import Progress
 from tests.operations.conftest import TRAIN
 from tests.operations.yard import Yard, copy_of

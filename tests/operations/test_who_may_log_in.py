@@ -13,19 +13,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from reconciler.kinds.access import key_lines
-from reconciler.kinds.doors import doors
-from reconciler.kinds.leave import DoorState
-from reconciler.model.desired import Desired
-from reconciler.model.lifecycle import Phase
+from reconciler.kinds.access.doors import doors
+from reconciler.kinds.access.keys import key_lines
+from reconciler.kinds.access.leave import DoorState
+from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.ref import Ref
-from reconciler.model.world import Recorded, Suspension, World
-from reconciler.operations.allocation_rows import allocation_rows
-from reconciler.operations.publishing import publications
-from reconciler.operations.reviewing import access_rows
-from reconciler.operations.taking_stock import take_stock
-from reconciler.planner.effective import recorded_of
-from reconciler.planner.suspending import scopes_at
+from reconciler.model.spec.desired import Desired
+from reconciler.model.state.world import Recorded, Suspension, World
+from reconciler.operations.access.review import access_rows
+from reconciler.operations.published.publish import publications
+from reconciler.operations.status.allocations import allocation_rows
+from reconciler.operations.status.stock import take_stock
+from reconciler.planner.access.suspensions import scopes_at
+from reconciler.planner.effective_spec import recorded_of
 from tests.operations.yard import Yard, laid
 from tests.planner import fleet as paper
 from tests.planner.fleet import NOW, SETTINGS

@@ -22,15 +22,15 @@ import yaml
 
 from reconciler import shipped
 from reconciler.cli.main import run
-from reconciler.model.plan import Plan, Risk
-from reconciler.model.world import World
-from reconciler.operations.application import Applied, ApplyOptions
-from reconciler.operations.applying import apply
-from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.opening import open_fleet
-from reconciler.operations.reading import read_desired
-from reconciler.operations.standin import DRIVER, lay
-from reconciler.operations.wiring import Fleet
+from reconciler.model.plan.plan import Plan, Risk
+from reconciler.model.state.world import World
+from reconciler.operations.apply.application import Applied, ApplyOptions
+from reconciler.operations.apply.apply import apply
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.node.directory_host import DRIVER, lay
+from reconciler.operations.open import open_fleet
+from reconciler.operations.signals import Interrupts
+from reconciler.operations.specs import read_desired
 from reconciler.store.snapshot import read_world
 from tests.planner import fleet as paper
 

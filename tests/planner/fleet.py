@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reconciler.kinds.approval import approval_digest
-from reconciler.kinds.node_spec import read_node
+from reconciler.kinds.node.spec import read_node
 from reconciler.kinds.registry import KINDS
 from reconciler.model.canonical import digest
-from reconciler.model.capacity import Claim, ClaimState, Isolation, Need, Shape
 from reconciler.model.codec import encode
-from reconciler.model.desired import Desired
-from reconciler.model.evidence import GpuFact, NodeFacts, Observation
+from reconciler.model.host.capacity import Claim, ClaimState, Isolation, Need, Shape
+from reconciler.model.host.evidence import GpuFact, NodeFacts, Observation
 from reconciler.model.moment import format_moment
 from reconciler.model.ref import KIND_WORDS, PROJECT_KINDS, Ref
-from reconciler.model.resource import Resource
 from reconciler.model.settings import Settings
-from reconciler.model.world import World
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.world import World
 from tests.fleets import public_key
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.model.plan import Plan, Risk
-from reconciler.model.world import World
+from reconciler.model.plan.plan import Plan, Risk
+from reconciler.model.state.world import World
 from tests.planner.fleet import allocation, base_fleet, desired, node, project
 from tests.planner.walk import allocation_ref, applied, line, make_plan, settled
 

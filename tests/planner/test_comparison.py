@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reconciler.model.capacity import Placement, Shape
-from reconciler.model.comparison import Base, Comparison
-from reconciler.model.plan import Action, Change, ClaimIntent, FleetFigures, Plan, Risk
+from reconciler.model.host.capacity import Placement, Shape
+from reconciler.model.plan.comparison import Base, Comparison
+from reconciler.model.plan.plan import Action, Change, ClaimIntent, FleetFigures, Plan, Risk
 from reconciler.model.problem import Problem, Source
 from reconciler.model.ref import Ref
-from reconciler.model.revision import Revision
+from reconciler.model.spec.revision import Revision
 from reconciler.planner.comparison import compare_plans
 
 BASE = Base(revision="origin/main", commit="c" * 40)

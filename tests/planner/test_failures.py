@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from reconciler.model.evidence import Check, CheckResult, NodeFacts
-from reconciler.model.failure import Failure, basis_of
+from reconciler.model.host.evidence import Check, CheckResult, NodeFacts
 from reconciler.model.moment import format_moment
-from reconciler.model.plan import Step
+from reconciler.model.plan.plan import Step
+from reconciler.model.plan.work import StepOutcome
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
-from reconciler.model.work import StepOutcome
-from reconciler.model.world import World
-from reconciler.planner.capacity import read_offers
-from reconciler.planner.placement import Placer
-from reconciler.planner.refusal_proof import let_go
+from reconciler.model.state.failure import Failure, basis_of
+from reconciler.model.state.world import World
+from reconciler.planner.placement.inventory import read_offers
+from reconciler.planner.placement.scheduler import Placer
+from reconciler.planner.proof.refusal import let_go
 from tests.planner.fleet import NOW, allocation, base_fleet, claim, desired, need, world
 from tests.planner.walk import line, make_plan
 

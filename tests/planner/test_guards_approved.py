@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from reconciler.model.moment import format_moment, parse_moment
-from reconciler.model.plan import Plan
-from reconciler.model.world import World
-from tests.planner.fleet import NOW, allocation, grant, policy, user
-from tests.planner.test_guards import (
+from reconciler.model.plan.plan import Plan
+from reconciler.model.state.world import World
+from tests.planner.automation.test_guards import (
     ALONE,
     FLEET,
     VISION,
@@ -28,6 +27,7 @@ from tests.planner.test_guards import (
     names,
     removed,
 )
+from tests.planner.fleet import NOW, allocation, grant, policy, user
 from tests.planner.walk import applied, settled
 
 Documents = Sequence[Mapping[str, Any]]

@@ -12,9 +12,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.model.capacity import Shape
-from reconciler.model.plan import Action, Plan
-from reconciler.model.world import World
+from reconciler.model.host.capacity import Shape
+from reconciler.model.plan.plan import Action, Plan
+from reconciler.model.state.world import World
 from tests.planner.fleet import (
     allocation,
     base_fleet,

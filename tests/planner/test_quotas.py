@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from reconciler.model.desired import Desired
-from reconciler.model.plan import Action, Risk
+from reconciler.model.plan.plan import Action, Risk
 from reconciler.model.ref import Ref
-from reconciler.model.world import World
+from reconciler.model.spec.desired import Desired
+from reconciler.model.state.world import World
 from tests.planner.fleet import node, slot
-from tests.planner.test_preparing import fleet, host, observed
+from tests.planner.nodes.test_prepare import fleet, host, observed
 from tests.planner.walk import applied, line, make_plan, told
 
 REF = "allocation/vision/a0"

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.model.desired import Origin
-from reconciler.model.lifecycle import Phase
-from reconciler.model.plan import Risk
+from reconciler.model.plan.lifecycle import Phase
+from reconciler.model.plan.plan import Risk
 from reconciler.model.ref import Ref
-from reconciler.model.world import World
+from reconciler.model.spec.desired import Origin
+from reconciler.model.state.world import World
 from tests.planner.fleet import allocation, base_fleet, claim, desired, node, project, world
 from tests.planner.walk import applied, make_plan, told
 

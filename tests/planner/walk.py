@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from reconciler import shipped
-from reconciler.model.capacity import Claim, ClaimState
-from reconciler.model.desired import Desired, Origin
-from reconciler.model.evidence import Observation
+from reconciler.model.host.capacity import Claim, ClaimState
+from reconciler.model.host.evidence import Observation
 from reconciler.model.moment import format_moment
-from reconciler.model.plan import Action, Change, Order, Plan, Step
+from reconciler.model.plan.plan import Action, Change, Order, Plan, Step
 from reconciler.model.ref import Ref
-from reconciler.model.volume import Attachment, Volume, VolumeState
-from reconciler.model.world import World
-from reconciler.operations.recording import recorded_as
-from reconciler.planner.planner import plan
+from reconciler.model.spec.desired import Desired, Origin
+from reconciler.model.state.volume import Attachment, Volume, VolumeState
+from reconciler.model.state.world import World
+from reconciler.operations.apply.record import recorded_as
+from reconciler.planner.plan import plan
 from reconciler.planner.request import PlanRequest
 from tests.planner.fleet import NOW, desired, world
 

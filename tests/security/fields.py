@@ -16,7 +16,7 @@ import jsonschema_rs
 
 from reconciler import shipped
 from reconciler.model.ref import KIND_WORDS
-from reconciler.specs.documents import read_documents
+from reconciler.specs.read.yaml_reader import read_documents
 from tests.security.corpus import quoted
 
 HERE = Path(__file__).parent

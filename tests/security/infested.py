@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from reconciler.kinds.ssh_key import SshKey, parse_public_key
+from reconciler.kinds.access.ssh_key import SshKey, parse_public_key
 from reconciler.model.ref import KIND_WORDS, is_name
-from reconciler.operations.standin import DRIVER
-from reconciler.specs.emitting import document as emitted
+from reconciler.operations.node.directory_host import DRIVER
+from reconciler.specs.edit.yaml_writer import document as emitted
 from tests.fleets import public_key
 from tests.operations.yard import Yard
 from tests.planner import fleet as paper

@@ -15,12 +15,12 @@ import pytest
 
 from reconciler.cli.exit_codes import Exit
 from reconciler.cli.main import run
-from reconciler.model.document import NoCache
 from reconciler.model.ref import Ref
-from reconciler.operations.wiring import os_login
+from reconciler.model.spec.document import NoCache
+from reconciler.operations.fleet import os_login
 from reconciler.specs.desired import load_desired
-from reconciler.specs.library import revision
-from reconciler.specs.origins import origins
+from reconciler.specs.git.origins import origins
+from reconciler.specs.read.library import revision
 from reconciler.specs.settings import load_settings
 from tests.operations.yard import Yard, laid
 from tests.planner import fleet as paper

@@ -15,9 +15,9 @@ from reconciler.model.codec import encode
 from reconciler.model.codes import CODES
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.ref import KIND_WORDS
-from reconciler.specs.judging import API_VERSION, Judge
+from reconciler.specs.read.check_file import API_VERSION, Judge
+from reconciler.specs.read.text import TEXT_LIMIT
 from reconciler.specs.settings import parse_settings
-from reconciler.specs.text import TEXT_LIMIT
 from tests.security.corpus import BREAKS, HOSTILE
 from tests.security.fields import Field, Sample, Written, at, samples, text_fields
 

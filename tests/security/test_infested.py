@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import run
-from reconciler.operations.reading import read_desired
+from reconciler.operations.specs import read_desired
 from tests.operations.yard import Yard
 from tests.security.infested import NAMES, UNSUPPORTED, founded
 

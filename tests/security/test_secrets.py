@@ -12,9 +12,9 @@ from reconciler import shipped
 from reconciler.cli.text import render
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views.documents import document
-from reconciler.kinds.secrecy import SECRETS, SUSPECT, find_secrets
+from reconciler.kinds.checks.secrecy import SECRETS, SUSPECT, find_secrets
 from reconciler.model.problem import Problem, ProblemError
-from reconciler.specs.judging import Judge
+from reconciler.specs.read.check_file import Judge
 from reconciler.specs.settings import parse_settings
 from tests.security.fields import Field, Sample, samples
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler import shipped
-from reconciler.model.desired import Desired
-from reconciler.model.document import DocumentCache, NoCache
 from reconciler.model.problem import Problem
 from reconciler.model.settings import Settings
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.document import DocumentCache, NoCache
 from reconciler.specs.desired import load_desired
 from reconciler.specs.settings import load_settings
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from reconciler.model.codec import encode
-from reconciler.model.desired import Desired, Origin
-from reconciler.model.document import FileStamp
 from reconciler.model.ref import Ref
-from reconciler.specs import loading, origins
+from reconciler.model.spec.desired import Desired, Origin
+from reconciler.model.spec.document import FileStamp
+from reconciler.specs.git import origins
+from reconciler.specs.read import loader
+from tests.specs.git.test_origins import Story, text
 from tests.specs.small_fleet import PEOPLE, PROJECT, Fleet, allocation
-from tests.specs.test_origins import Story, text
 
 RULES = """operators: [ana]
 ownership:
@@ -81,7 +82,7 @@ def test_a_second_look_and_another_order_see_the_same(
     """Otherwise the first saved plan after a commit is never the plan of what is there."""
     (fleet.folder / "gpuaas.yaml").write_text(rules)
     spoilt(fleet)
-    monkeypatch.setattr(loading, "is_settled", lambda stamp: True)
+    monkeypatch.setattr(loader, "is_settled", lambda stamp: True)
     cold = sight(fleet.load())
     memory = Memory()
     looks = [sight(fleet.load(memory)) for _ in range(3)]

@@ -9,9 +9,9 @@ import os
 
 import pytest
 
-from reconciler.model.desired import Doubt
+from reconciler.model.spec.desired import Doubt
+from tests.specs.git.test_origins import FILE, HELLO, OTHER, RULES, Story, text
 from tests.specs.small_fleet import Fleet
-from tests.specs.test_origins import FILE, HELLO, OTHER, RULES, Story, text
 
 OTHER_FILE = "specs/b.yaml"
 UNREADABLE = "\t- [\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.store.database import Database
+from reconciler.store.file.database import Database
 from tests.store.making import START, STATE_ID, State
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from reconciler.model.canonical import digest
-from reconciler.model.plan import Order, Step
-from reconciler.model.volume import Attachment, Joining, VolumeIntent
-from reconciler.model.work import StepOutcome, WaveOutcome
-from reconciler.model.world import Recorded
+from reconciler.model.plan.plan import Order, Step
+from reconciler.model.plan.work import StepOutcome, WaveOutcome
+from reconciler.model.state.volume import Attachment, Joining, VolumeIntent
+from reconciler.model.state.world import Recorded
 from reconciler.store.snapshot import read_world
 from tests.store.making import State, done, make_recorded, ref
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.model.canonical import digest
-from reconciler.model.capacity import Shape
-from reconciler.model.event import Actor
-from reconciler.model.evidence import Check, CheckResult, NodeFacts, Observation, Proof
-from reconciler.model.plan import ClaimIntent, Order, Plan, Step
+from reconciler.model.host.capacity import Shape
+from reconciler.model.host.evidence import Check, CheckResult, NodeFacts, Observation, Proof
+from reconciler.model.plan.plan import ClaimIntent, Order, Plan, Step
+from reconciler.model.plan.work import StepOutcome, WaveOutcome
 from reconciler.model.ref import Ref, parse_ref
-from reconciler.model.revision import Revision
-from reconciler.model.work import StepOutcome, WaveOutcome
-from reconciler.model.world import Recorded
-from reconciler.store.database import Database
+from reconciler.model.spec.revision import Revision
+from reconciler.model.state.event import Actor
+from reconciler.model.state.world import Recorded
+from reconciler.store.file.database import Database
 from reconciler.store.journal import Journal
 
 START = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)

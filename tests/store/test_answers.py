@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.model.evidence import CheckResult, NodeFacts
+from reconciler.model.host.evidence import CheckResult, NodeFacts
 from reconciler.store.snapshot import read_world
 from tests.store.making import State, done, make_observation, ref
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.model.document import DocumentCache, FileStamp
+from reconciler.model.spec.document import DocumentCache, FileStamp
 from reconciler.store import cache as module
 from reconciler.store.cache import SqliteCache
 from tests import privileges

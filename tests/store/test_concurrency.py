@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.problem import ProblemError
-from reconciler.store import chain, connection, keeping
-from reconciler.store.connection import has_log, log_of
-from reconciler.store.database import Database
-from reconciler.store.schema import shipped_schema
+from reconciler.store import chain
+from reconciler.store.backup import maintenance
+from reconciler.store.file import connection
+from reconciler.store.file.connection import has_log, log_of
+from reconciler.store.file.database import Database
+from reconciler.store.file.schema import shipped_schema
 from reconciler.store.snapshot import read_world
 from tests.store.making import START, State, ref
 
@@ -88,8 +90,8 @@ def test_a_foreign_writer_keeps_nobody_from_reading(
         began = time.monotonic()
         with Database.open(state.path, write=False) as reader:
             read_world(reader)
-        assert keeping.check(state.path) == ()
-        keeping.backup(state.path, state.path.with_name("copy.db"))
+        assert maintenance.check(state.path) == ()
+        maintenance.backup(state.path, state.path.with_name("copy.db"))
         assert time.monotonic() - began < 2
         with pytest.raises(ProblemError) as caught:
             Database.open(state.path, write=True)
@@ -112,6 +114,6 @@ def test_two_that_make_one_state(state_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         ends = sorted(pool.map(make, range(4)))
     assert ends == [[], *[["state_exists"]] * 3]
-    assert keeping.check(state_path) == ()
+    assert maintenance.check(state_path) == ()
     left = {path.name for path in state_path.parent.iterdir()}
     assert not [name for name in left if "partial" in name]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.model.evidence import CheckResult
-from reconciler.model.plan import Order
+from reconciler.model.host.evidence import CheckResult
+from reconciler.model.plan.plan import Order
 from reconciler.model.problem import ProblemError
 from tests.store.making import (
     State,

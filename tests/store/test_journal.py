@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.model.capacity import ClaimState
-from reconciler.model.event import Actor, EventType
-from reconciler.model.evidence import CheckResult
-from reconciler.model.lifecycle import Phase, RunState, StepState
-from reconciler.model.plan import Action, Change, Order
+from reconciler.model.host.capacity import ClaimState
+from reconciler.model.host.evidence import CheckResult
+from reconciler.model.plan.lifecycle import Phase, RunState, StepState
+from reconciler.model.plan.plan import Action, Change, Order
+from reconciler.model.plan.work import StepOutcome, WaveOutcome
 from reconciler.model.problem import Problem, ProblemError
-from reconciler.model.revision import Revision
-from reconciler.model.work import StepOutcome, WaveOutcome
-from reconciler.store import history
-from reconciler.store.database import Database
+from reconciler.model.spec.revision import Revision
+from reconciler.model.state.event import Actor, EventType
+from reconciler.store import queries
+from reconciler.store.file.database import Database
 from reconciler.store.journal import Journal
 from reconciler.store.serial import read_serial
 from tests.store.making import (
@@ -38,7 +38,7 @@ A = ref("allocation/vision/a")
 
 
 def types(state: State, about: str = "") -> list[EventType]:
-    return [event.type for event in history.events(state.database, about)]
+    return [event.type for event in queries.events(state.database, about)]
 
 
 def test_claims_are_durable_before_any_host_is_touched(state: State) -> None:
@@ -56,14 +56,14 @@ def test_claims_are_durable_before_any_host_is_touched(state: State) -> None:
 def test_a_wave_is_all_or_nothing(state: State) -> None:
     """F-STA-05 PLC-05: one claim that is refused takes the whole intent back."""
     state.hold("a", slot="s0")
-    before = list(history.events(state.database))
+    before = list(queries.events(state.database))
     claims = [make_claim("b", slot="s1"), make_claim("c", slot="s0")]
     with pytest.raises(ProblemError) as caught:
         state.journal.begin_wave(state.run(), [make_step("b"), make_step("c")], claims)
     assert caught.value.problems[0].code == "state_guard"
     assert "live claim" in caught.value.problems[0].message
     assert state.claim_states() == {"claim-a": "held"}
-    assert len(list(history.events(state.database))) == len(before) + 1  # run_started
+    assert len(list(queries.events(state.database))) == len(before) + 1  # run_started
     assert state.journal.world().open_steps == ()
 
 
@@ -85,7 +85,7 @@ def test_release_keeps_the_claim_until_it_is_proved(state: State) -> None:
         EventType.CLAIM_FREED,
         EventType.FORGOTTEN,
     ]
-    (row,) = history.proofs(state.database, str(A))
+    (row,) = queries.proofs(state.database, str(A))
     assert row["passed"]
     assert row["freed"] == "claim-a"
 
@@ -104,7 +104,7 @@ def test_no_proof_blocks_and_can_be_tried_again(state: State, result: CheckResul
     assert state.claim_states() == {"claim-a": "releasing"}
     state.journal.finish_wave(again, done(proofs=(state.prove("a"),)), (), [A])
     assert state.claim_states() == {"claim-a": "freed"}
-    assert len(history.proofs(state.database, str(A))) == 2
+    assert len(queries.proofs(state.database, str(A))) == 2
 
 
 def test_a_proof_frees_only_its_own_place(state: State) -> None:
@@ -156,12 +156,12 @@ def test_one_failed_step_is_told_apart(state: State) -> None:
         "allocation/vision/a",
         "allocation/vision/c",
     }
-    (failed,) = history.steps(state.database, "allocation/vision/b")
+    (failed,) = queries.steps(state.database, "allocation/vision/b")
     assert (failed["state"], failed["problem"]) == ("failed", "verb_failed")
     assert failed["message"] == "no space left on gpub"
     assert failed["log"].endswith("last line")
     assert len(failed["log"]) < 5000
-    (last,) = history.runs(state.database, 1)
+    (last,) = queries.runs(state.database, 1)
     assert (last.state, last.commit) == (RunState.FAILED, "3f9c2e1")
     assert "verb_failed: no space left on gpub" in last.problem
     assert "claim-b" in state.claim_states(), "the claim waits for the next try"
@@ -174,7 +174,7 @@ def test_a_crash_leaves_open_steps(state: State) -> None:
     state.journal.close_open_steps()
     world = state.journal.world()
     assert [step.state for step in world.open_steps] == [StepState.UNKNOWN] * 2
-    (last,) = history.runs(state.database, 1)
+    (last,) = queries.runs(state.database, 1)
     assert last.state is RunState.INTERRUPTED
     early = make_observation("gpu01", at="2026-11-01T11:00:00Z")
     state.journal.observe([early, make_observation("gpu02", facts=None, problem="x")])
@@ -189,8 +189,8 @@ def test_a_plan_is_used_once(state: State) -> None:
     """F-PLC-01: the second use of a saved plan is refused, also by a guard in SQL."""
     run = state.run()
     state.journal.use_plan("sha256:f", run)
-    assert history.plan_used_at(state.database, "sha256:f")
-    assert history.plan_used_at(state.database, "sha256:g") == ""
+    assert queries.plan_used_at(state.database, "sha256:f")
+    assert queries.plan_used_at(state.database, "sha256:g") == ""
     with pytest.raises(ProblemError) as caught:
         state.journal.use_plan("sha256:f", run)
     assert caught.value.problems[0].code == "plan_used"
@@ -287,31 +287,31 @@ class TestUsage:
     def test_is_written_when_it_begins_and_ends(self, state: State) -> None:
         """OBJ-02 (rule 18): price and currency are those of the moment use began."""
         self.apply(state, self.change("8.40", 4))
-        (record,) = history.usage(state.database, str(A))
+        (record,) = queries.usage(state.database, str(A))
         assert (record["gpus"], record["price_per_gpu_hour"]) == (4, "2.1")
         assert (record["currency"], record["tenant"], record["ended"]) == ("EUR", "corp", "")
         state.release("a")
-        (record,) = history.usage(state.database, str(A))
+        (record,) = queries.usage(state.database, str(A))
         assert record["ended"] > record["started"]
 
     def test_is_at_the_whole_price_however_little_a_replace_changes_it(self, state: State) -> None:
         """OBJ-02 (rule 18): what is paid more or less is no price."""
         change = replace(self.change("8.40", 4), price_per_hour={"EUR": "-0.20"})
         self.apply(state, change)
-        (record,) = history.usage(state.database, str(A))
+        (record,) = queries.usage(state.database, str(A))
         assert record["price_per_gpu_hour"] == "2.1"
 
     def test_without_a_price_use_is_still_counted(self, state: State) -> None:
         """OBJ-02: use cannot be made up later, whatever it will cost."""
         self.apply(state, self.change("", 0))
-        (record,) = history.usage(state.database, str(A))
+        (record,) = queries.usage(state.database, str(A))
         assert (record["gpus"], record["price_per_gpu_hour"], record["currency"]) == (1, "", "")
 
     def test_a_change_of_a_running_allocation_begins_nothing(self, state: State) -> None:
         """OBJ-02: one allocation, one beginning."""
         self.apply(state, self.change("2.10", 1))
         state.journal.record(state.run(), [make_recorded("a", protect=True)])
-        assert len(history.usage(state.database, str(A))) == 1
+        assert len(queries.usage(state.database, str(A))) == 1
 
 
 def test_events_tell_who_what_and_why(state: State) -> None:
@@ -319,13 +319,13 @@ def test_events_tell_who_what_and_why(state: State) -> None:
     journal = Journal(state.database, Actor(name="root", user="ana"), state.clock)
     run = journal.begin_run(plan(revision=Revision(commit="abc1234")))
     journal.record(run, [make_recorded("x", ref=ref("sku/s"), id="", login="", shape=None)])
-    event = next(history.events(state.database, "sku/s"))
+    event = next(queries.events(state.database, "sku/s"))
     assert (event.actor, event.run, event.commit) == ("ana (root)", run, "abc1234")
     assert event.before is None
     assert event.after is not None
     assert event.after["phase"] == "active"
-    assert next(history.events(state.database, after=event.sequence - 1)) == event
-    assert history.last_events(state.database, "sku/s", 1) == (event,)
+    assert next(queries.events(state.database, after=event.sequence - 1)) == event
+    assert queries.last_events(state.database, "sku/s", 1) == (event,)
 
 
 def race(path: Path, name: str, shape: str, rounds: int, gate: Barrier, results: Path) -> None:

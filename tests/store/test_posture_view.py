@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.model.posture import NodeTally, Posture, posture_of
-from reconciler.model.world import Recorded, Suspension
+from reconciler.model.host.posture import NodeTally, Posture, posture_of
+from reconciler.model.state.world import Recorded, Suspension
 from tests.store.making import State, make_observation, make_recorded, ref
 
 SEEN: set[str] = set()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.model.plan.work import HostProgress
 from reconciler.model.timeline import Under
-from reconciler.model.work import HostProgress
 from reconciler.store.progress import MODE, PROGRESS, Progress, read_progress
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from reconciler.model.canonical import digest
-from reconciler.model.capacity import Shape
 from reconciler.model.codec import encode
-from reconciler.model.lifecycle import Phase
+from reconciler.model.host.capacity import Shape
+from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.problem import ProblemError
-from reconciler.model.world import World
-from reconciler.store import history
-from reconciler.store.database import Database
+from reconciler.model.state.world import World
+from reconciler.store import queries
+from reconciler.store.file.database import Database
 from reconciler.store.rows import RecordedRows
 from reconciler.store.snapshot import read_digests, read_world
 from tests.store.making import STATE_ID, State, make_observation, make_recorded, ref
@@ -101,15 +101,15 @@ class TestProjection:
         )
         state.hold("a")
         state.journal.observe([make_observation()])
-        (allocation,) = history.projected(state.database, "allocation")
+        (allocation,) = queries.projected(state.database, "allocation")
         assert (allocation["recorded_phase"], allocation["live_claims"]) == ("active", 1)
         assert (allocation["last_verb"], allocation["last_step_state"]) == (
             "allocation.provide",
             "done",
         )
-        slots = history.projected(state.database, "slot")
+        slots = queries.projected(state.database, "slot")
         assert [(row["slot"], row["claim"]) for row in slots] == [("s0", "claim-a"), ("s1", None)]
-        (one,) = history.projected(state.database, "node")
+        (one,) = queries.projected(state.database, "node")
         assert (one["slots"], one["slots_claimed"], one["claimed_whole"]) == (2, 1, 0)
 
     @pytest.mark.parametrize("lie", ["", "CREATE VIEW {view} AS SELECT 'nobody' AS ref, 0 AS live"])
@@ -128,13 +128,13 @@ class TestProjection:
     def test_is_rebuildable(self, state: State, raw: sqlite3.Connection) -> None:
         """STM-04: dropped and made again, it shows the same."""
         state.hold("a")
-        before = history.projected(state.database, "allocation")
+        before = queries.projected(state.database, "allocation")
         (made,) = raw.execute(
             "SELECT sql FROM sqlite_master WHERE name = 'projected_allocation'"
         ).fetchone()
         raw.execute("DROP VIEW projected_allocation")
         raw.execute(made)
-        assert history.projected(state.database, "allocation") == before
+        assert queries.projected(state.database, "allocation") == before
 
 
 def test_nonsense_is_damage(state: State, raw: sqlite3.Connection) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from reconciler.model.event import Event, EventType
 from reconciler.model.problem import ProblemError
+from reconciler.model.state.event import Event, EventType
 from reconciler.store import chain
-from reconciler.store.database import Database, Opening
-from reconciler.store.keeping import check, check_copy
-from reconciler.store.private_copy import open_private_copy
-from reconciler.store.schema import Schema, shipped_schema, version_of
+from reconciler.store.backup.maintenance import check, check_copy
+from reconciler.store.file.database import Database, Opening
+from reconciler.store.file.private_copy import open_private_copy
+from reconciler.store.file.schema import Schema, shipped_schema, version_of
 from tests import privileges
 from tests.store.making import START, STATE_ID
 
@@ -176,7 +176,8 @@ def test_killed_in_the_middle(older: Mapping[int, Path], tmp_path: Path, stop: s
 
 def open_in_a_process(path: Path, stop: str) -> int:
     script = (
-        "import sys; from pathlib import Path; from reconciler.store.database import Database\n"
+        "import sys; from pathlib import Path\n"
+        "from reconciler.store.file.database import Database\n"
         "Database.open(Path(sys.argv[1]), write=True)\n"
     )
     environment = {**os.environ, "GPUAAS_STOP_AT": stop, "PYTHONPATH": str(ROOT)}

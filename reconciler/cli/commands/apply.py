@@ -8,19 +8,19 @@ from typing import TypedDict, Unpack
 
 import click
 
+from reconciler.cli.arguments.force_detach import checked, force_detach
+from reconciler.cli.arguments.lock_timeout import lock_timeout, open_to_write
+from reconciler.cli.arguments.refs import ALL_REMOVALS, check_ref, check_removals
 from reconciler.cli.command import Reply, Session, command
-from reconciler.cli.consent import Consent
 from reconciler.cli.exit_codes import Exit, of_plan, of_problems, worst
-from reconciler.cli.forced import checked, force_detach
-from reconciler.cli.patience import lock_timeout, open_to_write
-from reconciler.cli.refs import ALL_REMOVALS, check_ref, check_removals
+from reconciler.cli.plan_consent import Consent
 from reconciler.cli.views import applied as applied_view
 from reconciler.cli.views import plan_text
 from reconciler.cli.views.progress import Progress
-from reconciler.model.plan import Risk
-from reconciler.operations import applying
-from reconciler.operations.application import Applied, ApplyOptions
-from reconciler.operations.interrupting import Interrupts
+from reconciler.model.plan.plan import Risk
+from reconciler.operations.apply import apply as apply_operation
+from reconciler.operations.apply.application import Applied, ApplyOptions
+from reconciler.operations.signals import Interrupts
 
 RISKS = tuple(risk.value for risk in Risk)
 
@@ -84,7 +84,7 @@ def apply(
     approve = Risk(auto_approve) if auto_approve else None
     consent, progress = Consent(session, approve), Progress(session.screen)
     with progress as report:
-        found = applying.apply(
+        found = apply_operation.apply(
             open_to_write(session, waiting["lock_timeout"]),
             ApplyOptions(
                 plan_file=plan_file,

@@ -8,7 +8,7 @@ from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import Exit, of_problems, worst
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import approvals as approvals_view
-from reconciler.operations.approvals import list_approvals
+from reconciler.operations.approval.approvals import list_approvals
 
 
 @command("approvals", "text", "json")

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import click
 
+from reconciler.cli.arguments.lock_timeout import lock_timeout, open_to_write
+from reconciler.cli.arguments.times import as_duration
 from reconciler.cli.command import Reply, Session, command
-from reconciler.cli.moments import as_duration
-from reconciler.cli.patience import lock_timeout, open_to_write
 from reconciler.cli.views import approvals as approvals_view
-from reconciler.operations.approvals import Word
-from reconciler.operations.approvals import approve as give
+from reconciler.operations.approval.approvals import Word
+from reconciler.operations.approval.approvals import approve as give
 
 
 @command("approve", "text", "json")

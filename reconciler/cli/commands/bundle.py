@@ -10,7 +10,9 @@ from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.text import line
 from reconciler.cli.views import bundle as bundle_view
-from reconciler.operations import bundling, cataloguing, mirroring
+from reconciler.operations.bundle import bundle as bundle_operation
+from reconciler.operations.bundle import catalogue
+from reconciler.operations.bundle import mirror as mirror_operation
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -31,7 +33,7 @@ def list_bundles(session: Session) -> Reply:
     Then those that travel with the program and that the fleet has not, which `add` puts into it.
     STATE `gone` is a version that its bundle does not have any more, and that nodes still have.
     """
-    found = cataloguing.catalogue(open_fleet(session.folder))
+    found = catalogue.catalogue(open_fleet(session.folder))
     return Reply(result=found, lines=bundle_view.rows(found, width=session.screen.width))
 
 
@@ -43,7 +45,7 @@ def show(session: Session, name: str) -> Reply:
     What is recorded and what a host shows stand beside each other. Its events: gpuaas timeline
     bundle/NAME.
     """
-    found = bundling.show_bundle(open_fleet(session.folder), name)
+    found = bundle_operation.show_bundle(open_fleet(session.folder), name)
     return Reply(result=found, lines=bundle_view.lines(found, width=session.screen.width))
 
 
@@ -58,8 +60,8 @@ def add(session: Session, name: str, index: str, file: Path | None, commit: bool
     Its document is written into the specs, the requirements of each version with their hashes into
     bundles/; from then on they are the fleet's own. A version that the fleet has stays as it is.
     """
-    wish = cataloguing.BundleWish(file=file, index=index, commit=commit)
-    found = cataloguing.add_bundle(open_fleet(session.folder), name, wish)
+    wish = catalogue.BundleWish(file=file, index=index, commit=commit)
+    found = catalogue.add_bundle(open_fleet(session.folder), name, wish)
     return Reply(result=found, lines=bundle_view.added(found))
 
 
@@ -83,6 +85,6 @@ def mirror(session: Session, name: str, to: Path, indexes: tuple[str, ...]) -> R
     def tell(what: str) -> None:
         session.screen.tell([line(f"fetching {what}")])
 
-    wish = mirroring.MirrorWish(to=to, indexes=indexes, tell=tell)
-    found = mirroring.mirror(open_fleet(session.folder), name, wish)
+    wish = mirror_operation.MirrorWish(to=to, indexes=indexes, tell=tell)
+    found = mirror_operation.mirror(open_fleet(session.folder), name, wish)
     return Reply(result=found, lines=bundle_view.mirrored(found))

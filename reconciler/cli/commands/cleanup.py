@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import click
 
-from reconciler.cli.agreement import agreement
+from reconciler.cli.arguments.lock_timeout import lock_timeout, open_to_write
+from reconciler.cli.arguments.refs import complete_node
 from reconciler.cli.command import Reply, Session, command, group
+from reconciler.cli.confirm import agreement
 from reconciler.cli.exit_codes import Exit, of_problems
-from reconciler.cli.patience import lock_timeout, open_to_write
-from reconciler.cli.refs import complete_node
 from reconciler.cli.views import cleaned
 from reconciler.cli.views.progress import Progress
-from reconciler.operations import cleaning
-from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.allocation import cleanup as cleanup_operation
+from reconciler.operations.signals import Interrupts
 
 QUESTION = "Free it without a proof, by your word?"
 
@@ -36,9 +36,9 @@ def retry(session: Session, place: str, lock_timeout: float) -> Reply:
     """
     progress = Progress(session.screen)
     with progress as report:
-        found = cleaning.retry(
+        found = cleanup_operation.retry(
             open_to_write(session, lock_timeout),
-            cleaning.place_of(place),
+            cleanup_operation.place_of(place),
             report,
             Interrupts(progress.wish),
         )
@@ -59,8 +59,8 @@ def override(session: Session, place: str, reason: str, yes: bool, lock_timeout:
     and for everybody who is placed there later. No host is asked or changed.
     """
     ask = agreement(session, cleaned.unproved, QUESTION, yes=yes)
-    found = cleaning.override(
-        open_to_write(session, lock_timeout), cleaning.place_of(place), reason, ask
+    found = cleanup_operation.override(
+        open_to_write(session, lock_timeout), cleanup_operation.place_of(place), reason, ask
     )
     return Reply(
         code=of_problems(found.problems),

@@ -6,14 +6,15 @@ from datetime import datetime
 
 import click
 
+from reconciler.cli.arguments.refs import check_ref
+from reconciler.cli.arguments.times import as_moment
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import Exit
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.moments import as_moment
-from reconciler.cli.refs import check_ref
 from reconciler.cli.views import drift as drift_view
-from reconciler.model.drift import Becomes
-from reconciler.operations import accepting, drifting
+from reconciler.model.plan.drift import Becomes
+from reconciler.operations.drift import accept as accept_operation
+from reconciler.operations.drift import drift as drift_operation
 
 
 class Drift(click.Group):
@@ -45,7 +46,7 @@ def list_drift(session: Session, ref: str | None, ask: bool) -> Reply:
     told. Nothing is written, neither to hosts nor to the state. Exit 4 if there is any drift that
     nobody has accepted, or anything that could not be checked.
     """
-    found = drifting.find_drift(open_fleet(session.folder), ref or "", ask=ask)
+    found = drift_operation.find_drift(open_fleet(session.folder), ref or "", ask=ask)
     open_ = found.silent or any(one.becomes is not Becomes.ACCEPTED for one in found.found)
     most = len(found.found) if ref else drift_view.MOST
     return Reply(
@@ -72,8 +73,8 @@ def accept(session: Session, ref: str, key: str, reason: str, until: datetime) -
     KEY is what `gpuaas drift` calls it. It counts for what was seen: as soon as that shows
     anything else it is drift again. What says who may log in is never accepted.
     """
-    word = accepting.Word(ref=ref, key=key, reason=reason, until=until)
-    given = accepting.accept_drift(open_fleet(session.folder), word)
+    word = accept_operation.Word(ref=ref, key=key, reason=reason, until=until)
+    given = accept_operation.accept_drift(open_fleet(session.folder), word)
     return Reply(result=given, lines=drift_view.accepted(given))
 
 
@@ -83,5 +84,5 @@ def accept(session: Session, ref: str, key: str, reason: str, until: datetime) -
 @click.option("--reason", required=True, metavar="TEXT", help="Why not any longer; it is kept.")
 def retract(session: Session, ref: str, key: str, reason: str) -> Reply:
     """Take back that a drift was accepted: the next apply makes it again."""
-    given = accepting.retract_drift(open_fleet(session.folder), ref, key, reason)
+    given = accept_operation.retract_drift(open_fleet(session.folder), ref, key, reason)
     return Reply(result=given, lines=drift_view.retracted(given))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from reconciler.cli.arguments.refs import check_ref
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.refs import check_ref
 from reconciler.cli.views import evidence as evidence_view
-from reconciler.operations import evidencing
+from reconciler.operations.show import evidence as evidence_operation
 
 
 @command("evidence", "text", "json")
@@ -19,5 +19,5 @@ def evidence(session: Session, ref: str) -> Reply:
     When it last answered, by which probe and in which boot; approvals; each check of readiness;
     each fact that it must show beside what it shows; the proofs over its slots; and the record.
     """
-    found = evidencing.evidence(open_fleet(session.folder), ref)
+    found = evidence_operation.evidence(open_fleet(session.folder), ref)
     return Reply(result=found, lines=evidence_view.lines(found))

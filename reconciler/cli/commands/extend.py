@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 
 import click
 
+from reconciler.cli.arguments.refs import check_ref
+from reconciler.cli.arguments.times import as_duration, as_moment
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.moments import as_duration, as_moment
-from reconciler.cli.refs import check_ref
 from reconciler.cli.views import edited
-from reconciler.operations.extending import Extended, Extension
-from reconciler.operations.extending import extend as write_end
+from reconciler.operations.allocation.extend import Extended, Extension
+from reconciler.operations.allocation.extend import extend as write_end
 
 
 @command("extend", "text", "json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.views import features as features_view
-from reconciler.model.features import FEATURES
+from reconciler.model.spec.features import FEATURES
 
 
 @command("features", "text", "json")

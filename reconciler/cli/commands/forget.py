@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from reconciler.cli.arguments.refs import check_ref
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.refs import check_ref
 from reconciler.cli.text import Span, Style, line
-from reconciler.operations import forgetting
+from reconciler.operations.allocation import forget as forget_operation
 
 
 @command("forget", "text", "json")
@@ -21,7 +21,7 @@ def forget(session: Session, ref: str, reason: str) -> Reply:
     keys stay, and it holds its slots, as nobody has proved them clean. Who had access keeps it:
     nothing is revoked there. A commit that names it again as it was takes it back.
     """
-    one = forgetting.forget(open_fleet(session.folder), ref, reason)
+    one = forget_operation.forget(open_fleet(session.folder), ref, reason)
     where = f"{one.node}/{','.join(one.slots)}"
     told = f"{one.ref}: {one.login} stays on {where}, and holds it"
     return Reply(

@@ -10,8 +10,8 @@ import click
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.text import BLANK, Line, Span, Style, line, strong
-from reconciler.operations import initializing
-from reconciler.operations.initializing import Initialized
+from reconciler.operations.state import init as init_operation
+from reconciler.operations.state.init import Initialized
 
 MANY = 8
 """From so many files on, a folder is one line."""
@@ -26,7 +26,7 @@ def init(session: Session, folder: Path | None) -> Reply:
     that already holds a gpuaas.yaml, a clone for example, only the state, the key that signs host
     descriptors and the folder of the starter's own practice node are made.
     """
-    made = initializing.init(folder or session.folder or Path.cwd())
+    made = init_operation.init(folder or session.folder or Path.cwd())
     return Reply(result=made, lines=_lines(made))
 
 

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from reconciler.cli.arguments.reason import check_reason
+from reconciler.cli.arguments.refs import complete_node
+from reconciler.cli.arguments.times import as_moment
 from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.moments import as_moment
-from reconciler.cli.reasons import check_reason
-from reconciler.cli.refs import complete_node
 from reconciler.cli.text import Line, line
 from reconciler.cli.views import administered
 from reconciler.cli.views import approved as approved_view
 from reconciler.cli.views import corrected as corrected_view
 from reconciler.cli.views import fleet as fleet_view
 from reconciler.cli.views import node as node_view
-from reconciler.operations import inspecting
+from reconciler.operations.status import status
 
 if TYPE_CHECKING:
-    from reconciler.operations.enrolling import Confirm
-    from reconciler.operations.wiring import Fleet
+    from reconciler.operations.fleet import Fleet
+    from reconciler.operations.node.enroll import Confirm
 
 FILE = click.Path(path_type=Path)
 
@@ -45,7 +45,7 @@ def list_nodes(session: Session) -> Reply:
     POSTURE is what may be placed there now; ADMIN is what its spec says, SOURCE whether a real
     host answered or a labelled stand-in.
     """
-    rows = inspecting.nodes(open_fleet(session.folder))
+    rows = status.nodes(open_fleet(session.folder))
     return Reply(result=rows, lines=fleet_view.nodes(rows, width=session.screen.width))
 
 
@@ -57,7 +57,7 @@ def show(session: Session, name: str) -> Reply:
     Read from specs and state; `gpuaas plan --refresh` asks the host first. A check that has no
     answer is unknown, and nothing is placed on a guess.
     """
-    found = import_module("reconciler.operations.surveying").survey(
+    found = import_module("reconciler.operations.node.show").survey(
         open_fleet(session.folder), name.removeprefix("node/")
     )
     return Reply(result=found, lines=node_view.lines(found, width=session.screen.width))
@@ -75,7 +75,7 @@ def bootstrap(session: Session, printed: bool, login: str, key: Path | None) -> 
     """
     if not printed:
         raise click.UsageError("say --print: the lines are for you to paste, nothing runs them")
-    lines = import_module("reconciler.operations.bootstrapping").bootstrap(
+    lines = import_module("reconciler.operations.node.bootstrap").bootstrap(
         open_fleet(session.folder), login, key
     )
     return Reply(raw=lines)
@@ -124,7 +124,7 @@ def discover(session: Session, address: str, **given: Unpack[Given]) -> Reply:
     fleet = open_fleet(session.folder)
     if given["update"]:
         return _update(session, fleet, address, given)
-    enrolling = import_module("reconciler.operations.enrolling")
+    enrolling = import_module("reconciler.operations.node.enroll")
     known = {option: value for option, value in given.items() if option not in NOT_ASKED}
     target = enrolling.Target(address=address, **known)
     found = enrolling.discover(fleet, target, _confirm(session, address))
@@ -152,7 +152,7 @@ def approve(
     """
     if slots and host_only:
         raise click.UsageError("--slot names slots, --host-only none of them")
-    approving = import_module("reconciler.operations.approving")
+    approving = import_module("reconciler.operations.node.approve")
     wish = approving.Wish(
         node=name.removeprefix("node/"), slots=slots, host_only=host_only, commit=commit
     )
@@ -188,7 +188,7 @@ def drain(session: Session, name: str, commit: bool, **given: Unpack[Meant]) -> 
     Kubernetes calls that cordon. It is written into the node's file, and counts once that is
     applied. To keep newcomers away at once, without a file: gpuaas suspend node/NAME.
     """
-    draining = import_module("reconciler.operations.draining")
+    draining = import_module("reconciler.operations.node.drain")
     intent = draining.Intent(name=name, **given)
     found = draining.drain(open_fleet(session.folder), intent, commit=commit)
     return Reply(result=found, lines=administered.lines(found))
@@ -202,7 +202,7 @@ def undrain(session: Session, name: str, commit: bool) -> Reply:
 
     It is written into the node's file, and counts once that is applied.
     """
-    draining = import_module("reconciler.operations.draining")
+    draining = import_module("reconciler.operations.node.drain")
     found = draining.undrain(open_fleet(session.folder), name, commit=commit)
     return Reply(result=found, lines=administered.lines(found))
 
@@ -216,7 +216,7 @@ def retry(session: Session, name: str) -> Reply:
     with time, with a success, and when its document or what it shows is changed; say so after you
     have mended what nobody can see. No host is asked by this.
     """
-    found = import_module("reconciler.operations.node_retry").retry(
+    found = import_module("reconciler.operations.node.retry").retry(
         open_fleet(session.folder), name.removeprefix("node/")
     )
     return Reply(result=found, lines=administered.cleared(found))
@@ -227,7 +227,7 @@ def _update(session: Session, fleet: Fleet, name: str, given: Given) -> Reply:
     more = given["host_keys"] or given["accept_shown"] or given["write"] or given["port"] != 22
     if more or given["name"] or given["family"] or given["user"]:
         raise click.UsageError("--update goes by the node's own spec, and by nothing else")
-    correcting = import_module("reconciler.operations.correcting")
+    correcting = import_module("reconciler.operations.node.correct")
     found = correcting.ask_and_correct(fleet, name.removeprefix("node/"))
     session.screen.tell(line(f"note: {note}", hang=6) for note in found.notes)
     return Reply(result=found, lines=corrected_view.lines(found))

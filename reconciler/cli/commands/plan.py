@@ -8,20 +8,20 @@ from typing import TypedDict, Unpack
 
 import click
 
+from reconciler.cli.arguments.force_detach import checked, force_detach
+from reconciler.cli.arguments.lock_timeout import lock_timeout, open_to_write
+from reconciler.cli.arguments.refs import ALL_REMOVALS, check_ref, check_removals
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import of_comparison, of_plan
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.forced import checked, force_detach
-from reconciler.cli.patience import lock_timeout, open_to_write
-from reconciler.cli.refs import ALL_REMOVALS, check_ref, check_removals
 from reconciler.cli.text import line
 from reconciler.cli.views import plan_json, plan_markdown, plan_text
-from reconciler.model.comparison import Comparison
-from reconciler.model.plan import Plan, Risk
-from reconciler.operations import saving
+from reconciler.model.plan.comparison import Comparison
+from reconciler.model.plan.plan import Plan, Risk
+from reconciler.operations.fleet import Fleet
 from reconciler.operations.options import PlanOptions
-from reconciler.operations.remembering import recall_plan
-from reconciler.operations.wiring import Fleet
+from reconciler.operations.plan import saved
+from reconciler.operations.plan_cache import recall_plan
 
 
 class Given(TypedDict):
@@ -110,7 +110,7 @@ def plan(session: Session, **given: Unpack[Given]) -> Reply:
     )
     found = recall_plan(fleet, options) or _make_plan(fleet, options)
     if (file := given["save"]) is not None:
-        saving.save_plan(found, file)
+        saved.save_plan(found, file)
         session.screen.tell([line(f"saved to {file}; to apply it: gpuaas apply {file}")])
     at_least = Risk(given["risk"])
     return Reply(
@@ -134,7 +134,7 @@ def _compare(session: Session, given: Given, revision: str) -> Reply:
     for name, word in APART.items():
         if given[name]:  # type: ignore[literal-required]
             raise click.UsageError(f"--against and {word} do not go together: it is only looked at")
-    made: Comparison = import_module("reconciler.operations.comparison").compare_with(
+    made: Comparison = import_module("reconciler.operations.plan.comparison").compare_with(
         open_fleet(session.folder), revision, given["state"]
     )
     view = import_module("reconciler.cli.views.comparison")
@@ -161,5 +161,5 @@ APART = {
 
 def _make_plan(fleet: Fleet, options: PlanOptions) -> Plan:
     """Loads the rooms that make plans only now: where nothing changed they are not needed."""
-    made: Plan = import_module("reconciler.operations.planning").make_plan(fleet, options)
+    made: Plan = import_module("reconciler.operations.plan.plan").make_plan(fleet, options)
     return made

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from reconciler.cli.arguments.refs import complete_node
 from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.refs import complete_node
 from reconciler.cli.views import chained as chained_view
-from reconciler.operations import cleaning
+from reconciler.operations.allocation import cleanup
 
 
 @group("proof")
@@ -25,5 +25,5 @@ def show(session: Session, place: str, everything: bool) -> Reply:
     Of each: the last proof with every check and what it measured, and how often one was tried
     before; or whose word stands for it. Unknown is not proved.
     """
-    found = cleaning.chain(open_fleet(session.folder), cleaning.place_of(place))
+    found = cleanup.chain(open_fleet(session.folder), cleanup.place_of(place))
     return Reply(result=found, lines=chained_view.lines(found, everything=everything))

@@ -9,20 +9,21 @@ from typing import TypedDict, Unpack
 
 import click
 
+from reconciler.cli.arguments.lock_timeout import as_seconds, lock_timeout, open_to_write
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import Exit, of_plan, of_problems, worst
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.patience import as_seconds, lock_timeout, open_to_write
 from reconciler.cli.views import reconciled
 from reconciler.model.problem import ProblemError
 from reconciler.model.settings import LoopSettings, SourceSettings
-from reconciler.operations.accepting import insist_on
-from reconciler.operations.reconcile import loop, presence
-from reconciler.operations.reconcile.accept import accept_history
-from reconciler.operations.reconcile.install import install, units
+from reconciler.operations.drift.accept import insist_on
+from reconciler.operations.reconcile import loop
+from reconciler.operations.reconcile.liveness import presence
 from reconciler.operations.reconcile.news import News
-from reconciler.operations.reconcile.signals import LoopSignals
-from reconciler.operations.reconcile.source import check_source
+from reconciler.operations.reconcile.service.install import install, units
+from reconciler.operations.reconcile.service.signals import LoopSignals
+from reconciler.operations.reconcile.source.accept import accept_history
+from reconciler.operations.reconcile.source.source import check_source
 
 RUN = "run"
 LEAST_SECONDS = 5

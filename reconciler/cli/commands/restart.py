@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
+from reconciler.cli.arguments.reason import check_reason
+from reconciler.cli.arguments.refs import check_ref
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.reasons import check_reason
-from reconciler.cli.refs import check_ref
 from reconciler.cli.views import edited
-from reconciler.operations.restarting import Asked, ask_restart
+from reconciler.operations.allocation.restart import Asked, ask_restart
 
 
 @command("restart", "text", "json")

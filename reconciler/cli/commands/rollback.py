@@ -6,13 +6,13 @@ from typing import TypedDict, Unpack
 
 import click
 
+from reconciler.cli.arguments.refs import check_ref
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import Exit
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.refs import check_ref
 from reconciler.cli.views import rollback as view
 from reconciler.model.ref import parse_ref
-from reconciler.operations.rollback import Wish, roll_back
+from reconciler.operations.plan.rollback import Wish, roll_back
 
 
 class Given(TypedDict):

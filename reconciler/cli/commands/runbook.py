@@ -9,7 +9,7 @@ import click
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import runbook as runbook_view
-from reconciler.operations import advising
+from reconciler.operations.history import runbook as runbook_operation
 
 
 @command("runbook", "text", "json")
@@ -22,7 +22,7 @@ def runbook(session: Session, code: str | None) -> Reply:
     without a fleet and without a state too.
     """
     if code is None:
-        pages = advising.pages()
+        pages = runbook_operation.pages()
         return Reply(result=pages, lines=runbook_view.listed(pages))
-    found = advising.advise(code, partial(open_fleet, session.folder))
+    found = runbook_operation.advise(code, partial(open_fleet, session.folder))
     return Reply(result=found, lines=runbook_view.lines(found))

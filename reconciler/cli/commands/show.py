@@ -6,13 +6,13 @@ from importlib import import_module
 
 import click
 
+from reconciler.cli.arguments.refs import check_ref
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import from_option, open_fleet
-from reconciler.cli.refs import check_ref
 from reconciler.cli.views import shown as shown_view
 from reconciler.cli.views import states as states_view
-from reconciler.operations import explaining
-from reconciler.operations.inspecting import ref_of
+from reconciler.operations.show import show as show_operation
+from reconciler.operations.status.status import ref_of
 from reconciler.operations.views import Shown
 
 
@@ -33,13 +33,13 @@ def show(session: Session, ref: str, apart: bool, source: str) -> Reply:
     if apart and source:
         raise click.UsageError("what is published holds one state alone: leave --states or --from")
     if apart:
-        told = import_module("reconciler.operations.stating").states(
+        told = import_module("reconciler.operations.show.states").states(
             open_fleet(session.folder), ref
         )
         return Reply(result=told, lines=states_view.lines(told, width=session.screen.width))
     if source:
-        published = import_module("reconciler.operations.published")
+        published = import_module("reconciler.operations.published.read")
         found: Shown = published.published_show(source, ref_of(ref))
     else:
-        found = explaining.show(open_fleet(session.folder), ref)
+        found = show_operation.show(open_fleet(session.folder), ref)
     return Reply(result=found, lines=shown_view.lines(found))

@@ -6,11 +6,11 @@ from typing import TypedDict, Unpack
 
 import click
 
+from reconciler.cli.arguments.refs import check_ref
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import from_option, whence
-from reconciler.cli.refs import check_ref
 from reconciler.cli.text import line
-from reconciler.operations import reaching
+from reconciler.operations.access import ssh as ssh_operation
 
 
 class Way(TypedDict):
@@ -40,9 +40,9 @@ def ssh(session: Session, ref: str, words: tuple[str, ...], **way: Unpack[Way]) 
     if way["jupyter"]:
         if words or way["only_print"]:
             raise click.UsageError("--jupyter takes neither a command nor --print")
-        opened = reaching.notebook(place, ref)
+        opened = ssh_operation.notebook(place, ref)
         told = [line(f"JupyterLab: {opened.url}"), line("until Ctrl-C")]
-        reaching.forward(opened, lambda: session.screen.tell(told))
+        ssh_operation.forward(opened, lambda: session.screen.tell(told))
     if not way["only_print"]:
-        reaching.ssh(place, ref, words)
-    return Reply(raw=reaching.ssh_line(place, ref, words))
+        ssh_operation.ssh(place, ref, words)
+    return Reply(raw=ssh_operation.ssh_line(place, ref, words))

@@ -10,18 +10,19 @@ from typing import TypedDict, Unpack
 
 import click
 
-from reconciler.cli.agreement import agreement
+from reconciler.cli.arguments.lock_timeout import lock_timeout, open_to_write
+from reconciler.cli.arguments.times import as_moment
 from reconciler.cli.command import Reply, Session, command, group
+from reconciler.cli.confirm import agreement
 from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.moments import as_moment
-from reconciler.cli.patience import lock_timeout, open_to_write
 from reconciler.cli.text import Span, Style, line
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import rebuilt as rebuilt_view
 from reconciler.cli.views import snapshots as snapshots_view
-from reconciler.operations import keeping, replicating
-from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.signals import Interrupts
+from reconciler.operations.state import maintenance
+from reconciler.operations.state import replicate as replicate_operation
 
 FILE = click.Path(path_type=Path)
 
@@ -42,7 +43,7 @@ def init(session: Session, new: bool) -> Reply:
 
     Refused where anything stands already.
     """
-    state_id = keeping.state_init(session.folder, new)
+    state_id = maintenance.state_init(session.folder, new)
     return Reply(result={"stateId": state_id}, lines=[line(f"made state {state_id}")])
 
 
@@ -52,7 +53,7 @@ def check(session: Session) -> Reply:
 
     Nothing is changed.
     """
-    problems = keeping.state_check(session.folder)
+    problems = maintenance.state_check(session.folder)
     sound = [line(Span("the state is sound", Style.GOOD))]
     return Reply(
         code=of_problems(problems),
@@ -69,7 +70,7 @@ def backup(session: Session, file: Path) -> Reply:
 
     FILE must not exist; others may go on working.
     """
-    keeping.state_backup(session.folder, file)
+    maintenance.state_backup(session.folder, file)
     return Reply(result={"file": str(file)}, lines=[line(f"copied the state to {file}")])
 
 
@@ -79,7 +80,7 @@ def snapshots(session: Session) -> Reply:
 
     Each is the state as it was before an apply; `keep.snapshots` in gpuaas.yaml says how many stay.
     """
-    found = keeping.state_snapshots(session.folder)
+    found = maintenance.state_snapshots(session.folder)
     return Reply(
         result=found,
         lines=snapshots_view.lines(found, session.screen.width),
@@ -111,9 +112,9 @@ def restore(
         raise click.UsageError("name one: latest, SERIAL, FILE, or --from-replica and its --at")
     fleet = open_to_write(session, lock_timeout)
     if from_replica is not None:
-        found = keeping.state_restore_replica(fleet, from_replica, at)
+        found = maintenance.state_restore_replica(fleet, from_replica, at)
     else:
-        found = keeping.state_restore(fleet, which or "")
+        found = maintenance.state_restore(fleet, which or "")
     told = [line(f"restored the state from {found.source}")]
     if found.kept is not None:
         told.append(line(f"the state before it is kept in {found.kept}"))
@@ -165,7 +166,7 @@ def rebuild(session: Session, **given: Unpack[Rebuilding]) -> Reply:
     changed. What is as the specs want it counts as applied, what differs is for the next plan to
     show, and what is not believed holds its host until it is adopted or gone.
     """
-    rebuilding = import_module("reconciler.operations.rebuilding")
+    rebuilding = import_module("reconciler.operations.state.rebuild")
     fleet = open_to_write(session, given["lock_timeout"])
     if given["gone"]:
         if not given["reason"].strip() or given["nodes"] or given["adopt"] or given["without"]:
@@ -201,8 +202,8 @@ def replicate(session: Session, to: str, print_unit: bool) -> Reply:
     """
     fleet = open_fleet(session.folder)
     if print_unit:
-        return Reply(raw=replicating.unit(fleet, to))
-    replicating.replicate(fleet, to, Interrupts())
+        return Reply(raw=replicate_operation.unit(fleet, to))
+    replicate_operation.replicate(fleet, to, Interrupts())
     return Reply(code=Exit.INTERRUPTED, lines=[line("all that was written is copied")])
 
 
@@ -215,5 +216,5 @@ def unlock(session: Session, lock_id: str) -> Reply:
     a process that lives is never taken away. With ID, the one that the refused command has shown,
     nothing is done if the lock is somebody else's by now.
     """
-    holder = keeping.state_unlock(session.folder, lock_id)
+    holder = maintenance.state_unlock(session.folder, lock_id)
     return Reply(result={"holder": holder}, lines=[line(f"took the lock away from {holder}")])

@@ -7,12 +7,12 @@ from typing import TypedDict, Unpack
 
 import click
 
+from reconciler.cli.arguments.lock_timeout import as_seconds
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import from_option, open_fleet
-from reconciler.cli.patience import as_seconds
 from reconciler.cli.views import pages
-from reconciler.operations.pages import Page, page_key, recall_page
-from reconciler.operations.wiring import Fleet
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.status.pages import Page, page_key, recall_page
 
 
 class Given(TypedDict):
@@ -80,5 +80,5 @@ def _loop(fleet: Fleet) -> str:
 
 def _made(session: Session, given: Given, key: str) -> Reply:
     """Loads what makes one only where none is known."""
-    reply: Reply = import_module("reconciler.cli.glance").answer(session, given, key)
+    reply: Reply = import_module("reconciler.cli.status_page").answer(session, given, key)
     return reply

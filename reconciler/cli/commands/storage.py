@@ -6,16 +6,18 @@ from typing import TypedDict, Unpack
 
 import click
 
-from reconciler.cli.agreement import agreement
+from reconciler.cli.arguments.lock_timeout import lock_timeout, open_to_write
 from reconciler.cli.command import Reply, Session, command, group
+from reconciler.cli.confirm import agreement
 from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.patience import lock_timeout, open_to_write
 from reconciler.cli.views import storage as storage_view
 from reconciler.cli.views.progress import Progress
-from reconciler.model.reopening import Wish
-from reconciler.operations import fencing, reopening, storing
-from reconciler.operations.interrupting import Interrupts
+from reconciler.model.state.reopening import Wish
+from reconciler.operations.signals import Interrupts
+from reconciler.operations.storage import fence as fence_operation
+from reconciler.operations.storage import reopen as reopen_operation
+from reconciler.operations.storage import storage as storage_operation
 
 QUESTION = "Is it cut off, by your word?"
 REOPEN = "Are they to own these files?"
@@ -38,7 +40,7 @@ def list_storage(session: Session, project: str) -> Reply:
     STATE is `unused` before the first attachment, `pending` until a host has shown it, `made`,
     `kept` where its document is gone, `wiping` until a host has shown that it is gone.
     """
-    rows = storing.storages(open_fleet(session.folder), project)
+    rows = storage_operation.storages(open_fleet(session.folder), project)
     return Reply(result=rows, lines=storage_view.rows(rows, width=session.screen.width))
 
 
@@ -49,7 +51,7 @@ def show(session: Session, name: str) -> Reply:
 
     Its events: gpuaas timeline storage/PROJECT/STORAGE.
     """
-    found = storing.show_storage(open_fleet(session.folder), name)
+    found = storage_operation.show_storage(open_fleet(session.folder), name)
     return Reply(result=found, lines=storage_view.lines(found, width=session.screen.width))
 
 
@@ -61,7 +63,7 @@ def orphans(session: Session, project: str) -> Reply:
     What is removed is kept unless `onDelete: wipe` was applied before. Data that a host has, and
     that this state knows nothing of, is listed as unknown.
     """
-    rows = storing.orphans(open_fleet(session.folder), project)
+    rows = storage_operation.orphans(open_fleet(session.folder), project)
     return Reply(result=rows, lines=storage_view.orphans(rows, width=session.screen.width))
 
 
@@ -85,7 +87,7 @@ def fence(session: Session, name: str, allocation: str, **word: Unpack[Word]) ->
     from the record beside the data, and the next plan may attach it to somebody else. No host is
     asked or changed.
     """
-    found = fencing.fence(
+    found = fence_operation.fence(
         open_to_write(session, word["lock_timeout"]),
         name,
         allocation,
@@ -128,7 +130,7 @@ def reopen(
     """
     progress = Progress(session.screen)
     with progress as report:
-        found = reopening.reopen(
+        found = reopen_operation.reopen(
             open_to_write(session, lock_timeout),
             Wish(storage=name, **change),
             agreement(session, storage_view.reopening, REOPEN, yes=yes),

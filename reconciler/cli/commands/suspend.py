@@ -7,14 +7,14 @@ from typing import TypedDict, Unpack
 
 import click
 
+from reconciler.cli.arguments.lock_timeout import lock_timeout, open_to_write
+from reconciler.cli.arguments.times import as_duration, as_moment
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import Exit, of_problems
-from reconciler.cli.moments import as_duration, as_moment
-from reconciler.cli.patience import lock_timeout, open_to_write
 from reconciler.cli.views import suspended as suspended_view
 from reconciler.cli.views.progress import Progress
-from reconciler.operations import suspending
-from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.access import suspend as suspend_operation
+from reconciler.operations.signals import Interrupts
 
 
 class End(TypedDict):
@@ -56,10 +56,10 @@ def suspend(
         raise click.UsageError("--for and --until say the same: give one of them")
     fleet = open_to_write(session, lock_timeout)
     until = fleet.now() + duration if duration else until
-    word = suspending.Word(scope=scope, reason=reason, until=until)
+    word = suspend_operation.Word(scope=scope, reason=reason, until=until)
     progress = Progress(session.screen)
     with progress as report:
-        found = suspending.suspend(fleet, word, report, Interrupts(progress.wish))
+        found = suspend_operation.suspend(fleet, word, report, Interrupts(progress.wish))
     code = Exit.INTERRUPTED if found.interrupted else of_problems(found.problems)
     return Reply(
         code=code, problems=found.problems, result=found, lines=suspended_view.lines(found)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from reconciler.cli.arguments.refs import check_ref
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.refs import check_ref
 from reconciler.cli.views import timeline as timeline_view
-from reconciler.operations import recounting
+from reconciler.operations.history import timeline as timeline_operation
 
 
 @command("timeline", "text", "json")
@@ -30,6 +30,6 @@ def timeline(session: Session, ref: str, logs: bool, last: int) -> Reply:
     where it failed, the end of what its host said. One that is under way tells when it last moved,
     also while another gpuaas applies. It reaches back to the first event, archived ones as well.
     """
-    found = recounting.timeline(open_fleet(session.folder), ref)
+    found = timeline_operation.timeline(open_fleet(session.folder), ref)
     shown = timeline_view.lines(found, logs=logs, last=last, width=session.screen.width)
     return Reply(result=found, lines=shown)

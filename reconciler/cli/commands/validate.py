@@ -11,8 +11,8 @@ from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import of_problems
 from reconciler.cli.text import BLANK, Line, Span, Style, count, line
 from reconciler.cli.views import problems as problems_view
-from reconciler.operations import validating
-from reconciler.operations.validating import Validated
+from reconciler.operations import validate as validate_operation
+from reconciler.operations.validate import Validated
 
 
 @command("validate", "text", "json")
@@ -23,7 +23,7 @@ def validate(session: Session, paths: tuple[Path, ...]) -> Reply:
     Without PATH all files of the fleet are checked; with it, only these files, but still against
     the whole fleet. Neither state nor hosts are touched.
     """
-    found = validating.validate(session.folder, paths)
+    found = validate_operation.validate(session.folder, paths)
     return Reply(
         code=of_problems(found.problems),
         problems=found.problems,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from reconciler.cli.arguments.refs import check_ref
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.refs import check_ref
 from reconciler.cli.views import reasons as reasons_view
-from reconciler.operations import reasoning
+from reconciler.operations.why import why as why_operation
 
 
 @command("why", "text", "json")
@@ -20,5 +20,5 @@ def why(session: Session, ref: str) -> Reply:
     which rule it was placed, who approved what it stands on, what the host showed, who is let in by
     what, and what a plan would do about it now. `gpuaas explain` says why it is on no other node.
     """
-    found = reasoning.why(open_fleet(session.folder), ref)
+    found = why_operation.why(open_fleet(session.folder), ref)
     return Reply(result=found, lines=reasons_view.lines(found))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from reconciler.cli.text import Line, line
 from reconciler.cli.views import edited
-from reconciler.operations.draining import Administered
-from reconciler.operations.node_retry import Cleared
+from reconciler.operations.node.drain import Administered
+from reconciler.operations.node.retry import Cleared
 
 
 def lines(found: Administered) -> Iterator[Line]:

@@ -9,8 +9,8 @@ from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, li
 from reconciler.cli.views import plan_json
 from reconciler.cli.views import problems as problems_view
 from reconciler.model.codec import encode
-from reconciler.model.work import StepOutcome
-from reconciler.operations.application import Applied
+from reconciler.model.plan.work import StepOutcome
+from reconciler.operations.apply.application import Applied
 
 LOG_LINES = 12
 UNREACHED = frozenset(

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
-from reconciler.model.consent import Consent
-from reconciler.operations.approvals import Approvals, Approved, Held
+from reconciler.model.plan.approval import Consent
+from reconciler.operations.approval.approvals import Approvals, Approved, Held
 
 HELD = "ID RESOURCE ACTION RISK AUTHOR FILE"
 GIVEN = "RESOURCE ACTION BY GIVEN UNTIL USED REASON"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views.node import short
-from reconciler.operations.approving import Approved
+from reconciler.operations.node.approve import Approved
 
 
 def lines(found: Approved) -> Iterator[Line]:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, strong
 from reconciler.cli.views import tables
-from reconciler.model.install import InstallState
-from reconciler.operations.bundling import GONE, BundleRow, BundleShown, Standing
-from reconciler.operations.cataloguing import BundleAdded, Catalogue
-from reconciler.operations.mirroring import Mirrored
+from reconciler.model.state.install import InstallState
+from reconciler.operations.bundle.bundle import GONE, BundleRow, BundleShown, Standing
+from reconciler.operations.bundle.catalogue import BundleAdded, Catalogue
+from reconciler.operations.bundle.mirror import Mirrored
 
 LABEL = 11
 TITLES = "BUNDLE VERSION SUPPORT STATE RUNS-ON NODES USED-BY"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, strong
 from reconciler.cli.views import cleaned
-from reconciler.model.tenancy import Tenancy, Tried
-from reconciler.operations.cleaning import Chain
+from reconciler.model.state.tenancy import Tenancy, Tried
+from reconciler.operations.allocation.cleanup import Chain
 
 INDENT, LABEL = 5, 8
 

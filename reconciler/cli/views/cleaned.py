@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from reconciler.cli.text import Line, Span, Style, column, count, dim, line, pad, strong
 from reconciler.cli.views import problems as problems_view
-from reconciler.model.evidence import Check, CheckResult
-from reconciler.operations.cleaning import Retried, Unproved, Vouched
+from reconciler.model.host.evidence import Check, CheckResult
+from reconciler.operations.allocation.cleanup import Retried, Unproved, Vouched
 
 STYLES = {
     CheckResult.PASS: Style.GOOD,

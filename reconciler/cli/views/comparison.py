@@ -11,8 +11,8 @@ from reconciler.cli.text import BLANK, Line, Style, count, dim, line, strong
 from reconciler.cli.views import plan_json, plan_text
 from reconciler.cli.views.plan_words import header, prices
 from reconciler.cli.views.sections import LEVELS, Section, Word, counts
-from reconciler.model.comparison import Comparison
-from reconciler.model.plan import Risk
+from reconciler.model.plan.comparison import Comparison
+from reconciler.model.plan.plan import Risk
 
 WITHDRAWN = Word("x", "WITHDRAWN", "withdrawn")
 

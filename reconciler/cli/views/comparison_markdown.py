@@ -18,8 +18,8 @@ from reconciler.cli.views.plan_markdown import code
 from reconciler.cli.views.plan_words import apart, details, fact, group_details, group_fact
 from reconciler.cli.views.problems import where
 from reconciler.cli.views.sections import Section, sections
-from reconciler.model.comparison import Comparison
-from reconciler.model.plan import Risk
+from reconciler.model.plan.comparison import Comparison
+from reconciler.model.plan.plan import Risk
 
 MOST = 60_000
 """Characters of a comment; GitHub takes 65,536."""

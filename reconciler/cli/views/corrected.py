@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from reconciler.cli.text import Line, line
 from reconciler.cli.views import edited
-from reconciler.operations.correcting import Corrected
+from reconciler.operations.node.correct import Corrected
 
 
 def lines(found: Corrected) -> Iterator[Line]:

@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, strong
 from reconciler.cli.views import tables
-from reconciler.model.drift import Acceptance, Becomes, Drift, DriftClass
+from reconciler.model.plan.drift import Acceptance, Becomes, Drift, DriftClass
 from reconciler.model.ref import Ref
-from reconciler.operations.drifting import Drifting
+from reconciler.operations.drift.drift import Drifting
 
 TITLES = "RESOURCE CLASS KEY SHOWS BECOMES"
 

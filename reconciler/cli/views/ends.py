@@ -19,7 +19,7 @@ from reconciler.cli.text import (
     strong,
 )
 from reconciler.model.moment import format_age, parse_moment
-from reconciler.model.plan import End, EndState
+from reconciler.model.plan.plan import End, EndState
 
 MOST, LONGEST_REF = 20, 40
 

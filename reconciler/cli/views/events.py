@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from reconciler.cli.text import Line, column, dim, line, pad, strong
-from reconciler.model.event import Event
+from reconciler.model.state.event import Event
 
 
 def lines(events: Iterable[Event]) -> Iterator[Line]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from reconciler.cli.text import BLANK, Line, Span, Style, column, conceal, dim, line, pad, strong
 from reconciler.cli.views import events as events_view
 from reconciler.cli.views import shown as shown_view
-from reconciler.model.evidence import Check, CheckResult
+from reconciler.model.host.evidence import Check, CheckResult
 from reconciler.model.moment import format_age
-from reconciler.operations.evidencing import Evidence, FactShown
+from reconciler.operations.show.evidence import Evidence, FactShown
 
 LABEL = 11
 STYLES = {

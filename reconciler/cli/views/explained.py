@@ -9,7 +9,7 @@ from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, stro
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
 from reconciler.cli.views.status import where
-from reconciler.model.capacity import Candidate, Need
+from reconciler.model.host.capacity import Candidate, Need
 from reconciler.operations.views import Explained
 
 TITLES = "NODE VERDICT SLOTS SCORE WHY"

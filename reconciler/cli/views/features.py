@@ -8,7 +8,7 @@ from typing import Any
 from reconciler.cli.text import BLANK, Line, dim, line, strong
 from reconciler.cli.views import tables
 from reconciler.model.codec import encode
-from reconciler.model.features import Feature, Maturity
+from reconciler.model.spec.features import Feature, Maturity
 
 
 def row(one: Feature) -> Mapping[str, Any]:

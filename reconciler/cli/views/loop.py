@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from reconciler.model.moment import format_age, parse_moment
-from reconciler.operations.reconcile.liveness import LoopCondition, health_of
-from reconciler.operations.reconcile.presence import read_presence
-from reconciler.operations.wiring import Fleet
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.reconcile.liveness.health import LoopCondition, health_of
+from reconciler.operations.reconcile.liveness.presence import read_presence
 
 WORDS = {
     LoopCondition.DEGRADED: "loop degraded: gpuaas doctor",

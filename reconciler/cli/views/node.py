@@ -9,10 +9,10 @@ from math import nan
 from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, pad, strong
 from reconciler.cli.views import tables
 from reconciler.cli.views.fleet import FINE
-from reconciler.model.capacity import Sharing
-from reconciler.model.evidence import Check, CheckResult
+from reconciler.model.host.capacity import Sharing
+from reconciler.model.host.evidence import Check, CheckResult
 from reconciler.model.moment import format_age
-from reconciler.operations.surveying import InForce, NodeShown, SlotShown
+from reconciler.operations.node.show import InForce, NodeShown, SlotShown
 
 LABEL = 11
 SHARED = {

@@ -10,8 +10,8 @@ from reconciler.cli.views.documents import without_secret
 from reconciler.cli.views.plan_words import hides, short, total
 from reconciler.cli.views.sections import counts
 from reconciler.model.codec import encode
-from reconciler.model.consent import short_id
-from reconciler.model.plan import Change, FieldChange, Plan, Step
+from reconciler.model.plan.approval import short_id
+from reconciler.model.plan.plan import Change, FieldChange, Plan, Step
 
 
 def view(plan: Plan) -> dict[str, Any]:

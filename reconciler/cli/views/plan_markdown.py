@@ -23,7 +23,7 @@ from reconciler.cli.views.plan_words import (
 )
 from reconciler.cli.views.problems import where
 from reconciler.cli.views.sections import Section, sections
-from reconciler.model.plan import Plan, Risk
+from reconciler.model.plan.plan import Plan, Risk
 
 
 def text(plan: Plan, at_least: Risk = Risk.SAFE, *, expand: bool = False) -> str:

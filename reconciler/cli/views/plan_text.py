@@ -31,7 +31,7 @@ from reconciler.cli.views.plan_words import (
     summary,
 )
 from reconciler.cli.views.sections import Section, sections
-from reconciler.model.plan import Change, Plan, Risk
+from reconciler.model.plan.plan import Change, Plan, Risk
 
 LABEL = 8
 WIDEST_CLASS = 9

@@ -15,10 +15,10 @@ from reconciler import __version__
 from reconciler.cli.exit_codes import Exit, of_change
 from reconciler.cli.text import HIDDEN, conceal, count
 from reconciler.cli.views.sections import LEVELS, counts
-from reconciler.model.capacity import Placement
-from reconciler.model.desired import Origin
+from reconciler.model.host.capacity import Placement
 from reconciler.model.moment import format_age
-from reconciler.model.plan import Action, Cause, Change, FieldChange, Plan
+from reconciler.model.plan.plan import Action, Cause, Change, FieldChange, Plan
+from reconciler.model.spec.desired import Origin
 
 CONSENT = "held_for_approval"
 """What waits for a consent alone needs no other name than its risk."""

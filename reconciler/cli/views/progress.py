@@ -12,7 +12,7 @@ from rich.text import Text
 
 from reconciler.cli.screen import Screen
 from reconciler.cli.text import column, escape, line, pad
-from reconciler.model.work import HostProgress
+from reconciler.model.plan.work import HostProgress
 
 STYLES = {"done": "green", "failed": "bold red"}
 ENDED = frozenset(STYLES)

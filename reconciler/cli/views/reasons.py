@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reconciler.cli.text import Line, column, dim, line, strong
-from reconciler.operations.case import Place
-from reconciler.operations.reasoning import Why
+from reconciler.operations.why.case import Place
+from reconciler.operations.why.why import Why
 
 LABEL = 11
 

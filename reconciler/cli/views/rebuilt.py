@@ -11,7 +11,7 @@ from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
 
 if TYPE_CHECKING:
-    from reconciler.operations.finds import Finds, FoundRow, VolumeRow
+    from reconciler.operations.state.rebuild_findings import Finds, FoundRow, VolumeRow
 
 WORDS = {
     "as_applied": Span("as applied", Style.GOOD),

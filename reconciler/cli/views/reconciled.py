@@ -14,11 +14,11 @@ from reconciler.cli.views import plan_json
 from reconciler.cli.views.progress import ENDING, STOPPING
 from reconciler.model.codec import encode
 from reconciler.model.problem import Problem
-from reconciler.operations.reconcile.accept import Accepted
-from reconciler.operations.reconcile.install import Installed
 from reconciler.operations.reconcile.loop import Once
 from reconciler.operations.reconcile.news import Level, News
 from reconciler.operations.reconcile.rounds import Tick
+from reconciler.operations.reconcile.service.install import Installed
+from reconciler.operations.reconcile.source.accept import Accepted
 
 STYLES = {
     Level.INFO: Style.PLAIN,

@@ -9,7 +9,7 @@ from typing import Any
 from reconciler.cli.text import BLANK, Line, Span, Style, column, dim, line, strong
 from reconciler.cli.views import comparison
 from reconciler.model.codec import encode
-from reconciler.model.rollback import Deed, Rollback, Told
+from reconciler.model.spec.rollback import Deed, Rollback, Told
 
 WORDS = {
     Deed.CHANGED: "as it stood",

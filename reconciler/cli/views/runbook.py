@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from reconciler.cli.text import BLANK, Line, Span, Style, conceal, dim, line, strong
 from reconciler.cli.views import events as events_view
-from reconciler.operations.advising import Fact, PageTold, Runbook
+from reconciler.operations.history.runbook import Fact, PageTold, Runbook
 
 
 def lines(found: Runbook) -> Iterator[Line]:

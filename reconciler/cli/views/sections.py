@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from reconciler.cli.exit_codes import Exit, of_change
 from reconciler.cli.text import Style
-from reconciler.model.plan import Action, Cause, Change, Plan, Risk
+from reconciler.model.plan.plan import Action, Cause, Change, Plan, Risk
 from reconciler.model.records import dataclass
 
 

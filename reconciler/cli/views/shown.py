@@ -8,7 +8,7 @@ from typing import Any
 
 from reconciler.cli.text import BLANK, Line, column, conceal, dim, line, strong
 from reconciler.cli.views import events as events_view
-from reconciler.model.event import EventType
+from reconciler.model.state.event import EventType
 from reconciler.operations.views import Shown
 
 LABEL = 11

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from reconciler.cli.text import Line
 from reconciler.cli.views import tables
-from reconciler.model.snapshot import Snapshot
+from reconciler.model.state.snapshot import Snapshot
 
 MIB = 1 << 20
 

@@ -9,7 +9,7 @@ from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, strong
 from reconciler.cli.views import tables
 
 if TYPE_CHECKING:
-    from reconciler.operations.stating import StateRow, States
+    from reconciler.operations.show.states import StateRow, States
 
 TITLES = "WHAT DESIRED OBSERVED EXECUTION PROJECTED"
 

@@ -8,11 +8,11 @@ from typing import Any
 from reconciler.cli.text import BLANK, Line, Span, Style, column, dim, line, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
-from reconciler.model.reopening import Reopening
-from reconciler.model.volume import VolumeState
-from reconciler.operations.fencing import Fenced, Severed
-from reconciler.operations.reopening import Reopened
-from reconciler.operations.storing import UNKNOWN, UNUSED, Holder, StorageRow, StorageShown
+from reconciler.model.state.reopening import Reopening
+from reconciler.model.state.volume import VolumeState
+from reconciler.operations.storage.fence import Fenced, Severed
+from reconciler.operations.storage.reopen import Reopened
+from reconciler.operations.storage.storage import UNKNOWN, UNUSED, Holder, StorageRow, StorageShown
 
 LABEL = 11
 TITLES = "STORAGE STATE CLASS GiB USED WHERE ATTACHED PRICE/month"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from reconciler.cli.text import Line, count, dim, line, strong
 from reconciler.cli.views import problems as problems_view
-from reconciler.model.world import Suspension
+from reconciler.model.state.world import Suspension
 
 if TYPE_CHECKING:
-    from reconciler.operations.suspending import Suspended
+    from reconciler.operations.access.suspend import Suspended
 
 
 def lines(found: Suspended, *, over: bool = False) -> Iterator[Line]:

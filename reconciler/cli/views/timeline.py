@@ -8,7 +8,7 @@ from reconciler.cli.text import BLANK, Line, Span, Style, conceal, dim, line, st
 from reconciler.cli.views import tables
 from reconciler.model.moment import format_age
 from reconciler.model.timeline import Operation, PhaseTold, Standing
-from reconciler.operations.recounting import Activity, Timeline, seconds_of, stalled
+from reconciler.operations.history.timeline import Activity, Timeline, seconds_of, stalled
 
 TITLES = "PHASE STARTED TOOK STATE NODE DETAIL"
 ACTIVITY = "WHEN WHO WHAT ABOUT STATE TOOK WHY"

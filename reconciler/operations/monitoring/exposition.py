@@ -18,15 +18,19 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from reconciler.model.problem import ProblemError
 from reconciler.model.records import dataclass
+from reconciler.operations.fleet import Fleet
 from reconciler.operations.monitoring.figures import Figures, Ledger
 from reconciler.operations.monitoring.listener import Answer, Listener
 from reconciler.operations.monitoring.metrics import Tally, View, text
 from reconciler.operations.notifications.dispatch import Told
-from reconciler.operations.reconcile.liveness import LATE_SECONDS, WORK_SECONDS, LoopCondition
-from reconciler.operations.reconcile.presence import Presence
+from reconciler.operations.reconcile.liveness.health import (
+    LATE_SECONDS,
+    WORK_SECONDS,
+    LoopCondition,
+)
+from reconciler.operations.reconcile.liveness.presence import Presence
 from reconciler.operations.reconcile.rounds import Memory
-from reconciler.operations.wiring import Fleet
-from reconciler.store.replica_sync import last_sync
+from reconciler.store.backup.replica_sync import last_sync
 
 FILE_MODE = 0o644
 SPARING_SECONDS = 5.0

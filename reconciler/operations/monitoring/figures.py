@@ -12,19 +12,20 @@ from datetime import datetime, timedelta
 
 from reconciler.model.codes import CODES
 from reconciler.model.moment import parse_moment
-from reconciler.model.plan import Plan
+from reconciler.model.plan.plan import Plan
 from reconciler.model.records import dataclass
 from reconciler.model.symptom import SYMPTOMS
-from reconciler.operations.ages import aged
-from reconciler.operations.allocation_rows import allocation_rows
-from reconciler.operations.charting import chart_of
-from reconciler.operations.syncing import standing_of, synced
-from reconciler.operations.taking_stock import node_rows, slot_rows, take_stock
-from reconciler.operations.wiring import Fleet, without_collector
-from reconciler.planner.chart import Chart
-from reconciler.planner.diagnosing import RULES
-from reconciler.store import history, litestream
-from reconciler.store.lock import holder
+from reconciler.operations.fleet import Fleet, without_collector
+from reconciler.operations.status.ages import aged
+from reconciler.operations.status.allocations import allocation_rows
+from reconciler.operations.status.diagnosis_context import chart_of
+from reconciler.operations.status.stock import node_rows, slot_rows, take_stock
+from reconciler.operations.status.sync import standing_of, synced
+from reconciler.planner.diagnosis.context import Chart
+from reconciler.planner.diagnosis.rules import RULES
+from reconciler.store import queries
+from reconciler.store.backup import litestream
+from reconciler.store.file.lock import holder
 from reconciler.store.serial import read_stamp
 from reconciler.store.snapshot import read_world
 
@@ -87,7 +88,7 @@ def count(fleet: Fleet, plan: Plan | None) -> Figures:
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
         stock = take_stock(fleet.settings, world, now)
-        last = next(iter(history.runs(database, 1)), None)
+        last = next(iter(queries.runs(database, 1)), None)
         slots = slot_rows(stock)
         chart = chart_of(fleet.state, world, stock, last, now)
         at_work = chart.run is not None and chart.run.living

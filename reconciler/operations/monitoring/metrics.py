@@ -21,10 +21,10 @@ from reconciler.model.moment import parse_moment
 from reconciler.model.records import dataclass
 from reconciler.operations.monitoring.figures import Figures
 from reconciler.operations.notifications.dispatch import Told
-from reconciler.operations.reconcile.liveness import due_of
-from reconciler.operations.reconcile.presence import Presence
+from reconciler.operations.reconcile.liveness.health import due_of
+from reconciler.operations.reconcile.liveness.presence import Presence
 from reconciler.operations.reconcile.rounds import Memory, Tick
-from reconciler.operations.syncing import sync_of
+from reconciler.operations.status.sync import sync_of
 
 Sample = tuple[tuple[str, ...], float]
 """The values of the labels, in their order, and the number."""

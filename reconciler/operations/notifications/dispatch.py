@@ -14,11 +14,11 @@ from dataclasses import field
 from reconciler.model.moment import format_moment
 from reconciler.model.records import dataclass
 from reconciler.model.settings import NotificationSettings
+from reconciler.operations.fleet import Fleet
 from reconciler.operations.notifications.channel import Channel
 from reconciler.operations.notifications.delivery import Delivery
 from reconciler.operations.notifications.message import Key
 from reconciler.operations.reconcile.news import News
-from reconciler.operations.wiring import Fleet
 
 SPACE, KEY = "loop", "notified"
 END_SECONDS = 10.0

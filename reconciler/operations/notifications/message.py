@@ -12,7 +12,7 @@ from dataclasses import replace
 from string import Template
 from typing import Any
 
-from reconciler.kinds.secrecy import concealed
+from reconciler.kinds.checks.secrecy import concealed
 from reconciler.model.records import dataclass
 
 Key = tuple[str, str, str]

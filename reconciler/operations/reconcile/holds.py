@@ -14,15 +14,15 @@ from datetime import datetime, timedelta
 from reconciler.model.codec import decode, encode
 from reconciler.model.codes import CODES
 from reconciler.model.moment import format_moment, parse_moment
-from reconciler.model.plan import Change
+from reconciler.model.plan.plan import Change
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.state.world import World
 from reconciler.model.symptom import Diagnosis, Sort
-from reconciler.model.world import World
+from reconciler.operations.fleet import Fleet
 from reconciler.operations.reconcile.rounds import Tick
-from reconciler.operations.wiring import Fleet
-from reconciler.planner.consents import live
+from reconciler.planner.automation.consents import live
 from reconciler.store.serial import read_digests
 
 SPACE, KEY = "holds", "last"

@@ -11,27 +11,27 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 
-from reconciler.model.lock import Patience
 from reconciler.model.moment import format_moment
+from reconciler.model.plan.work import HostProgress
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.records import dataclass
 from reconciler.model.settings import LoopSettings
-from reconciler.model.work import HostProgress
+from reconciler.model.state.lock import Patience
+from reconciler.operations.fleet import Fleet
 from reconciler.operations.monitoring.exposition import Exposition
 from reconciler.operations.notifications.dispatch import Dispatch
+from reconciler.operations.reconcile.backoff.backoff import keep_pace, read_pace
 from reconciler.operations.reconcile.holds import keep_refusal, keep_round
+from reconciler.operations.reconcile.liveness.presence import ENDED, Presence, alone, moment, tell
 from reconciler.operations.reconcile.news import Level, News, Teller
-from reconciler.operations.reconcile.pace import keep_pace, read_pace
-from reconciler.operations.reconcile.presence import ENDED, Presence, alone, moment, tell
 from reconciler.operations.reconcile.rounds import Memory, Tick, summary
-from reconciler.operations.reconcile.service import notify, status
-from reconciler.operations.reconcile.signals import LoopSignals
-from reconciler.operations.reconcile.source import local_repository
+from reconciler.operations.reconcile.service.notify import notify, status
+from reconciler.operations.reconcile.service.signals import LoopSignals
+from reconciler.operations.reconcile.source.source import local_repository
+from reconciler.operations.reconcile.source.upkeep import Upkeep
+from reconciler.operations.reconcile.source.watch import Watch
 from reconciler.operations.reconcile.tick import is_busy, seconds_until, tick
-from reconciler.operations.reconcile.upkeep import Upkeep
-from reconciler.operations.reconcile.watch import Watch
-from reconciler.operations.wiring import Fleet
-from reconciler.specs.mirror import was_stopped
+from reconciler.specs.git.mirror import was_stopped
 
 PAUSE_SECONDS = 1.0
 """Between two rounds there is always so much, whatever wakes the loop."""

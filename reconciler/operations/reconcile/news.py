@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from enum import StrEnum
 
-from reconciler.model.plan import Change
+from reconciler.model.plan.plan import Change
 from reconciler.model.records import dataclass
 from reconciler.operations.reconcile.rounds import Tick
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import field
 
 from reconciler.model.codec import encode
-from reconciler.model.plan import Change, Plan
+from reconciler.model.plan.plan import Change, Plan
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
-from reconciler.operations.reconcile.pace import Pace
-from reconciler.operations.syncing import left_of
+from reconciler.operations.reconcile.backoff.backoff import Pace
+from reconciler.operations.status.sync import left_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

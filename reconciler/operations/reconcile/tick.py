@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
-from reconciler.model.evidence import Observation
+from reconciler.model.host.evidence import Observation
 from reconciler.model.moment import format_moment, parse_moment
-from reconciler.model.plan import Plan
+from reconciler.model.plan.plan import Plan
 from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.operations.application import (
+from reconciler.operations.apply.application import (
     Application,
     Applied,
     ApplyOptions,
@@ -24,21 +24,21 @@ from reconciler.operations.application import (
     note_waiting,
     options_of,
 )
-from reconciler.operations.fresh_plan import look_and_plan
-from reconciler.operations.interrupting import Interrupts
-from reconciler.operations.observing import Looks, look, node_names
+from reconciler.operations.fleet import Fleet, without_collector
+from reconciler.operations.journal import writing
+from reconciler.operations.observe import Looks, look, node_names
 from reconciler.operations.options import PlanOptions
-from reconciler.operations.reading import read_desired
-from reconciler.operations.reconcile.attempts import Attempts
-from reconciler.operations.reconcile.looks import Due, Rhythm, due
-from reconciler.operations.reconcile.postponement import postponed
+from reconciler.operations.plan.fresh import look_and_plan
+from reconciler.operations.plan_cache import input_key
+from reconciler.operations.reconcile.backoff.attempts import Attempts
+from reconciler.operations.reconcile.backoff.postponement import postponed
+from reconciler.operations.reconcile.due import Due, Rhythm, due
 from reconciler.operations.reconcile.rounds import Memory, Phases, Tick
-from reconciler.operations.reconcile.source import Sourced, follow
-from reconciler.operations.remembering import input_key
-from reconciler.operations.wiring import Fleet, without_collector
-from reconciler.operations.writing import writing
+from reconciler.operations.reconcile.source.source import Sourced, follow
+from reconciler.operations.signals import Interrupts
+from reconciler.operations.specs import read_desired
+from reconciler.store.file.lock import LOOP
 from reconciler.store.journal import Journal
-from reconciler.store.lock import LOOP
 from reconciler.store.serial import read_looks
 
 BUSY = "state_locked"

@@ -22,18 +22,18 @@ import pytest
 from reconciler import shipped
 from reconciler.cli.main import run
 from reconciler.cli.views import loop
-from reconciler.hosts.executor import RunOptions
+from reconciler.hosts.ansible.executor import RunOptions
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import ProblemError
 from reconciler.model.settings import LoopSettings, MetricsSettings
+from reconciler.operations.fleet import Fleet
 from reconciler.operations.monitoring.exposition import Exposition
 from reconciler.operations.monitoring.listener import AT_ONCE, Answer, Listener
-from reconciler.operations.reconcile import liveness, presence
-from reconciler.operations.reconcile.diagnosis import diagnose_loop
-from reconciler.operations.reconcile.liveness import LoopCondition, health_of
-from reconciler.operations.reconcile.presence import Presence, alone, tell
+from reconciler.operations.reconcile.liveness import health, presence
+from reconciler.operations.reconcile.liveness.diagnosis import diagnose_loop
+from reconciler.operations.reconcile.liveness.health import LoopCondition, health_of
+from reconciler.operations.reconcile.liveness.presence import Presence, alone, tell
 from reconciler.operations.reconcile.rounds import Memory
-from reconciler.operations.wiring import Fleet
 from reconciler.specs.settings import parse_settings
 from tests.operations.yard import laid
 
@@ -104,7 +104,7 @@ def stage(fleet: Fleet, tmp_path: Path) -> Iterator[Stage]:
 def test_a_loop_that_sleeps_is_well_and_one_that_hangs_is_not(stage: Stage) -> None:
     """F-REC-07: both say nothing; only one of them is late."""
     stage.show(60.0)
-    stage.seconds += 60 + liveness.LATE_SECONDS - 1
+    stage.seconds += 60 + health.LATE_SECONDS - 1
     status, told = stage.get("/healthz")
     assert (status, json.loads(told)["condition"]) == (200, "well")
     stage.seconds += 2
@@ -118,9 +118,9 @@ def test_a_loop_that_sleeps_is_well_and_one_that_hangs_is_not(stage: Stage) -> N
 def test_a_long_round_is_no_hang_while_it_tells_of_itself(stage: Stage) -> None:
     for number in range(10):
         stage.show(None, phase=f"converge gpu{number:02}")
-        stage.seconds += liveness.WORK_SECONDS
+        stage.seconds += health.WORK_SECONDS
         assert stage.get("/healthz")[0] == 200
-    stage.seconds += liveness.LATE_SECONDS + 1
+    stage.seconds += health.LATE_SECONDS + 1
     status, told = stage.get("/healthz")
     assert status == 503
     assert "converge gpu09" in json.loads(told)["why"]
@@ -277,7 +277,7 @@ def test_a_look_at_the_fleet_ends_with_how_the_loop_is(fleet: Fleet) -> None:
         assert re.fullmatch("loop running, next round in 3[0-9] s", loop.words(fleet))
         tell(fleet, replace(fresh, phase="converge gpu01"))
         assert loop.words(fleet) == "loop running, at converge gpu01"
-        assert RunOptions(run_dir=Path(), playbooks=Path()).timeout_s <= liveness.WORK_SECONDS
+        assert RunOptions(run_dir=Path(), playbooks=Path()).timeout_s <= health.WORK_SECONDS
         tell(fleet, stage.said())
         assert loop.words(fleet) == "loop hangs: gpuaas doctor"
     assert loop.words(fleet) == "loop gone: gpuaas doctor"

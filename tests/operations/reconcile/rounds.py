@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from reconciler.operations.interrupting import Interrupts
+from reconciler.operations.fleet import Fleet
 from reconciler.operations.reconcile.tick import Memory, Tick, tick
-from reconciler.operations.wiring import Fleet
+from reconciler.operations.signals import Interrupts
 from tests.operations.yard import Yard
 
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.operations import turns, walking
-from reconciler.operations.wiring import Fleet, utc_now
+from reconciler.operations.apply import turns, walk
+from reconciler.operations.fleet import Fleet, utc_now
+from reconciler.store.file.lock import LOOP
 from reconciler.store.journal import Journal
-from reconciler.store.lock import LOOP
 from tests.operations.reconcile.rounds import Rounds
 from tests.operations.yard import ROOT, Yard
 from tests.planner import fleet as paper
@@ -194,7 +194,7 @@ def test_a_round_that_gave_way_goes_on_under_its_own_name(
         return real(fleet, command)
 
     wanted = iter([True])
-    monkeypatch.setattr(walking, "is_waited_for", lambda lock: next(wanted, False))
+    monkeypatch.setattr(walk, "is_waited_for", lambda lock: next(wanted, False))
     monkeypatch.setattr(turns, "COURTESY", 0.0)
     monkeypatch.setattr(turns, "writing", noting)
     found = rounds()

@@ -13,12 +13,12 @@ import pytest
 
 from reconciler.model.problem import ProblemError
 from reconciler.model.symptom import Diagnosis, Sort
-from reconciler.operations.inspecting import examine
+from reconciler.operations.fleet import os_login, utc_now
 from reconciler.operations.reconcile import holds
-from reconciler.operations.reconcile.accept import accept_history
 from reconciler.operations.reconcile.loop import LoopOptions, reconcile_once
-from reconciler.operations.reconcile.signals import LoopSignals
-from reconciler.operations.wiring import os_login, utc_now
+from reconciler.operations.reconcile.service.signals import LoopSignals
+from reconciler.operations.reconcile.source.accept import accept_history
+from reconciler.operations.status.status import examine
 from reconciler.store.cache import SqliteCache
 from tests.operations.reconcile.test_signatures import git, key
 from tests.operations.yard import Yard, laid

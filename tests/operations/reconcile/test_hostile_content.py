@@ -10,9 +10,9 @@ import pytest
 
 from reconciler.model.problem import ProblemError
 from reconciler.model.settings import SourceSettings
-from reconciler.operations.reconcile.source import follow, mirror_of
-from reconciler.specs import git as asked
-from tests.operations.reconcile.test_source import git, tree, with_filter
+from reconciler.operations.reconcile.source.source import follow, mirror_of
+from reconciler.specs.git import git as asked
+from tests.operations.reconcile.source.test_source import git, tree, with_filter
 from tests.operations.yard import Yard
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.operations.reconcile.presence import alone
-from reconciler.operations.wiring import os_login, utc_now
+from reconciler.operations.fleet import os_login, utc_now
+from reconciler.operations.reconcile.liveness.presence import alone
 from tests.operations.reconcile.rounds import Rounds
 from tests.operations.yard import Yard, laid
 from tests.planner import fleet as paper

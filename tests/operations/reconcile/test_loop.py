@@ -12,16 +12,17 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.problem import Problem, ProblemError
-from reconciler.operations.opening import open_fleet
-from reconciler.operations.reconcile import lease, loop, presence, tick
-from reconciler.operations.reconcile.liveness import LoopCondition, health_of
+from reconciler.operations.fleet import Fleet, utc_now
+from reconciler.operations.journal import writing
+from reconciler.operations.open import open_fleet
+from reconciler.operations.reconcile import loop, tick
+from reconciler.operations.reconcile.liveness import lease, presence
+from reconciler.operations.reconcile.liveness.health import LoopCondition, health_of
+from reconciler.operations.reconcile.liveness.presence import Presence, read_presence
 from reconciler.operations.reconcile.loop import LoopOptions, reconcile
 from reconciler.operations.reconcile.news import Level, News
-from reconciler.operations.reconcile.presence import Presence, read_presence
 from reconciler.operations.reconcile.rounds import Tick
-from reconciler.operations.reconcile.signals import LoopSignals
-from reconciler.operations.wiring import Fleet, utc_now
-from reconciler.operations.writing import writing
+from reconciler.operations.reconcile.service.signals import LoopSignals
 from tests.operations.reconcile.rounds import Rounds
 from tests.operations.yard import Yard
 

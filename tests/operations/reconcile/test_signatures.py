@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.problem import ProblemError
-from reconciler.operations.reconcile.accept import accept_history
-from reconciler.operations.reconcile.source import follow
+from reconciler.operations.reconcile.source.accept import accept_history
+from reconciler.operations.reconcile.source.source import follow
 from tests.operations.yard import Yard
 from tests.planner import fleet as paper
 

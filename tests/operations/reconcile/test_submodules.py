@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from reconciler.operations.reconcile.loop_tree import mirror_of
-from reconciler.operations.reconcile.source import follow
-from tests.operations.reconcile.test_source import git, tree
+from reconciler.operations.reconcile.source.source import follow
+from reconciler.operations.reconcile.source.tree import mirror_of
+from tests.operations.reconcile.source.test_source import git, tree
 from tests.operations.yard import Yard
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.problem import ProblemError
-from reconciler.operations.wiring import utc_now
+from reconciler.operations.fleet import utc_now
 from tests.operations.reconcile.rounds import Rounds, counting_writes
 from tests.operations.yard import Yard
 from tests.planner import fleet as paper

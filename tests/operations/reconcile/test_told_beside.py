@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from reconciler.model.problem import ProblemError
-from reconciler.operations.reconcile.loop_tree import as_it_reads, mirror_of, stands
-from reconciler.operations.reconcile.presence import alone
-from reconciler.operations.reconcile.source import follow
-from tests.operations.reconcile.test_source import DESK, from_place, git
+from reconciler.operations.reconcile.liveness.presence import alone
+from reconciler.operations.reconcile.source.source import follow
+from reconciler.operations.reconcile.source.tree import as_it_reads, mirror_of, stands
+from tests.operations.reconcile.source.test_source import DESK, from_place, git
 from tests.operations.yard import Yard
 
 TRAIN = "allocation/vision/train"
@@ -112,7 +112,7 @@ def test_a_page_that_is_kept_ends_with_the_next_commit(
 def test_while_a_commit_is_checked_out_nobody_knows(
     yard: Yard, upstream: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reconciler.operations.reconcile.loop_tree.ASK_SECONDS", 0.0)
+    monkeypatch.setattr("reconciler.operations.reconcile.source.tree.ASK_SECONDS", 0.0)
     with alone(yard.fleet()):
         follow(yard.fleet())
         reading = as_it_reads(yard.fleet())

@@ -1,0 +1,1 @@
+"""Ansible: its inventory, the supervised process that runs it, and what its events say."""

@@ -1,0 +1,1 @@
+"""OpenSSH: its configuration, host keys and calls that go without Ansible."""

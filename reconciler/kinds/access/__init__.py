@@ -1,0 +1,1 @@
+"""Access: keys, who may log in, and leave for it."""

@@ -1,0 +1,1 @@
+"""The kind Allocation: its spec, its steps and what its host is told."""

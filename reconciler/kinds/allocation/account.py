@@ -1,0 +1,245 @@
+"""Allocation on a node of isolation `account`: a Linux account, and the slice that confines it.
+
+The account's numbers are given; what it may use is the sum of its slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reconciler.kinds.allocation.containers import allows_containers
+from reconciler.kinds.allocation.steps import mount_unit
+from reconciler.kinds.contract import Binding, Context, Render
+from reconciler.model.host.cpus import format_cpus, parse_cpus
+from reconciler.model.host.posix import SUBIDS, inside, loopback_of, numbers
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+
+SLICE = "allocation/slice.conf.j2"
+USER_MANAGER = "allocation/user.conf.j2"
+SHM_MOUNT = "allocation/shm.mount.j2"
+DEVICES = "allocation/devices.json.j2"
+LOOPBACK = "allocation/loopback.nft.j2"
+TEMPLATES = (SLICE, USER_MANAGER, SHM_MOUNT, DEVICES, LOOPBACK)
+
+TENANTS = "gpuaas-tenants"
+SHELL = "/bin/bash"
+TASKS = 16384
+GIB = 1024**3
+
+INSTANCES = "/var/lib/gpuaas/instances"
+"""Below it stands what a tenant sees as /tmp, /var/tmp, /dev/shm, its session's settings, and
+
+the folders in which storage is mounted.
+"""
+
+PRIVATE = ("shm", "tmp", "var-tmp", "session", "data", "datasets", "mnt", "workspace")
+"""One for each of these, by login; the last four are where mount paths begin."""
+
+WORDS = (
+    *("account", "slice", "cron", "at", "shm", "loopback", "subids", "quota", "login"),
+    *("linger",),
+)
+"""The named facts of a tenant, each of its login."""
+
+TRIED = "login"
+"""Of a word of what was tried and not of what is there, nothing can be left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What a tenant is on its host. `gpus` are UUIDs; `cpus` and `mems` are sets as Linux writes
+
+    them. With `containers` it has numbers to give out inside of these. Its share of the disks is
+    that of its `slots` in `node_slots`.
+    """
+
+    login: str
+    uid: int
+    gid: int
+    group: str
+    gpus: tuple[str, ...]
+    cpus: str
+    mems: str
+    memory_bytes: int
+    slots: int
+    node_slots: int
+    containers: bool = False
+
+    @property
+    def loopback(self) -> str:
+        return loopback_of(self.uid)
+
+    @property
+    def subids(self) -> int:
+        """The first of them; 0 if there are none."""
+        return inside(self.uid)[0] if self.containers else 0
+
+    @property
+    def shm_bytes(self) -> int:
+        """Half of its memory, of which it is a part: loaders of training data live in there."""
+        return self.memory_bytes // 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """Whose it is; of whoever works on the host where both numbers are 0."""
+
+    path: str
+    mode: str = "0700"
+    uid: int = 0
+    gid: int = 0
+
+    @property
+    def fact(self) -> str:
+        return f"dir {self.mode} {self.uid}:{self.gid}" if self.uid else f"dir {self.mode}"
+
+
+def account_of(
+    binding: Binding, slots: Sequence[Mapping[str, Any]], context: Context
+) -> Account | None:
+    """None on a node without accounts. `slots` are those of the placement, in normal form."""
+    if not binding.uid:
+        return None
+    return Account(
+        login=binding.login,
+        uid=binding.uid,
+        gid=binding.gid,
+        group=f"p-{binding.ref.project[:20]}-{binding.gid}",
+        gpus=tuple(sorted(slot["gpu"]["uuid"] for slot in slots)),
+        cpus=format_cpus(cpu for slot in slots for cpu in parse_cpus(slot["cpus"])),
+        mems=format_cpus(slot["numa"] for slot in slots),
+        memory_bytes=sum(slot["memoryGiB"] for slot in slots) * GIB,
+        slots=len(slots),
+        node_slots=max(len(slots), _slots_of(binding.placement.node, context)),
+        containers=allows_containers(context.desired),
+    )
+
+
+def _slots_of(node: str, context: Context) -> int:
+    """How many it is sold by."""
+    ref = Ref("node", "", node)
+    source = context.desired.resources.get(ref) or context.world.recorded.get(ref)
+    return len(source.normal["spec"]["slots"]) if source else 0
+
+
+def item(account: Account, id: str) -> Mapping[str, Any]:
+    """What the host needs to make it, besides folders and files."""
+    return {
+        "uid": account.uid,
+        "gid": account.gid,
+        "group": account.group,
+        "gecos": f"gpuaas {id}",
+        "shmBytes": account.shm_bytes,
+        "subids": account.subids,
+        "slots": account.slots,
+        "nodeSlots": account.node_slots,
+    }
+
+
+def files(account: Account, values: Mapping[str, Any], render: Render) -> Mapping[str, str]:
+    """Path → content; none of it is the tenant's to change."""
+    told = {
+        **values,
+        "shm": f"{INSTANCES}/shm/{account.login}",
+        "cpus": account.cpus,
+        "mems": account.mems,
+        "memoryBytes": account.memory_bytes,
+        "shmBytes": account.shm_bytes,
+        "tasks": TASKS,
+        "uuids": list(account.gpus),
+        "loopback": account.loopback,
+        "numbers": list(numbers(account.uid)),
+    }
+    uid, login = account.uid, account.login
+    return {
+        _slice_path(uid): render(SLICE, told),
+        _user_manager_path(uid): render(USER_MANAGER, told),
+        _mount_path(login): render(SHM_MOUNT, told),
+        _devices_path(uid): render(DEVICES, told),
+        _loopback_path(uid): render(LOOPBACK, told),
+    }
+
+
+def session_environment(account: Account) -> str:
+    """What PAM gives to every session of it."""
+    return f"{_session_folder(account.login)}/env"
+
+
+def session_folder(account: Account) -> Folder:
+    """Of root, and read at every login."""
+    return Folder(path=_session_folder(account.login), mode="0755")
+
+
+def facts(account: Account) -> Mapping[str, str | None]:
+    login, subids = account.login, account.subids
+    values = (
+        f"uid={account.uid} gid={account.gid} group={account.group} groups={TENANTS}"
+        f" home=/home/{login} shell={SHELL} password=locked",
+        f"policy=closed devices={','.join(account.gpus)} cpus={account.cpus}"
+        f" mems={account.mems} memory={account.memory_bytes} swap=0 tasks={TASKS}",
+        "denied",
+        "denied",
+        f"tmpfs {account.shm_bytes}",
+        ", ".join(f"{account.loopback} of uid {one}" for one in numbers(account.uid)),
+        f"uid={subids}+{SUBIDS} gid={subids}+{SUBIDS}" if subids else None,
+        f"{account.slots} of {account.node_slots}",
+        "admitted",
+    )
+    return {f"{word} {login}": fact for word, fact in zip(WORDS, values, strict=False)}
+
+
+def links(binding: Binding) -> Mapping[str, str]:
+    """Path → target: what the host itself makes with the account, and takes away with it."""
+    if not binding.uid:
+        return {}
+    mount = _mount_path(binding.login)
+    folder, _, unit = mount.rpartition("/")
+    return {f"{folder}/local-fs.target.wants/{unit}": mount}
+
+
+def left_paths(binding: Binding) -> tuple[str, ...]:
+    """Everything of its own besides home, scratch, keys and what the control machine reads."""
+    if not binding.uid:
+        return ()
+    uid, login = binding.uid, binding.login
+    return (
+        _mount_path(login),
+        *(f"{INSTANCES}/{place}/{login}" for place in PRIVATE),
+        f"/run/systemd/system/user-{uid}.slice.d",
+        *(path.rpartition("/")[0] for path in (_slice_path(uid), _user_manager_path(uid))),
+        _devices_path(uid),
+        _loopback_path(uid),
+        # Written by the host, which alone knows how large its disks are.
+        f"/etc/gpuaas/quotas/{uid}.json",
+    )
+
+
+def left_facts(binding: Binding) -> tuple[str, ...]:
+    words = (word for word in WORDS if word != TRIED)
+    return tuple(f"{word} {binding.login}" for word in words) if binding.uid else ()
+
+
+def _slice_path(uid: int) -> str:
+    return f"/etc/systemd/system/user-{uid}.slice.d/60-gpuaas.conf"
+
+
+def _user_manager_path(uid: int) -> str:
+    return f"/etc/systemd/system/user@{uid}.service.d/60-gpuaas.conf"
+
+
+def _mount_path(login: str) -> str:
+    return mount_unit(f"{INSTANCES}/shm/{login}")
+
+
+def _devices_path(uid: int) -> str:
+    return f"/etc/gpuaas/devices/{uid}.json"
+
+
+def _loopback_path(uid: int) -> str:
+    return f"/etc/gpuaas/loopback/{uid}.nft"
+
+
+def _session_folder(login: str) -> str:
+    return f"{INSTANCES}/session/{login}"

@@ -1,0 +1,20 @@
+"""Whether tenants may run containers of their own: as the fleet's Policy says, and else not.
+
+Containers without root need user namespaces, which open more of the kernel to whoever has them.
+"""
+
+from __future__ import annotations
+
+from reconciler.model.spec.desired import Desired
+
+CLOSED, OPEN = "0", "65536"
+"""How many user namespaces a host has for each user: none, or more than anybody needs."""
+
+
+def allows_containers(desired: Desired) -> bool:
+    policy = desired.get("policy", "fleet")
+    return policy is not None and policy.spec.containers == "rootless"
+
+
+def user_namespaces(containers: bool) -> str:
+    return OPEN if containers else CLOSED

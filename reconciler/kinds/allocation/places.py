@@ -1,0 +1,103 @@
+"""Allocation's places on any host: whose a path or a named fact is, as far as its name says.
+
+For whoever looks at a host without knowing what was there: what `allocation_host` and
+`allocation_account` make, read backwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import field
+
+from reconciler.kinds.allocation.account import INSTANCES, PRIVATE
+from reconciler.model.records import dataclass
+
+TOLD = ("account", "slice", "shm", "loopback", "linger")
+"""Words of tenants that say that somebody is there; that a list denies him something does not."""
+
+_LOGIN = re.compile(r"[a-z][a-z0-9-]{0,26}-[a-z2-7]{4}")
+_OWNED = re.compile(r" (\d+):\d+$")
+_UNITS = "/etc/systemd/system"
+_BY_ID = (
+    r"/var/lib/gpuaas/scratch/([^/]+)",
+    r"/etc/gpuaas/allocations/([^/]+)\.json",
+    r"/etc/gpuaas/runtime/allocations/([^/]+)\.(?:env|restart)",
+)
+_BY_LOGIN = (
+    r"/home/([^/]+)",
+    r"/etc/gpuaas/ssh/([^/]+)",
+    rf"{INSTANCES}/(?:{'|'.join(PRIVATE)})/([^/]+)",
+    rf"{_UNITS}/var-lib-gpuaas-instances-shm-([^/]+)\.mount",
+)
+_BY_UID = (
+    r"/etc/gpuaas/devices/(\d+)\.json",
+    r"/etc/gpuaas/loopback/(\d+)\.nft",
+    r"/etc/gpuaas/quotas/(\d+)\.json",
+    rf"{_UNITS}/user-(\d+)\.slice\.d",
+    rf"{_UNITS}/user@(\d+)\.service\.d",
+    r"/run/systemd/system/user-(\d+)\.slice\.d",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The allocations that are known to be on one host."""
+
+    ids: frozenset[str] = frozenset()
+    logins: frozenset[str] = frozenset()
+    uids: frozenset[int] = field(default=frozenset())
+
+
+def strange_paths(paths: Mapping[str, str], known: Known, first_uid: int) -> Iterator[str]:
+    """Paths that some allocation has had which is not known; what a person has is none.
+
+    `first_uid` is where the numbers of tenants begin.
+    """
+    uids = frozenset(map(str, known.uids))
+    for patterns, names in ((_BY_ID, known.ids), (_BY_LOGIN, known.logins)):
+        for path in sorted(paths):
+            name = _name(patterns, path)
+            if name and name not in names and not _is_persons_home(path, paths[path], first_uid):
+                yield path
+    for path in sorted(paths):
+        uid = _name(_BY_UID, path)
+        if uid and int(uid) >= first_uid and uid not in uids:
+            yield path
+
+
+def strange_facts(named: Mapping[str, str], known: Known) -> Iterator[str]:
+    """Named facts of logins that are not known, and storage of ids that are not.
+
+    Who may linger without being a tenant, may.
+    """
+    for key in sorted(named):
+        word, _, login = key.partition(" ")
+        persons = word == "linger" and not _LOGIN.fullmatch(login)
+        if word == "attached" and login.partition("/")[0] not in known.ids | {"*"}:
+            yield key
+        if word in TOLD and login not in known.logins | {"*"} and not persons:
+            yield key
+
+
+def unlisted(named: Mapping[str, str]) -> Collection[str]:
+    """Words of tenants that the host has not told in full: of those nothing is absent."""
+    return [word for word in TOLD if f"{word} *" not in named]
+
+
+def _name(patterns: Collection[str], path: str) -> str:
+    for pattern in patterns:
+        match = re.fullmatch(pattern, path)
+        if match is not None:
+            return match[1].replace("\\\\x2d", "-")
+    return ""
+
+
+def _is_persons_home(path: str, fact: str, first_uid: int) -> bool:
+    """Below /home people of the host live as well, with numbers below those of tenants."""
+    if not path.startswith("/home/"):
+        return False
+    owned = _OWNED.search(fact)
+    return not _LOGIN.fullmatch(path.rpartition("/")[2]) or (
+        owned is not None and int(owned[1]) < first_uid
+    )

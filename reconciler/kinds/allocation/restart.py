@@ -1,0 +1,74 @@
+"""Allocation started anew on its host: what that takes, and what must be seen afterwards.
+
+A part of a host ends what runs in it; who has the whole host has it rebooted. Either way all that
+was made for the allocation is asserted again, and its devices have to be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from reconciler.kinds.allocation.steps import step_of
+from reconciler.kinds.allocation.storage import DETACH
+from reconciler.kinds.contract import Binding
+from reconciler.model.host.capacity import Shape
+from reconciler.model.plan.plan import Order, Step, step_id
+
+RESTART = "allocation.restart"
+
+
+def restarting(
+    binding: Binding, uuids: Iterable[str], providing: tuple[Step, ...]
+) -> tuple[Step, ...]:
+    """In their order; after a reboot keys may be gone as well, so they are written once more.
+
+    They come first nonetheless: taking access away waits for no reboot.
+    """
+    provide = tuple(step for step in providing if step.order is not Order.RETIRE)
+    access = tuple(step for step in providing if step.order is Order.RETIRE)
+    restart = _restart(binding, sorted(uuids))
+    again = tuple(_again(step, binding) for step in access if step.verb != DETACH)
+    again = again if reboots(restart) else ()
+    return (*access, restart, *provide, *again)
+
+
+def reboots(step: Step) -> bool:
+    """Whether its host starts anew by this step."""
+    return step.verb == RESTART and bool(step.item["reboot"])
+
+
+def mark_path(binding: Binding) -> str:
+    """Where the host keeps which generation it has reached; it writes that itself."""
+    return f"/etc/gpuaas/runtime/allocations/{binding.id}.restart"
+
+
+def restart_fact(id: str) -> str:
+    """The name of the fact that tells how far the last restart of an allocation has come."""
+    return f"restart {id}"
+
+
+def reached(generation: int) -> str:
+    """What that fact is once the restart is through; any other end says what is missing."""
+    return f"generation {generation}"
+
+
+def _restart(binding: Binding, uuids: list[str]) -> Step:
+    whole = binding.placement.shape is Shape.BAREMETAL
+    item = {
+        "uid": binding.uid,
+        "generation": binding.restart,
+        # A folder that stands for a host has no boot of its own.
+        "reboot": whole and bool(binding.uid),
+        "gpus": uuids,
+    }
+    facts = {
+        restart_fact(binding.id): reached(binding.restart),
+        **{f"gpu {uuid}": "present" for uuid in uuids},
+    }
+    return step_of(binding, RESTART, Order.PROVIDE, item, facts)
+
+
+def _again(step: Step, binding: Binding) -> Step:
+    id = step_id(step.node, step.verb, step.ref, f"{binding.id} after restart")
+    return replace(step, id=id, order=Order.PROVIDE)

@@ -1,0 +1,83 @@
+"""Allocation and its environment: what its sessions and programs are told, runtimes among it.
+
+Every value is one that a shell, systemd and a reader of container env files take for the same
+text. Which runtimes an allocation has is said by exact versions, never by a host's default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from reconciler.kinds.allocation.steps import file_facts, file_items, own_mode, step_of
+from reconciler.kinds.contract import Binding, Render
+from reconciler.kinds.lease import told
+from reconciler.model.host.capacity import RuntimeNeed
+from reconciler.model.host.posix import loopback_of
+from reconciler.model.plan.plan import Order, Step
+from reconciler.model.problem import refuse
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
+
+WRITE = "runtime.write_env_file"
+ENVIRONMENT = "allocation/env.j2"
+RUNTIMES = "/opt/gpuaas/runtimes"
+
+_PLAIN = re.compile(r"[A-Za-z0-9._:,/@+-]+")
+"""What a shell, systemd and a reader of container env files all take for the same text."""
+
+
+def runtimes_of(spec: Any) -> list[str]:
+    """`bundle@version` of each, in the order of the file: the first is the default."""
+    return [f"{one.bundle}@{one.version}" for one in spec.runtimes]
+
+
+def place_of(runtime: str) -> str:
+    """Where a `bundle@version` stands on every host."""
+    bundle, _, version = runtime.partition("@")
+    return f"{RUNTIMES}/{bundle}/{version}"
+
+
+def runtime_needs(allocation: Resource, desired: Desired) -> Iterator[RuntimeNeed]:
+    """What each that it names runs on, of those that can be read."""
+    policy = desired.get("policy", "fleet")
+    lenient = policy is not None and policy.spec.bundles.allow_unknown_compatibility
+    for one in allocation.spec.runtimes:
+        bundle = desired.get("bundle", one.bundle)
+        known = bundle.spec.needs(one.bundle, may_be_unknown=lenient) if bundle else {}
+        if one.version in known:
+            yield known[one.version]
+
+
+def environment(values: Mapping[str, Any], render: Render) -> str:
+    """The text of the file. Raises ProblemError for a value that readers read each in its way."""
+    variables = {
+        "GPUAAS_PROJECT": values["project"],
+        "GPUAAS_ALLOCATION": values["name"],
+        "GPUAAS_ALLOCATION_ID": values["id"],
+        "GPUAAS_EXPIRES": told(values["expiresAt"]),
+        "CUDA_VISIBLE_DEVICES": ",".join(slot["uuid"] for slot in values["slots"]),
+    }
+    if uid := values["uid"]:
+        variables["GPUAAS_LOOPBACK"] = loopback_of(uid)
+    if runtimes := values.get("runtimes"):
+        variables["GPUAAS_RUNTIME"] = runtimes[0]
+        variables["GPUAAS_RUNTIMES"] = ",".join(runtimes)
+        variables["GPUAAS_RUNTIME_ROOT"] = place_of(runtimes[0])
+    for name, value in variables.items():
+        if not _PLAIN.fullmatch(value):
+            raise refuse(
+                "template_unsound",
+                f"{name}={value!r} means different things to different readers of env files",
+                "use letters, digits and . _ : , / @ + - alone",
+            )
+    return render(ENVIRONMENT, {**values, "variables": variables})
+
+
+def writing(binding: Binding, paths: Sequence[str], text: str) -> Step:
+    """The same text at each of `paths`."""
+    files = dict.fromkeys(paths, text)
+    mode, gid = own_mode(binding), binding.gid if binding.uid else 0
+    item = {"uid": binding.uid, "gid": gid, "files": file_items(files, mode)}
+    return step_of(binding, WRITE, Order.PROVIDE, item, file_facts(files, mode, gid))

@@ -1,0 +1,69 @@
+"""Steps of an allocation, and how files and units that it has on its host are told.
+
+For every drawer of the allocation: what it has is spread over several, how it is asked for is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.kinds.contract import Binding
+from reconciler.model.canonical import text_digest
+from reconciler.model.plan.plan import Order, Step, step_id
+
+FILE_MODE, OWN_MODE = "0644", "0640"
+"""Of a file that everybody may read, and of one that its tenant's group alone may."""
+
+UNITS = "/etc/systemd/system"
+
+
+def step_of(
+    binding: Binding,
+    verb: str,
+    order: Order,
+    item: Mapping[str, Any],
+    facts: Mapping[str, str | None],
+) -> Step:
+    """One verb for it on its host, which is told whose it is besides `item`."""
+    node = binding.placement.node
+    return Step(
+        id=step_id(node, verb, binding.ref, binding.id),
+        verb=verb,
+        node=node,
+        ref=binding.ref,
+        order=order,
+        item={"id": binding.id, "login": binding.login, **item},
+        expected=facts,
+    )
+
+
+def file_items(files: Mapping[str, str], mode: str = FILE_MODE) -> list[dict[str, str]]:
+    """Path → content, as hosts are asked for it."""
+    return [{"path": path, "mode": mode, "content": content} for path, content in files.items()]
+
+
+def file_facts(
+    files: Mapping[str, str], mode: str = FILE_MODE, gid: int = 0
+) -> dict[str, str | None]:
+    """Path → content, as hosts tell it; with the group that reads it where it is a tenant's."""
+    group = f" 0:{gid}" if gid else ""
+    return {
+        shown(path): f"file {mode} {text_digest(content)}{group}" for path, content in files.items()
+    }
+
+
+def own_mode(binding: Binding) -> str:
+    """Of what a tenant reads, and its neighbours do not; without an account all is one user's."""
+    return OWN_MODE if binding.uid else FILE_MODE
+
+
+def shown(path: str) -> str:
+    """As hosts tell it: a backslash, as in names of units, is doubled there."""
+    return path.replace("\\", "\\\\")
+
+
+def mount_unit(place: str) -> str:
+    """systemd names a mount unit by its place, and writes a dash in there as `\\x2d`."""
+    name = place.strip("/").replace("-", "\\x2d").replace("/", "-")
+    return f"{UNITS}/{name}.mount"

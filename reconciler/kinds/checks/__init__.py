@@ -1,0 +1,1 @@
+"""Checks of specs that several kinds share."""

@@ -1,0 +1,1 @@
+"""Hosts: what they are made of, what they show, and the files they carry."""

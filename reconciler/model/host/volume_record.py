@@ -1,0 +1,142 @@
+"""Volume record: the signed file on a host that says whose a volume is, read as strictly as a
+
+descriptor, and who has the volume by what stands beside its data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hmac import compare_digest
+from typing import Any
+
+from reconciler.model.canonical import canonical
+from reconciler.model.host.descriptor import (
+    ID,
+    STATE_ID,
+    DescriptorError,
+    is_number,
+    is_text,
+    mapping_of,
+    matching,
+)
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref, is_name, parse_ref
+
+MOST_GIB = 10**9
+BACKENDS = frozenset({"directory", "loop", "nfs"})
+MODES = frozenset({"ro", "rw"})
+ACCESS = frozenset({"single_writer", "multi_reader", "multi_writer"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """An allocation that has the volume, and on which machine."""
+
+    allocation_id: str
+    login: str
+    machine: str
+    mode: str
+    mount_path: str
+    access: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeRecord:
+    """What a volume was when its host was last told. `signed` is the text that `hmac` signs.
+
+    `gid` is 0 where nobody has an account. `holders` is None where nobody can say who has it.
+    """
+
+    state_id: str
+    ref: Ref
+    id: str
+    class_name: str
+    backend: Mapping[str, Any]
+    size_gib: int
+    gid: int
+    signed: str
+    hmac: str
+    holders: tuple[Holder, ...] | None = None
+
+    @property
+    def reaches_all(self) -> bool:
+        """Whether other hosts reach the same data."""
+        return "nfs" in self.backend or bool(self.backend.get("directory", {}).get("shared"))
+
+    def is_signed_by(self, sign: Callable[[str], str]) -> bool:
+        return compare_digest(sign(self.signed).encode(), self.hmac.encode())
+
+
+def read_volume_record(text: str) -> VolumeRecord:
+    """Raises DescriptorError for anything but a record; holders that are none are unknown."""
+    both = mapping_of(text)
+    told = both.get("record")
+    if not isinstance(told, dict):
+        raise DescriptorError("unreadable")
+    if told.keys() != _FIELDS.keys():
+        raise DescriptorError("with other fields than a record has")
+    for field, fits in _FIELDS.items():
+        if not fits(told[field]):
+            raise DescriptorError(f"{field} is not what it may be")
+    ref = parse_ref(told["ref"])
+    if ref is None or ref.kind != "storage" or not ref.project:
+        raise DescriptorError("ref is that of no storage")
+    return VolumeRecord(
+        state_id=told["stateId"],
+        ref=ref,
+        id=told["id"],
+        class_name=told["class"],
+        backend=told["backend"],
+        size_gib=told["sizeGiB"],
+        gid=told["gid"],
+        signed=canonical({key: value for key, value in told.items() if key != "hmac"}),
+        hmac=told["hmac"],
+        holders=_holders(both.get("holders")),
+    )
+
+
+def _holders(told: Any) -> tuple[Holder, ...] | None:
+    """All of them, or nobody knows."""
+    if not isinstance(told, list):
+        return None
+    found = [_holder(one) for one in told]
+    return None if None in found else tuple(one for one in found if one)
+
+
+def _holder(told: Any) -> Holder | None:
+    if not isinstance(told, dict) or not all(is_text(told.get(key)) for key in _HOLDER):
+        return None
+    one = Holder(**{name: told[key] for key, name in _HOLDER.items()})
+    sound = ID.fullmatch(one.allocation_id) and one.mode in MODES and one.access in ACCESS
+    return one if sound else None
+
+
+def _size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_GIB
+
+
+def _backend(value: Any) -> bool:
+    """One word of those that there are, and what its class said of it."""
+    if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= BACKENDS:
+        return False
+    return all(isinstance(about, dict) for about in value.values())
+
+
+_HOLDER: Mapping[str, str] = {
+    "allocation": "allocation_id",
+    "login": "login",
+    "machine": "machine",
+    "mode": "mode",
+    "mount_path": "mount_path",
+    "access": "access",
+}
+_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    "stateId": matching(STATE_ID),
+    "ref": is_text,
+    "id": matching(ID),
+    "class": lambda value: isinstance(value, str) and is_name(value),
+    "backend": _backend,
+    "sizeGiB": _size,
+    "gid": is_number,
+    "hmac": is_text,
+}

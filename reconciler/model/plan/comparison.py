@@ -1,0 +1,40 @@
+"""A comparison: what one plan has beyond another over the same state, for a review."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from reconciler.model.plan.plan import Change, Plan
+from reconciler.model.records import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """What is compared with: a `revision` as it was named, its commit, and how many commits it has
+
+    that the branch has not.
+    """
+
+    revision: str
+    commit: str
+    ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What a branch changes beyond what its base would do already.
+
+    `plan` holds the changes, problems, notes and ends that the branch brings, and nothing that
+    could be applied: no steps, claims or fingerprint. `withdrawn` are changes of the base that the
+    branch takes away, `shared` those that both would make. `mended` counts problems of the base
+    that the branch has not, and `place` is the fleet's folder in its repository.
+    """
+
+    base: Base
+    plan: Plan
+    withdrawn: tuple[Change, ...] = ()
+    shared: tuple[Change, ...] = ()
+    mended: int = 0
+    price_per_hour: Mapping[str, str] = field(default_factory=dict)
+    place: str = ""

@@ -1,0 +1,1 @@
+"""Specs: documents of git, and the resources that are made of them."""

@@ -1,0 +1,34 @@
+"""Reading: what a document says about whom it lets in, though nothing may be made of it.
+
+A document with an error gives nobody anything. What it takes away it takes all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.model.records import dataclass
+from reconciler.model.spec.resource import Resource
+
+LETS_IN = frozenset({"allocation", "grant", "project", "user"})
+"""Kinds whose documents decide who may log in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """`spec` is of the kind's own form where the document is `whole`, and as written elsewhere.
+
+    What a whole document does not state it does not want. One that counts `only_there` says
+    something of what was applied from `file`, and of nothing else.
+    """
+
+    file: str
+    spec: Mapping[str, Any]
+    whole: bool = False
+    only_there: bool = False
+
+
+def whole(resource: Resource) -> Reading:
+    """What a document says that its schema took."""
+    return Reading(file=resource.file, spec=resource.normal["spec"], whole=True)

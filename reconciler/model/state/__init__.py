@@ -1,0 +1,1 @@
+"""State: what the store knows of claims, volumes, runs, failures and events."""

@@ -1,0 +1,1 @@
+"""Access: who may log in, ssh, suspensions and endpoints."""

@@ -1,0 +1,96 @@
+"""The review of access: who is let in where and why, as last applied, and what else lies about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from reconciler.kinds.access.doors import doors
+from reconciler.model.host.capacity import Isolation
+from reconciler.model.plan.lifecycle import Phase
+from reconciler.model.ref import Ref
+from reconciler.model.settings import Settings
+from reconciler.model.spec.desired import Desired
+from reconciler.model.state.world import Revocation, World
+from reconciler.operations.fleet import Fleet, without_collector
+from reconciler.operations.references import insist_on_name, insist_on_ref
+from reconciler.operations.status.status import ref_of
+from reconciler.operations.views import AccessReview, AccessRow
+from reconciler.planner.access.suspensions import scopes_at
+from reconciler.planner.drift.notes import StrayKey, stray_keys
+from reconciler.planner.effective_spec import recorded_of
+from reconciler.store.snapshot import read_world
+
+LET_IN = frozenset({"allocation", "grant", "user", "project"})
+"""Kinds that decide who is let in."""
+
+
+def review_access(fleet: Fleet, user: str = "", allocation: str = "") -> AccessReview:
+    """In both directions: everything a user may enter, everybody who may enter an allocation."""
+    ref = ref_of(allocation) if allocation else None
+    with without_collector():
+        with fleet.reading() as database:
+            world = read_world(database)
+            insist_on_name(fleet, database, world, "user", user)
+            if ref is not None:
+                insist_on_ref(fleet, database, world, ref)
+        rows = tuple(
+            row
+            for row in access_rows(fleet.settings, world, fleet.now())
+            if user in ("", row.user) and (ref is None or row.allocation == str(ref))
+        )
+    reviewed = {row.allocation for row in rows} if user or ref else None
+
+    def is_reviewed(one: StrayKey | Revocation) -> bool:
+        return reviewed is None or str(one.ref) in reviewed
+
+    return AccessReview(
+        rows=rows,
+        strays=tuple(filter(is_reviewed, stray_keys(world))),
+        pending=tuple(filter(is_reviewed, world.revocations)),
+        unseen=_unseen(world, reviewed),
+    )
+
+
+def access_rows(settings: Settings, world: World, now: datetime) -> Iterator[AccessRow]:
+    """Every reason for everybody to be let in anywhere, as last applied."""
+    known = [ref for ref in world.recorded if ref.kind in LET_IN]
+    resources = {one.ref: one for one in recorded_of(world, known)}
+    shut_out = scopes_at(world.suspensions, now)
+    desired = Desired(settings=settings, resources=resources, digest="", suspended=shut_out)
+    for resource in desired.of("allocation"):
+        phase = world.recorded[resource.ref].phase
+        for door in doors(resource, desired, now):
+            yield AccessRow(
+                allocation=str(resource.ref),
+                user=door.user,
+                cause=str(door.cause),
+                state=door.state if phase is Phase.ACTIVE else phase,
+                privilege=door.privilege,
+                keys=door.keys if phase is Phase.ACTIVE else (),
+                until=door.until,
+                reason=door.reason,
+            )
+
+
+def _unseen(world: World, reviewed: set[str] | None) -> tuple[str, ...]:
+    """Nodes of these allocations that did not say, when last asked, what keys lie there.
+
+    A node that is a folder has nobody who could log in.
+    """
+    nodes = {
+        one.node
+        for ref, one in world.recorded.items()
+        if one.login and (reviewed is None or str(ref) in reviewed) and _has_logins(world, one.node)
+    }
+    seen = {
+        name
+        for name, one in world.observations.items()
+        if one.facts is not None and one.facts.stray_keys is not None
+    }
+    return tuple(sorted(nodes - seen))
+
+
+def _has_logins(world: World, node: str) -> bool:
+    recorded = world.recorded.get(Ref("node", "", node))
+    return recorded is None or recorded.normal["spec"]["isolation"] != Isolation.DIRECTORY

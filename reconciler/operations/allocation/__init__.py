@@ -1,0 +1,1 @@
+"""Single allocations: extend, restart, forget, clean up."""

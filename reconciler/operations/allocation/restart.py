@@ -1,0 +1,89 @@
+"""Asking for a restart: the next generation and its reason, written into the allocation's file.
+
+Nothing happens by it on any host; whoever applies it says yes to what it interrupts.
+"""
+
+from __future__ import annotations
+
+from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.specs import read_desired
+from reconciler.specs.edit.edit import set_values
+from reconciler.specs.git import git
+from reconciler.specs.read.suggest import did_you_mean
+from reconciler.store.snapshot import read_world
+
+PATH = ("spec", "restart")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was written and where; `commit` is empty unless the file was committed."""
+
+    ref: str
+    generation: int
+    reason: str
+    file: str
+    line: int
+    commit: str = ""
+
+
+def ask_restart(fleet: Fleet, named: str, reason: str, *, commit: bool) -> Asked:
+    """Raise the generation by one. Raises ProblemError, and then nothing was written:
+
+    for what is no allocation of git's, or is to be restarted already, or cannot be edited.
+    """
+    desired = read_desired(fleet)
+    resource = allocation_of(desired, named)
+    ref = resource.ref
+    before = resource.spec.restart.generation
+    if _is_asked(fleet, ref, before):
+        raise refuse(
+            "restart_pending",
+            f"{ref} is to be restarted already: generation {before} is in its file, not applied",
+            "commit it if that is still to be done, then: gpuaas apply",
+        )
+    values = {"generation": before + 1, "reason": reason}
+    if commit:
+        git.insist_on_rest(fleet.settings, resource.file)
+    place = set_values(fleet.settings, resource.file, resource.document, PATH, values)
+    message = f"Restart {ref}: {reason}"
+    return Asked(
+        ref=str(ref),
+        generation=before + 1,
+        reason=reason,
+        file=resource.file,
+        line=place.line,
+        commit=git.commit(fleet.settings, resource.file, message) if commit else "",
+    )
+
+
+def allocation_of(desired: Desired, named: str) -> Resource:
+    """As git has it. Raises ProblemError: with what is wrong with it, or `not_found`."""
+    ref = parse_ref(named)
+    found = desired.resources.get(ref) if ref else None
+    if found is not None and found.ref.kind == "allocation":
+        return found
+    if ref in desired.frozen:
+        own = tuple(one for one in desired.problems if one.is_error and one.ref == str(ref))
+        raise ProblemError(own or tuple(one for one in desired.problems if one.is_error))
+    there = (*desired.resources, *desired.frozen)
+    known = {str(one) for one in there if one.kind == "allocation"}
+    hint = did_you_mean(named, known) or "see what there is: gpuaas status"
+    raise refuse("not_found", f"no file describes an allocation {ref or named}", hint)
+
+
+def _is_asked(fleet: Fleet, ref: Ref, generation: int) -> bool:
+    """Whether what stands in the file has not been applied; what was never applied has no need."""
+    if not fleet.database_file.exists():
+        return False
+    with fleet.reading() as database:
+        recorded = read_world(database).recorded.get(ref)
+    if recorded is None:
+        return False
+    applied: int = recorded.normal["spec"]["restart"]["generation"]
+    return generation > applied

@@ -1,0 +1,1 @@
+"""Apply: the walk over waves of steps, each recorded before and after its host was asked."""

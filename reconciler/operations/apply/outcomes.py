@@ -1,0 +1,67 @@
+"""Outcomes of steps that a host did not simply do: not asked, spared, put back, or not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from reconciler.model.host.evidence import Observation
+from reconciler.model.plan.plan import Step
+from reconciler.model.plan.work import StepOutcome
+from reconciler.model.problem import Problem
+from reconciler.planner.waves import PREPARE
+
+ROLLED_BACK = "prepare_rolled_back"
+
+
+def has_harmed(outcome: StepOutcome) -> bool:
+    """Whether preparing has changed a host, or may have, and could not be kept.
+
+    A host that was refused as it is holds up nobody.
+    """
+    return outcome.step.verb == PREPARE and not outcome.ok and (outcome.changed or outcome.unknown)
+
+
+def not_tried(step: Step, why: str) -> Problem:
+    """Of a step that a preparation which failed has ruled out."""
+    return Problem(
+        code="host_not_prepared",
+        message=f"{step.verb} of {step.ref} on {step.node} was not tried: {why}",
+        hint="mend what the preparation names, then: gpuaas apply",
+        ref=str(step.ref),
+    )
+
+
+def unasked(step: Step, seen: Observation) -> StepOutcome:
+    """What the look has said of its host is all that there is to say."""
+    problem = Problem(code=seen.problem, message=f"{step.node}: {seen.message}", ref=str(step.ref))
+    return StepOutcome(step=step, ok=False, changed=False, problem=problem)
+
+
+def spared(step: Step) -> StepOutcome:
+    problem = not_tried(step, "preparing another host did it harm")
+    return StepOutcome(step=step, ok=False, changed=False, problem=problem)
+
+
+def put_back(outcome: StepOutcome, settled: Collection[str]) -> StepOutcome:
+    """What became of a preparation that did not show, unless its host has told it already."""
+    step, problem = outcome.step, outcome.problem
+    if step.verb != PREPARE or problem is None or step.node not in settled:
+        return outcome
+    if problem.code in ("prepare_refused", ROLLED_BACK):
+        return outcome
+    told = f"{problem.message}; what was prepared has been put back"
+    return replace(outcome, problem=replace(problem, code=ROLLED_BACK, message=told))
+
+
+def unkept(outcome: StepOutcome, unsettled: Mapping[str, str]) -> StepOutcome:
+    why = unsettled.get(outcome.step.node)
+    if outcome.step.verb != PREPARE or why is None or not outcome.ok:
+        return outcome
+    problem = Problem(
+        code="host_not_prepared",
+        message=f"{outcome.step.node}: what was prepared could not be kept: {why}",
+        hint="see that the host answers, then: gpuaas apply",
+        ref=str(outcome.step.ref),
+    )
+    return replace(outcome, ok=False, unknown=True, problem=problem)

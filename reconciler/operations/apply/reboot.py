@@ -1,0 +1,126 @@
+"""Rebooting: hosts that were told to start anew are looked at until they show another boot.
+
+Only a new boot id together with everything that was expected counts as back. Silence, errors and
+the boot before are waited out, up to a limit; a host that comes back as somebody else is not.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+
+from reconciler.model.host.evidence import Observation
+from reconciler.model.plan.plan import Step
+from reconciler.model.plan.work import Host, StepOutcome
+from reconciler.model.problem import Problem, Severity
+from reconciler.model.records import dataclass
+from reconciler.planner.drift.facts import differing
+
+BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+NOT_BACK, UNDER_WAY = "host_did_not_return", "restart_under_way"
+
+
+class Sight(StrEnum):
+    """What one look says of a host that was told to start anew."""
+
+    DOWN = "down"
+    """It does not answer, or what answers is nothing that a host says."""
+    BEFORE = "before"
+    """It answers, and is still in the boot that it was to leave."""
+    STARTING = "starting"
+    """It is in another boot, and does not show yet all that it should."""
+    BACK = "back"
+    CHANGED = "changed"
+    """It is another one: no key and no machine is believed because of a restart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boot:
+    """A host told to leave the boot of the evidence, and the step by which it was."""
+
+    host: Host
+    step: Step
+
+    def judge(self, seen: Observation) -> Sight:
+        if seen.problem == "host_identity_changed":
+            return Sight.CHANGED
+        if seen.facts is None or not BOOT_ID.fullmatch(seen.facts.boot_id):
+            return Sight.DOWN
+        if seen.facts.boot_id == self.host.boot_id:
+            return Sight.BEFORE
+        return Sight.STARTING if any(differing(seen.facts, self.step.expected)) else Sight.BACK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """`limit` is for all of it, `settle` for what a host that is up again still has to start."""
+
+    limit: float = 900.0
+    settle: float = 120.0
+    between: float = 2.0
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+Look = Callable[[Sequence[Host]], Mapping[str, Observation]]
+
+ENDINGS: Mapping[Sight, str] = {
+    Sight.DOWN: "it does not answer",
+    Sight.BEFORE: "it answers, and is still in the boot that it was to leave",
+}
+
+
+def await_boots(
+    boots: Collection[Boot], look: Look, stop: Callable[[], bool], patience: Patience
+) -> dict[str, Observation]:
+    """The look at each host that counts, by node: the first at which it is back or another one,
+
+    else the last. None of a host is left out but where somebody wants to `stop`: what becomes of
+    those is for the next look.
+    """
+    began, up = patience.clock(), dict[str, float]()
+    waiting, found = {boot.host.node: boot for boot in boots}, dict[str, Observation]()
+    while waiting and not stop():
+        seen = look([boot.host for boot in waiting.values()])
+        now = patience.clock()
+        for node, boot in list(waiting.items()):
+            if node not in seen:
+                continue
+            sight = boot.judge(seen[node])
+            if sight is Sight.STARTING:
+                up.setdefault(node, now)
+            late = now - began >= patience.limit
+            settled = node in up and now - up[node] >= patience.settle
+            if sight in (Sight.BACK, Sight.CHANGED) or (settled and sight is Sight.STARTING):
+                found[node] = seen[node]
+            elif late:
+                found[node] = _given_up(seen[node], sight, patience)
+            if node in found:
+                del waiting[node]
+        if waiting:
+            patience.sleep(patience.between)
+    return found
+
+
+def _given_up(seen: Observation, sight: Sight, patience: Patience) -> Observation:
+    """What was seen last proves nothing any more, whatever it was."""
+    if sight is Sight.STARTING:
+        return seen
+    said = f": {seen.message}" if seen.message else ""
+    message = f"it did not come back within {patience.limit / 60:g} min; {ENDINGS[sight]}{said}"
+    return replace(seen, facts=None, digest="", problem=NOT_BACK, message=message)
+
+
+def under_way(step: Step) -> StepOutcome:
+    """Of a step whose host goes down just now, and which nobody waits for."""
+    problem = Problem(
+        code=UNDER_WAY,
+        message=f"{step.node} starts anew, and nobody waits for it here",
+        hint="once it is back, look and finish: gpuaas apply",
+        ref=str(step.ref),
+        severity=Severity.WARNING,
+    )
+    return StepOutcome(step=step, ok=False, changed=True, unknown=True, problem=problem)

@@ -1,0 +1,1 @@
+"""Approvals: leave for changes that were held."""

@@ -1,0 +1,1 @@
+"""Bundles: their versions, the catalogue and mirrored packages."""

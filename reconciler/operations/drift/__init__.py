@@ -1,0 +1,1 @@
+"""Drift: where hosts differ from what was applied, and its acceptance."""

@@ -1,0 +1,1 @@
+"""History: timelines of resources, and the runbooks that go with problems."""

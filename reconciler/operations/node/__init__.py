@@ -1,0 +1,1 @@
+"""Nodes: enrolment, approval of slots, drain, retry."""

@@ -1,0 +1,232 @@
+"""Approving: an operator's word over what a node is, written into its file.
+
+Nothing happens by it on any host. What a host says of itself is no part of it: where that
+contradicts the spec, the operator is warned and decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
+
+from reconciler.kinds.approval import HOST, approved_names, name_digests
+from reconciler.kinds.node.spec import Approval, NodeSpec
+from reconciler.kinds.user import UserState
+from reconciler.model.codec import encode
+from reconciler.model.moment import format_moment
+from reconciler.model.problem import Problem, ProblemError, Severity, refuse
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.settings import Settings
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.node.device_overlaps import shared_devices
+from reconciler.operations.specs import read_desired
+from reconciler.planner.access.suspensions import scopes_at
+from reconciler.planner.nodes.readiness import contradictions
+from reconciler.planner.placement.inventory import read_offers
+from reconciler.specs.edit.edit import add_entry
+from reconciler.specs.git import git
+from reconciler.specs.read.suggest import did_you_mean
+from reconciler.store.snapshot import read_world
+
+PATH = ("spec", "approvals")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approved:
+    """What was written and where; `pending` names what still has no approval in force.
+
+    `commit` is empty unless the file was committed. `problems` are warnings.
+    """
+
+    node: str
+    approval: Approval
+    file: str
+    line: int
+    commit: str = ""
+    pending: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What to approve: the `slots` named, the host alone, or by default all that has none yet."""
+
+    node: str
+    slots: tuple[str, ...] = ()
+    host_only: bool = False
+    commit: bool = False
+
+
+def approve(fleet: Fleet, wish: Wish) -> Approved:
+    """Write an approval into the node's file, and commit that file if asked to.
+
+    Raises ProblemError: for who may not approve, for what cannot be approved or needs none, and
+    where the file cannot be edited. Then nothing was written.
+    """
+    desired = read_desired(fleet)
+    node = node_of(desired, wish.node)
+    by = operator(fleet, desired)
+    spec: NodeSpec = node.spec
+    covers = _covers(spec, wish)
+    if twice := tuple(shared_devices(fleet, desired, node.ref)):
+        raise ProblemError(twice)
+    approval = Approval(
+        by=by,
+        at=format_moment(fleet.now()),
+        covers=covers,
+        digests=name_digests(spec, covers),
+    )
+    in_force = _in_force_with(spec, approval)
+    if wish.commit:
+        git.insist_on_rest(fleet.settings, node.file)
+    entry = encode(approval)
+    place = add_entry(fleet.settings, node.file, node.document, PATH, entry)
+    return Approved(
+        node=wish.node,
+        approval=approval,
+        file=node.file,
+        line=place.line,
+        commit=_commit(fleet.settings, node, approval) if wish.commit else "",
+        pending=tuple(name for name in _names(spec) if name not in in_force),
+        problems=tuple(_warnings(fleet, desired, node, covers)),
+    )
+
+
+def node_of(desired: Desired, name: str) -> Resource:
+    """A node as git has it. Raises ProblemError: with what is wrong with it, or `not_found`."""
+    ref = Ref("node", "", name)
+    if (node := desired.resources.get(ref)) is not None:
+        return node
+    if ref in desired.frozen:
+        own = tuple(one for one in desired.problems if one.is_error and one.ref == str(ref))
+        raise ProblemError(own or tuple(one for one in desired.problems if one.is_error))
+    there = (*desired.resources, *desired.frozen)
+    names = {one.name for one in there if one.kind == "node"}
+    hint = did_you_mean(name, names) or "see what there is: gpuaas node list"
+    raise refuse("not_found", f"no node is called {name}", hint)
+
+
+def person(fleet: Fleet, desired: Desired, acting: str) -> str:
+    """The User who is acting, by their login here or else by the e-mail they commit with.
+
+    Raises ProblemError `person_unknown`, or `operator_only` for one who is shut out.
+    """
+    name = _person(fleet, desired, acting)
+    _insist_on_active(fleet, desired, name)
+    return name
+
+
+def operator(fleet: Fleet, desired: Desired, acting: str = "approves") -> str:
+    """The same, of an operator. `acting` is what only operators do."""
+    name = _person(fleet, desired, acting)
+    operators = desired.settings.operators
+    if name not in operators:
+        message = f"{name} ({_who(fleet)}) is no operator, and only an operator {acting}"
+        raise refuse("operator_only", message, f"operators (gpuaas.yaml): {', '.join(operators)}")
+    _insist_on_active(fleet, desired, name)
+    return name
+
+
+def _who(fleet: Fleet) -> str:
+    email = git.author_email(fleet.settings)
+    return f"OS login {fleet.actor.name}" + (f", git e-mail {email}" if email else "")
+
+
+def _person(fleet: Fleet, desired: Desired, acting: str) -> str:
+    login, email = fleet.actor.name, git.author_email(fleet.settings)
+    users = tuple(desired.of("user"))
+    by_login = {user.ref.name for user in users if login in user.spec.os_logins}
+    by_email = {user.ref.name for user in users if email in user.spec.emails}
+    people = by_login & by_email or by_login | by_email
+    if len(people) != 1:
+        found = f"is both {' and '.join(sorted(people))}" if people else "is nobody in the specs"
+        raise refuse(
+            "person_unknown",
+            f"who {acting} must be one known person: {_who(fleet)} {found}",
+            "put the login into osLogins of a User, or set git's user.email to one of its emails",
+        )
+    (name,) = people
+    return name
+
+
+def _insist_on_active(fleet: Fleet, desired: Desired, name: str) -> None:
+    user = desired.get("user", name)
+    stated = user is not None and user.spec.state is UserState.SUSPENDED
+    if stated or f"user/{name}" in _shut_out(fleet):
+        raise refuse("operator_only", f"{name} is suspended", "another operator may do it")
+
+
+def _shut_out(fleet: Fleet) -> frozenset[str]:
+    """By a word that stands in no file: a fleet without a state has heard none."""
+    if not fleet.database_file.exists():
+        return frozenset()
+    with fleet.reading() as database:
+        return scopes_at(read_world(database).suspensions, fleet.now())
+
+
+def _names(spec: NodeSpec) -> tuple[str, ...]:
+    return (HOST, *(slot.name for slot in spec.slots))
+
+
+def _covers(spec: NodeSpec, wish: Wish) -> tuple[str, ...]:
+    """What the approval is to cover, in the order of the spec."""
+    names = _names(spec)
+    if unknown := sorted(set(wish.slots) - set(names[1:])):
+        message = f"{wish.node} has no slot {', '.join(unknown)}"
+        raise refuse("not_found", message, f"slots: {', '.join(names[1:])}")
+    wanted = {HOST} if wish.host_only else set(wish.slots) or set(names)
+    covers = tuple(name for name in names if name in wanted - approved_names(spec))
+    if not covers:
+        asked = sorted(wish.slots) or ([HOST] if wish.host_only else ())
+        what = ", ".join(asked) if asked else f"host and all {len(spec.slots)} slots"
+        raise refuse(
+            "already_approved",
+            f"{wish.node} is approved as it stands: {what}",
+            f"commit its file if that is still to be done; by whom: gpuaas node show {wish.node}",
+        )
+    return covers
+
+
+def _in_force_with(spec: NodeSpec, approval: Approval) -> frozenset[str]:
+    """What is approved once this approval stands there as well."""
+    in_force = approved_names(replace(spec, approvals=(*spec.approvals, approval)))
+    if missing := sorted(set(approval.covers) - in_force):
+        newest = max(one.at for one in spec.approvals)
+        raise refuse(
+            "approval_unsound",
+            f"an approval of {newest} would still count for {', '.join(missing)}",
+            "it lies in the future: correct this machine's clock, or take that approval out",
+        )
+    return in_force
+
+
+def _commit(settings: Settings, node: Resource, approval: Approval) -> str:
+    return git.commit(settings, node.file, f"Approve {node.ref.name}: {', '.join(approval.covers)}")
+
+
+def _warnings(
+    fleet: Fleet, desired: Desired, node: Resource, covers: Sequence[str]
+) -> Iterator[Problem]:
+    """Where the last evidence says something else than what was just approved."""
+    for name, why in _doubts(fleet, desired, node.ref.name).items():
+        if name in covers:
+            yield Problem(
+                code="approval_contradicted",
+                message=f"{name} is approved, but the host last said otherwise: {why}",
+                hint="nothing is placed there until both agree; look again: gpuaas plan --refresh",
+                ref=str(node.ref),
+                severity=Severity.WARNING,
+            )
+
+
+def _doubts(fleet: Fleet, desired: Desired, name: str) -> Mapping[str, str]:
+    """Empty without a state: a host may be approved before anything was ever asked of it."""
+    if not fleet.database_file.exists():
+        return {}
+    with fleet.reading() as database:
+        world = read_world(database)
+    offers = read_offers(desired, world, fleet.now(), {})
+    return next((contradictions(offer) for offer in offers if offer.name == name), {})

@@ -1,0 +1,32 @@
+"""Overlaps that only a look can tell: one device of a host under the names of two slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.kinds.checks.findings import finding
+from reconciler.kinds.checks.overlaps import at_slot
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.spec.desired import Desired
+from reconciler.operations.fleet import Fleet
+from reconciler.planner.nodes.shared_devices import shared
+from reconciler.store.snapshot import read_world
+
+HINT = "a slot shares nothing: gpuaas node discover names each device once"
+
+
+def shared_devices(fleet: Fleet, desired: Desired, only: Ref | None = None) -> Iterator[Problem]:
+    """By what hosts last said of nodes as specs have them; without a state nothing is known."""
+    if not fleet.database_file.exists():
+        return
+    with fleet.reading() as database:
+        observations = read_world(database).observations
+    for node in desired.of("node"):
+        named = sum(1 for slot in node.spec.slots if slot.nvme or slot.nic)
+        if only not in (None, node.ref) or named < 2:
+            continue
+        seen = observations.get(node.ref.name)
+        for name, why in shared(node.spec, seen.facts if seen else None).items():
+            slot = next(slot for slot in node.spec.slots if slot.name == name)
+            yield finding(node, at_slot(slot), "slot_overlap", f"slot {name}: {why}", HINT)

@@ -1,0 +1,36 @@
+"""`node retry`: what a node failed at counts against it no more, by somebody's word."""
+
+from __future__ import annotations
+
+from reconciler.model.problem import refuse
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.journal import writing
+from reconciler.operations.specs import read_desired
+from reconciler.specs.read.suggest import did_you_mean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleared:
+    """What counted against it until now; empty where nothing did."""
+
+    node: str
+    failed: str = ""
+
+
+def retry(fleet: Fleet, name: str) -> Cleared:
+    """Raises ProblemError `not_found` for a node that neither specs nor state know."""
+    ref = Ref("node", "", name)
+    with writing(fleet, "node retry") as journal:
+        world = journal.world()
+        failure = world.failures.get(name)
+        if failure is not None:
+            journal.retry(name, "somebody says that it is mended")
+            return Cleared(node=name, failed=failure.told(fleet.now()))
+        known = {one.name for one in world.recorded if one.kind == "node"}
+    known |= {one.ref.name for one in read_desired(fleet).of("node")}
+    if ref.name not in known:
+        hint = did_you_mean(name, sorted(known)) or "see what there is: gpuaas node list"
+        raise refuse("not_found", f"no node is called {name}", hint)
+    return Cleared(node=name)

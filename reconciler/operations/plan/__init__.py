@@ -1,0 +1,1 @@
+"""Plan: made fresh, compared, saved and read again."""

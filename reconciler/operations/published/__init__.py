@@ -1,0 +1,1 @@
+"""Published files: what others may read of the fleet without its state."""

@@ -1,0 +1,1 @@
+"""Backoff: what failed is tried again after a delay that doubles."""

@@ -1,0 +1,1 @@
+"""Liveness: one loop a state, and whether it is well."""

@@ -1,0 +1,1 @@
+"""The loop as a service of systemd: units, notifications and signals."""

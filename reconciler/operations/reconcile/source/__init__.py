@@ -1,0 +1,1 @@
+"""The source of the loop: one commit, checked out where nobody works."""

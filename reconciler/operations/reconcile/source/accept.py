@@ -1,0 +1,28 @@
+"""Accepting a history that was rewritten, by somebody's word."""
+
+from __future__ import annotations
+
+from reconciler.model.records import dataclass
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.journal import writing
+from reconciler.operations.reconcile.source.source import asked_for
+from reconciler.operations.reconcile.source.tree import mirror_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """From now on `commit` is followed, in the place of `former`."""
+
+    commit: str
+    former: str
+    reason: str
+
+
+def accept_history(fleet: Fleet, commit: str, reason: str) -> Accepted:
+    """Raises ProblemError `not_found` for what the source does not have now."""
+    with writing(fleet, "reconcile accept") as journal:
+        former, wanted = asked_for(fleet, commit)
+        journal.accept_history(former, wanted, reason)
+        mirror = mirror_of(fleet)
+        mirror.follow(wanted, mirror.followed())
+    return Accepted(commit=wanted, former=former, reason=reason)

@@ -1,0 +1,63 @@
+"""The tree of the loop: what it reads, for whoever tells what it will do.
+
+Nothing else of the loop is loaded for that.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import NamedTuple
+
+from reconciler.model.problem import refuse
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.reconcile.liveness.lease import is_held
+from reconciler.specs.git import git
+from reconciler.specs.git.mirror import Mirror
+
+MIRROR = "source"
+"""In the folder of the state."""
+ASKS, ASK_SECONDS = 20, 0.1
+
+
+class Reading(NamedTuple):
+    """`fleet` reads exactly `commit`; that is empty where it reads its own folder."""
+
+    fleet: Fleet
+    commit: str
+
+
+def mirror_of(fleet: Fleet) -> Mirror:
+    return Mirror(fleet.state.resolve() / MIRROR, fleet.leaving)
+
+
+def inner_of(fleet: Fleet) -> str:
+    """What leads from the top of the repository to the fleet's folder; empty where it is none."""
+    source = fleet.settings.loop.source
+    if source.url:
+        return source.path
+    top = git.repository(fleet.settings)
+    return "" if top is None else fleet.folder.relative_to(top).as_posix()
+
+
+def as_it_reads(fleet: Fleet) -> Reading:
+    """As a loop that lives reads it, else as it is.
+
+    Raises ProblemError `loop_running` while that checks out another commit, and takes long.
+    """
+    if not is_held(fleet):
+        return Reading(fleet, "")
+    mirror = mirror_of(fleet)
+    if not mirror.tree.is_dir():
+        return Reading(fleet, "")
+    for _ in range(ASKS):
+        if commit := mirror.standing():
+            return Reading(replace(fleet, tree=str(mirror.tree / inner_of(fleet))), commit)
+        time.sleep(ASK_SECONDS)
+    message = "the loop is checking out a commit, and what it will do is not known until it has"
+    raise refuse("loop_running", message, "look again in a while")
+
+
+def stands(reading: Reading) -> bool:
+    """Whether what was read meanwhile is of that commit, and of no other."""
+    return not reading.fleet.tree or mirror_of(reading.fleet).standing() == reading.commit

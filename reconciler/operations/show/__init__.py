@@ -1,0 +1,1 @@
+"""Show: one resource with its evidence and its links."""

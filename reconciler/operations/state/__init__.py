@@ -1,0 +1,1 @@
+"""State: init, maintenance, replicas, and rebuilding it from hosts."""

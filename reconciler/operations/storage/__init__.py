@@ -1,0 +1,1 @@
+"""Storage: usage, fencing, reopening and forced detach."""

@@ -1,0 +1,56 @@
+"""`validate` and `schema`: what the files say, and what the last look at hosts makes of that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+
+from reconciler import shipped
+from reconciler.model.problem import Problem, refuse
+from reconciler.model.records import dataclass
+from reconciler.model.ref import KIND_WORDS
+from reconciler.operations.fleet import without_collector
+from reconciler.operations.node.device_overlaps import shared_devices
+from reconciler.operations.open import open_fleet
+from reconciler.specs.desired import load_desired
+from reconciler.specs.read.suggest import did_you_mean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validated:
+    """Every problem of every file, in order of place; `kinds` counts sound documents by kind."""
+
+    problems: tuple[Problem, ...]
+    documents: int = 0
+    files: int = 0
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+
+
+def validate(folder: Path | None, paths: Sequence[Path]) -> Validated:
+    """Check the fleet's files, or only `paths` against the whole fleet."""
+    fleet = open_fleet(folder)
+    with without_collector(), fleet.cache() as cache:
+        desired = load_desired(fleet.settings, shipped.schemas(), cache, tuple(paths) or None)
+    words = {word: kind for kind, word in KIND_WORDS.items()}
+    resources = desired.resources
+    return Validated(
+        problems=(*desired.problems, *shared_devices(fleet, desired)),
+        documents=len(resources),
+        files=len({resource.file for resource in resources.values()} | desired.broken),
+        kinds=dict(sorted(Counter(words[ref.kind] for ref in resources).items())),
+        ignored=tuple(sorted(desired.ignored)),
+    )
+
+
+def schema(kind: str) -> str:
+    """The JSON Schema of a kind, by its name in a document or its word in a ref."""
+    word = KIND_WORDS.get(kind, kind)
+    text = shipped.schemas().get(word)
+    if text is None:
+        raise refuse(
+            "kind_unknown", f"no kind is called {kind!r}", did_you_mean(kind, KIND_WORDS, limit=20)
+        )
+    return text

@@ -1,0 +1,1 @@
+"""Why: the reasons for how something stands."""

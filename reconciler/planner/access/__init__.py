@@ -1,0 +1,1 @@
+"""Access: grants, revocations, suspensions and the checks at login."""

@@ -1,0 +1,155 @@
+"""Grants at the moment of the plan: who may give one, and how long one may last from now on.
+
+Whom an allocation lets in by its `access` is judged by the same rule. Taking away is refused to
+nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+
+from reconciler.kinds.access.keys import in_force
+from reconciler.kinds.access.leave import OPEN_ENDED
+from reconciler.model.moment import parse_moment
+from reconciler.model.plan.plan import Action
+from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.spec.desired import Desired, Origin
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.world import World
+from reconciler.planner.diff.authors import author_in
+from reconciler.planner.diff.removals import doubted
+from reconciler.planner.diff.resources import Difference
+
+MEMBER = "member"
+BEGINS = frozenset({Action.CREATE, Action.ADOPT, Action.RESTORE})
+"""Actions by which somebody is let in who was not; all others give as well, by what they change."""
+
+DEFAULT_MAX_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Giving:
+    """A grant that is new, changes or has another name, and who wrote it last."""
+
+    grant: Resource
+    is_new: bool
+    desired: Desired
+    world: World
+    origin: Origin
+    now: datetime
+
+
+def refuse_grants(
+    differences: Iterable[Difference],
+    desired: Desired,
+    world: World,
+    origins: Mapping[Ref, Origin],
+    now: datetime,
+) -> Mapping[Ref, Problem]:
+    """The first objection to each grant that would be given or changed, and to each `access`."""
+    refused = {}
+    for one in differences:
+        if one.ref.kind == "allocation" and one.resource is not None:
+            origin = origins.get(one.ref, Origin())
+            problem = _access_refused(one, one.resource, desired, world, origin)
+            if problem is not None:
+                refused[one.ref] = problem
+        if one.ref.kind != "grant" or one.resource is None:
+            continue
+        if one.ref in desired.lessened:
+            continue
+        giving = Giving(
+            grant=one.resource,
+            is_new=one.action in BEGINS,
+            desired=desired,
+            world=world,
+            origin=origins.get(one.ref, Origin()),
+            now=now,
+        )
+        problem = next(filter(None, (rule(giving) for rule in RULES)), None)
+        if problem is not None:
+            refused[one.ref] = problem
+    return refused
+
+
+def _role_cannot_grant(giving: Giving) -> Problem | None:
+    """Who is known to the fleet is held to their role."""
+    if giving.origin.doubt is not None:
+        return _problem(giving.grant, giving.origin.doubt, *doubted(giving.origin.doubt))
+    project = giving.grant.ref.project
+    author = author_in(project, giving.desired, giving.world, giving.origin)
+    if author.may_grant:
+        return None
+    return _problem(
+        giving.grant,
+        "role_cannot_grant",
+        f"{author.told}, and wrote this grant",
+        "an owner or a maintainer of the project, or an operator, may give one",
+    )
+
+
+def _access_refused(
+    difference: Difference, allocation: Resource, desired: Desired, world: World, origin: Origin
+) -> Problem | None:
+    """Whoever may not give a grant lets nobody in but himself, and that as a member alone.
+
+    Nor does a member join what somebody else leaves to another name.
+    """
+    kept = difference.recorded if difference.action is not Action.CREATE else None
+    before = kept.normal["spec"]["access"] if kept is not None else ()
+    added = set(allocation.spec.access) - set(before)
+    if not added or allocation.ref in desired.lessened:
+        return None
+    if origin.doubt is not None:
+        # Whoever is to own it has to be let in; and by whom that was written nobody can say.
+        if added <= {allocation.spec.owner}:
+            return None
+        return _problem(allocation, origin.doubt, *doubted(origin.doubt))
+    author = author_in(allocation.ref.project, desired, world, origin)
+    joins = author.role == MEMBER and difference.former is None
+    others = added - author.names if joins else added
+    if author.may_grant or not others:
+        return None
+    return _problem(
+        allocation,
+        "role_cannot_grant",
+        f"{author.told}, and lets in {', '.join(sorted(others))} by access",
+        "an owner or a maintainer of the project, or an operator, lets in others",
+    )
+
+
+def _grant_expired(giving: Giving) -> Problem | None:
+    """An old one stays as it is, and opens nothing; a new one was never meant so."""
+    spec = giving.grant.spec
+    if not giving.is_new or in_force(giving.grant, giving.now):
+        return None
+    message = f"its time was over on {spec.expires_at}, before it was given"
+    return _problem(giving.grant, "grant_expired", message, "state a time to come, or remove it")
+
+
+def _grant_too_long(giving: Giving) -> Problem | None:
+    end = giving.grant.spec.expires_at
+    moment = parse_moment(end)
+    policy = giving.desired.get("policy", "fleet")
+    days = policy.spec.grant.max_days if policy else DEFAULT_MAX_DAYS
+    if end == OPEN_ENDED and policy and not policy.spec.grant.may_be_open_ended:
+        message = "the Policy allows no grant without an end"
+        return _problem(giving.grant, "grant_too_long", message, f"at most {days} days ahead")
+    if end == OPEN_ENDED or moment is None or moment <= giving.now + timedelta(days=days):
+        return None
+    message = f"it would last until {end}, more than {days} days from now"
+    return _problem(giving.grant, "grant_too_long", message, f"state a time within {days} days")
+
+
+RULES: tuple[Callable[[Giving], Problem | None], ...] = (
+    _role_cannot_grant,
+    _grant_expired,
+    _grant_too_long,
+)
+
+
+def _problem(grant: Resource, code: str, message: str, hint: str) -> Problem:
+    return Problem(code=code, message=message, hint=hint, source=grant.source(), ref=str(grant.ref))

@@ -1,0 +1,80 @@
+"""Suspensions: what an operator took away for now, and whose doors that shuts (rule 10).
+
+A node that is suspended takes nobody new, nor does any where `all` is; a person or a project is
+shut out at once, and what is theirs goes on. The `loop` as a whole, or for one ref, is something
+else: nobody is shut out, and plans that nobody is asked about leave that alone. Each ends by itself
+where it has an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from reconciler.model.moment import parse_moment
+from reconciler.model.plan.lifecycle import Phase
+from reconciler.model.ref import Ref
+from reconciler.model.state.world import Suspension, World
+
+SHUT_OUT = ("user/", "project/")
+"""Scopes whose people are let in no more; others keep only newcomers away."""
+
+
+LOOP, OF_LOOP = "loop", "loop/"
+"""The scope of all that is done unattended, and the beginning of one of a part of that."""
+
+
+def in_force(suspensions: Iterable[Suspension], now: datetime) -> Iterator[Suspension]:
+    """Suspensions that have not ended; an end that cannot be read is none."""
+    for suspension in suspensions:
+        end = parse_moment(suspension.until) if suspension.until else None
+        if end is None or now < end:
+            yield suspension
+
+
+def scopes_at(suspensions: Iterable[Suspension], now: datetime) -> frozenset[str]:
+    """The people and projects that are shut out."""
+    scopes = (one.scope for one in in_force(suspensions, now))
+    return frozenset(scope for scope in scopes if scope.startswith(SHUT_OUT))
+
+
+def loop_suspensions(suspensions: Iterable[Suspension], now: datetime) -> Mapping[str, Suspension]:
+    """Those of the loop, by the ref that they are of; that of the whole by the word itself."""
+    return {
+        one.scope.removeprefix(OF_LOOP): one
+        for one in in_force(suspensions, now)
+        if one.scope == LOOP or one.scope.startswith(OF_LOOP)
+    }
+
+
+def before(suspensions: Iterable[Suspension], moment: datetime) -> frozenset[str]:
+    """Those of now that were in force at an earlier moment already."""
+    begun = (one for one in suspensions if (at := parse_moment(one.since)) and at < moment)
+    return scopes_at(begun, moment)
+
+
+def touched(world: World, scope: str) -> tuple[Ref, ...]:
+    """Allocations in use whose keys may change by it, as they were last applied.
+
+    What was let go of is not among them: nobody does anything about it until git names it again.
+    """
+    word, _, name = scope.partition("/")
+    if word not in ("user", "project"):
+        return ()
+    guests = {
+        Ref("allocation", ref.project, one.normal["spec"]["allocation"])
+        for ref, one in world.recorded.items()
+        if ref.kind == "grant" and one.normal["spec"]["user"] == name
+    }
+    return tuple(
+        ref
+        for ref, one in sorted(world.recorded.items(), key=lambda pair: pair[0])
+        if ref.kind == "allocation"
+        and one.phase is Phase.ACTIVE
+        and not one.forgotten
+        and (
+            ref.project == name
+            if word == "project"
+            else ref in guests or name in one.normal["spec"]["access"]
+        )
+    )

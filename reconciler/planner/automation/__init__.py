@@ -1,0 +1,1 @@
+"""Automation: what the loop may do alone, its windows, guards and approvals."""

@@ -1,0 +1,400 @@
+"""The lines of a plan: each difference becomes one Change with its steps and claims.
+
+An allocation whose files on its host follow from something else, a key or a grant or a template,
+gets a line of its own that names the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from types import MappingProxyType
+
+from reconciler.kinds.contract import Binding, Context
+from reconciler.kinds.lease import end_of
+from reconciler.kinds.registry import KINDS
+from reconciler.model.plan.lifecycle import Phase
+from reconciler.model.plan.plan import Action, Cause, Change, ClaimIntent, Step
+from reconciler.model.problem import HELD_CODES, Problem
+from reconciler.model.ref import Ref
+from reconciler.model.spec.desired import Origin
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.world import Recorded, World
+from reconciler.planner import text
+from reconciler.planner.bundles.install import Staging
+from reconciler.planner.bundles.text import switching
+from reconciler.planner.change_set import Desk, Pending, binding_of, causes_of
+from reconciler.planner.diff.resources import Difference
+from reconciler.planner.drift.facts import differing
+from reconciler.planner.drift.repair import mends, sparing
+from reconciler.planner.drift.repair import told as drift_told
+from reconciler.planner.effective_spec import as_recorded
+from reconciler.planner.lifecycle.lease import gives_up
+from reconciler.planner.lifecycle.release import released, restored, retiring
+from reconciler.planner.lifecycle.render_hash import basis_of
+from reconciler.planner.lifecycle.restart import restarted
+from reconciler.planner.nodes.prepare import Preparation
+from reconciler.planner.placement.assign import WITH_CAPACITY, Seat, Unseated
+from reconciler.planner.risks import risk_of
+from reconciler.planner.storage.reclaim import stored
+from reconciler.planner.storage.stale_records import Words
+from reconciler.planner.storage.text import mounting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A change and what it brings: `after` maps a step to those that must have ended before.
+
+    One that `confirms` changes nothing: what was in doubt shows what it should.
+    """
+
+    change: Change
+    steps: tuple[Step, ...] = ()
+    claims: tuple[ClaimIntent, ...] = ()
+    after: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    confirms: bool = False
+
+
+def write_lines(differences: tuple[Difference, ...], desk: Desk) -> Iterator[Line]:
+    """A line for every difference, and for every allocation that only its causes change."""
+    told: set[Ref] = set()
+    for difference in differences:
+        line = _line(difference, desk)
+        told.update({difference.ref} if line.change.problem is None else ())
+        yield line
+    for ref, pending in desk.pending.items():
+        if ref not in told:
+            yield _line_of_causes(pending, desk)
+    for ref, preparation in desk.preparations.items():
+        if ref not in told:
+            yield _line_of_preparation(preparation, desk)
+    for ref, staging in desk.stagings.items():
+        if ref not in told:
+            yield _line_of_staging(staging, desk)
+    yield from (_stage(_change(words.difference, desk), words) for words in desk.words)
+
+
+def _line(difference: Difference, desk: Desk) -> Line:
+    ref = difference.ref
+    problem = desk.refused.get(ref)
+    if problem is not None:
+        return Line(change=refused_change(difference, problem, desk))
+    if difference.finishing and ref in desk.pending:
+        # Taking away access waits for no cleanup: what a replace left behind comes after.
+        first = _line_of_causes(desk.pending[ref], desk)
+        if not first.confirms:
+            return first
+    if ref in desk.preparations:
+        return _prepare(difference, desk)
+    if ref in desk.stagings and difference.action is not Action.FORGET:
+        return _stage(_change(difference, desk), desk.stagings[ref])
+    if ref.kind in WITH_CAPACITY:
+        return WRITERS.get(difference.action, _plain)(difference, desk)
+    return (_store if ref.kind == "storage" else _plain)(difference, desk)
+
+
+def refused_change(difference: Difference, problem: Problem, desk: Desk) -> Change:
+    """Nothing of it will be done; what was held or frozen says what it would have been."""
+    change = _change(difference, desk)
+    waits, facts = _unavailable(difference, desk)
+    held = problem.code in HELD_CODES
+    keeps_its_name = held or difference.action is Action.FROZEN
+    return replace(
+        change,
+        summary=waits or change.summary,
+        facts=change.facts if held else facts,
+        action=difference.action if keeps_its_name else Action.BLOCKED,
+        problem=problem,
+        # Who waits, and for what, may be told; other documents may hold what nobody is to see.
+        normal=change.normal if difference.ref.kind in WITH_CAPACITY else None,
+        digest="",
+    )
+
+
+def _unavailable(difference: Difference, desk: Desk) -> tuple[str, Mapping[str, str]]:
+    """How it waits, and what is known about its chances; nothing for what has no need to wait."""
+    ref, resource, context = difference.ref, difference.resource, desk.context
+    seat = desk.seats.get(ref)
+    if not isinstance(seat, Unseated) or seat.unavailable is None or seat.need is None:
+        return "", {}
+    position = (desk.positions[ref], len(desk.positions))
+    until = gives_up(resource, context.desired, context.world) if resource else None
+    waits = text.waiting(position, context.world.waiting.get(ref, ""), until, context.now)
+    return waits, text.unavailable_facts(seat.need, seat.unavailable)
+
+
+def _plain(difference: Difference, desk: Desk) -> Line:
+    return Line(change=_change(difference, desk))
+
+
+def _store(difference: Difference, desk: Desk) -> Line:
+    change, steps = stored(_change(difference, desk), difference, desk.context)
+    return Line(change=_with(change, steps), steps=steps)
+
+
+def _prepare(difference: Difference, desk: Desk) -> Line:
+    """A host is made ready for tenants, whatever else changes about it."""
+    preparation, world = desk.preparations[difference.ref], desk.context.world
+    change = _with(_change(difference, desk), preparation.steps)
+    facts = text.prepare_facts(preparation.why, difference.ref.name, world)
+    change = replace(change, basis=preparation.basis, facts={**change.facts, **facts})
+    return Line(change=change, steps=preparation.steps)
+
+
+def _line_of_preparation(preparation: Preparation, desk: Desk) -> Line:
+    """A host that nothing else changes about."""
+    difference = Difference(
+        ref=preparation.resource.ref,
+        action=Action.REPAIR if preparation.mends else Action.CHANGE,
+        resource=preparation.resource,
+        recorded=preparation.recorded,
+    )
+    problem = desk.refused.get(difference.ref)
+    held = Line(change=refused_change(difference, problem, desk)) if problem else None
+    line = held or _prepare(difference, desk)
+    cause = Cause.RERENDERED if preparation.rerendered else None
+    return replace(line, change=replace(line.change, risk=preparation.risk, cause=cause))
+
+
+def _stage(change: Change, staging: Staging | Words) -> Line:
+    """What hosts build of a bundle, or forget of wiped data, whatever else changes about it."""
+    change = _with(replace(change, facts={**change.facts, **staging.facts}), staging.steps)
+    return Line(change=change, steps=staging.steps)
+
+
+def _line_of_staging(staging: Staging, desk: Desk) -> Line:
+    """A bundle that nothing else changes about; or that git names no more, and hosts still have."""
+    ref, context = staging.bundle, desk.context
+    resource, recorded = context.desired.resources.get(ref), context.world.recorded.get(ref)
+    action = Action.REPAIR if staging.only_repairs else Action.STAGE
+    difference = Difference(ref=ref, action=action, resource=resource, recorded=recorded)
+    return _stage(_change(difference, desk), staging)
+
+
+def _create(difference: Difference, desk: Desk) -> Line:
+    seat, binding = _taking(difference, desk)
+    steps = KINDS[difference.ref.kind].steps(binding, desk.context)
+    change = _seated(_change(difference, desk), seat, binding, desk)
+    return Line(change=_with(change, steps), steps=steps, claims=seat.claims)
+
+
+def _replace(difference: Difference, desk: Desk) -> Line:
+    """The new place is provided first; only then is the old one given up."""
+    change, recorded = _change(difference, desk), difference.recorded
+    taken: tuple[Step, ...] = ()
+    claims: tuple[ClaimIntent, ...] = ()
+    if difference.finishing and recorded is not None:
+        staying = recorded.id
+    else:
+        seat, binding = _taking(difference, desk)
+        staying, claims = seat.id, seat.claims
+        taken = KINDS[difference.ref.kind].steps(binding, desk.context)
+        change = _seated(change, seat, binding, desk)
+    retired = retiring(difference, staying, desk)
+    needed = frozenset(step.id for step in taken)
+    return Line(
+        change=_with(change, (*taken, *retired)),
+        steps=(*taken, *retired),
+        claims=claims,
+        after={step.id: needed for step in retired},
+    )
+
+
+def _release(difference: Difference, desk: Desk) -> Line:
+    change, steps = released(_change(difference, desk), difference, desk)
+    return Line(change=_with(change, steps), steps=steps)
+
+
+def _restore(difference: Difference, desk: Desk) -> Line:
+    change, steps = restored(_change(difference, desk), difference, desk)
+    return Line(change=_with(change, steps), steps=steps)
+
+
+def _keep_in_step(difference: Difference, desk: Desk) -> Line:
+    """An allocation that stays where it is: work only where its host shows something else."""
+    change = _change(difference, desk)
+    pending = desk.pending.get(difference.ref)
+    if pending is None or pending.binding.recorded is None:
+        return Line(change=change)
+    recorded, drifted = pending.binding.recorded, pending.drifted
+    steps = tuple(
+        sparing(step, recorded, drifted)
+        for step in KINDS[difference.ref.kind].steps(pending.binding, desk.context)
+        if _differs(step, recorded, desk.context.world) or mends(step, drifted)
+    )
+    facts = dict(text.change_facts(pending.resource, desk.context.desired, desk.context.now))
+    facts |= switching(pending.resource, recorded, recorded.node, desk.context)
+    change = replace(
+        _with(change, steps),
+        basis=pending.basis,
+        caused_by=causes_of(pending, desk),
+        facts={**drift_told(drifted), **change.facts, **mounting(steps, recorded), **facts},
+    )
+    return Line(change=change, steps=steps)
+
+
+def _restart(difference: Difference, desk: Desk) -> Line:
+    change, steps, after = restarted(_change(difference, desk), difference, desk)
+    return Line(change=change, steps=steps, after=after)
+
+
+WRITERS: Mapping[Action, Callable[[Difference, Desk], Line]] = MappingProxyType(
+    {
+        Action.CREATE: _create,
+        Action.REPLACE: _replace,
+        Action.RELEASE: _release,
+        Action.CHANGE: _keep_in_step,
+        Action.ADOPT: _keep_in_step,
+        Action.RESTART: _restart,
+        Action.RESTORE: _restore,
+        # A name is nothing on a host; but whoever is to be shut out waits for no second plan.
+        Action.RENAME: _keep_in_step,
+    }
+)
+"""How lines with work on hosts are written; all others have none."""
+
+
+def _line_of_causes(pending: Pending, desk: Desk) -> Line:
+    difference = Difference(
+        ref=pending.resource.ref,
+        action=Action.REPAIR if pending.only_drifted else Action.CHANGE,
+        resource=pending.resource,
+        recorded=pending.binding.recorded,
+    )
+    line = _keep_in_step(difference, desk)
+    if not pending.rerendered:
+        return replace(line, confirms=not line.steps and not line.change.caused_by)
+    change = replace(line.change, cause=Cause.RERENDERED, caused_by=())
+    return replace(line, change=change, confirms=not line.steps)
+
+
+def _taking(difference: Difference, desk: Desk) -> tuple[Seat, Binding]:
+    seat = desk.seats[difference.ref]
+    if not isinstance(seat, Seat):
+        raise TypeError(f"{difference.ref} has no seat")
+    binding = Binding(
+        ref=difference.ref,
+        id=seat.id,
+        login=seat.login,
+        placement=seat.placement,
+        resource=difference.resource,
+        recorded=None,
+        uid=seat.uid,
+        gid=seat.gid,
+        replaces=_before(difference),
+    )
+    return seat, binding
+
+
+def _before(difference: Difference) -> Recorded | None:
+    """The one whose lease goes on, wherever it goes."""
+    return difference.recorded if difference.action is Action.REPLACE else None
+
+
+def _differs(step: Step, recorded: Recorded, world: World) -> bool:
+    """By what was recorded; and where that is in doubt, by what its host shows or does not say."""
+    if any(recorded.facts.get(path, "") != fact for path, fact in step.expected.items()):
+        return True
+    if recorded.basis:
+        return False
+    seen = world.observations.get(step.node)
+    return any(differing(seen.facts if seen else None, step.expected))
+
+
+def _with(change: Change, steps: tuple[Step, ...]) -> Change:
+    return replace(change, steps=tuple(step.id for step in steps))
+
+
+def _seated(change: Change, seat: Seat, binding: Binding, desk: Desk) -> Change:
+    resource, context = binding.resource, desk.context
+    if resource is None:
+        return change
+    placement, end = seat.placement, _end(resource, binding.replaces, context)
+    gpus = len(placement.slots)
+    price = text.price(context.desired.get("sku", resource.spec.sku), gpus, context.now)
+    return replace(
+        change,
+        summary=text.size_of(placement.slots),
+        placement=placement,
+        allocation_id=seat.id,
+        login=seat.login,
+        expires_at=end,
+        basis=basis_of(KINDS[resource.ref.kind].basis(binding, context)),
+        gpus=gpus,
+        price_per_hour=text.price_delta(price, _price_before(change.ref, desk)),
+        rate_per_hour=text.price_delta(price, {}),
+        facts={
+            **text.create_facts(resource, seat.login, placement, context.desired, context.now),
+            "until": text.until(resource, end, context.desired, context.now),
+            **text.vouched_facts(placement, context.world),
+            **switching(resource, binding.replaces, placement.node, context),
+            **change.facts,
+        },
+    )
+
+
+def _change(difference: Difference, desk: Desk) -> Change:
+    """What every line says, whatever becomes of it."""
+    resource, recorded, context = difference.resource, difference.recorded, desk.context
+    change = Change(
+        ref=difference.ref,
+        action=difference.action,
+        risk=risk_of(difference.action, is_forced=difference.ref in context.forced),
+        summary=text.summary_of(resource, context.now) if resource else "",
+        file=difference.file,
+        line=resource.line if resource else 0,
+        origin=context.origins.get(difference.ref, Origin()),
+        fields=difference.fields,
+        former=difference.former,
+        cause=difference.cause,
+        normal=resource.normal if resource else None,
+        digest=resource.digest if resource else "",
+        protect=bool(getattr(resource.spec, "protect", False)) if resource else False,
+    )
+    if recorded is not None and recorded.id:
+        end = _end(resource, recorded, context) if resource else None
+        return _in_place(replace(change, expires_at=end), recorded, desk)
+    return change
+
+
+def _end(resource: Resource, recorded: Recorded | None, context: Context) -> str:
+    return end_of(resource, recorded, context.desired, context.leases_from or context.now)
+
+
+def _in_place(change: Change, recorded: Recorded, desk: Desk) -> Change:
+    """What a recorded allocation is and holds; and what is lost, where it goes."""
+    context = desk.context
+    claims = desk.groups.get(recorded.ref, {}).get(recorded.id, ())
+    words = (
+        text.size_of(recorded.slots),
+        f"owner {recorded.normal['spec']['owner']}",
+        text.held_since(claims, context.now),
+    )
+    leaves = change.action in (Action.RELEASE, Action.REPLACE)
+    gone = _price_before(recorded.ref, desk) if change.action is Action.RELEASE else {}
+    grants = desk.grants.get(recorded.ref, ()) if leaves else ()
+    return replace(
+        change,
+        summary=" · ".join(filter(None, words)),
+        placement=binding_of(recorded, None, context.world).placement,
+        allocation_id=recorded.id,
+        login=recorded.login,
+        gpus=len(recorded.slots),
+        price_per_hour=text.price_delta({}, gone),
+        facts=text.release_facts(recorded, grants, context.world, context.now) if leaves else {},
+    )
+
+
+def _price_before(ref: Ref, desk: Desk) -> Mapping[str, Decimal]:
+    """What an allocation costs as it was recorded."""
+    context = desk.context
+    recorded = context.world.recorded.get(ref)
+    if recorded is None or not recorded.id or recorded.phase is not Phase.ACTIVE:
+        return {}
+    name = str(recorded.normal["spec"]["sku"])
+    sku = context.desired.get("sku", name)
+    before = context.world.recorded.get(Ref("sku", "", name))
+    if sku is None and before is not None:
+        sku = as_recorded(before)
+    return text.price(sku, len(recorded.slots), context.now)

@@ -1,0 +1,1 @@
+"""Bundles: desired versions, installs, compatibility and garbage collection."""

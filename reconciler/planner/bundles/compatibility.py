@@ -1,0 +1,231 @@
+"""Compatibility: whether a node can run a version of a bundle, by what both are known to be.
+
+A version that a driver cannot run is refused before anybody waits for it; what nobody knows is
+refused as well, unless the policy lets it pass. What an allocation has already stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from reconciler.kinds.allocation.runtime import runtime_needs
+from reconciler.kinds.bundle import VersionState
+from reconciler.model.host.capacity import Candidate, RuntimeNeed
+from reconciler.model.host.evidence import GpuFact, NodeFacts
+from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.world import World
+from reconciler.planner.bundles.versions import figures, natural, newest
+from reconciler.planner.diff.resources import Difference
+from reconciler.planner.storage.attachment_rules import STAYS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A node as bundles see it; what is empty nobody can say. The oldest of its drivers counts."""
+
+    name: str
+    family: str
+    vendor: str = ""
+    cuda_max: str = ""
+    driver: str = ""
+
+
+def machine_of(name: str, family: str, stated: Resource | None, gpus: Iterable[GpuFact]) -> Machine:
+    """By what is stated of its family, and the drivers that it shows."""
+    drivers = [gpu.driver or "" for gpu in gpus]
+    return Machine(
+        name=name,
+        family=family,
+        vendor=str(stated.spec.gpu.vendor) if stated else "",
+        cuda_max=(stated.spec.base.cuda_max or "") if stated else "",
+        driver=min(drivers, key=figures, default=""),
+    )
+
+
+def machine(node: Resource, desired: Desired, facts: NodeFacts | None) -> Machine:
+    stated = desired.get("node_family", node.spec.family)
+    return machine_of(
+        node.ref.name, node.spec.family, stated, (facts.gpus if facts else None) or ()
+    )
+
+
+def misfit(on: Machine, need: RuntimeNeed) -> tuple[str, str]:
+    """(code, why) of the first rule that objects, with the nearest version that fits."""
+    for code in RULES:
+        if why := objection(code, on, need):
+            return code, why
+    return "", ""
+
+
+def objection(code: str, on: Machine, need: RuntimeNeed) -> str:
+    """Of one rule, in the words of both sides; empty if it has none."""
+    why = RULES[code](on, need)
+    return f"{need.bundle} {need.version} {why}; {_nearest(on, need)}" if why else ""
+
+
+def _nearest(on: Machine, need: RuntimeNeed) -> str:
+    """The newest before it that runs there, else the oldest after it."""
+    fits = [one for one in need.others if not any(rule(on, one) for rule in RULES.values())]
+    fitting = sorted(fits, key=lambda one: natural(one.version))
+    before = [one for one in fitting if natural(one.version) < natural(need.version)]
+    if not fitting:
+        return "no other version of it is known to fit"
+    nearest = before[-1] if before else fitting[0]
+    return f"nearest that fits: {nearest.version}"
+
+
+def _other_vendor(on: Machine, need: RuntimeNeed) -> str:
+    if need.vendor in ("", "none", on.vendor) or not on.vendor:
+        return ""
+    return f"is for GPUs of {need.vendor}, and those of {on.name} are of {on.vendor}"
+
+
+def _other_family(on: Machine, need: RuntimeNeed) -> str:
+    if not need.families or on.family in need.families:
+        return ""
+    return f"is for {', '.join(need.families)}, and {on.name} is of {on.family}"
+
+
+def _old_driver(on: Machine, need: RuntimeNeed) -> str:
+    wanted, there = figures(need.driver_min), figures(on.driver)
+    if need.vendor == "none" or not wanted or not there or there >= wanted:
+        return ""
+    return f"needs driver {need.driver_min}, and {on.name} has {on.driver}"
+
+
+def _new_cuda(on: Machine, need: RuntimeNeed) -> str:
+    wanted, most = figures(need.cuda), figures(on.cuda_max)
+    if need.vendor == "none" or not wanted or not most or wanted <= most:
+        return ""
+    return f"needs CUDA {need.cuda}, and family {on.family} goes up to {on.cuda_max}"
+
+
+def _unknown(on: Machine, need: RuntimeNeed) -> str:
+    if need.may_be_unknown or need.vendor == "none":
+        return ""
+    if not (need.vendor or need.families or need.driver_min or need.cuda):
+        return "does not say what it runs on"
+    if need.vendor and not on.vendor:
+        return f"is for GPUs of {need.vendor}, and nobody knows whose {on.name} has"
+    if need.driver_min and not figures(on.driver):
+        return f"needs driver {need.driver_min}, and {on.name} does not tell its own"
+    # A driver that is new enough is all that its CUDA asks for.
+    if need.cuda and not on.cuda_max and not need.driver_min:
+        return f"needs CUDA {need.cuda}, and family {on.family} does not say how far it goes"
+    return ""
+
+
+RULES: Mapping[str, Callable[[Machine, RuntimeNeed], str]] = MappingProxyType(
+    {
+        "vendor_mismatch": _other_vendor,
+        "family_not_supported": _other_family,
+        "driver_too_old": _old_driver,
+        "cuda_too_new": _new_cuda,
+        "compatibility_unknown": _unknown,
+    }
+)
+"""Code → why a version does not run on a node, in this order; '' if it does."""
+
+
+def newly_named(difference: Difference) -> frozenset[tuple[str, str]]:
+    """Bundle and version of all that the allocation was not recorded with."""
+    resource, recorded = difference.resource, difference.recorded
+    if resource is None or resource.ref.kind != "allocation":
+        return frozenset()
+    before = recorded.normal["spec"].get("runtimes", ()) if recorded else ()
+    had = {(one["bundle"], one["version"]) for one in before}
+    return frozenset((one.bundle, one.version) for one in resource.spec.runtimes) - had
+
+
+def refuse_runtimes(
+    differences: Iterable[Difference],
+    desired: Desired,
+    world: World,
+    refused: Mapping[Ref, Problem],
+) -> Mapping[Ref, Problem]:
+    """The problem of each allocation that may not have what it newly names, wherever it is.
+
+    Whether one fits that has no place yet is a question of placement.
+    """
+    found = {}
+    for difference in differences:
+        names = newly_named(difference)
+        if names and difference.ref not in refused:
+            told = next(_unnameable(names, desired), None)
+            recorded = difference.recorded if difference.action in STAYS else None
+            node = desired.get("node", recorded.node) if recorded else None
+            if node is not None:
+                told = told or unfit(difference, node, desired, world)
+            if told is not None:
+                found[difference.ref] = problem_of(difference, *told)
+    return found
+
+
+def unfit(
+    difference: Difference, node: Resource, desired: Desired, world: World
+) -> tuple[str, str] | None:
+    """Code and why for the first of what it newly names that cannot run on the node it is on."""
+    names = newly_named(difference)
+    if not names or difference.resource is None:
+        return None
+    seen = world.observations.get(node.ref.name)
+    on = machine(node, desired, seen.facts if seen else None)
+    needs = runtime_needs(difference.resource, desired)
+    told = (misfit(on, need) for need in needs if (need.bundle, need.version) in names)
+    return next((one for one in told if one[0]), None)
+
+
+def not_for_lack_of_room(
+    candidates: Iterable[Candidate], elsewhere: Mapping[str, object]
+) -> tuple[str, str] | None:
+    """Code and why, where no node is left that room alone would make fit.
+
+    `elsewhere` are rules by which a node is out of the question whatever becomes of it.
+    """
+    left = [one for one in candidates if one.rule not in elsewhere]
+    if not left or any(one.rule not in RULES for one in left):
+        return None
+    first = min(left, key=lambda one: (list(RULES).index(one.rule), one.node))
+    others = f" (and {len(left) - 1} more nodes)" if len(left) > 1 else ""
+    return first.rule, f"{first.detail}{others}"
+
+
+def _unnameable(names: Iterable[tuple[str, str]], desired: Desired) -> Iterator[tuple[str, str]]:
+    for name, version in sorted(names):
+        bundle = desired.get("bundle", name)
+        stated = {one.version: one.state for one in bundle.spec.versions} if bundle else {}
+        active = newest(v for v, state in stated.items() if state is VersionState.ACTIVE)
+        instead = f"the newest is {active}" if active else "it has no active one"
+        if bundle is None:
+            yield "bundle_version_unknown", f"bundle {name} is not in force"
+        elif version not in stated:
+            yield "bundle_version_unknown", f"no version {version} of {name} is in force; {instead}"
+        elif stated.get(version) is VersionState.WITHDRAWN:
+            yield "bundle_withdrawn", f"{name} {version} was withdrawn; {instead}"
+
+
+def problem_of(difference: Difference, code: str, message: str) -> Problem:
+    resource = difference.resource
+    return Problem(
+        code=code,
+        message=message,
+        hint=HINTS.get(code, HINT).format(ref=difference.ref),
+        source=resource.source("spec", "runtimes") if resource else None,
+        ref=str(difference.ref),
+    )
+
+
+HINT = "name another version, or another node: gpuaas explain {ref}"
+HINTS: Mapping[str, str] = MappingProxyType(
+    {
+        "bundle_version_unknown": "apply the bundle as well, or name a version that it has",
+        "bundle_withdrawn": "name a version that is active; who has it already may keep it",
+        "compatibility_unknown": "state `compatible`, or bundles.allowUnknownCompatibility in the"
+        " Policy",
+    }
+)

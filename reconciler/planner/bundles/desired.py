@@ -1,0 +1,109 @@
+"""Wanting: which versions of bundles nodes are to have, and which are named there.
+
+A version is wanted on a node by the bundle itself (`stageOn`), or by an allocation that is there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+
+from reconciler.kinds.bundle import Version, VersionState
+from reconciler.model.plan.lifecycle import Phase
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.world import World
+from reconciler.planner.bundles.compatibility import machine, misfit
+from reconciler.planner.placement.assign import Seat, Unseated
+
+Place = tuple[str, str]
+"""A node and the name of a bundle."""
+
+NOWHERE: Mapping[Ref, Seat | Unseated] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wants:
+    """Versions by place; and by bundle, `version on node: rule` where that cannot run there."""
+
+    versions: Mapping[Place, set[str]]
+    left_out: Mapping[str, list[str]]
+
+
+def wanted(
+    desired: Desired,
+    world: World,
+    seats: Mapping[Ref, Seat | Unseated] = NOWHERE,
+    leaving: Collection[Ref] = (),
+) -> Wants:
+    """`seats` are places that allocations are given just now, `leaving` those that lose theirs."""
+    wants: dict[Place, set[str]] = defaultdict(set)
+    left_out: dict[str, list[str]] = defaultdict(list)
+    for bundle in desired.of("bundle"):
+        name = bundle.ref.name
+        for one in bundle.spec.versions:
+            for node in _staged_on(one, desired):
+                if rule := _rule_against(one, bundle, node, desired, world):
+                    left_out[name].append(f"{one.version} on {node.ref.name}: {rule}")
+                else:
+                    wants[node.ref.name, name].add(one.version)
+    for resource in desired.of("allocation"):
+        if resource.spec.runtimes and (place := _node_of(resource, world, seats, leaving)):
+            for runtime in resource.spec.runtimes:
+                wants[place, runtime.bundle].add(runtime.version)
+    return Wants(versions=wants, left_out=left_out)
+
+
+def named(world: World) -> Mapping[Place, set[str]]:
+    """What descriptors on hosts may name: of all that is recorded there, whatever its phase."""
+    found: dict[Place, set[str]] = defaultdict(set)
+    for ref, recorded in world.recorded.items():
+        if ref.kind == "allocation" and recorded.node:
+            for one in recorded.normal["spec"].get("runtimes", ()):
+                found[recorded.node, one["bundle"]].add(one["version"])
+    return found
+
+
+def tag(bundle: str, version: str) -> str:
+    """The name of the fact that tells how a version stands on a host."""
+    return f"runtime {bundle}/{version}"
+
+
+def _staged_on(one: Version, desired: Desired) -> Iterator[Resource]:
+    """Nodes that it is for, whether or not anybody is there who names it."""
+    wanted = one.stage_on
+    if one.state is VersionState.ACTIVE and (wanted.nodes or wanted.families):
+        for node in desired.of("node"):
+            if node.ref.name in wanted.nodes or node.spec.family in wanted.families:
+                yield node
+
+
+def _rule_against(
+    one: Version, bundle: Resource, node: Resource, desired: Desired, world: World
+) -> str:
+    """The first rule of compatibility that objects; nothing is known of who was never seen."""
+    seen = world.observations.get(node.ref.name)
+    if seen is None or seen.facts is None:
+        return ""
+    policy = desired.get("policy", "fleet")
+    lenient = policy is not None and policy.spec.bundles.allow_unknown_compatibility
+    need = bundle.spec.needs(bundle.ref.name, may_be_unknown=lenient)[one.version]
+    return misfit(machine(node, desired, seen.facts), need)[0]
+
+
+def _node_of(
+    resource: Resource,
+    world: World,
+    seats: Mapping[Ref, Seat | Unseated],
+    leaving: Collection[Ref],
+) -> str:
+    """Where an allocation is, or is to be; empty where it is nowhere."""
+    seat = seats.get(resource.ref)
+    if isinstance(seat, Seat):
+        return seat.placement.node
+    recorded = world.recorded.get(resource.ref)
+    if recorded is None or resource.ref in leaving or recorded.phase is not Phase.ACTIVE:
+        return ""
+    return recorded.node

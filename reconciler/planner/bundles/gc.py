@@ -1,0 +1,71 @@
+"""Discarding: versions of bundles that nobody wants or names any more.
+
+Of what the platform has put on a node the newest few stay, so that the way back needs no download;
+older ones go, and so does what came to nothing. A host looks again who uses it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from reconciler.kinds.contract import Context
+from reconciler.model.host.evidence import NodeFacts
+from reconciler.model.plan.plan import Order, Step, step_id
+from reconciler.model.ref import Ref
+from reconciler.planner.bundles.desired import Place, named, tag
+from reconciler.planner.bundles.versions import in_order
+from reconciler.planner.lifecycle.expiry import policy_of
+
+DISCARD = "runtime.discard"
+
+
+def discards(
+    context: Context, wants: Mapping[Place, set[str]], nodes: Mapping[str, NodeFacts | None]
+) -> Iterator[Step]:
+    """One for each version that goes, of nodes that tell what they have."""
+    names = named(context.world)
+    ours: dict[Place, set[str]] = defaultdict(set)
+    for one in context.world.installs:
+        ours[one.node, one.bundle].add(one.version)
+    for (node, name), versions in sorted(ours.items()):
+        facts = nodes.get(node)
+        if facts is None or facts.platform is None:
+            continue
+        needed = wants.get((node, name), set()) | names.get((node, name), set())
+        default = facts.platform.get(f"current {name}", "")
+        if context.desired.get("bundle", name) is not None:
+            needed = needed | {default}
+        shown = {version: facts.platform.get(tag(name, version), "") for version in versions}
+        for version in _going(shown, needed, _kept(name, context)):
+            bundle = Ref("bundle", "", name)
+            yield _step(node, bundle, version, is_default=version == default)
+
+
+def _kept(name: str, context: Context) -> int:
+    """Of a bundle that nobody offers any more nothing is kept for later."""
+    if context.desired.get("bundle", name) is None:
+        return 0
+    return policy_of(context.desired, context.world).bundles.keep_versions
+
+
+def _going(shown: Mapping[str, str], needed: set[str], keep: int) -> list[str]:
+    """`shown` is what the node tells of each version of ours; what is being built stays."""
+    there = in_order(v for v, fact in shown.items() if fact.startswith(("staged", "changed")))
+    stays = set(there[-keep:] if keep else ())
+    stays |= needed | {v for v, fact in shown.items() if fact.startswith("staging")}
+    return in_order(shown.keys() - stays)
+
+
+def _step(node: str, bundle: Ref, version: str, *, is_default: bool) -> Step:
+    """Nobody's work depends on a host's default, and of a bundle that is gone there is none."""
+    gone = {f"current {bundle.name}": None} if is_default else {}
+    return Step(
+        id=step_id(node, DISCARD, bundle, version),
+        verb=DISCARD,
+        node=node,
+        ref=bundle,
+        order=Order.ENRICH,
+        item={"bundle": bundle.name, "version": version, "withDefault": is_default},
+        expected={tag(bundle.name, version): None, **gone},
+    )

@@ -1,0 +1,205 @@
+"""The desk: everything that is settled once a plan's lines are written, and the allocations whose
+
+files on their hosts follow from something that has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from functools import cached_property
+
+from reconciler.kinds.access.keys import in_force as grant_in_force
+from reconciler.kinds.allocation.storage import leftover
+from reconciler.kinds.contract import Binding, Context
+from reconciler.kinds.registry import KINDS
+from reconciler.model.host.capacity import Claim, Placement, Shape
+from reconciler.model.plan.drift import Drift
+from reconciler.model.plan.lifecycle import Phase
+from reconciler.model.plan.plan import Action
+from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.world import Recorded, World
+from reconciler.planner.automation.approvals import Tickets
+from reconciler.planner.bundles.install import Staging
+from reconciler.planner.diff.resources import Difference
+from reconciler.planner.effective_spec import as_recorded
+from reconciler.planner.lifecycle.accounts import account_of
+from reconciler.planner.lifecycle.claims import groups_of
+from reconciler.planner.lifecycle.identity import former_login
+from reconciler.planner.lifecycle.render_hash import basis_of, is_basis, is_rerendered
+from reconciler.planner.nodes.prepare import Preparation
+from reconciler.planner.placement.assign import Seat, Unseated, placement_of
+from reconciler.planner.placement.scheduler import in_order
+from reconciler.planner.storage.stale_records import Words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """An allocation in its place whose files are no longer made from what was recorded.
+
+    `rerendered` says that only the program makes them otherwise. `drifted` is what its host shows
+    otherwise than it was made, and `only_drifted` that there is nothing else about it.
+    """
+
+    binding: Binding
+    resource: Resource
+    basis: str
+    rerendered: bool = False
+    drifted: tuple[Drift, ...] = ()
+    only_drifted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """`context` knows what will be in force; `changed` are the differences that are carried out.
+
+    `preparations` are the nodes to be made ready first, `drifts` what hosts show otherwise,
+    `stagings` the bundles that hosts are to build, put right or remove, `words` what they forget.
+    """
+
+    context: Context
+    refused: Mapping[Ref, Problem]
+    changed: Mapping[Ref, Difference]
+    seats: Mapping[Ref, Seat | Unseated]
+    pending: Mapping[Ref, Pending]
+    preparations: Mapping[Ref, Preparation]
+    drifts: tuple[Drift, ...] = ()
+    stagings: Mapping[Ref, Staging] = field(default_factory=dict)
+    words: tuple[Words, ...] = ()
+    tickets: Tickets = field(default_factory=Tickets)
+
+    @cached_property
+    def groups(self) -> Mapping[Ref, Mapping[str, tuple[Claim, ...]]]:
+        """Live claims by ref, then by allocation id."""
+        return groups_of(self.context.world.claims)
+
+    @cached_property
+    def positions(self) -> Mapping[Ref, int]:
+        """Requests for which there is no place, first come first, counted from 1."""
+        needs = [
+            seat.need
+            for seat in self.seats.values()
+            if isinstance(seat, Unseated) and seat.unavailable and seat.need
+        ]
+        ordered = in_order(needs, self.context.world.waiting)
+        return {need.ref: at for at, need in enumerate(ordered, start=1)}
+
+    @cached_property
+    def grants(self) -> Mapping[Ref, tuple[Resource, ...]]:
+        """Grants by allocation, in the form that will be in force and in the one that was."""
+        changed = (d.recorded for ref, d in self.changed.items() if ref.kind == "grant")
+        before = [as_recorded(recorded) for recorded in changed if recorded is not None]
+        found: dict[Ref, list[Resource]] = {}
+        for grant in (*self.context.desired.of("grant"), *before):
+            ref = Ref("allocation", grant.ref.project, grant.spec.allocation)
+            found.setdefault(ref, []).append(grant)
+        return {ref: tuple(grants) for ref, grants in found.items()}
+
+
+MOVING = frozenset({Action.CREATE, Action.REPLACE, Action.RELEASE, Action.RENAME})
+"""Actions that leave nothing to be kept in step meanwhile."""
+
+
+def find_pending(context: Context, changed: Mapping[Ref, Difference]) -> Mapping[Ref, Pending]:
+    """Every allocation that stays where it is and whose files would now be made otherwise."""
+    found: dict[Ref, Pending] = {}
+    for recorded, resource in staying(context, changed, context.world.recorded):
+        binding = binding_of(recorded, resource, context.world)
+        made_from = KINDS[recorded.ref.kind].basis(binding, context)
+        basis = basis_of(made_from)
+        if not is_basis(recorded.basis, basis, made_from) or leftover(binding, context):
+            rerendered = is_rerendered(recorded.basis, basis)
+            found[resource.ref] = Pending(
+                binding=binding, resource=resource, basis=basis, rerendered=rerendered
+            )
+    return found
+
+
+def staying(
+    context: Context, changed: Mapping[Ref, Difference], refs: Iterable[Ref]
+) -> Iterator[tuple[Recorded, Resource]]:
+    """Allocations among these that stay in their places, each as recorded and as it will be.
+
+    One that gets another name by this plan stands under that.
+    """
+    renamed = {d.former: d.resource for d in changed.values() if d.action is Action.RENAME}
+    resources = {**context.desired.resources, **{r: one for r, one in renamed.items() if r and one}}
+    for ref in refs:
+        recorded = context.world.recorded.get(ref)
+        if recorded is None or not recorded.id or recorded.phase is not Phase.ACTIVE:
+            continue
+        resource, difference = resources.get(ref), changed.get(ref)
+        moving = difference and difference.action in MOVING and not difference.finishing
+        if resource is not None and not moving:
+            yield recorded, resource
+
+
+def binding_of(recorded: Recorded, resource: Resource | None, world: World) -> Binding:
+    """A recorded allocation in its place; about to leave it without a `resource`."""
+    uid, gid = account_of(recorded.id, recorded.ref.project, world.counters)
+    return Binding(
+        ref=resource.ref if resource else recorded.ref,
+        id=recorded.id,
+        login=recorded.login,
+        placement=Placement(
+            node=recorded.node, slots=recorded.slots, shape=recorded.shape or Shape.GPU_SLICE
+        ),
+        resource=resource,
+        recorded=recorded,
+        uid=uid,
+        gid=gid,
+    )
+
+
+def leaving_bindings(
+    ref: Ref, recorded: Recorded | None, staying: str, desk: Desk
+) -> tuple[Binding, ...]:
+    """Every allocation of `ref` that is to go: all that is recorded or claimed but `staying`."""
+    world = desk.context.world
+    living = {one.login for one in world.recorded.values()}
+    leaving = []
+    if recorded is not None and recorded.id and recorded.id != staying:
+        leaving.append(binding_of(recorded, None, world))
+    for id, claims in desk.groups.get(ref, {}).items():
+        if id != staying and (recorded is None or id != recorded.id):
+            known = world.counters.login_of.get(id)
+            login = known or former_login(ref.name, id, world.counters.logins, living)
+            uid, gid = account_of(id, ref.project, world.counters)
+            leaving.append(
+                Binding(
+                    ref=ref,
+                    id=id,
+                    login=login,
+                    placement=placement_of(claims, ()),
+                    resource=None,
+                    recorded=None,
+                    uid=uid,
+                    gid=gid,
+                )
+            )
+    return tuple(leaving)
+
+
+def causes_of(pending: Pending, desk: Desk) -> tuple[Ref, ...]:
+    """What the allocation's new files follow from: changes of this plan, people who are gone, and
+
+    grants whose time is over.
+    """
+    ref, spec = pending.resource.ref, pending.resource.spec
+    grants = desk.grants.get(ref, ())
+    users = {*spec.access, *(grant.spec.user for grant in grants)}
+    related = {
+        Ref("project", "", ref.project),
+        Ref("node", "", pending.binding.placement.node),
+        *(Ref("user", "", user) for user in users),
+        *(grant.ref for grant in grants),
+        *(Ref("storage", ref.project, one.name) for one in spec.storage),
+    }
+    over = {g.ref for g in grants if not grant_in_force(g, desk.context.now)}
+    gone = {one for one in related if one.kind == "user"} & desk.context.world.recorded.keys()
+    gone -= desk.context.desired.resources.keys()
+    shut_out = {one for one in related if str(one) in desk.context.desired.suspended}
+    return tuple(sorted((related & desk.changed.keys()) | over | gone | shut_out))

@@ -1,0 +1,1 @@
+"""Diagnosis: rules that find what stands badly, and the timeline of a resource."""

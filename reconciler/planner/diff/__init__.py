@@ -1,0 +1,1 @@
+"""Diff: what specs want, against what was applied."""

@@ -1,0 +1,149 @@
+"""Authorship: which people wrote a document, and what they may do by that.
+
+People are known by what was recorded of them as well as by what git says now: nobody sheds a role
+by an error, or by a word, in a document about themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from reconciler.kinds.checks.once import once
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.spec.desired import Desired, Origin
+from reconciler.model.state.world import World
+
+MAY_GRANT = frozenset({"owner", "maintainer"})
+NOBODY: frozenset[str] = frozenset()
+
+Names = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Author:
+    """Who wrote a document of a project: the Users of that name, and what they are there.
+
+    An author whom no User names can be anybody, as git believes whatever it is told: there the
+    ownership of paths is the boundary, and the plan shows the name.
+    """
+
+    names: frozenset[str]
+    may_grant: bool
+    role: str
+    told: str
+
+
+def author_in(project: str, desired: Desired, world: World, origin: Origin) -> Author:
+    names = authors(desired, world, origin)
+    out = {name: why for name in names if (why := _shut_out(name, desired, world))}
+    members = _members(project, desired, world)
+    roles = {name: members[name] for name in names if name in members and name not in out}
+    may = any(role in MAY_GRANT for role in roles.values())
+    who = min(names - out.keys() or names, default="")
+    what = out.get(who) or f"{roles.get(who, 'no member')} of project {project}"
+    return Author(
+        names=names,
+        may_grant=not names or may or is_operator(origin, desired, world),
+        role=roles.get(who, ""),
+        told=f"{who} is {what}",
+    )
+
+
+def _members(project: str, desired: Desired, world: World) -> Mapping[str, str]:
+    """Roles by user, as recorded where the project's document cannot be acted on."""
+    ref = Ref("project", "", project)
+    found, recorded = desired.resources.get(ref), world.recorded.get(ref)
+    normal = found.normal if found else recorded.normal if recorded else None
+    return {one["user"]: one["role"] for one in normal["spec"]["members"]} if normal else {}
+
+
+def is_operator(origin: Origin, desired: Desired, world: World) -> bool:
+    """Whether the one who wrote it last is an operator; someone unknown is none."""
+    if origin.doubt is not None:
+        return False
+    names = authors(desired, world, origin).intersection(desired.settings.operators)
+    return any(not _shut_out(name, desired, world) for name in names)
+
+
+def authors(desired: Desired, world: World, origin: Origin) -> frozenset[str]:
+    """The Users who go by the name of who wrote it last.
+
+    Whose it was recorded to be it is, by the name that they have now; who claims it beside them
+    gets nothing by that. Nor does who is suspended, of what nobody is recorded for.
+    """
+    recorded = _look_up(_recorded_people(world), origin)
+    if recorded:
+        renamed = _renamed(desired)
+        return frozenset(renamed.get(name, name) for name in recorded)
+    claiming = _look_up(_desired_people(desired), origin)
+    active = frozenset(name for name in claiming if not _shut_out(name, desired, world))
+    return active or claiming
+
+
+def _look_up(people: tuple[Names, Names], origin: Origin) -> frozenset[str]:
+    emails, logins = people
+    if origin.commit:
+        return emails.get(origin.email.lower(), NOBODY)
+    return logins.get(origin.author, NOBODY)
+
+
+def _shut_out(name: str, desired: Desired, world: World) -> str:
+    """Why somebody may give nothing whatever role they have; empty if they may."""
+    ref = Ref("user", "", name)
+    user, recorded = desired.resources.get(ref), world.recorded.get(ref)
+    if str(ref) in desired.suspended:
+        return "suspended"
+    if user is not None:
+        return "suspended" if user.spec.state != "active" else ""
+    if recorded is None or not _may_be_there(ref, recorded.file, desired):
+        return "no longer in the specs"
+    return "suspended" if recorded.normal["spec"].get("state", "active") != "active" else ""
+
+
+def _may_be_there(ref: Ref, file: str, desired: Desired) -> bool:
+    """Whether its document only cannot be acted on, or is away without a commit."""
+    return (
+        ref in desired.frozen
+        or ref in desired.absent
+        or desired.is_broken(file)
+        or file in desired.misplaced.get(ref, ())
+    )
+
+
+@once
+def _renamed(desired: Desired) -> Mapping[str, str]:
+    """Users by the name that they had."""
+    return {
+        user.former_name: user.ref.name
+        for user in desired.of("user")
+        if user.former_name and Ref("user", "", user.former_name) not in desired.resources
+    }
+
+
+@once
+def _desired_people(desired: Desired) -> tuple[Names, Names]:
+    return _people((user.ref.name, user.normal["spec"]) for user in desired.of("user"))
+
+
+@once
+def _recorded_people(world: World) -> tuple[Names, Names]:
+    recorded = world.recorded.items()
+    return _people((ref.name, one.normal["spec"]) for ref, one in recorded if ref.kind == "user")
+
+
+def _people(users: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[Names, Names]:
+    """Users by each of their addresses, and by each of their logins of this machine."""
+    emails: dict[str, set[str]] = {}
+    logins: dict[str, set[str]] = {}
+    for name, spec in users:
+        for email in spec.get("emails", ()):
+            emails.setdefault(email.lower(), set()).add(name)
+        for login in spec.get("osLogins", ()):
+            logins.setdefault(login, set()).add(name)
+    return _frozen(emails), _frozen(logins)
+
+
+def _frozen(found: Mapping[str, set[str]]) -> Names:
+    return {key: frozenset(names) for key, names in found.items()}

@@ -1,0 +1,1 @@
+"""Drift: what hosts show that differs from what was applied, and what is done about it."""

@@ -1,0 +1,109 @@
+"""What a host shows of one fact: as text, as absent, or as something that nobody can say.
+
+Only what was listed in full can be seen to be absent; all else that is not there is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from reconciler.model.host.evidence import NodeFacts
+
+UNKNOWN = "unknown"
+"""How every answer begins that is none."""
+
+PRESENT, ABSENT = "present", "absent"
+
+LISTED: Mapping[str, Callable[[NodeFacts], Mapping[str, str] | None]] = MappingProxyType(
+    {
+        "gpu": lambda facts: None if facts.gpus is None else {g.uuid: PRESENT for g in facts.gpus},
+        "restart": lambda facts: facts.restarts,
+        "runs": lambda facts: (
+            None
+            if facts.running is None
+            else {login: listed(what) for login, what in facts.running.items() if what}
+        ),
+    }
+)
+"""Words of named facts that a host tells in lists of their own, each whole or not at all."""
+
+MOST, WIDEST = 12, 300
+
+
+def shown(facts: NodeFacts | None, key: str) -> str | None:
+    """The fact of a path, or a named one; None = seen not to be there."""
+    if facts is None:
+        return f"{UNKNOWN}: the host was not seen"
+    if key.startswith("/"):
+        if facts.paths is None:
+            return f"{UNKNOWN}: not listed"
+        found = facts.paths.get(key)
+        why = barred(facts, key) if found is None else ""
+        return f"{UNKNOWN}: {why}" if why else found
+    word, _, name = key.partition(" ")
+    if word in LISTED:
+        listing = LISTED[word](facts)
+        return f"{UNKNOWN}: not told" if listing is None else listing.get(name)
+    named = facts.platform or {}
+    if key in named or f"{key.partition(' ')[0]} *" in named:
+        return named.get(key)
+    return f"{UNKNOWN}: not told"
+
+
+def barred(facts: NodeFacts, key: str) -> str:
+    """What stands in the way to a path and is no folder, which nobody looks behind; or nothing."""
+    way, paths = key, facts.paths or {}
+    while way := way.rpartition("/")[0]:
+        fact = paths.get(way, "dir ")
+        if not fact.startswith("dir "):
+            return f"{way} is {fact}"
+    return ""
+
+
+def listed(texts: Iterable[object], between: str = ", ") -> str:
+    """A host's words in one line of ours: the first few, each cut where nobody reads on."""
+    told = [str(text) for text in texts]
+    some = [text if len(text) <= WIDEST else f"{text[:WIDEST]}…" for text in told[:MOST]]
+    return between.join((*some, f"{len(told) - MOST} more") if len(told) > MOST else some)
+
+
+def told(seen: str | None, wanted: str | None) -> tuple[str, str]:
+    """Both in words; of two lists of settings only what differs, or nobody would find it."""
+    before, after = _settings(seen), _settings(wanted)
+    if not before or not after:
+        return seen or ABSENT, wanted or ABSENT
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    one, other = (
+        " ".join(side.get(name) or f"without {name}" for name in names) for side in (before, after)
+    )
+    return one, other
+
+
+def _settings(fact: str | None) -> Mapping[str, str]:
+    """Name → `name=value`, of a fact that is made of these alone; values may have spaces."""
+    words = (fact or "").split(" ")
+    found: dict[str, str] = {}
+    name = ""
+    for word in words:
+        start, is_one, _ = word.partition("=")
+        if is_one and start.isidentifier():
+            name = start
+        elif not name:
+            return {}
+        found[name] = f"{found[name]} {word}" if name in found else word
+    return found
+
+
+def is_unknown(fact: str | None) -> bool:
+    return fact is not None and fact.startswith(UNKNOWN)
+
+
+def differing(
+    facts: NodeFacts | None, wanted: Mapping[str, str | None]
+) -> Iterator[tuple[str, str | None, str | None]]:
+    """(key, shown, wanted) of everything that is not seen to be as wanted, sorted by key."""
+    for key, fact in sorted(wanted.items()):
+        seen = shown(facts, key)
+        if seen != fact:
+            yield key, seen, fact

@@ -1,0 +1,92 @@
+"""Leniency: which drift somebody has accepted for now, and which the policy leaves alone.
+
+Who may log in is never accepted as it is: that would be a grant that nobody gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from reconciler.kinds.policy import Repair
+from reconciler.model.moment import parse_moment
+from reconciler.model.plan.drift import Acceptance, DriftClass
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.spec.desired import Desired
+from reconciler.model.state.world import World
+from reconciler.planner.drift.facts import is_unknown
+
+KEYS = "/etc/gpuaas/ssh/"
+"""Below it lies what sshd takes the keys of tenants from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leniency:
+    """`accepted` are the acceptances in force, by ref and key; `repairs` the classes put right."""
+
+    accepted: Mapping[tuple[Ref, str], tuple[Acceptance, ...]]
+    repairs: frozenset[DriftClass]
+
+    def accepts(self, ref: Ref, key: str, shown: str | None) -> Acceptance | None:
+        """Who has accepted that `key` of `ref` shows just this."""
+        if is_unknown(shown) or is_door(ref, key):
+            return None
+        given = self.accepted.get((ref, key), ())
+        return next((one for one in given if one.whatever or one.shown == shown), None)
+
+    def leaves(self, ref: Ref, key: str, shown: str | None) -> bool:
+        """Whether something that the platform made stays as it shows for now."""
+        repaired = class_of_ours(ref, key) in self.repairs
+        return not repaired or self.accepts(ref, key, shown) is not None
+
+
+def is_door(ref: Ref, key: str) -> bool:
+    """Whether it decides who may log in to an allocation."""
+    return key.startswith(KEYS) or (ref.kind == "allocation" and key.startswith("account "))
+
+
+def class_of_ours(ref: Ref, key: str) -> DriftClass:
+    """Of what the platform made."""
+    return DriftClass.ACCESS if is_door(ref, key) else DriftClass.PLATFORM
+
+
+def leniency_of(desired: Desired, world: World, now: datetime) -> Leniency:
+    """As git and the state say at this moment; without a policy everything is put right."""
+    policy = desired.get("policy", "fleet")
+    found: dict[tuple[Ref, str], tuple[Acceptance, ...]] = {}
+    for one in in_force(acceptances(desired, world), now):
+        place = (one.ref, one.key)
+        found[place] = (*found.get(place, ()), one)
+    told = policy.spec.repair if policy else None
+    words = {
+        DriftClass.PLATFORM: told.platform if told else Repair.AUTO,
+        DriftClass.ACCESS: told.access if told else Repair.AUTO,
+    }
+    repairs = frozenset(kind for kind, word in words.items() if word is Repair.AUTO)
+    return Leniency(accepted=found, repairs=repairs)
+
+
+def acceptances(desired: Desired, world: World) -> Iterator[Acceptance]:
+    """Those of the policy, which are good for whatever is shown, and those given by hand."""
+    policy = desired.get("policy", "fleet")
+    for one in policy.spec.accepted_drift if policy else ():
+        ref = parse_ref(one.ref)
+        if ref is not None:
+            yield Acceptance(
+                ref=ref,
+                key=one.key,
+                owner=one.owner,
+                reason=one.reason,
+                until=one.until,
+                whatever=True,
+            )
+    yield from world.accepted_drift
+
+
+def in_force(given: Iterable[Acceptance], now: datetime) -> Iterator[Acceptance]:
+    """Without an end that can be read it has ended."""
+    for one in given:
+        until = parse_moment(one.until)
+        if until is not None and until > now:
+            yield one

@@ -1,0 +1,89 @@
+"""Repairing: what was made and shows otherwise is made again, and nothing beside it.
+
+Only what the platform made is put right. What a person has chosen in a folder of his own, what
+somebody has accepted, and what the policy leaves alone, is taken out of the work that goes by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from reconciler.kinds.contract import Context
+from reconciler.model.plan.drift import Becomes, Drift
+from reconciler.model.plan.plan import Step
+from reconciler.model.ref import Ref
+from reconciler.model.state.world import Recorded
+from reconciler.planner.change_set import Pending, binding_of, staying
+from reconciler.planner.diff.resources import Difference
+
+
+def with_repairs(
+    pending: Mapping[Ref, Pending],
+    drifts: Iterable[Drift],
+    context: Context,
+    changed: Mapping[Ref, Difference],
+) -> Mapping[Ref, Pending]:
+    """Also every allocation that stays where it is and whose host shows it otherwise."""
+    by_ref: dict[Ref, list[Drift]] = {}
+    for one in drifts:
+        if one.becomes is not Becomes.UNCHECKED:
+            by_ref.setdefault(one.ref, []).append(one)
+    found = dict(pending)
+    for recorded, resource in staying(context, changed, by_ref):
+        drifted = tuple(by_ref[recorded.ref])
+        known = found.get(resource.ref)
+        if known is not None:
+            found[resource.ref] = replace(known, drifted=drifted)
+        elif any(one.becomes is Becomes.REPAIRED for one in drifted):
+            binding = binding_of(recorded, resource, context.world)
+            found[resource.ref] = Pending(
+                binding=binding,
+                resource=resource,
+                basis=recorded.basis,
+                drifted=drifted,
+                only_drifted=True,
+            )
+    return found
+
+
+def mends(step: Step, drifted: Iterable[Drift]) -> bool:
+    """Whether anything that is to be put right is made by this step."""
+    return any(one.becomes is Becomes.REPAIRED and one.key in step.expected for one in drifted)
+
+
+def sparing(step: Step, recorded: Recorded, drifted: Iterable[Drift]) -> Step:
+    """The step without what stays as its host shows it, as far as that is to be as it was made.
+
+    What is no path goes with its step: nothing of it can be left out.
+    """
+    spared = {
+        one.key
+        for one in drifted
+        if one.becomes is not Becomes.REPAIRED
+        and step.expected.get(one.key, "") == recorded.facts.get(one.key)
+    }
+    if not spared & step.expected.keys():
+        return step
+    return replace(
+        step,
+        item=_without(step.item, spared),
+        expected={key: fact for key, fact in step.expected.items() if key not in spared},
+    )
+
+
+def told(drifted: Iterable[Drift]) -> Mapping[str, str]:
+    """What is put right, as a line of the plan."""
+    texts = [one.text for one in drifted if one.becomes is Becomes.REPAIRED]
+    return {"drift": "; ".join(texts)} if texts else {}
+
+
+def _without(item: Mapping[str, Any], spared: set[str]) -> Mapping[str, Any]:
+    """As hosts tell paths, a backslash is doubled; as they are told them, it is not."""
+    lists = {
+        word: [one for one in item[word] if one["path"].replace("\\", "\\\\") not in spared]
+        for word in ("directories", "files")
+        if word in item
+    }
+    return {**item, **lists}

@@ -1,0 +1,1 @@
+"""Lifecycle of allocations: expiry, evacuation, release, restart and claims."""

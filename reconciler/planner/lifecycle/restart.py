@@ -1,0 +1,135 @@
+"""Restarts in a plan: what one takes, whom it hits, what it keeps, and whether it has been done.
+
+A generation is reached once. What its host tells of it decides that, not what this machine has
+written down: whoever was killed in the middle goes on where the host is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from reconciler.kinds.access.keys import key_lines
+from reconciler.kinds.allocation.restart import RESTART, reached, reboots, restart_fact
+from reconciler.kinds.contract import Binding, Context
+from reconciler.kinds.registry import KINDS
+from reconciler.model.host.evidence import NodeFacts
+from reconciler.model.plan.plan import Action, Change, Risk, Step
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.world import World
+from reconciler.planner.change_set import Desk, binding_of, causes_of
+from reconciler.planner.diff.resources import Difference
+from reconciler.planner.drift.facts import differing, listed, shown
+from reconciler.planner.lifecycle.render_hash import basis_of
+from reconciler.planner.text import UNKNOWN
+
+Waits = Mapping[str, frozenset[str]]
+
+
+def has_begun(difference: Difference, world: World) -> bool:
+    """Whether the host has come to the generation that is wanted: nothing more is interrupted."""
+    resource, recorded = difference.resource, difference.recorded
+    if difference.action is not Action.RESTART or resource is None or recorded is None:
+        return False
+    seen = world.observations.get(recorded.node)
+    fact = shown(seen.facts if seen else None, restart_fact(recorded.id)) or ""
+    wanted = reached(resource.spec.restart.generation)
+    return fact == wanted or fact.startswith(f"{wanted} ")
+
+
+def restarted(
+    change: Change, difference: Difference, desk: Desk
+) -> tuple[Change, tuple[Step, ...], Waits]:
+    """All of it is asserted and proved anew afterwards, whatever its host has shown before.
+
+    What follows a reboot waits for the other boot.
+    """
+    resource, recorded, context = difference.resource, difference.recorded, desk.context
+    if resource is None or recorded is None:
+        return change, (), {}
+    kind, generation = KINDS[resource.ref.kind], resource.spec.restart.generation
+    binding = replace(binding_of(recorded, resource, context.world), restart=generation)
+    steps = kind.steps(binding, context)
+    begun, pending = has_begun(difference, context.world), desk.pending.get(difference.ref)
+    before = recorded.normal["spec"].get("restart", {}).get("generation", 0)
+    reason = f' "{resource.spec.restart.reason}"' if resource.spec.restart.reason else ""
+    told = replace(
+        change,
+        summary=f"restart {before} -> {generation}{reason} · {change.summary}",
+        risk=Risk.SAFE if begun else change.risk,
+        steps=tuple(step.id for step in steps),
+        basis=basis_of(kind.basis(binding, context)),
+        caused_by=causes_of(pending, desk) if pending else (),
+        facts={**_facts(binding, resource, steps, begun, context), **change.facts},
+    )
+    return told, steps, _waits(steps)
+
+
+def _waits(steps: Sequence[Step]) -> Waits:
+    at = next((at for at, step in enumerate(steps) if reboots(step)), len(steps))
+    return {step.id: frozenset({steps[at].id}) for step in steps[at + 1 :]}
+
+
+def _facts(
+    binding: Binding, resource: Resource, steps: Sequence[Step], begun: bool, context: Context
+) -> Mapping[str, str]:
+    node, slots = binding.placement.node, ", ".join(binding.placement.slots)
+    restart = next(step for step in steps if step.verb == RESTART)
+    seen = context.world.observations.get(node)
+    if begun:
+        lacks = differing(seen.facts if seen else None, restart.expected)
+        return {
+            "kind": f"{node} has restarted it already: what it keeps is asserted and proved",
+            "lacks": listed(f"{key} ({fact or 'absent'})" for key, fact, _ in lacks) or "nothing",
+        }
+    if reboots(restart):
+        kind = f"reboot of {node}, which is this allocation's alone"
+    elif binding.uid:
+        kind = (
+            f"account restart: all processes of {binding.login}, GPU {slots} reset where it can"
+            " be; node and neighbours stay up"
+        )
+    else:
+        kind = f"{node} is a folder, in which nothing runs; what it keeps is asserted and proved"
+    mounts = [f"{one.mount_path} ({one.name})" for one in resource.spec.storage]
+    facts = {
+        "kind": kind,
+        "hits": _hits(binding, resource, seen.facts if seen else None, context),
+        "on GPU": _on_cards(restart.item["gpus"], seen.facts if seen else None),
+        "keeps": ", ".join(("login", "keys", "endpoint", "home", "scratch", *mounts)),
+    }
+    return {**facts, "empties": "/tmp, /var/tmp, /dev/shm"} if binding.uid else facts
+
+
+def _hits(binding: Binding, resource: Resource, facts: NodeFacts | None, context: Context) -> str:
+    """Everything that ends, by name; what nobody has seen is unknown, never nothing."""
+    if not binding.uid:
+        return "nothing"
+    if facts is None or facts.running is None:
+        return f"{UNKNOWN}: {binding.placement.node} has not told what runs there"
+    running = facts.running.get(binding.login, ())
+    return listed(_named(running, resource, context), " · ") or "nothing runs there"
+
+
+def _named(running: Sequence[str], resource: Resource, context: Context) -> Iterator[str]:
+    """With people's names in place of their keys."""
+    owners: dict[str, str] = {
+        one.fingerprint: one.user for one in key_lines(resource, context.desired, context.now)
+    }
+    for one in running:
+        word, _, rest = one.partition(" ")
+        if word != "session":
+            yield one
+            continue
+        id, *keys = rest.split()
+        people = sorted({owners.get(key, "a key of nobody's") for key in keys})
+        yield f"session {id} ({', '.join(people) or 'opened without a key'})"
+
+
+def _on_cards(uuids: Sequence[str], facts: NodeFacts | None) -> str:
+    """Processes on its cards, as the driver tells them."""
+    seen = {gpu.uuid: gpu.processes for gpu in (facts.gpus if facts else None) or ()}
+    pids = [seen.get(uuid) for uuid in uuids]
+    if None in pids:
+        return UNKNOWN
+    return listed(pid for found in pids for pid in found or ()) or "nothing"

@@ -1,0 +1,1 @@
+"""Nodes: preparation, readiness, GPU health and shared devices."""

@@ -1,0 +1,1 @@
+"""Placement: admission, quota, inventory, predicates and the scheduler."""

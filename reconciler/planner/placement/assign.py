@@ -1,0 +1,322 @@
+"""Seats: the place, id and login of every allocation that is to come, one request after the other.
+
+Claims made earlier are taken up again, never made a second time. What finds no place gets no
+claim at all, not even a part of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from reconciler.kinds.registry import KINDS
+from reconciler.model.host.capacity import Claim, Need, Placement, Shape, Unavailable
+from reconciler.model.plan.plan import Action, ClaimIntent
+from reconciler.model.problem import Problem, ProblemError
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.spec.desired import Desired, Origin
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.world import World
+from reconciler.planner.bundles.compatibility import problem_of, unfit
+from reconciler.planner.diff.resources import Difference
+from reconciler.planner.lifecycle.accounts import Accounts, Taken
+from reconciler.planner.lifecycle.claims import can_resume, groups_of
+from reconciler.planner.lifecycle.identity import allocation_id, login_for
+from reconciler.planner.placement.forecast import ends_in, outlooks
+from reconciler.planner.placement.inventory import Offer, read_offers
+from reconciler.planner.placement.quota import Limits, Request, absence
+from reconciler.planner.placement.reasons import counted, remedy
+from reconciler.planner.placement.recorded_slots import as_named
+from reconciler.planner.placement.scheduler import Placer, describe, in_order
+from reconciler.planner.storage.attachment_rules import refusal
+from reconciler.planner.storage.attachments import Ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """`claims` is empty where they were made before."""
+
+    placement: Placement
+    id: str
+    login: str
+    uid: int = 0
+    gid: int = 0
+    claims: tuple[ClaimIntent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unseated:
+    """Why not; `unavailable` is set where it is a matter of capacity alone."""
+
+    problem: Problem
+    unavailable: Unavailable | None = None
+    need: Need | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seating:
+    """`desired` is what will be in force, `specs` what git says.
+
+    `refused` are differences that stay undone. `ledger` knows who joins which storage, `preparing`
+    are nodes that this plan makes ready first.
+    """
+
+    desired: Desired
+    specs: Desired
+    world: World
+    now: datetime
+    refused: Mapping[Ref, Problem]
+    origins: Mapping[Ref, Origin]
+    differences: Sequence[Difference]
+    ledger: Ledger
+    preparing: Collection[Ref] = ()
+
+
+def seat_all(seating: Seating) -> Mapping[Ref, Seat | Unseated]:
+    """A seat, or the reason why there is none, for every allocation to create or to replace."""
+    coming = {
+        difference.ref: difference
+        for difference in seating.differences
+        if difference.ref not in seating.refused
+        and difference.action in (Action.CREATE, Action.REPLACE)
+        and difference.ref.kind in WITH_CAPACITY
+        and not difference.finishing
+    }
+    return _Usher(seating).seat(coming) if coming else {}
+
+
+WITH_CAPACITY = frozenset({"allocation"})
+"""Kinds that ask for places; `needs` of every other kind answers None."""
+
+
+def placement_of(claims: Sequence[Claim], slots: Sequence[str]) -> Placement:
+    """The place that claims hold; `slots` are all of the node's, in the order of its spec."""
+    held = {claim.slot for claim in claims}
+    named = sorted(slot for slot in held if slot is not None)
+    return Placement(
+        node=claims[0].node,
+        slots=tuple(slots) if None in held else tuple(named),
+        shape=claims[0].shape,
+    )
+
+
+class _Usher:
+    def __init__(self, seating: Seating) -> None:
+        self.seating = seating
+        self.world = seating.world
+        offers = _offers(seating)
+        self.sizes = {offer.name: len(offer.slots) for offer in offers}
+        self.slots = {offer.name: tuple(slot.name for slot in offer.slots) for offer in offers}
+        self.largest = _largest(offers)
+        self.placer = Placer(offers, self.world.claims)
+        self.absent = {r: p for r, p in seating.refused.items() if r not in self.world.recorded}
+        self.limits = Limits(seating.desired, self.world, self.sizes)
+        self.groups = groups_of(self.world.claims)
+        self.logins = set(self.world.counters.logins)
+        self.logins.update(one.login for one in self.world.recorded.values() if one.login)
+        self.accounts = Accounts(
+            seating.desired, self.world.counters, Taken(self.world.observations)
+        )
+
+    def seat(self, coming: Mapping[Ref, Difference]) -> Mapping[Ref, Seat | Unseated]:
+        seats: dict[Ref, Seat | Unseated] = {}
+        requests: dict[Ref, Request] = {}
+        for ref, difference in coming.items():
+            request = self._request(difference)
+            if isinstance(request, Request):
+                requests[ref] = request
+            else:
+                seats[ref] = request
+        waiting: list[Ref] = []
+        for need in in_order((r.need for r in requests.values()), self.world.waiting):
+            request = requests[need.ref]
+            request = replace(request, need=self.seating.ledger.located(request.need))
+            requests[need.ref] = request
+            found = self._seat(request, coming[need.ref])
+            if found is None:
+                waiting.append(need.ref)
+            else:
+                seats[need.ref] = found
+        seats.update(self._explain(waiting, requests, coming, seats))
+        return seats
+
+    def _request(self, difference: Difference) -> Request | Unseated:
+        resource = difference.resource
+        assert resource is not None
+        problem = absence(resource, self.absent)
+        if problem is not None:
+            return Unseated(problem=problem)
+        need = KINDS[resource.ref.kind].needs(resource, self.seating.desired)
+        if need is None:
+            return Unseated(problem=_unreadable(resource))
+        gpus = need.slots or max((self.largest.get(f, 0) for f in need.families), default=0)
+        origin = self.seating.origins.get(resource.ref, Origin())
+        return Request(resource=resource, need=need, gpus=gpus, origin=origin)
+
+    def _seat(self, request: Request, difference: Difference) -> Seat | Unseated | None:
+        """None where there is no place: the reasons are told once all others have theirs."""
+        ledger = self.seating.ledger
+        held = self._held_before(request, difference)
+        if held:
+            return self._join(difference, held)
+        problem = refusal(ledger, difference) or self.limits.refusal(request)
+        if problem is not None:
+            return Unseated(problem=problem)
+        placement = self.placer.place(request.need)
+        if placement is None:
+            return None
+        self.limits.take(request)
+        placement = replace(placement, why=describe(placement, spread=self.placer.spread))
+        try:
+            return self._join(difference, self._new_seat(request.need, placement))
+        except ProblemError as error:
+            # Used up: of logins, uids or gids. The others may have theirs still.
+            return Unseated(problem=replace(error.problems[0], ref=str(request.resource.ref)))
+
+    def _join(self, difference: Difference, seat: Seat) -> Seat | Unseated:
+        """The seat with the storage that it is to have, where that reaches it, and its runtimes."""
+        node, ledger = self._node(seat.placement.node), self.seating.ledger
+        told = unfit(difference, node, self.seating.desired, self.world)
+        problem = problem_of(difference, *told) if told else None
+        problem = problem or refusal(ledger, difference, seat.id, node)
+        if problem is not None:
+            return Unseated(problem=problem)
+        ledger.take(difference, seat.id, node)
+        return seat
+
+    def _node(self, name: str) -> Resource:
+        return self.seating.desired.resources[Ref("node", "", name)]
+
+    def _held_before(self, request: Request, difference: Difference) -> Seat | None:
+        """The claims of an earlier try at the same, if they are what it asks for now."""
+        need, recorded = request.need, difference.recorded
+        leaving = recorded.id if recorded and difference.action is Action.REPLACE else None
+        for id, claims in self.groups.get(need.ref, {}).items():
+            node = self.seating.desired.get("node", claims[0].node)
+            if id == leaving or node is None or not can_resume(claims, need, node):
+                continue
+            known = recorded is not None and recorded.id == id
+            login = recorded.login if recorded and known else self.world.counters.login_of.get(id)
+            placement = placement_of(claims, self.slots[node.ref.name])
+            placement = replace(placement, why="claimed before")
+            uid, gid = self.accounts.of(id, need.project, node.spec.isolation, node.ref.name)
+            return Seat(
+                placement=placement,
+                id=id,
+                login=login or login_for(need.ref.name, id, self.logins),
+                uid=uid,
+                gid=gid,
+            )
+        return None
+
+    def _new_seat(self, need: Need, placement: Placement) -> Seat:
+        count = self.world.counters.incarnation(need.ref)
+        id = allocation_id(self.world.state_id, need.ref, count + 1)
+        login = login_for(need.ref.name, id, self.logins)
+        node = self._node(placement.node)
+        uid, gid = self.accounts.of(id, need.project, node.spec.isolation, node.ref.name)
+        self.logins.add(login)
+        slots: Sequence[str | None] = (
+            (None,) if placement.shape is Shape.BAREMETAL else placement.slots
+        )
+        claims = tuple(
+            ClaimIntent(
+                id=f"{id}-{slot}" if slot else id,
+                allocation_id=id,
+                ref=need.ref,
+                node=placement.node,
+                slot=slot,
+                shape=placement.shape,
+                tenant=need.tenant,
+                project=need.project,
+                login=login,
+                uid=uid,
+                gid=gid,
+            )
+            for slot in slots
+        )
+        return Seat(placement=placement, id=id, login=login, uid=uid, gid=gid, claims=claims)
+
+    def _explain(
+        self,
+        waiting: Sequence[Ref],
+        requests: Mapping[Ref, Request],
+        coming: Mapping[Ref, Difference],
+        seats: Mapping[Ref, Seat | Unseated],
+    ) -> Mapping[Ref, Unseated]:
+        """Once everybody else sits: what did not fit before fits even less now."""
+        known: dict[tuple[object, ...], Unavailable] = {}
+        outlook = outlooks(
+            [requests[ref].need for ref in waiting],
+            self.placer.offers,
+            self.world.claims,
+            [intent for seat in seats.values() if isinstance(seat, Seat) for intent in seat.claims],
+            ends_in(self.seating.differences, self.seating.refused, self.world) if waiting else {},
+        )
+        found = {}
+        for ref in waiting:
+            request = requests[ref]
+            need = request.need
+            same = (need.sku, need.tenant, need.project, need.pin, need.storage, need.runtimes)
+            if same not in known:
+                known[same] = self.placer.refusals(need)
+            if told := self.placer.misfit(need):
+                found[ref] = Unseated(problem=problem_of(coming[ref], *told))
+                continue
+            why = replace(known[same], outlook=outlook[ref])
+            replaces = coming[ref].action is Action.REPLACE
+            problem = _no_place(request, why, replaces)
+            found[ref] = Unseated(problem=problem, unavailable=None if replaces else why, need=need)
+        return found
+
+
+def _offers(seating: Seating) -> tuple[Offer, ...]:
+    """Nodes in force, and those that are refused: they are told apart, not left out."""
+    desired = seating.desired
+    refused = {
+        difference.ref: difference.resource
+        for difference in seating.differences
+        if difference.ref.kind == "node"
+        and difference.ref in seating.refused
+        and difference.resource is not None
+        and difference.ref not in desired.resources
+    }
+    blocked = {ref: seating.refused[ref].message for ref in refused}
+    with_refused = replace(desired, resources={**desired.resources, **refused})
+    offers = read_offers(with_refused, seating.world, seating.now, blocked, seating.preparing)
+    return tuple(
+        as_named(offer, desired.get("node", offer.name), seating.specs) for offer in offers
+    )
+
+
+def _largest(offers: Sequence[Offer]) -> Mapping[str, int]:
+    """The most slots of any node of a family: what a whole node may cost at worst."""
+    largest: dict[str, int] = {}
+    for offer in offers:
+        if Shape.BAREMETAL in offer.spec.shapes:
+            family = offer.spec.family
+            largest[family] = max(largest.get(family, 0), len(offer.slots))
+    return largest
+
+
+def _unreadable(resource: Resource) -> Problem:
+    return Problem(
+        code="resource_broken",
+        message="nobody can say what it needs: its SKU or its project is not in force",
+        hint="put their documents in order",
+        source=resource.source(),
+        ref=str(resource.ref),
+    )
+
+
+def _no_place(request: Request, why: Unavailable, replaces: bool) -> Problem:
+    ref = request.resource.ref
+    return Problem(
+        code="release_first" if replaces else "sku_unavailable",
+        message=counted(why.refusals),
+        hint=remedy(ref, why.refusals),
+        source=request.resource.source(),
+        ref=str(ref),
+    )

@@ -1,0 +1,46 @@
+"""Explanation: every node as placement sees it for one ref, and why it fits there or not."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from reconciler.kinds.registry import KINDS
+from reconciler.model.host.capacity import Candidate
+from reconciler.model.plan.plan import Action, Plan
+from reconciler.model.ref import Ref
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.world import World
+from reconciler.planner.placement.forecast import claim_of
+from reconciler.planner.placement.inventory import read_offers
+from reconciler.planner.placement.scheduler import Placer
+from reconciler.planner.storage.attachments import Ledger
+
+
+def explain(
+    desired: Desired, world: World, now: datetime, ref: Ref, made: Plan | None = None
+) -> tuple[Candidate, ...]:
+    """Every node as placement sees it for `ref`; () for what asks for no place.
+
+    With the plan `made` of the same input all others have their places already. The place of its
+    own counts as free, unless that plan would move it away from there.
+    """
+    resource = desired.resources.get(ref)
+    need = KINDS[ref.kind].needs(resource, desired) if resource else None
+    if need is None:
+        return ()
+    blocked = {node.ref: why for node in desired.of("node") if (why := _blocked(node))}
+    moves = made is not None and any(
+        c.ref == ref and (c.action is Action.REPLACE or c.problem) for c in made.changes
+    )
+    claims = [claim for claim in world.claims if claim.ref != ref or moves]
+    intents = [intent for intent in (made.claims if made else ()) if intent.ref != ref]
+    preparing = {c.ref for c in (made.changes if made else ()) if c.ref.kind == "node" and c.steps}
+    offers = read_offers(desired, world, now, blocked, preparing)
+    need = Ledger(desired, world, {}).located(need)
+    return Placer(offers, (*claims, *map(claim_of, intents))).explain(need)
+
+
+def _blocked(node: Resource) -> str:
+    what = KINDS["node"].unsupported(node)
+    return f"not yet supported: {what}" if what else ""

@@ -1,0 +1,130 @@
+"""Limits of tenant, project and policy on a request of capacity, asked before any placement."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from reconciler.kinds.registry import KINDS
+from reconciler.model.host.capacity import ClaimState, Need
+from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.spec.desired import Desired, Origin
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.world import World
+from reconciler.planner.diff.authors import is_operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """An allocation that asks for a place: what it needs, how many GPUs that is, and who asks."""
+
+    resource: Resource
+    need: Need
+    gpus: int
+    origin: Origin
+
+
+class Limits:
+    """What each project holds, counted on while requests are let through one after the other.
+
+    Claims that wait for the end of a release count; those whose cleanup is blocked, or whose host
+    is lost, do not.
+    """
+
+    def __init__(
+        self,
+        desired: Desired,
+        world: World,
+        sizes: Mapping[str, int],
+    ) -> None:
+        self.desired = desired
+        self.world = world
+        self.gpus: Counter[str] = Counter()
+        self.allocations: Counter[str] = Counter()
+        counted: set[str] = set()
+        lost = {n.ref.name for n in desired.of("node") if n.spec.admin.state == "lost"}
+        for claim in world.claims:
+            if claim.node not in lost and claim.state in (ClaimState.HELD, ClaimState.RELEASING):
+                self.gpus[claim.project] += 1 if claim.slot else sizes.get(claim.node, 1)
+                self.allocations[claim.project] += claim.allocation_id not in counted
+                counted.add(claim.allocation_id)
+
+    def refusal(self, request: Request) -> Problem | None:
+        """The first limit in the way, in the order of `LIMITS`; None lets the request through."""
+        return next(filter(None, (limit(request, self) for limit in LIMITS)), None)
+
+    def take(self, request: Request) -> None:
+        self.gpus[request.need.project] += request.gpus
+        self.allocations[request.need.project] += 1
+
+
+def absence(resource: Resource, absent: Mapping[Ref, Problem]) -> Problem | None:
+    """What it refers to is itself refused, and so is nowhere yet; for the same reason."""
+    for reference in KINDS[resource.ref.kind].refs(resource):
+        cause = absent.get(reference.ref)
+        if cause is not None:
+            message = f"it needs {reference.ref}, which is blocked: {cause.message}"
+            return _problem(resource, cause.code, message, cause.hint)
+    return None
+
+
+def _not_entitled(request: Request, limits: Limits) -> Problem | None:
+    project = limits.desired.get("project", request.need.project)
+    entitled = project.spec.entitlements.skus if project else ()
+    if request.need.sku in entitled:
+        return None
+    message = f"project {request.need.project} is not entitled to SKU {request.need.sku}"
+    hint = f"entitled: {', '.join(entitled) or 'nothing'}; an operator entitles"
+    return _problem(request.resource, "not_entitled", message, hint)
+
+
+def _sku_deprecated(request: Request, limits: Limits) -> Problem | None:
+    sku = limits.desired.get("sku", request.need.sku)
+    if sku is None or sku.spec.state != "deprecated":
+        return None
+    message = f"SKU {request.need.sku} takes no new allocations"
+    return _problem(request.resource, "sku_deprecated", message, "take another SKU")
+
+
+def _operator_only(request: Request, limits: Limits) -> Problem | None:
+    if not request.need.pin or is_operator(request.origin, limits.desired, limits.world):
+        return None
+    who = request.origin.email or request.origin.author or "somebody unknown"
+    message = f"only an operator may pin a node, and {who} wrote this"
+    return _problem(
+        request.resource, "operator_only", message, "take spec.node out, or ask an operator"
+    )
+
+
+def _quota_exceeded(request: Request, limits: Limits) -> Problem | None:
+    name = request.need.project
+    project = limits.desired.get("project", name)
+    if project is None:
+        return None
+    quota = project.spec.quota
+    counted = (
+        ("GPUs", limits.gpus[name], request.gpus, quota.gpus),
+        ("allocations", limits.allocations[name], 1, quota.allocations),
+    )
+    for what, held, more, most in counted:
+        if held + more > most:
+            message = f"project {name} holds {held} {what}, {more} more would exceed its {most}"
+            hint = f"release something, or raise quota in {project.file}"
+            return _problem(request.resource, "quota_exceeded", message, hint)
+    return None
+
+
+LIMITS: tuple[Callable[[Request, Limits], Problem | None], ...] = (
+    _not_entitled,
+    _sku_deprecated,
+    _operator_only,
+    _quota_exceeded,
+)
+
+
+def _problem(resource: Resource, code: str, message: str, hint: str) -> Problem:
+    return Problem(
+        code=code, message=message, hint=hint, source=resource.source(), ref=str(resource.ref)
+    )

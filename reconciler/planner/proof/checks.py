@@ -1,0 +1,288 @@
+"""Residue: what an allocation may have left, looked for in what its host shows, sort by sort.
+
+Each check has a measured value. What was not told is unknown, and nothing is claimed that was not
+done: what was deleted is called deleted, and a card that was not reset is not called so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+
+from reconciler.kinds.allocation.account import INSTANCES
+from reconciler.model.host.capacity import Claim
+from reconciler.model.host.evidence import Check, CheckResult, GpuFact, NodeFacts
+from reconciler.model.records import dataclass
+from reconciler.planner.drift.facts import is_unknown, listed, shown
+
+Look = Callable[["Case", str], Iterator[Check]]
+"""The checks of one rule, given its name."""
+
+WORDS = frozenset(
+    [
+        "process",
+        "session",
+        "socket",
+        "crontab",
+        "at",
+        "shm",
+        "msg",
+        "sem",
+        "mqueue",
+        "mount",
+        "file",
+        "open",
+        "key",
+    ]
+)
+NAMED = (
+    "/etc/gpuaas/ssh/",
+    "/home/",
+    "/var/lib/gpuaas/scratch/",
+    *(f"{INSTANCES}/{place}/" for place in ("shm", "tmp", "var-tmp")),
+    "linger ",
+    "shm ",
+    "account ",
+    "attached ",
+)
+"""Keys that a rule of their own speaks of."""
+
+UNKNOWN = "unknown"
+"""Before the word of what a host could not look at."""
+
+APART = "apart"
+"""Before that of what it could not look through and is a living neighbour's own."""
+
+LEFTOVERS = "leftovers"
+"""The probe that looks for them."""
+
+HOLDERS = "holders"
+"""The probe that looks for who has cards open."""
+
+TOLERANCE_MIB = 64
+"""So much more than when it was idle a card may have in use: drivers do not count to the byte."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """What a slot consists of besides CPUs and memory: the UUID of its card, its drive's name."""
+
+    gpu: str
+    drive: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """What is known of a node: its slots, what each card uses when idle, and who was root there."""
+
+    slots: Mapping[str, Devices]
+    idle_mib: Mapping[str, int] = field(default_factory=dict)
+    roots: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One claim that is given up: all keys that had to go, its uid, and what its host shows."""
+
+    claim: Claim
+    gone: tuple[str, ...]
+    uid: int
+    slots: tuple[str, ...]
+    inventory: Inventory
+    facts: NodeFacts
+
+
+def one(name: str, result: CheckResult, value: str) -> Check:
+    return Check(name=name, result=result, value=value)
+
+
+# What had to go by its place or its name.
+
+
+def places(*prefixes: str, method: str = "absent") -> Look:
+    """Every key below one of these has to be gone; and somebody must have asked for that."""
+
+    def check(case: Case, name: str) -> Iterator[Check]:
+        keys = [key for key in case.gone if key.startswith(prefixes)]
+        if not keys:
+            yield one(name, CheckResult.UNKNOWN, "nobody was asked to take it away")
+        else:
+            yield gone(name, keys, case.facts, method)
+
+    return check
+
+
+def of_an_account(check: Look) -> Look:
+    return lambda case, name: check(case, name) if case.uid else iter(())
+
+
+def the_rest(case: Case, name: str) -> Iterator[Check]:
+    if keys := [key for key in case.gone if not key.startswith(NAMED)]:
+        yield gone(name, keys, case.facts, "absent")
+
+
+def gone(name: str, keys: Sequence[str], facts: NodeFacts, method: str) -> Check:
+    """One line over all of them: what is still there, else what nobody saw, else how it went."""
+    left, unseen = [], []
+    for key in keys:
+        seen = shown(facts, key)
+        below = sorted(found for found in facts.paths or () if found.startswith(f"{key}/"))
+        if is_unknown(seen):
+            unseen.append(key)
+        elif below:
+            left.append(listed(below))
+        elif seen is not None:
+            left.append(key if key.startswith("/") else f"{key} {seen}")
+    if left:
+        return one(name, CheckResult.FAIL, f"still there: {listed(left)}")
+    if unseen:
+        return one(name, CheckResult.UNKNOWN, f"not seen: {listed(unseen)}")
+    return one(name, CheckResult.PASS, method)
+
+
+def attachments(case: Case, name: str) -> Iterator[Check]:
+    """What it had, and whatever else its host shows that it has."""
+    own = f"attached {case.claim.allocation_id}/"
+    keys = {key for key in (*case.gone, *(case.facts.platform or ())) if key.startswith(own)}
+    if keys:
+        yield gone(name, sorted(keys), case.facts, "detached; its data stays")
+
+
+def descriptor(case: Case, name: str) -> Iterator[Check]:
+    found = case.facts.descriptors
+    if found is None:
+        yield one(name, CheckResult.UNKNOWN, "not seen")
+    elif case.claim.allocation_id in found:
+        yield one(name, CheckResult.FAIL, "still there")
+    else:
+        yield one(name, CheckResult.PASS, "absent")
+
+
+# What a uid may leave anywhere.
+
+
+def left(*words: str) -> Look:
+    """Of these first words in what the host found of a uid."""
+
+    def check(case: Case, name: str) -> Iterator[Check]:
+        found = (case.facts.leftovers or {}).get(str(case.uid))
+        if not case.uid:
+            return
+        if found is None:
+            why = "".join(f": {p.message}" for p in case.facts.problems if p.probe == LEFTOVERS)
+            yield one(name, CheckResult.UNKNOWN, f"not looked through for uid {case.uid}{why}")
+        elif of_these := [what for word, what in sorted_out(found) if word in words]:
+            yield one(name, CheckResult.FAIL, listed(of_these))
+        elif unseen := [what for word, what in sorted_out(found) if word in unknown]:
+            yield one(name, CheckResult.UNKNOWN, listed(unseen))
+        else:
+            beside = [what for word, what in sorted_out(found) if word in apart]
+            told = f"; {listed(beside)}" if beside else ""
+            yield one(name, CheckResult.PASS, f"none of uid {case.uid}{told}")
+
+    apart = {f"{APART} {word}" for word in words}
+    unknown = {f"{UNKNOWN} {word}" for word in words}
+    return check
+
+
+def sorted_out(found: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each with its sort; `and 3 more` is of the sort before it, one with no known word a file.
+
+    What could not be looked at is a sort of its own: `unknown open`, `apart file`.
+    """
+    sort = "file"
+    for what in found:
+        first, second = [*what.split(" ", 2), ""][:2]
+        mark = f"{first} " if first in (UNKNOWN, APART) else ""
+        word = second if mark else first
+        if first != "and":
+            sort = mark + (word if word in WORDS else "file")
+        yield sort, what
+
+
+# Devices, by the slot.
+
+
+def processes(case: Case, name: str) -> Iterator[Check]:
+    """A slot on whose card somebody still computes is not clean."""
+    for slot, gpu in _cards(case):
+        if gpu is None or gpu.processes is None:
+            yield one(f"{name} {slot}", CheckResult.UNKNOWN, "not seen")
+        elif gpu.processes:
+            yield one(f"{name} {slot}", CheckResult.FAIL, listed(gpu.processes))
+        else:
+            yield one(f"{name} {slot}", CheckResult.PASS, "none")
+
+
+def handles(case: Case, name: str) -> Iterator[Check]:
+    """Whoever still has a card open shares it with the next, root and services alike."""
+    for slot, gpu in _cards(case):
+        found = (case.facts.holders or {}).get(gpu.uuid) if gpu else None
+        if found is None:
+            why = "".join(f": {p.message}" for p in case.facts.problems if p.probe == HOLDERS)
+            yield one(f"{name} {slot}", CheckResult.UNKNOWN, f"not seen{why}")
+        elif found:
+            yield one(f"{name} {slot}", CheckResult.FAIL, listed(found))
+        else:
+            yield one(f"{name} {slot}", CheckResult.PASS, "none but daemons that keep cards")
+
+
+def memory(case: Case, name: str) -> Iterator[Check]:
+    """No baseline is a baseline of nothing: what is below that is below any."""
+    for slot, gpu in _cards(case):
+        used = gpu.memory_used_mib if gpu else None
+        if gpu is None or used is None:
+            yield one(f"{name} {slot}", CheckResult.UNKNOWN, "not seen")
+            continue
+        idle = case.inventory.idle_mib.get(gpu.uuid)
+        told = "idle use not recorded" if idle is None else f"{idle} MiB when idle"
+        if used <= (idle or 0) + TOLERANCE_MIB:
+            value = f"{used} MiB in use, {told}; given back by the driver, card not reset"
+            yield one(f"{name} {slot}", CheckResult.PASS, value)
+        else:
+            result = CheckResult.UNKNOWN if idle is None else CheckResult.FAIL
+            yield one(f"{name} {slot}", result, f"{used} MiB in use, {told}")
+
+
+def errors(case: Case, name: str) -> Iterator[Check]:
+    """What a tenant leaves is no fault of a card: that is its readiness, which judges it anew."""
+    for slot, gpu in _cards(case):
+        told = case.facts.card_errors
+        if gpu is None or told is None:
+            yield one(f"{name} {slot}", CheckResult.UNKNOWN, "not seen")
+        else:
+            value = listed(told.get(gpu.pci_address, ())) or "none since the boot"
+            yield one(f"{name} {slot}", CheckResult.PASS, value)
+
+
+def drives(case: Case, name: str) -> Iterator[Check]:
+    """Drives are opened to no tenant, so there is nothing on one to wipe unless somebody has."""
+    for slot in case.slots:
+        devices = case.inventory.slots.get(slot)
+        if devices is None or not devices.drive:
+            continue
+        user = (case.facts.drive_users or {}).get(devices.drive)
+        if user is None:
+            yield one(f"{name} {slot}", CheckResult.UNKNOWN, f"{devices.drive} not seen")
+        elif user:
+            yield one(f"{name} {slot}", CheckResult.FAIL, f"{devices.drive} is {user}")
+        else:
+            yield one(f"{name} {slot}", CheckResult.PASS, "in use by nobody, opened to no tenant")
+
+
+def _cards(case: Case) -> Iterator[tuple[str, GpuFact | None]]:
+    gpus = {gpu.uuid: gpu for gpu in case.facts.gpus or ()}
+    for slot in case.slots:
+        devices = case.inventory.slots.get(slot)
+        yield slot, gpus.get(devices.gpu) if devices else None
+
+
+def root(case: Case, name: str) -> Iterator[Check]:
+    """Whoever was root can have changed what answers here; only another machine is none of his."""
+    if case.claim.allocation_id not in case.inventory.roots:
+        return
+    before, now = case.claim.machine_id, case.facts.machine_id
+    if before and now and before != now:
+        yield one(name, CheckResult.PASS, "reinstalled: it has another identity since")
+    else:
+        yield one(name, CheckResult.UNKNOWN, "reinstall_required: its tenant was root here")

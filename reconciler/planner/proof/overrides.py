@@ -1,0 +1,20 @@
+"""Vouching: places that were once freed by somebody's word and no proof stay marked by it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from reconciler.model.state.world import Override
+
+
+def vouched_for(overrides: Sequence[Override], node: str, slots: Collection[str]) -> str:
+    """The last word over one of these slots, or the whole node; empty if there was none.
+
+    A later proof looks for what its own tenant has left, so it takes no mark away.
+    """
+    words = [
+        f"{one.slot or 'the whole node'} by {one.actor} on {one.at[:10]}: {one.reason}"
+        for one in overrides
+        if one.node == node and (one.slot is None or one.slot in slots)
+    ]
+    return words[-1] if words else ""

@@ -1,0 +1,266 @@
+"""Proving: whether what somebody had was left clean, as a list of checks with measured values.
+
+`RULES` is the list. Every rule answers pass, fail or unknown, and what was not looked at is
+unknown; a proof passes when each of its checks does. Nothing is claimed that was not done: what
+was deleted is called deleted, and a card that was not reset is not called so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from reconciler.kinds.allocation.account import INSTANCES
+from reconciler.model.canonical import digest
+from reconciler.model.host.capacity import Claim, ClaimState
+from reconciler.model.host.evidence import Check, CheckResult, NodeFacts, Observation, Proof
+from reconciler.model.plan.plan import Step
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.spec.desired import Desired
+from reconciler.model.state.world import World
+from reconciler.planner.proof.checks import (
+    TOLERANCE_MIB,
+    Case,
+    Devices,
+    Inventory,
+    Look,
+    attachments,
+    descriptor,
+    drives,
+    errors,
+    handles,
+    left,
+    memory,
+    of_an_account,
+    one,
+    places,
+    processes,
+    root,
+    the_rest,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """`promises` is what a pass means, in the words of the reference."""
+
+    name: str
+    promises: str
+    check: Look
+
+
+def prove(
+    claims: Iterable[Claim],
+    steps: Sequence[Step],
+    observation: Observation | None,
+    at: str,
+    inventory: Inventory,
+) -> tuple[Proof, ...]:
+    """A proof for each claim that these steps of one node give up; passed only if all was seen."""
+    facts = observation.facts if observation and not observation.problem else None
+    proofs = []
+    for claim in sorted(claims, key=lambda claim: claim.id):
+        retiring = [s for s in steps if s.item.get("id") == claim.allocation_id]
+        gone = [key for step in retiring for key, fact in step.expected.items() if fact is None]
+        nodes = {step.node for step in retiring}
+        if claim.state is ClaimState.HELD or not gone or nodes != {claim.node}:
+            continue
+        if facts is None:
+            checks: tuple[Check, ...] = (_unseen(claim.node, observation),)
+        else:
+            case = Case(
+                claim=claim,
+                gone=tuple(sorted(set(gone))),
+                uid=max(int(step.item.get("uid") or 0) for step in retiring),
+                slots=_slots(claim, inventory),
+                inventory=inventory,
+                facts=facts,
+            )
+            checks = tuple(check for rule in RULES for check in rule.check(case, rule.name))
+        proofs.append(proof_of(claim, checks, facts, at))
+    return tuple(proofs)
+
+
+def inventory_of(
+    slots: Iterable[Mapping[str, Any]], idle_mib: Mapping[str, int], roots: Iterable[str] = ()
+) -> Inventory:
+    """`slots` in normal form; under a claim these stay as they are recorded."""
+    devices = {
+        slot["name"]: Devices(gpu=slot["gpu"]["uuid"], drive=(slot.get("nvme") or {}).get("id", ""))
+        for slot in slots
+    }
+    return Inventory(slots=devices, idle_mib=idle_mib, roots=frozenset(roots))
+
+
+def roots_on(node: str, desired: Desired, world: World) -> Iterator[str]:
+    """Ids of allocations there whose SKU lets its tenant be root, by what was or is wanted."""
+    for claim in world.claims_on(node):
+        if _may_be_root(claim.ref, desired, world):
+            yield claim.allocation_id
+
+
+def _may_be_root(ref: Ref, desired: Desired, world: World) -> bool:
+    sources = (world.recorded.get(ref), desired.resources.get(ref))
+    skus = {Ref("sku", "", str(source.normal["spec"]["sku"])) for source in sources if source}
+    terms = [known.get(sku) for sku in skus for known in (world.recorded, desired.resources)]
+    return any(sku is not None and bool(sku.normal["spec"].get("rootAccess")) for sku in terms)
+
+
+def _slots(claim: Claim, inventory: Inventory) -> tuple[str, ...]:
+    """A whole node of which no slot is known has some that nobody can look at."""
+    if claim.slot is not None:
+        return (claim.slot,)
+    return tuple(sorted(inventory.slots)) or ("any slot",)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name="keys",
+        promises="nobody can log in: its key file is gone",
+        check=places("/etc/gpuaas/ssh/"),
+    ),
+    Rule(
+        name="sessions",
+        promises="nobody is logged in as its uid",
+        check=left("session"),
+    ),
+    Rule(
+        name="processes",
+        promises="nothing runs as its uid or in its slice; what comes back is named with its unit",
+        check=left("process"),
+    ),
+    Rule(
+        name="sockets",
+        promises="no socket of the network is its uid's",
+        check=left("socket"),
+    ),
+    Rule(
+        name="cron and at",
+        promises="no crontab and no at job is left, by name or by owner",
+        check=left("crontab", "at"),
+    ),
+    Rule(
+        name="linger",
+        promises="systemd starts nothing for it without a login",
+        check=of_an_account(places("linger ")),
+    ),
+    Rule(
+        name="ipc",
+        promises="no System V object and no message queue is its uid's, made or owned",
+        check=left("shm", "msg", "sem", "mqueue"),
+    ),
+    Rule(
+        name="keyrings",
+        promises="the kernel keeps no key of its uid, which others could be let read",
+        check=left("key"),
+    ),
+    Rule(
+        name="mounts",
+        promises="nothing is mounted by its uid",
+        check=left("mount"),
+    ),
+    Rule(
+        name="files",
+        promises="no file of its uid is left on any local file system",
+        check=left("file"),
+    ),
+    Rule(
+        name="open cards",
+        promises="no tenant has a card open that is not his",
+        check=left("open"),
+    ),
+    Rule(
+        name="home",
+        promises="deleted with all that it held; not erased, as a disk keeps what was deleted",
+        check=places("/home/", method="deleted, not erased"),
+    ),
+    Rule(
+        name="scratch",
+        promises="the same",
+        check=places("/var/lib/gpuaas/scratch/", method="deleted, not erased"),
+    ),
+    Rule(
+        name="tmp",
+        promises="the same, of what it saw as /tmp and /var/tmp",
+        check=of_an_account(
+            places(f"{INSTANCES}/tmp/", f"{INSTANCES}/var-tmp/", method="deleted, not erased")
+        ),
+    ),
+    Rule(
+        name="shm",
+        promises="what it saw as /dev/shm was memory of its own, and is unmounted",
+        check=of_an_account(places(f"{INSTANCES}/shm/", "shm ", method="unmounted")),
+    ),
+    Rule(
+        name="account",
+        promises="no account has its name or number",
+        check=of_an_account(places("account ")),
+    ),
+    Rule(
+        name="storage",
+        promises="all storage that it had is detached; what lies in there is its project's",
+        check=attachments,
+    ),
+    Rule(
+        name="settings",
+        promises="every file, unit and drop-in that was made for it is gone",
+        check=the_rest,
+    ),
+    Rule(
+        name="descriptor",
+        promises="the host does not say any more that it has it",
+        check=descriptor,
+    ),
+    Rule(
+        name="processes on",
+        promises="nobody computes on the card of the slot",
+        check=processes,
+    ),
+    Rule(
+        name="handles on",
+        promises="nobody has its card open, nor root nor any service, but daemons that keep cards",
+        check=of_an_account(handles),
+    ),
+    Rule(
+        name="memory of",
+        promises=f"its card has at most {TOLERANCE_MIB} MiB more in use than when it was idle",
+        check=memory,
+    ),
+    Rule(
+        name="errors of",
+        promises="what its card tells of errors is on record; a fault keeps the slot out of use",
+        check=errors,
+    ),
+    Rule(
+        name="drive of",
+        promises="its drive is mounted nowhere and part of nothing; tenants are given none",
+        check=drives,
+    ),
+    Rule(
+        name="root",
+        promises="where its tenant was root, the host has been installed anew",
+        check=root,
+    ),
+)
+"""Every rule of a proof, in the order in which an allocation is taken apart."""
+
+
+def _unseen(node: str, observation: Observation | None) -> Check:
+    """Of a host that did not answer nothing was measured, which one line says better than all."""
+    said = observation.message if observation else ""
+    return one(f"host {node}", CheckResult.UNKNOWN, said or "not seen")
+
+
+def proof_of(claim: Claim, checks: tuple[Check, ...], facts: NodeFacts | None, at: str) -> Proof:
+    about = [claim.id, at, [[check.name, check.result, check.value] for check in checks]]
+    return Proof(
+        id=digest(about).removeprefix("sha256:")[:16],
+        allocation_id=claim.allocation_id,
+        node=claim.node,
+        slot=claim.slot,
+        at=at,
+        boot_id=facts.boot_id if facts else "",
+        checks=checks,
+        source=facts.source if facts else "host",
+    )

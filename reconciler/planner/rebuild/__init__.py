@@ -1,0 +1,1 @@
+"""Rebuild: a lost state, made anew from signed files on hosts."""

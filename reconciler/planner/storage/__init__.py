@@ -1,0 +1,1 @@
+"""Storage: attachments, topology, reclaim policy and references to volumes."""

@@ -1,0 +1,214 @@
+"""Attaching: why an allocation may not join a storage, and what is written down where it may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+
+from reconciler.kinds.allocation.storage import ATTACH, DETACH
+from reconciler.kinds.storage import AccessMode
+from reconciler.model.plan.plan import Action, Plan, Step
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.volume import Attachment, Joining, VolumeIntent, VolumeState
+from reconciler.model.state.world import World
+from reconciler.planner.diff.resources import Difference
+from reconciler.planner.placement.quota import absence
+from reconciler.planner.storage.attachments import Join, Ledger
+from reconciler.planner.storage.text import who
+from reconciler.planner.storage.topology import REACH_RULES
+
+STAYS = frozenset(
+    {Action.CHANGE, Action.RESTART, Action.RESTORE, Action.RENAME, Action.ADOPT},
+)
+"""Actions by which an allocation that has its place may join a storage."""
+
+
+def refusal(
+    ledger: Ledger, difference: Difference, id: str = "", node: Resource | None = None
+) -> Problem | None:
+    """The first objection to anything that the allocation would join; `id` once it has one."""
+    for storage in ledger.unknown(difference):
+        message = "it is not in force, and this plan does not bring it"
+        return _problem("storage_missing", message, difference, storage)
+    for join in ledger.joins(difference, id, node):
+        for code, rule in RULES.items():
+            if message := rule(join, ledger):
+                told = "release_first" if _is_own_rival(code, join, ledger) else code
+                return _problem(told, message, difference, join.storage.ref)
+    return None
+
+
+def _is_own_rival(code: str, join: Join, ledger: Ledger) -> bool:
+    """Whether nothing would be in the way but the one that it takes the place of."""
+    if code not in SHARED or not join.replaces:
+        return False
+    return not RULES[code](replace(join, id=join.replaces), ledger)
+
+
+def _problem(code: str, message: str, difference: Difference, storage: Ref) -> Problem:
+    resource = difference.resource
+    return Problem(
+        code=code,
+        message=f"{storage}: {message}",
+        hint=HINTS[code].format(storage=f"{storage.project}/{storage.name}"),
+        source=resource.source("spec", "storage", storage.name) if resource else None,
+        ref=str(difference.ref),
+    )
+
+
+def refuse_joins(
+    differences: Iterable[Difference], refused: Mapping[Ref, Problem], ledger: Ledger
+) -> Mapping[Ref, Problem]:
+    """The problem of each allocation that stays in its place and may not join what it names."""
+    found: dict[Ref, Problem] = {}
+    absent = {ref: one for ref, one in refused.items() if ref not in ledger.world.recorded}
+    for difference in differences:
+        resource, recorded = difference.resource, difference.recorded
+        if difference.ref in refused or difference.action not in STAYS:
+            continue
+        if resource is None or recorded is None or not recorded.id:
+            continue
+        node = ledger.desired.get("node", recorded.node)
+        problem = absence(resource, absent) or refusal(ledger, difference, recorded.id, node)
+        if problem is not None:
+            found[difference.ref] = problem
+        elif node is not None:
+            ledger.take(difference, recorded.id, node)
+    return found
+
+
+def attachments_of(steps: Iterable[Step], world: World) -> tuple[Attachment, ...]:
+    """What is to be written down before hosts are asked to attach it."""
+    known = {
+        (a.allocation_id, a.volume, a.storage.name, a.mode, a.mount_path): a
+        for a in world.attachments
+    }
+    found = []
+    for step in steps:
+        for one in step.item["volumes"] if step.verb == ATTACH else ():
+            same = (step.item["id"], one["id"], one["name"], one["mode"], one["mountPath"])
+            if same not in known:
+                found.append(
+                    Attachment(
+                        allocation_id=step.item["id"],
+                        volume=one["id"],
+                        ref=step.ref,
+                        storage=Ref("storage", step.ref.project, one["name"]),
+                        node=step.node,
+                        mode=one["mode"],
+                        access=one["access"],
+                        mount_path=one["mountPath"],
+                    )
+                )
+    return tuple(sorted(found, key=lambda one: (one.volume, one.allocation_id)))
+
+
+def begun_by(attachments: Iterable[Attachment], ledger: Ledger) -> tuple[VolumeIntent, ...]:
+    """The volumes that are begun by them, by id."""
+    ids = {one.volume for one in attachments} & ledger.begun.keys()
+    return tuple(ledger.begun[id] for id in sorted(ids))
+
+
+def joining_by(plan: Plan, steps: Iterable[Step]) -> Joining:
+    """What is to be written down of the plan before these of its steps begin, and of no other."""
+    asked = {
+        (step.item["id"], one["id"], one["mountPath"])
+        for step in steps
+        if step.verb == ATTACH
+        for one in step.item["volumes"]
+    }
+    joins = tuple(
+        one for one in plan.attachments if (one.allocation_id, one.volume, one.mount_path) in asked
+    )
+    begun = {one.volume for one in joins}
+    return Joining(volumes=tuple(v for v in plan.volumes if v.id in begun), attachments=joins)
+
+
+def after_detaching(steps: Iterable[Step]) -> Mapping[str, frozenset[str]]:
+    """What is attached in another way from now on comes once it was seen to be detached."""
+    gone = {
+        (step.item["id"], one["id"]): step.id
+        for step in steps
+        if step.verb == DETACH
+        for one in step.item["volumes"]
+    }
+    waits = {}
+    for step in steps if gone else ():
+        if step.verb == ATTACH:
+            had = {gone.get((step.item["id"], one["id"]), "") for one in step.item["volumes"]}
+            waits[step.id] = frozenset(had - {""})
+    return waits
+
+
+def _missing(join: Join, ledger: Ledger) -> str:
+    """Unknown is not absent: what may lie somewhere is not made a second time."""
+    if ledger.volumes.get(join.storage.ref) is not None:
+        return ""
+    if join.known:
+        return "it was in use, and nobody knows where its data lies"
+    unseen = ", ".join(ledger.unseen)
+    return f"its data may lie on {unseen}, where nobody has looked" if unseen else ""
+
+
+def _wiping(join: Join, ledger: Ledger) -> str:
+    volume = ledger.volumes.get(join.storage.ref)
+    return "its data is being wiped" if volume and volume.state is VolumeState.WIPING else ""
+
+
+def _conflicts(join: Join, ledger: Ledger) -> str:
+    volume, others = ledger.volumes.get(join.storage.ref), ledger.others(join)
+    if volume is not None and join.id in volume.fenced:
+        return f"{join.resource.ref} was cut off from it by somebody's word"
+    mode = join.storage.spec.access_mode
+    if mode is AccessMode.MULTI_READER:
+        others = [one for one in others if "rw" == one.mode == join.mode]
+    elif mode is AccessMode.MULTI_WRITER:
+        others = []
+    return f"it is {mode}, and {who(others)} it" if others else ""
+
+
+def _over_limit(join: Join, ledger: Ledger) -> str:
+    others, most = ledger.others(join), join.class_.spec.max_attachments
+    if len(others) < most:
+        return ""
+    return f"class {join.class_.ref.name} allows {most} at one time, and {who(others)} it"
+
+
+def _out_of_reach(code: str, join: Join, ledger: Ledger) -> str:
+    """Where it has no place yet, placement asks the same of every node."""
+    if join.node is None:
+        return ""
+    return REACH_RULES[code](join.node.ref.name, join.node.spec, ledger.need_of(join))
+
+
+RULES: Mapping[str, Callable[[Join, Ledger], str]] = MappingProxyType(
+    {
+        "storage_missing": _missing,
+        "storage_wiping": _wiping,
+        "writer_conflict": _conflicts,
+        "attach_limit": _over_limit,
+        **{code: partial(_out_of_reach, code) for code in REACH_RULES},
+    }
+)
+"""Code → why a storage cannot be joined, in this order; '' if it can."""
+
+SHARED = frozenset({"writer_conflict", "attach_limit"})
+"""Codes that somebody else's having it is the reason of."""
+
+HINTS: Mapping[str, str] = MappingProxyType(
+    {
+        "storage_missing": "apply {storage} as well; of what was lost: gpuaas state rebuild",
+        "storage_wiping": "wait for the end of that, or name another storage",
+        "writer_conflict": "detach it there and apply that first; of a host that is gone for good:"
+        " gpuaas storage fence {storage} --from ALLOCATION --reason TEXT",
+        "attach_limit": "detach it somewhere and apply that first",
+        "release_first": "remove it, apply that, and then ask for it anew",
+        "class_not_available": "take a storage of a class that is there, or another node",
+        "storage_backend_unfit": "take a storage of a directory class, or a node with accounts",
+        "storage_on_other_node": "place it where the data is: gpuaas storage show {storage}",
+    }
+)

@@ -1,0 +1,278 @@
+"""Storing: what becomes of data when documents come, change and go; wiped is only what was to be.
+
+A storage's own line makes nothing on any host: its volume begins with the first attachment. What
+is removed is kept, unless somebody had it applied before that it is to be wiped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from reconciler.kinds.allocation.storage import record_path
+from reconciler.kinds.contract import Context
+from reconciler.kinds.storage import OnDelete
+from reconciler.model.plan.plan import Action, Cause, Change, Order, Step, step_id
+from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.spec.desired import Desired, Origin
+from reconciler.model.state.volume import Volume, VolumeState
+from reconciler.model.state.world import World
+from reconciler.planner.diff.authors import is_operator
+from reconciler.planner.diff.resources import Difference
+from reconciler.planner.storage import text as words
+from reconciler.planner.storage.topology import REACH_RULES
+
+WIPE = "storage.wipe"
+
+COMES = frozenset({Action.CREATE, Action.ADOPT})
+GOES = frozenset({Action.FORGET, Action.RELEASE})
+
+
+def with_data(differences: Iterable[Difference], world: World) -> tuple[Difference, ...]:
+    """The differences as they are by what data there is, in order of their refs."""
+    found = {one.ref: _by_its_data(one, world) for one in differences}
+    for ref, volume in world.volumes.items():
+        if volume.state is VolumeState.WIPING:
+            # A wipe that has begun is finished: by now nobody can say what is left.
+            recorded = world.recorded.get(ref)
+            found[ref] = Difference(
+                ref=ref, action=Action.RELEASE, recorded=recorded, cause=Cause.CONSENTED
+            )
+    return tuple(sorted(found.values(), key=lambda one: one.ref))
+
+
+def _by_its_data(one: Difference, world: World) -> Difference:
+    if one.ref.kind != "storage":
+        return one
+    if one.action is Action.CREATE and one.resource is not None:
+        for ref in (one.ref, one.ref._replace(name=one.resource.former_name)):
+            if _state(ref, world) is VolumeState.KEPT:
+                return replace(one, action=Action.ADOPT, former=ref if ref != one.ref else None)
+    if one.action is Action.FORGET and one.recorded is not None:
+        wipes = one.recorded.normal["spec"].get("onDelete") == OnDelete.WIPE
+        if wipes and _state(one.ref, world) in (VolumeState.MADE, VolumeState.PENDING):
+            return replace(one, action=Action.RELEASE)
+    return one
+
+
+def _state(ref: Ref, world: World) -> VolumeState | None:
+    volume = world.volumes.get(ref)
+    return volume.state if volume else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What somebody wants of one storage.
+
+    `sizes` are those that count by now, and `held` is what they come to in each project.
+    """
+
+    difference: Difference
+    desired: Desired
+    world: World
+    origin: Origin
+    sizes: Mapping[Ref, int]
+    held: Mapping[str, int]
+
+    @property
+    def volume(self) -> Volume | None:
+        """What it is made of, also under the name that it had."""
+        own = self.world.volumes.get(self.difference.ref)
+        former = self.difference.former
+        return self.world.volumes.get(former) if former is not None else own
+
+
+def refuse_storage(
+    differences: Iterable[Difference],
+    desired: Desired,
+    world: World,
+    origins: Mapping[Ref, Origin],
+) -> Mapping[Ref, Problem]:
+    """The first objection to each storage that would come, change or go."""
+    refused: dict[Ref, Problem] = {}
+    sizes = dict(_sizes(world))
+    held: Counter[str] = Counter()
+    for ref, size in sizes.items():
+        held[ref.project] += size
+    for one in differences:
+        if one.ref.kind != "storage":
+            continue
+        origin = origins.get(one.ref, Origin())
+        wish = Wish(
+            difference=one, desired=desired, world=world, origin=origin, sizes=sizes, held=held
+        )
+        for code, (rule, hint) in RULES.items():
+            if message := rule(wish):
+                source = one.resource.source() if one.resource else None
+                refused[one.ref] = Problem(
+                    code=code, message=message, hint=hint, source=source, ref=str(one.ref)
+                )
+                break
+        else:
+            before = one.former or one.ref
+            held[before.project] -= sizes.pop(before, 0)
+            if one.resource is not None:
+                sizes[one.ref] = one.resource.spec.size_gib
+                held[one.ref.project] += one.resource.spec.size_gib
+    return refused
+
+
+def _sizes(world: World) -> Iterable[tuple[Ref, int]]:
+    """What is recorded counts, and what is kept: both take their room."""
+    for ref, volume in world.volumes.items():
+        if volume.state is not VolumeState.GONE:
+            yield ref, volume.size_gib
+    for ref, recorded in world.recorded.items():
+        if ref.kind == "storage":
+            yield ref, int(recorded.normal["spec"]["sizeGiB"])
+
+
+def _pinned_by_nobody(wish: Wish) -> str:
+    one, resource = wish.difference, wish.difference.resource
+    if resource is None or one.action not in COMES or not resource.spec.node:
+        return ""
+    if is_operator(wish.origin, wish.desired, wish.world):
+        return ""
+    who = wish.origin.email or wish.origin.author or "somebody unknown"
+    return f"only an operator may pin a node, and {who} wrote this"
+
+
+def _in_use(wish: Wish) -> str:
+    volume, goes = wish.volume, wish.difference.action in GOES
+    if volume is None or not goes:
+        return ""
+    having = wish.world.attachments_of(volume.id)
+    return f"{words.who(having)} it" if having else ""
+
+
+def _out_of_reach(wish: Wish) -> str:
+    """What nobody can be asked to wipe is not told to be wiped."""
+    volume, goes = wish.volume, wish.difference.action is Action.RELEASE
+    if volume is None or not goes or _wiper(volume, wish.world, wish.desired):
+        return ""
+    return "no node answers that could wipe its data"
+
+
+def _name_taken(wish: Wish) -> str:
+    """Of a name there is one storage, what is kept under it is somebody's, and what is being wiped
+
+    is nobody's any more.
+    """
+    one, volume = wish.difference, wish.volume
+    if one.action is not Action.RENAME:
+        return ""
+    if volume is not None and volume.state is VolumeState.WIPING:
+        return f"the data of {one.former} is being wiped"
+    taken = _state(one.ref, wish.world) is not None
+    return f"data is kept under the name {one.ref.name}" if taken else ""
+
+
+def _adopted_otherwise(wish: Wish) -> str:
+    """What was kept comes back as what it is."""
+    resource, volume = wish.difference.resource, wish.volume
+    if wish.difference.action is not Action.ADOPT or resource is None or volume is None:
+        return ""
+    class_ = wish.desired.get("storage_class", resource.spec.class_)
+    if class_ is None or class_.spec.backend != volume.backend:
+        return f"its data lies in class {volume.class_name}, not in {resource.spec.class_}"
+    if resource.spec.size_gib < volume.size_gib:
+        return f"its data has {volume.size_gib} GiB, and it can only grow"
+    if resource.spec.node and volume.node not in ("", resource.spec.node):
+        return f"its data lies on {volume.node}"
+    return ""
+
+
+def _over_quota(wish: Wish) -> str:
+    one, resource = wish.difference, wish.difference.resource
+    project = wish.desired.get("project", one.ref.project)
+    if resource is None or project is None:
+        return ""
+    before = wish.sizes.get(one.former or one.ref, 0)
+    counted = before if one.action is not Action.CREATE else 0
+    more, most = resource.spec.size_gib - counted, project.spec.quota.storage_gib
+    held = wish.held.get(one.ref.project, 0)
+    if more <= 0 or held + more <= most:
+        return ""
+    return f"project {one.ref.project} holds {held} GiB, {more} more would exceed its {most}"
+
+
+RULES: Mapping[str, tuple[Callable[[Wish], str], str]] = MappingProxyType(
+    {
+        "operator_only": (_pinned_by_nobody, "take spec.node out, or ask an operator"),
+        "storage_in_use": (
+            _in_use,
+            "take it out of their spec.storage and apply that first; who leaves by this plan"
+            " has to be gone first",
+        ),
+        "host_unreachable": (_out_of_reach, "see which nodes answer: gpuaas node list"),
+        "rename_unsound": (_name_taken, "take it back or wipe it first, or take another name"),
+        "adopt_unsound": (
+            _adopted_otherwise,
+            "name it as it was, apply that, then change the rest",
+        ),
+        "quota_exceeded": (
+            _over_quota,
+            "remove some, kept data counts as well, or have storageGiB of the quota raised",
+        ),
+    }
+)
+"""Code → the rule, which says why not, and what helps; the first that objects counts."""
+
+
+def stored(
+    change: Change, difference: Difference, context: Context
+) -> tuple[Change, tuple[Step, ...]]:
+    """The line of a storage, and the wipe of its data where that is what it is about."""
+    volume = context.world.volumes.get(difference.former or difference.ref)
+    steps: tuple[Step, ...] = ()
+    if difference.action is Action.RELEASE and volume is not None:
+        steps = _wiping(volume, context)
+    facts = words.storage_facts(difference, volume, context)
+    return replace(change, facts={**change.facts, **facts}), steps
+
+
+def _wiping(volume: Volume, context: Context) -> tuple[Step, ...]:
+    node = _wiper(volume, context.world, context.desired)
+    record = record_path(volume.id)
+    return (
+        Step(
+            id=step_id(node, WIPE, volume.ref, volume.id),
+            verb=WIPE,
+            node=node,
+            ref=volume.ref,
+            order=Order.RETIRE,
+            item={"volume": volume.id, "backend": volume.backend, "record": record},
+            expected={record: None},
+        ),
+    )
+
+
+def _wiper(volume: Volume, world: World, desired: Desired) -> str:
+    """The node of its data; else one that answers and can have it, first one that shows it.
+
+    A node that cannot is not believed that it has it, and would say that all is gone; only where
+    by now no node can, one that shows it is the last that is left.
+    """
+    if volume.node:
+        return volume.node
+    able = {one.ref.name for one in desired.of("node") if _reaches(one.ref.name, volume, desired)}
+    shown = {
+        name: seen.facts.paths or {}
+        for name, seen in sorted(world.observations.items())
+        if seen.facts is not None and not seen.problem and desired.get("node", name)
+    }
+    had = [name for name, paths in shown.items() if record_path(volume.id) in paths]
+    asked = [name for name in (*had, *shown) if name in able] if able else had
+    return next(iter(asked), "")
+
+
+def _reaches(name: str, volume: Volume, desired: Desired) -> bool:
+    class_, node = desired.get("storage_class", volume.class_name), desired.get("node", name)
+    if class_ is None or node is None:
+        return False
+    need = class_.spec.need(volume.class_name, volume.ref.name, "")
+    return not any(rule(name, node.spec, need) for rule in REACH_RULES.values())

@@ -1,0 +1,35 @@
+"""Lying: what data lies by, and who has it, whatever documents say by now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reconciler.kinds.checks.once import once
+from reconciler.model.ref import Ref
+from reconciler.model.state.volume import VolumeState
+from reconciler.model.state.world import World
+
+
+def users_of_data(world: World) -> Mapping[Ref, Ref]:
+    """What data lies by: its class, its node, and the project whose number its files belong to."""
+    found: dict[Ref, Ref] = {}
+    for ref, volume in world.volumes.items():
+        if volume.state is VolumeState.GONE:
+            continue
+        found.setdefault(Ref("project", "", ref.project), ref)
+        found.setdefault(Ref("storage_class", "", volume.class_name), ref)
+        if volume.node:
+            found.setdefault(Ref("node", "", volume.node), ref)
+    return found
+
+
+@once
+def called_now(world: World) -> Mapping[str, Ref]:
+    """Volume id → what its storage is called by now."""
+    return {volume.id: ref for ref, volume in world.volumes.items()}
+
+
+def attached_storages(world: World) -> frozenset[Ref]:
+    """Those that some allocation has, or may have."""
+    ids = {one.volume for one in world.attachments}
+    return frozenset(ref for ref, volume in world.volumes.items() if volume.id in ids)

@@ -1,0 +1,90 @@
+"""Reopening: who may be given what an ended allocation has left in a storage, and why not.
+
+What nobody knows is never taken for what is not: an owner, a uid, or an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reconciler.kinds.allocation.storage import REOPEN
+from reconciler.model.plan.plan import Order, Step, step_id
+from reconciler.model.problem import refuse
+from reconciler.model.ref import Ref
+from reconciler.model.state.reopening import Former, Reopening, Wish
+from reconciler.model.state.volume import Volume
+from reconciler.model.state.world import World
+from reconciler.planner.storage.successors import former_of, heir_of
+
+TO_OTHERS = (
+    "if those people agree, say so: --to-others; it opens all that the allocation left there"
+)
+
+
+def reopening_of(world: World, formers: Sequence[Former], volume: Volume, wish: Wish) -> Reopening:
+    """`formers` are all that have or had the volume.
+
+    Raises ProblemError `usage`, `not_found` or `reopen_refused`, with which rule says no.
+    """
+    old = former_of(formers, volume.ref, wish.old)
+    new, node = heir_of(world, world.attachments_of(volume.id), volume.ref, wish.new)
+    one = Reopening(
+        storage=volume.ref,
+        volume=volume.id,
+        node=node,
+        old=old,
+        new=new,
+        to_others=not set(old.people) == set(new.people) == {new.owner},
+    )
+    for holds, why, hint in _refusals(one):
+        if holds and not (hint is TO_OTHERS and wish.to_others):
+            raise refuse("reopen_refused", why, hint)
+    return one
+
+
+def reopening_step(one: Reopening, volume: Volume) -> Step:
+    """One call: its host works for a while, and says whether there is more."""
+    return Step(
+        id=step_id(one.node, REOPEN, one.storage, one.old.allocation_id),
+        verb=REOPEN,
+        node=one.node,
+        ref=one.storage,
+        order=Order.ENRICH,
+        item={
+            "id": one.new.allocation_id,
+            "login": one.new.login,
+            "uid": one.new.uid,
+            "volume": one.volume,
+            "backend": volume.backend,
+            "fenced": list(volume.fenced),
+            "from": one.old.allocation_id,
+            "fromUid": one.old.uid,
+        },
+    )
+
+
+def _refusals(one: Reopening) -> Sequence[tuple[bool, str, str]]:
+    """The first row that holds is why not."""
+    old, new, look = one.old, one.new, f"gpuaas storage show {_short(one.storage)}"
+    who = f"{old.ref} ({old.allocation_id})"
+    whose = ", ".join(person or "people whom nobody has written down" for person in old.people)
+    return (
+        (old.allocation_id == new.allocation_id, f"{who} has its own files", look),
+        (
+            old.lives,
+            f"{who} has not ended: its slots or the storage are not known to be free of it",
+            "release it first; if it cannot be proved clean: gpuaas doctor",
+        ),
+        (not old.uid, f"{who} had no account that this state knows of", look),
+        (not new.uid, f"{new.ref} has no account: its host isolates by folders alone", look),
+        (
+            one.to_others,
+            f"{who} was owned by {whose or 'nobody knows whom'}, {new.ref} is by {new.owner},"
+            f" and open to {', '.join(new.people)}",
+            TO_OTHERS,
+        ),
+    )
+
+
+def _short(ref: Ref) -> str:
+    return f"{ref.project}/{ref.name}"

@@ -1,0 +1,135 @@
+"""What a plan tells people of storage: where data lies, what is kept, lost, mounted and paid.
+
+No code decides by any of these words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
+
+from reconciler.kinds.allocation.storage import ATTACH, DETACH, attached
+from reconciler.kinds.contract import Context
+from reconciler.kinds.storage_class import price_in_force
+from reconciler.model.plan.plan import Action, Step
+from reconciler.model.ref import Ref
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.volume import Attachment, Volume
+from reconciler.model.state.world import Recorded, World
+from reconciler.planner.diff.resources import Difference
+
+NOTHING_LASTS = "no storage: nothing outlives the release"
+NOTHING_KEPT = "nothing: no storage is attached"
+
+
+def who(having: Iterable[Attachment]) -> str:
+    """`allocation/vision/a (rw, on gpu01) has`."""
+    told = [f"{one.ref} ({one.mode}, on {one.node})" for one in having]
+    return f"{', '.join(told)} {'has' if len(told) == 1 else 'have'}"
+
+
+def lasting(resource: Resource) -> str:
+    """What of an allocation outlives it."""
+    told = [f"{one.mount_path} ({one.name}, {one.mode})" for one in resource.spec.storage]
+    if not told:
+        return NOTHING_LASTS
+    return f"{', '.join(told)} outlive{'s' if len(told) == 1 else ''} it; home and scratch do not"
+
+
+def kept(recorded: Recorded, world: World) -> str:
+    """What is left of an allocation that goes."""
+    entries = recorded.normal["spec"].get("storage", ())
+    told = [_kept(str(one["name"]), recorded, world) for one in entries]
+    return f"storage {', '.join(told)}" if told else NOTHING_KEPT
+
+
+def _kept(name: str, recorded: Recorded, world: World) -> str:
+    volume = world.volumes.get(Ref("storage", recorded.ref.project, name))
+    return f"{name} ({size(volume, world)})" if volume else name
+
+
+def size(volume: Volume, world: World) -> str:
+    """How large it may be, where it lies, and what of it is used where a host can tell that."""
+    where = f" on {volume.node}" if volume.node else ""
+    return f"{volume.size_gib} GiB{where}{_used(volume, world)}"
+
+
+def _used(volume: Volume, world: World) -> str:
+    """Of a disk of its own. What else lies beside a plain folder is used by others as well."""
+    seen = world.observations.get(volume.node)
+    told = ((seen.facts.volumes if seen and seen.facts else None) or {}).get(volume.id)
+    return f", {told['usedMiB']} MiB used" if told and "loop" in volume.backend else ""
+
+
+def mounting(steps: Iterable[Step], recorded: Recorded) -> Mapping[str, str]:
+    """What appears for an allocation that stays, and what goes while its sessions go on."""
+    facts = {}
+    for step in steps:
+        places = ", ".join(_places(step, recorded))
+        if step.verb == DETACH:
+            how = (
+                "its processes that have it open or mounted are ended, sessions too"
+                if step.item["end"]
+                else "not while a process has it open, none is ended for it"
+            )
+            facts["detach"] = f"{places}; {how}"
+        elif step.verb == ATTACH and places:
+            facts["attach"] = f"{places}; open sessions see it"
+    return facts
+
+
+def _places(step: Step, recorded: Recorded) -> Iterator[str]:
+    """Of those that are otherwise than they were."""
+    for one in step.item["volumes"] if step.verb in (ATTACH, DETACH) else ():
+        key = attached(recorded.id, one["name"])
+        if recorded.facts.get(key, "") != step.expected.get(key):
+            yield f"{one['mountPath']} ({one['name']})"
+
+
+def storage_facts(
+    difference: Difference, volume: Volume | None, context: Context
+) -> Mapping[str, str]:
+    """What its own line says of a storage, by what becomes of it."""
+    resource = difference.resource
+    if difference.action in (Action.FORGET, Action.RELEASE):
+        return _leaving(difference.action, volume, context.world)
+    facts = {}
+    if difference.action is Action.CREATE:
+        facts["data"] = "none yet: its volume is made by the first attachment"
+    elif difference.action is Action.ADOPT and volume is not None:
+        facts["returns"] = f"data kept since {volume.since}: {size(volume, context.world)}"
+    told = _price(resource, context) if resource else ""
+    return {**facts, "price": told} if told else facts
+
+
+def _leaving(action: Action, volume: Volume | None, world: World) -> Mapping[str, str]:
+    if volume is None:
+        return {"data": "none: nothing was ever attached"}
+    if action is Action.FORGET:
+        told = f"all its data: {size(volume, world)}; a storage of that name takes it back"
+        return {"keeps": told}
+    told = f"all its data: {size(volume, world)}, for good; onDelete: wipe was applied before"
+    return {"lost": told}
+
+
+def _price(resource: Resource, context: Context) -> str:
+    class_ = context.desired.get("storage_class", resource.spec.class_)
+    found = price_in_force(class_.spec, context.now) if class_ else None
+    if found is None:
+        return ""
+    gib = resource.spec.size_gib
+    total = format(Decimal(found.per_gib_month) * gib, "f")
+    return f"{total} {found.currency} a month, {found.per_gib_month} for each of {gib} GiB"
+
+
+def storage_summary(resource: Resource, now: datetime) -> str:
+    spec = resource.spec
+    return f"{spec.size_gib} GiB of {spec.class_}, {spec.access_mode}, onDelete {spec.on_delete}"
+
+
+def class_summary(resource: Resource, now: datetime) -> str:
+    spec = resource.spec
+    reach = "all its nodes reach the same data" if spec.reaches_all else "data lies on one node"
+    limit = "sizes are a limit" if spec.loop else "sizes are told, not enforced"
+    return f"{next(iter(spec.backend), 'no backend')}: {reach}, {limit}"

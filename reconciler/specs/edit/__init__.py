@@ -1,0 +1,1 @@
+"""Edits of YAML files that leave everything else as it was written."""

@@ -1,0 +1,1 @@
+"""Git: history, authors, checkouts and mirrors, read by one guarded process."""

@@ -1,0 +1,1 @@
+"""Reading specs: YAML, schemas, scalars and the problems they may have."""

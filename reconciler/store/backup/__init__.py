@@ -1,0 +1,1 @@
+"""Backup: snapshots, copies, replicas and their upkeep."""

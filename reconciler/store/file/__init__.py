@@ -1,0 +1,1 @@
+"""The database file: where it lies, its connection, lock, schema and integrity."""

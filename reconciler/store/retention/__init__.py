@@ -1,0 +1,1 @@
+"""Retention: what is archived and pruned, and when."""

@@ -1,0 +1,1 @@
+"""Tables: a module each, with the queries that read and write it."""

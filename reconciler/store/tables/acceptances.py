@@ -1,0 +1,90 @@
+"""Letting be, written: a drift until a time, or a whole allocation; on whose word and why."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+
+from reconciler.model.plan.drift import Acceptance
+from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.state.event import EventType
+from reconciler.model.state.world import FORGOTTEN, Recorded
+from reconciler.store.tables.expiry import end_use
+from reconciler.store.transaction import Entry, Record
+
+_READ = "SELECT ref, path, fact, actor, reason, since, until FROM accepted_drift ORDER BY ref, path"
+
+
+def read_acceptances(connection: sqlite3.Connection) -> Iterator[Acceptance]:
+    for text, key, shown, owner, reason, since, until in connection.execute(_READ):
+        ref = parse_ref(text)
+        if ref is None:
+            raise sqlite3.DatabaseError(f"{text!r} is no ref")
+        yield Acceptance(
+            ref=ref,
+            key=key,
+            shown=shown,
+            owner=owner,
+            reason=reason,
+            since=since,
+            until=until,
+        )
+
+
+def accept(record: Record, one: Acceptance) -> None:
+    """A newer word about the same thing takes the place of the older."""
+    record.write(
+        Entry(
+            type=EventType.DRIFT_ACCEPTED,
+            ref=one.ref,
+            after={"key": one.key, "shown": one.shown, "until": one.until},
+            reason=one.reason,
+        )
+    )
+    record.connection.execute(
+        "INSERT INTO accepted_drift (ref, path, fact, actor, reason, since, until)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (ref, path) DO UPDATE SET"
+        " fact = excluded.fact, actor = excluded.actor, reason = excluded.reason,"
+        " since = excluded.since, until = excluded.until",
+        (str(one.ref), one.key, one.shown, record.actor, one.reason, record.at, one.until),
+    )
+
+
+def retract(record: Record, one: Acceptance, reason: str) -> None:
+    """The word counts no more."""
+    before = {"key": one.key, "shown": one.shown, "until": one.until}
+    record.write(Entry(type=EventType.DRIFT_RETRACTED, ref=one.ref, before=before, reason=reason))
+    record.connection.execute(
+        "DELETE FROM accepted_drift WHERE ref = ? AND path = ?", (str(one.ref), one.key)
+    )
+
+
+def let_go(record: Record, one: Recorded, reason: str) -> None:
+    """It stays where it is, holds what it holds, and is nobody's work or bill from now on."""
+    record.write(
+        Entry(
+            type=EventType.FORGOTTEN,
+            ref=one.ref,
+            before={"id": one.id, "login": one.login, "phase": one.phase},
+            after={"node": one.node, "slots": list(one.slots), "problem": FORGOTTEN},
+            reason=reason,
+        )
+    )
+    record.connection.execute(
+        "UPDATE resource SET problem = ?, basis = '' WHERE ref = ?",
+        (FORGOTTEN, str(one.ref)),
+    )
+    end_use(record, [one.id])
+
+
+def rename(record: Record, former: Ref, ref: Ref) -> None:
+    record.connection.execute(
+        "UPDATE accepted_drift SET ref = ? WHERE ref = ?", (str(ref), str(former))
+    )
+
+
+def forget(record: Record, refs: Iterable[Ref]) -> None:
+    """Who takes a name begins anew."""
+    record.connection.executemany(
+        "DELETE FROM accepted_drift WHERE ref = ?", [(str(ref),) for ref in refs]
+    )

@@ -1,0 +1,61 @@
+"""Logins, uids and gids, written: each is given once, and whoever clears up finds it again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from reconciler.model.plan.plan import ClaimIntent
+from reconciler.model.ref import Ref
+from reconciler.store.transaction import Record
+
+
+def keep_logins(record: Record, accounts: Iterable[tuple[str, str, str]]) -> None:
+    """(login, allocation id, ref), each written once and never given to another."""
+    record.connection.executemany(
+        "INSERT INTO login (login, allocation_id, ref, since) SELECT ?1, ?2, ?3, ?4"
+        " WHERE NOT EXISTS (SELECT 1 FROM login WHERE login = ?1 AND allocation_id = ?2)",
+        [(*account, record.at) for account in sorted(accounts) if account[0]],
+    )
+
+
+def keep_numbers(record: Record, claims: Sequence[ClaimIntent]) -> None:
+    """The uid of each allocation that is to have an account, and the gid of its project."""
+    uids = {("uid", claim.uid, claim.allocation_id) for claim in claims}
+    gids = {("gid", claim.gid, claim.project) for claim in claims}
+    _keep(record, uids | gids)
+
+
+def keep_gids(record: Record, gids: Mapping[str, int]) -> None:
+    """Of projects, whose files bear these numbers wherever they lie."""
+    _keep(record, {("gid", number, project) for project, number in gids.items()})
+
+
+def _keep(record: Record, numbers: Collection[tuple[str, int, str]]) -> None:
+    record.connection.executemany(
+        "INSERT INTO posix_id (kind, number, owner, since) SELECT ?1, ?2, ?3, ?4"
+        " WHERE NOT EXISTS (SELECT 1 FROM posix_id"
+        " WHERE kind = ?1 AND number = ?2 AND owner = ?3 AND ended = '')",
+        [(*one, record.at) for one in sorted(numbers) if one[1]],
+    )
+
+
+def end_gids(record: Record, gone: Iterable[Ref]) -> None:
+    """A project that comes back under the name of a former one gets none of its files."""
+    record.connection.executemany(
+        "UPDATE posix_id SET ended = ? WHERE kind = 'gid' AND owner = ? AND ended = ''",
+        [(record.at, ref.name) for ref in gone if ref.kind == "project"],
+    )
+
+
+def rename_gid(record: Record, former: Ref, ref: Ref) -> None:
+    """A project under another name keeps its files: the number stays, with a new owner."""
+    if ref.kind != "project":
+        return
+    row = record.connection.execute(
+        "SELECT number FROM posix_id WHERE kind = 'gid' AND owner = ? AND ended = ''",
+        (former.name,),
+    ).fetchone()
+    if row is not None:
+        record.connection.execute(
+            "UPDATE posix_id SET owner = ? WHERE kind = 'gid' AND number = ?", (ref.name, row[0])
+        )

@@ -1,0 +1,149 @@
+"""Installs, written: a version of a bundle is on a node when the node has shown that it is."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from reconciler.model.host.evidence import Observation
+from reconciler.model.plan.plan import Step
+from reconciler.model.plan.work import StepOutcome
+from reconciler.model.ref import Ref
+from reconciler.model.state.event import EventType
+from reconciler.model.state.install import Install, InstallState
+from reconciler.store.transaction import Entry, Record
+
+STAGING = frozenset({"runtime.stage", "runtime.repair"})
+DISCARD = "runtime.discard"
+EVENTS: Mapping[InstallState, EventType] = {
+    InstallState.STAGING: EventType.STAGING,
+    InstallState.STAGED: EventType.STAGED,
+    InstallState.FAILED: EventType.STAGING_FAILED,
+}
+
+_NAMES = ("node", "bundle", "version", "lock_digest", "state", "digest", "since", "problem")
+_READ = f"SELECT {', '.join(_NAMES)} FROM install"
+_UPSERT = (
+    f"INSERT INTO install ({', '.join(_NAMES)}) VALUES ({', '.join('?' * len(_NAMES))})"
+    " ON CONFLICT (node, bundle, version) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _NAMES[3:])
+)
+
+
+def read_installs(connection: sqlite3.Connection) -> tuple[Install, ...]:
+    """Every version on every node that was asked for it."""
+    return tuple(map(_install, connection.execute(f"{_READ} ORDER BY node, bundle, version")))
+
+
+def begin(record: Record, steps: Iterable[Step]) -> None:
+    """Hosts are going to be asked for these; what was asked for already goes on since then."""
+    for step in steps:
+        if step.verb not in STAGING:
+            continue
+        wanted = Install(
+            node=step.node,
+            bundle=step.item["bundle"],
+            version=step.item["version"],
+            lock_digest=step.item["lockDigest"],
+            state=InstallState.STAGING,
+        )
+        before = _known(record, wanted)
+        if before is None or replace(before, since="") != wanted:
+            _write(record, wanted, before)
+
+
+def settle(record: Record, outcomes: Sequence[StepOutcome]) -> None:
+    """What was asked for and refused has failed; what was discarded, and shown to be, is gone."""
+    for outcome in outcomes:
+        step = outcome.step
+        if step.verb == DISCARD and outcome.ok:
+            _discard(record, step)
+        elif step.verb in STAGING and outcome.problem and not outcome.unknown:
+            for one in _on(record, step.node):
+                if (one.bundle, one.version) == (step.item["bundle"], step.item["version"]):
+                    problem = f"{outcome.problem.code}: {outcome.problem.message}"
+                    _write(record, _as(one, InstallState.FAILED, problem=problem), one)
+
+
+def see(record: Record, observations: Iterable[Observation]) -> None:
+    """What nodes show of those that they have not shown yet. Nothing seen says nothing.
+
+    What was staged keeps the digest that it had then: whatever differs from it is drift.
+    """
+    for seen in observations:
+        shown = (seen.facts.platform if seen.facts else None) or {}
+        for one in _on(record, seen.node) if shown else ():
+            fact = shown.get(f"runtime {one.bundle}/{one.version}")
+            if fact and one.state is not InstallState.STAGED:
+                now = _judged(one, fact)
+                if now != one:
+                    _write(record, now, one)
+
+
+def forget(record: Record, nodes: Iterable[Ref]) -> None:
+    record.connection.executemany(
+        "DELETE FROM install WHERE node = ?", [(node.name,) for node in nodes]
+    )
+
+
+def _judged(one: Install, fact: str) -> Install:
+    """`staged DIGEST`, `staging PHASE`, `failed CODE: REASON` or `changed COUNT: PATH`."""
+    word, _, rest = fact.partition(" ")
+    if word == "staged" and rest:
+        return _as(one, InstallState.STAGED, digest=rest)
+    if word == "staging":
+        return _as(one, InstallState.STAGING)
+    return _as(one, InstallState.FAILED, problem=rest if word == "failed" else fact)
+
+
+def _as(one: Install, state: InstallState, *, digest: str = "", problem: str = "") -> Install:
+    return replace(one, state=state, digest=digest, problem=problem)
+
+
+def _on(record: Record, node: str) -> list[Install]:
+    return [_install(row) for row in record.connection.execute(f"{_READ} WHERE node = ?", (node,))]
+
+
+def _known(record: Record, one: Install) -> Install | None:
+    found = [o for o in _on(record, one.node) if (o.bundle, o.version) == (one.bundle, one.version)]
+    return found[0] if found else None
+
+
+def _write(record: Record, one: Install, before: Install | None) -> None:
+    record.write(
+        Entry(
+            type=EVENTS[one.state],
+            ref=Ref("bundle", "", one.bundle),
+            before={"state": before.state.value} if before else None,
+            after={"node": one.node, "version": one.version, "digest": one.digest},
+            reason=one.problem,
+        )
+    )
+    since = before.since if before and before.state is one.state else record.at
+    values = (one.lock_digest, one.state.value, one.digest, since, one.problem)
+    record.connection.execute(_UPSERT, (one.node, one.bundle, one.version, *values))
+
+
+def _discard(record: Record, step: Step) -> None:
+    bundle, version = step.item["bundle"], step.item["version"]
+    after = {"node": step.node, "version": version}
+    record.write(Entry(type=EventType.DISCARDED, ref=Ref("bundle", "", bundle), after=after))
+    record.connection.execute(
+        "DELETE FROM install WHERE node = ? AND bundle = ? AND version = ?",
+        (step.node, bundle, version),
+    )
+
+
+def _install(row: Sequence[str]) -> Install:
+    node, bundle, version, lock_digest, state, digest, since, problem = row
+    return Install(
+        node=node,
+        bundle=bundle,
+        version=version,
+        lock_digest=lock_digest,
+        state=InstallState(state),
+        digest=digest,
+        since=since,
+        problem=problem,
+    )

@@ -1,0 +1,27 @@
+"""The queue of requests that found no capacity, written: in the order of their first sight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reconciler.model.ref import Ref
+from reconciler.model.state.event import EventType
+from reconciler.store.transaction import Entry, Record
+
+
+def join(record: Record, refs: Sequence[Ref]) -> None:
+    """Who waited before keeps his place."""
+    waiting = {ref for (ref,) in record.connection.execute("SELECT ref FROM waiting")}
+    new = [ref for ref in refs if str(ref) not in waiting]
+    record.write(*(Entry(type=EventType.WAITING, ref=ref) for ref in new))
+    record.connection.executemany(
+        "INSERT INTO waiting (ref, since) VALUES (?, ?)", [(str(ref), record.at) for ref in new]
+    )
+
+
+def leave(record: Record, refs: Sequence[Ref]) -> None:
+    """They gave up, or nobody wants them any more."""
+    for table in ("waiting", "lapsed"):
+        record.connection.executemany(
+            f"DELETE FROM {table} WHERE ref = ?", [(str(ref),) for ref in refs]
+        )

@@ -1,0 +1,324 @@
+"""Execution, written: runs, their steps, and what nodes said meanwhile."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from reconciler.model.canonical import canonical, digest
+from reconciler.model.codec import encode
+from reconciler.model.host.evidence import Observation
+from reconciler.model.plan.lifecycle import RunState, StepState
+from reconciler.model.plan.plan import Change, Plan, Step
+from reconciler.model.plan.work import StepOutcome
+from reconciler.model.problem import Problem
+from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.state.event import EventType
+from reconciler.store.tables import revocations
+from reconciler.store.transaction import Entry, Record
+
+LOG_LIMIT = 4000
+NO_CHANGES: Mapping[Ref, Change] = MappingProxyType({})
+NO_TICKS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+NO_END = "the run ended before this step's end was written"
+
+
+_PROGRAM = (
+    "SELECT json_extract(after, '$.program') AS program FROM event WHERE sequence IN ("
+    "(SELECT max(sequence) FROM event WHERE type = 'run_started'),"
+    " (SELECT max(sequence) FROM event WHERE type = 'run_ended'))"
+    " AND program <> '' ORDER BY sequence DESC LIMIT 1"
+)
+
+
+def begin(record: Record, plan: Plan, program: str) -> str:
+    """The id of a new run by this version of the program; ids sort in the order of runs."""
+    number = record.connection.execute("SELECT coalesce(max(number), 0) + 1 FROM run").fetchone()[0]
+    run = f"run-{number:06d}"
+    record.connection.execute(
+        "INSERT INTO run (number, id, actor, fingerprint, desired_digest, serial, "
+        '"commit", state, started, progress) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+        (
+            number,
+            run,
+            record.actor,
+            plan.fingerprint,
+            plan.desired_digest,
+            plan.serial,
+            record.commit,
+            RunState.RUNNING.value,
+            record.at,
+            record.at,
+        ),
+    )
+    replace(record, run=run).write(
+        Entry(
+            type=EventType.RUN_STARTED,
+            after={
+                "run": run,
+                "fingerprint": plan.fingerprint,
+                "serial": plan.serial,
+                "program": program,
+            },
+        ),
+        *(
+            Entry(type=EventType.DETACH_FORCED, ref=parse_ref(text), reason=plan.forced.why)
+            for text in plan.forced.refs
+        ),
+    )
+    return run
+
+
+def read_program(connection: sqlite3.Connection) -> str:
+    """The version of the program that applied last, as far as events say; empty if none did."""
+    row = connection.execute(_PROGRAM).fetchone()
+    return str(row[0]) if row else ""
+
+
+def begin_steps(
+    record: Record, steps: Sequence[Step], changes: Mapping[Ref, Change] = NO_CHANGES
+) -> None:
+    """The intent of a wave: these steps are open until their end is written.
+
+    Each is told with the action of the change that it is part of.
+    """
+    wave = record.connection.execute(
+        "SELECT coalesce(max(wave), 0) + 1 FROM step WHERE run = ?", (record.run,)
+    ).fetchone()[0]
+    record.write(
+        *(
+            Entry(
+                type=EventType.STEP_STARTED,
+                ref=step.ref,
+                after={
+                    "step": step.id,
+                    "verb": step.verb,
+                    "node": step.node,
+                    **({"action": changes[step.ref].action.value} if step.ref in changes else {}),
+                    **({"revokes": list(step.revokes)} if step.revokes else {}),
+                },
+            )
+            for step in steps
+        )
+    )
+    record.connection.executemany(
+        'INSERT INTO step (run, id, wave, ref, verb, node, "order", work, state, started)'
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                record.run,
+                step.id,
+                wave,
+                str(step.ref),
+                step.verb,
+                step.node,
+                step.order.value,
+                digest({"item": encode(step.item), "expected": encode(step.expected)}),
+                StepState.OPEN.value,
+                record.at,
+            )
+            for step in steps
+        ],
+    )
+    revocations.begin(record, steps)
+    note_progress(record)
+
+
+def end_steps(
+    record: Record,
+    outcomes: Sequence[StepOutcome],
+    ticks: Mapping[str, Mapping[str, str]] = NO_TICKS,
+) -> None:
+    """Their ends, each with when its host came to which phase, as far as that is known."""
+    record.write(
+        *(
+            Entry(
+                type=EventType.STEP_ENDED,
+                ref=outcome.step.ref,
+                after={
+                    "step": outcome.step.id,
+                    "state": _state(outcome).value,
+                    "changed": outcome.changed,
+                    **({"ticks": told} if (told := ticks.get(outcome.step.node)) else {}),
+                },
+                reason=outcome.problem.code if outcome.problem else "",
+            )
+            for outcome in outcomes
+        )
+    )
+    record.connection.executemany(
+        "UPDATE step SET state = ?, finished = ?, changed = ?, problem = ?, message = ?, log = ?"
+        " WHERE run = ? AND id = ? AND state IN ('open', 'unknown')",
+        [
+            (
+                _state(outcome).value,
+                record.at,
+                int(outcome.changed),
+                outcome.problem.code if outcome.problem else "",
+                outcome.problem.message if outcome.problem else "",
+                outcome.log[-LOG_LIMIT:],
+                record.run,
+                outcome.step.id,
+            )
+            for outcome in outcomes
+        ],
+    )
+    revocations.end(record, [outcome.step for outcome in outcomes if outcome.ok])
+    note_progress(record)
+
+
+def note_progress(record: Record) -> None:
+    record.connection.execute("UPDATE run SET progress = ? WHERE id = ?", (record.at, record.run))
+
+
+def end(record: Record, state: RunState, problems: Sequence[Problem], program: str) -> None:
+    words = "; ".join(f"{problem.code}: {problem.message}" for problem in problems)
+    record.connection.execute(
+        "UPDATE run SET state = ?, ended = ?, problem = ? WHERE id = ?",
+        (state.value, record.at, words, record.run),
+    )
+    record.write(
+        Entry(
+            type=EventType.RUN_ENDED,
+            after={"run": record.run, "state": state.value, "program": program},
+            reason="; ".join(sorted({problem.code for problem in problems})),
+        )
+    )
+
+
+def has_unended(connection: sqlite3.Connection) -> bool:
+    query = (
+        "SELECT EXISTS (SELECT 1 FROM run WHERE state = 'running')"
+        " OR EXISTS (SELECT 1 FROM step WHERE state = 'open')"
+    )
+    return bool(connection.execute(query).fetchone()[0])
+
+
+def nodes_at_work(connection: sqlite3.Connection, since: str) -> frozenset[str]:
+    """Those that a run works on which began at `since` or later and has not ended."""
+    rows = connection.execute(
+        "SELECT DISTINCT node FROM step JOIN run ON run.id = step.run"
+        " WHERE step.state = 'open' AND run.state = 'running' AND run.started >= ?",
+        (since,),
+    )
+    return frozenset(node for (node,) in rows)
+
+
+def close_open(record: Record) -> None:
+    """Runs and steps whose end was never written: interrupted, their outcome unknown."""
+    steps = record.connection.execute(
+        "SELECT run, id, ref FROM step WHERE state = 'open' ORDER BY run, id"
+    ).fetchall()
+    runs = record.connection.execute(
+        "SELECT id FROM run WHERE state = 'running' ORDER BY id"
+    ).fetchall()
+    record.write(
+        *(
+            Entry(
+                type=EventType.STEP_ENDED,
+                ref=parse_ref(ref),
+                after={"run": run, "step": id_, "state": StepState.UNKNOWN.value},
+                reason=NO_END,
+            )
+            for run, id_, ref in steps
+        ),
+        *(
+            Entry(
+                type=EventType.RUN_ENDED,
+                after={"run": run, "state": RunState.INTERRUPTED.value},
+                reason="its end was never written",
+            )
+            for (run,) in runs
+        ),
+    )
+    record.connection.execute(
+        "UPDATE step SET state = 'unknown', finished = ?, message = ? WHERE state = 'open'",
+        (record.at, NO_END),
+    )
+    record.connection.execute(
+        "UPDATE run SET state = 'interrupted', ended = ? WHERE state = 'running'", (record.at,)
+    )
+
+
+def observe(record: Record, observations: Sequence[Observation]) -> None:
+    """Keep the last answer of each node; an event only where it differs from the one before."""
+    for one in observations:
+        row = record.connection.execute(
+            "SELECT digest, problem, unreachable_since, answered_at FROM observation"
+            " WHERE node = ?",
+            (one.node,),
+        ).fetchone()
+        before = {"digest": row[0], "problem": row[1]} if row else None
+        after = {"digest": one.digest, "problem": one.problem}
+        if after != before:
+            node = parse_ref(f"node/{one.node}")
+            record.write(Entry(type=EventType.OBSERVED, ref=node, before=before, after=after))
+        since = one.unreachable_since or (row[2] if row else "") or one.at
+        record.connection.execute(
+            "INSERT INTO observation (node, at, facts, digest, problem, message,"
+            " unreachable_since, answered_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (node) DO UPDATE SET at = excluded.at, facts = excluded.facts,"
+            " digest = excluded.digest, problem = excluded.problem, message = excluded.message,"
+            " unreachable_since = excluded.unreachable_since,"
+            " answered_at = excluded.answered_at",
+            (
+                one.node,
+                one.at,
+                canonical(encode(one.facts)) if one.facts else None,
+                one.digest,
+                one.problem,
+                one.message,
+                since if one.problem else "",
+                one.at if one.facts else (row[3] if row else ""),
+            ),
+        )
+
+
+def refuse(record: Record, plan: Plan) -> None:
+    """What a plan would not do for what it is; told once, until it is another refusal.
+
+    Who waits for room or for a consent is not refused.
+    """
+    lines = {change.ref: change for change in plan.changes}
+    problems = [p for p in plan.problems if p.is_error and p.ref]
+    problems += [c.problem for c in plan.changes if c.problem and c.problem.code not in WAITS]
+    for problem in {problem.ref: problem for problem in reversed(problems)}.values():
+        ref = parse_ref(problem.ref)
+        change = lines.get(ref) if ref else None
+        after = {
+            "code": problem.code,
+            "file": change.file if change else problem.source.file if problem.source else "",
+            "author": change.origin.author if change else "",
+            "commit": change.origin.commit if change else "",
+        }
+        if ref is not None and _last_word(record, problem.ref) != canonical(after):
+            before = _known(record, problem.ref)
+            entry = Entry(type=EventType.REFUSED, ref=ref, before=before, after=after)
+            record.write(replace(entry, reason=problem.message))
+
+
+WAITS = frozenset({"sku_unavailable", "held_for_approval", "held_by_policy", "loop_suspended"})
+
+
+def _last_word(record: Record, ref: str) -> str:
+    """What was said of a ref when it was last refused, if it was not recorded since."""
+    row = record.connection.execute(
+        "SELECT type, after FROM event WHERE ref = ? AND type IN ('refused', 'recorded',"
+        " 'forgotten') ORDER BY sequence DESC LIMIT 1",
+        (ref,),
+    ).fetchone()
+    return canonical(json.loads(row[1])) if row and row[0] == EventType.REFUSED else ""
+
+
+def _known(record: Record, ref: str) -> dict[str, str] | None:
+    row = record.connection.execute("SELECT digest FROM resource WHERE ref = ?", (ref,)).fetchone()
+    return {"digest": row[0]} if row else None
+
+
+def _state(outcome: StepOutcome) -> StepState:
+    if outcome.unknown:
+        return StepState.UNKNOWN
+    return StepState.DONE if outcome.ok else StepState.FAILED

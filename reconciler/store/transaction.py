@@ -1,0 +1,70 @@
+"""One transaction of the journal: the open connection, and the events that explain it.
+
+An event is written before the rows it speaks of, since the guards ask for it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.state.event import Event, EventType
+from reconciler.store import chain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An event before it knows who, when and in which run."""
+
+    type: EventType
+    ref: Ref | None = None
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What every row of one transaction has in common."""
+
+    connection: sqlite3.Connection
+    actor: str
+    at: str
+    commit: str = ""
+    run: str = ""
+
+    def write(self, *entries: Entry) -> Sequence[int]:
+        """Append events; their sequences, in order."""
+        events = [
+            Event(
+                type=entry.type,
+                actor=self.actor,
+                at=self.at,
+                ref=str(entry.ref) if entry.ref else "",
+                commit=self.commit,
+                before=entry.before,
+                after=entry.after,
+                reason=entry.reason,
+                run=self.run,
+            )
+            for entry in entries
+        ]
+        return chain.append(self.connection, events)
+
+
+@contextmanager
+def recording(
+    transaction: AbstractContextManager[sqlite3.Connection],
+    *,
+    actor: str,
+    at: str,
+    commit: str = "",
+    run: str = "",
+) -> Iterator[Record]:
+    """All rows of one durable transaction, or none of them."""
+    with transaction as connection:
+        yield Record(connection=connection, actor=actor, at=at, commit=commit, run=run)
