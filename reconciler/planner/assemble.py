@@ -12,18 +12,22 @@ from reconciler.model.plan.plan import Action, Change, Plan, Step, fingerprint
 from reconciler.model.ref import Ref
 from reconciler.planner.access.revocations import name_revoked, tell_ends
 from reconciler.planner.access.suspensions import in_force as suspensions_in_force
-from reconciler.planner.automation.approvals import with_tickets
 from reconciler.planner.automation.guards import next_of_the_day
 from reconciler.planner.automation.rules import next_turn_of
-from reconciler.planner.build import Line
+from reconciler.planner.automation.tickets import with_tickets
 from reconciler.planner.bundles.install import is_slow
-from reconciler.planner.change_set import MOVING, Desk
+from reconciler.planner.changes.build import Line
+from reconciler.planner.changes.change_set import Desk
+from reconciler.planner.changes.next_moment import next_moment
+from reconciler.planner.changes.pending import MOVING
+from reconciler.planner.changes.summary import figures_of
+from reconciler.planner.changes.waves import after_preparing, in_waves
 from reconciler.planner.diff.moves import moved
 from reconciler.planner.diff.unsound import tell_errors
 from reconciler.planner.drift.notes import notes_of
-from reconciler.planner.lifecycle.expiry import horizon, policy_of
+from reconciler.planner.lifecycle.expiry import horizon
 from reconciler.planner.lifecycle.lease import ends_of_waits
-from reconciler.planner.next_moment import next_moment
+from reconciler.planner.policy import policy_of
 from reconciler.planner.request import PlanRequest
 from reconciler.planner.storage.attachment_rules import (
     after_detaching,
@@ -31,8 +35,6 @@ from reconciler.planner.storage.attachment_rules import (
     begun_by,
 )
 from reconciler.planner.storage.attachments import Ledger
-from reconciler.planner.summary import figures_of
-from reconciler.planner.waves import after_preparing, in_waves
 
 
 def assemble(request: PlanRequest, desk: Desk, ledger: Ledger, found: Sequence[Line]) -> Plan:

@@ -17,8 +17,8 @@ from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Suspension, World
 from reconciler.planner.access.suspensions import loop_suspensions
-from reconciler.planner.automation.consents import fingerprint_of, live
-from reconciler.planner.diff.resources import Difference
+from reconciler.planner.approval import fingerprint_of, live
+from reconciler.planner.difference import Difference
 from reconciler.planner.effective_spec import recorded_of
 from reconciler.planner.risks import risk_of
 from reconciler.planner.storage.references import attached_storages, users_of_data

@@ -16,30 +16,33 @@ from reconciler.model.ref import Ref, parsed
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.planner.access.grants import refuse_grants
 from reconciler.planner.access.suspensions import loop_suspensions, scopes_at
+from reconciler.planner.admission import admit, hold
 from reconciler.planner.assemble import assemble
-from reconciler.planner.automation.approvals import find_tickets
-from reconciler.planner.build import Line, write_lines
+from reconciler.planner.automation.tickets import find_tickets
 from reconciler.planner.bundles.compatibility import refuse_runtimes
 from reconciler.planner.bundles.install import find_stagings
-from reconciler.planner.change_set import Desk, find_pending
+from reconciler.planner.changes.build import Line, write_lines
+from reconciler.planner.changes.change_set import Desk
+from reconciler.planner.changes.held_work import Work, held_lines, hold_work
+from reconciler.planner.changes.pending import find_pending
+from reconciler.planner.changes.repair import with_repairs
+from reconciler.planner.changes.scope import Scope
 from reconciler.planner.context import Said, Situation
 from reconciler.planner.diff.name_changes import MOST_TURNS, claimants, objection, rivals
 from reconciler.planner.diff.removals import stays
-from reconciler.planner.diff.resources import Difference, compare
+from reconciler.planner.diff.resources import compare
 from reconciler.planner.diff.unsound import as_judged, with_remainders
+from reconciler.planner.difference import Difference
 from reconciler.planner.drift.detect import drifts
-from reconciler.planner.drift.repair import with_repairs
 from reconciler.planner.effective_spec import in_force
 from reconciler.planner.lifecycle.evacuation import with_evacuations
 from reconciler.planner.lifecycle.expiry import with_ends
 from reconciler.planner.lifecycle.lease import refuse_leases
-from reconciler.planner.lifecycle.orphans import Work, held_lines, hold_work
 from reconciler.planner.lifecycle.templates import Renderer
 from reconciler.planner.nodes.prepare import find_preparations
-from reconciler.planner.placement.admission import admit, hold
-from reconciler.planner.placement.assign import Seat, Seating, Unseated, seat_all
+from reconciler.planner.placement.assign import Seating, seat_all
 from reconciler.planner.request import PlanRequest
-from reconciler.planner.scope import Scope
+from reconciler.planner.seat import Seat, Unseated
 from reconciler.planner.storage.attachment_rules import (
     refuse_joins,
 )

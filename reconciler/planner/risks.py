@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from reconciler.kinds.registry import KINDS
 from reconciler.model.plan.plan import RISKS, Action, Risk
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
@@ -45,3 +46,13 @@ def problem_of(ref: Ref, resource: Resource | None, found: Refusal) -> Problem:
         source=resource.source() if resource else None,
         ref=str(ref),
     )
+
+
+def absence(resource: Resource, absent: Mapping[Ref, Problem]) -> Problem | None:
+    """What it refers to is itself refused, and so is nowhere yet; for the same reason."""
+    for reference in KINDS[resource.ref.kind].refs(resource):
+        cause = absent.get(reference.ref)
+        if cause is not None:
+            message = f"it needs {reference.ref}, which is blocked: {cause.message}"
+            return problem_of(resource.ref, resource, Refusal(cause.code, message, cause.hint))
+    return None

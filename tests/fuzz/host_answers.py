@@ -45,8 +45,8 @@ from reconciler.operations.node.enroll import Target, propose_node
 from reconciler.operations.node.show import NodeShown
 from reconciler.operations.status.allocations import allocation_rows
 from reconciler.operations.status.stock import node_rows, slot_rows, take_stock
-from reconciler.planner.nodes.readiness import readiness
 from reconciler.planner.placement.inventory import read_offers
+from reconciler.planner.placement.readiness import readiness
 from reconciler.planner.proof.checks import TOLERANCE_MIB, Devices, Inventory
 from reconciler.planner.proof.rules import prove
 from reconciler.planner.proof.verify_step import judge

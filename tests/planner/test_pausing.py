@@ -14,7 +14,7 @@ from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Plan
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Suspension, World
-from tests.planner.drift.test_repair import HOME, KEYS, showing
+from tests.planner.changes.test_repair import HOME, KEYS, showing
 from tests.planner.fleet import NOW, allocation, base_fleet, desired, grant, node, policy, user
 from tests.planner.test_rerendered import NEW_KEYS, templates
 from tests.planner.walk import line, make_plan, settled, told

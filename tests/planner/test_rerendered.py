@@ -13,7 +13,7 @@ from reconciler.model.canonical import digest
 from reconciler.model.plan.plan import Cause, Plan, Risk
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import World
-from reconciler.planner.lifecycle.render_hash import basis_of, is_basis, is_rerendered
+from reconciler.planner.identity.render_hash import basis_of, is_basis, is_rerendered
 from tests.planner.fleet import allocation, base_fleet, desired, user
 from tests.planner.nodes.test_prepare import as_prepared, fleet, host, observed
 from tests.planner.walk import applied, line, make_plan, settled, told

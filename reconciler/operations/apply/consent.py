@@ -11,7 +11,7 @@ from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import World
 from reconciler.planner.bundles.install import is_slow
-from reconciler.planner.waves import PREPARE
+from reconciler.planner.changes.waves import PREPARE
 
 
 def is_agreed(change: Change, shown: Change | None, begun: Collection[Ref]) -> bool:

@@ -12,7 +12,7 @@ from reconciler.model.plan.work import StepOutcome
 from reconciler.model.problem import Problem
 from reconciler.operations.apply.reboot import NOT_BACK, UNDER_WAY
 from reconciler.operations.observe import SILENT
-from reconciler.planner.placement.admission import HOST_HINTS
+from reconciler.planner.admission import HOST_HINTS
 
 OF_HOSTS: Mapping[str, str] = MappingProxyType(
     {

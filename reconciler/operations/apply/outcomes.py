@@ -9,7 +9,7 @@ from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.plan import Step
 from reconciler.model.plan.work import StepOutcome
 from reconciler.model.problem import Problem
-from reconciler.planner.waves import PREPARE
+from reconciler.planner.changes.waves import PREPARE
 
 ROLLED_BACK = "prepare_rolled_back"
 

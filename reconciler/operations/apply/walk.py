@@ -37,8 +37,8 @@ from reconciler.operations.observe import SILENT, host_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.signals import Interrupts
 from reconciler.planner.bundles.install import is_slow
+from reconciler.planner.changes.waves import PREPARE
 from reconciler.planner.storage.attachment_rules import joining_by
-from reconciler.planner.waves import PREPARE
 from reconciler.stops import around
 from reconciler.store.file.lock import is_waited_for
 from reconciler.store.journal import Journal

@@ -29,8 +29,8 @@ from reconciler.operations.fleet import Fleet
 from reconciler.operations.observe import run_options
 from reconciler.operations.signals import Interrupts
 from reconciler.planner.bundles.install import STAGING
+from reconciler.planner.changes.waves import PREPARE
 from reconciler.planner.proof.verify_step import judge
-from reconciler.planner.waves import PREPARE
 from reconciler.stops import around
 from reconciler.store.file.lock import give_way, is_wanted
 

@@ -29,9 +29,9 @@ from reconciler.operations.plan.plan import make_plan, plan_from
 from reconciler.operations.reconcile.holds import keep_plan
 from reconciler.operations.reconcile.source.source import as_followed, is_as_followed
 from reconciler.operations.specs import read_desired, read_origins
-from reconciler.planner.automation.consents import live
-from reconciler.planner.diff.authors import NOBODY, authors
-from reconciler.planner.lifecycle.expiry import policy_of
+from reconciler.planner.approval import live
+from reconciler.planner.authorship import NOBODY, authors
+from reconciler.planner.policy import policy_of
 from reconciler.specs.edits import read_edits
 from reconciler.specs.git import git
 from reconciler.specs.read.suggest import nearest

@@ -20,7 +20,7 @@ from reconciler.operations.references import unknown
 from reconciler.operations.specs import read_desired
 from reconciler.operations.status.status import ref_of
 from reconciler.planner.drift.detect import drifts
-from reconciler.planner.drift.policy import is_door
+from reconciler.planner.policy import is_door
 
 LONGEST = 256
 """Of a reason, as the schema of the Policy has it."""

@@ -15,8 +15,8 @@ from reconciler.operations.observe import observe_nodes
 from reconciler.operations.references import insist_on_ref
 from reconciler.operations.specs import read_desired
 from reconciler.operations.status.status import ref_of
+from reconciler.planner.changes.summary import silence_of
 from reconciler.planner.drift.detect import drifts
-from reconciler.planner.summary import silence_of
 from reconciler.store.snapshot import read_world
 
 

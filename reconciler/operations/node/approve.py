@@ -24,8 +24,8 @@ from reconciler.operations.fleet import Fleet
 from reconciler.operations.node.device_overlaps import shared_devices
 from reconciler.operations.specs import read_desired
 from reconciler.planner.access.suspensions import scopes_at
-from reconciler.planner.nodes.readiness import contradictions
 from reconciler.planner.placement.inventory import read_offers
+from reconciler.planner.placement.readiness import contradictions
 from reconciler.specs.edit.edit import add_entry
 from reconciler.specs.git import git
 from reconciler.specs.read.suggest import did_you_mean

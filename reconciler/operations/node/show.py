@@ -20,9 +20,9 @@ from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.node.approve import node_of
 from reconciler.operations.specs import origin_of, read_desired
 from reconciler.operations.status.stock import CLAIMED_AS, age_of
-from reconciler.planner.nodes.readiness import readiness
 from reconciler.planner.placement.filters import hindrance
 from reconciler.planner.placement.inventory import Offer, read_offers
+from reconciler.planner.placement.readiness import readiness
 from reconciler.planner.proof.overrides import vouched_for
 from reconciler.store.snapshot import read_world
 

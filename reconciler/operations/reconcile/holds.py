@@ -22,7 +22,7 @@ from reconciler.model.state.world import World
 from reconciler.model.symptom import Diagnosis, Sort
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.reconcile.rounds import Tick
-from reconciler.planner.automation.consents import live
+from reconciler.planner.approval import live
 from reconciler.store.serial import read_digests
 
 SPACE, KEY = "holds", "last"

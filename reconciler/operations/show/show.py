@@ -32,11 +32,11 @@ from reconciler.operations.status.stock import as_resource
 from reconciler.operations.status.sync import recall_standing
 from reconciler.operations.status.usage import cards_of, used
 from reconciler.operations.views import Explained, Shown
-from reconciler.planner.drift.facts import shown
+from reconciler.planner.changes.text import price
+from reconciler.planner.facts import shown
 from reconciler.planner.placement import explanation
-from reconciler.planner.placement.assign import WITH_CAPACITY
 from reconciler.planner.proof.overrides import vouched_for
-from reconciler.planner.text import price
+from reconciler.planner.seat import WITH_CAPACITY
 from reconciler.store import queries
 from reconciler.store.snapshot import read_world
 

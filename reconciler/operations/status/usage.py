@@ -17,7 +17,7 @@ from reconciler.model.moment import format_age, parse_moment
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner.text import UNKNOWN
+from reconciler.planner.changes.text import UNKNOWN
 
 HOUR, CENTS = Decimal(3600), Decimal("0.01")
 

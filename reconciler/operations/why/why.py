@@ -28,8 +28,8 @@ from reconciler.operations.status.health import health_of
 from reconciler.operations.status.status import ref_of
 from reconciler.operations.why.case import Case, Link, Place
 from reconciler.operations.why.links import links_of
-from reconciler.planner.nodes.readiness import readiness
 from reconciler.planner.placement.inventory import read_offers
+from reconciler.planner.placement.readiness import readiness
 from reconciler.store import queries
 from reconciler.store.snapshot import read_world
 

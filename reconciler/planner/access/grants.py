@@ -19,9 +19,8 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
-from reconciler.planner.diff.authors import author_in
-from reconciler.planner.diff.removals import doubted
-from reconciler.planner.diff.resources import Difference
+from reconciler.planner.authorship import author_in, doubted
+from reconciler.planner.difference import Difference
 
 MEMBER = "member"
 BEGINS = frozenset({Action.CREATE, Action.ADOPT, Action.RESTORE})

@@ -18,10 +18,9 @@ from reconciler.model.ref import Ref
 from reconciler.model.state.volume import VolumeState
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.automation.hold import only_takes
+from reconciler.planner.automation.revocation_guard import guard_revocations
 from reconciler.planner.context import Situation
-from reconciler.planner.diff.removals import guard_revocations
-from reconciler.planner.diff.resources import Difference
-from reconciler.planner.lifecycle.expiry import is_consented
+from reconciler.planner.difference import Difference, is_consented
 from reconciler.planner.risks import Refusal, problem_of
 
 DEFAULT_MAX_REMOVALS, DEFAULT_MAX_REMOVAL_PERCENT = 5, 10

@@ -17,13 +17,11 @@ from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.spec.reading import whole
 from reconciler.planner.access.suspensions import LOOP
-from reconciler.planner.automation.consents import fingerprint_of_preparation
+from reconciler.planner.approval import fingerprint_of_preparation
 from reconciler.planner.automation.rules import HELD_BY_POLICY, held
 from reconciler.planner.context import Situation
-from reconciler.planner.diff.resources import Difference
+from reconciler.planner.difference import Difference, has_begun, is_consented
 from reconciler.planner.effective_spec import as_recorded, less
-from reconciler.planner.lifecycle.expiry import is_consented
-from reconciler.planner.lifecycle.restart import has_begun
 from reconciler.planner.nodes.prepare import Preparation
 from reconciler.planner.risks import Refusal, problem_of, risk_of
 

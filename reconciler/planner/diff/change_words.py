@@ -9,7 +9,7 @@ from reconciler.model.plan.plan import FieldChange
 from reconciler.model.ref import Ref
 from reconciler.planner.context import Situation
 from reconciler.planner.diff.fields import entry_of
-from reconciler.planner.diff.resources import Difference
+from reconciler.planner.difference import Difference
 
 Condition = Callable[[Difference, FieldChange, Situation], str]
 """Why the field may not change now; '' if it may."""

@@ -10,9 +10,8 @@ from types import MappingProxyType
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.plan.lifecycle import Phase
-from reconciler.model.plan.plan import Action, Cause, FieldChange
+from reconciler.model.plan.plan import Action, FieldChange
 from reconciler.model.problem import Problem
-from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.reading import LETS_IN
@@ -20,38 +19,9 @@ from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.diff.fields import compare_fields
 from reconciler.planner.diff.renames import find_renames, some
+from reconciler.planner.difference import BROKEN, UNREAD, Difference
 from reconciler.planner.effective_spec import as_recorded
-from reconciler.planner.lifecycle.claims import can_resume, groups_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """What would become of one ref. `resource` is None for what goes, `recorded` for what comes.
-
-    A release with `undo_minutes` destroys nothing yet.
-    """
-
-    ref: Ref
-    action: Action
-    resource: Resource | None = None
-    recorded: Recorded | None = None
-    fields: tuple[FieldChange, ...] = ()
-    former: Ref | None = None
-    problem: Problem | None = None
-    cause: Cause | None = None
-    undo_minutes: int = 0
-
-    @property
-    def finishing(self) -> bool:
-        """A replace that is through but for what it leaves behind."""
-        return self.action is Action.REPLACE and not self.fields
-
-    @property
-    def file(self) -> str:
-        if self.resource is not None:
-            return self.resource.file
-        return self.recorded.file if self.recorded else ""
-
+from reconciler.planner.identity.claims import can_resume, groups_of
 
 WORD_ACTIONS: Mapping[str, Action] = {"replace": Action.REPLACE, "restart": Action.RESTART}
 """Change words that are more than a change."""
@@ -195,7 +165,6 @@ def _fields(resource: Resource, recorded: Recorded) -> tuple[FieldChange, ...]:
     return compare_fields(recorded.normal, resource.normal, rules)
 
 
-BROKEN, UNREAD = "resource_broken", "revocation_unread"
 LET_IN = frozenset({"user", "grant"})
 """Kinds whose absence shuts somebody out: that waits for no file (rule 9) and destroys nothing."""
 

@@ -16,7 +16,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.reading import LETS_IN, Reading, whole
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner.diff.resources import Difference
+from reconciler.planner.difference import Difference
 from reconciler.planner.effective_spec import as_recorded, in_force, less
 
 

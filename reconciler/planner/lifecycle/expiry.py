@@ -22,11 +22,8 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner.diff.resources import BROKEN, Difference
-from reconciler.planner.effective_spec import recorded_of
-
-LEAVING = frozenset({Phase.QUARANTINED, Phase.RELEASING})
-"""Phases in which nothing joins an allocation any more."""
+from reconciler.planner.difference import BROKEN, LEAVING, Difference
+from reconciler.planner.policy import policy_of
 
 
 def with_ends(
@@ -48,13 +45,6 @@ def with_ends(
         if one is not None:
             found[ref] = _release_of(one, recorded, moment)
     return tuple(sorted(found.values(), key=lambda difference: difference.ref))
-
-
-def policy_of(desired: Desired, world: World) -> PolicySpec:
-    """As git says, else as recorded: no minute and no grace goes together with its file."""
-    ref = Ref("policy", "", "fleet")
-    found = desired.resources.get(ref) or next(iter(recorded_of(world, (ref,))), None)
-    return found.spec if found else PolicySpec(tenants=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,11 +169,6 @@ def can_return(recorded: Recorded, now: datetime) -> bool:
     """Whether the minutes are not over in which git can have it back. Unreadable, they are not."""
     until = parse_moment(recorded.undo_until)
     return until is None or now < until
-
-
-def is_consented(difference: Difference) -> bool:
-    """Whether somebody has said yes to it already: it was begun, or its time was known to end."""
-    return difference.finishing or difference.cause in (Cause.EXPIRED, Cause.CONSENTED)
 
 
 def state_of(recorded: Recorded) -> str:

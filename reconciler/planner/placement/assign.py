@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from reconciler.kinds.registry import KINDS
-from reconciler.model.host.capacity import Claim, Need, Placement, Shape, Unavailable
+from reconciler.model.host.capacity import Need, Placement, Shape, Unavailable
 from reconciler.model.plan.plan import Action, ClaimIntent
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.records import dataclass
@@ -20,39 +20,20 @@ from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
 from reconciler.planner.bundles.compatibility import problem_of, unfit
-from reconciler.planner.diff.resources import Difference
-from reconciler.planner.lifecycle.accounts import Accounts, Taken
-from reconciler.planner.lifecycle.claims import can_resume, groups_of
-from reconciler.planner.lifecycle.identity import allocation_id, login_for
+from reconciler.planner.difference import Difference
+from reconciler.planner.identity.accounts import Accounts, Taken
+from reconciler.planner.identity.claims import can_resume, groups_of
+from reconciler.planner.identity.identity import allocation_id, login_for
 from reconciler.planner.placement.forecast import ends_in, outlooks
 from reconciler.planner.placement.inventory import Offer, read_offers
-from reconciler.planner.placement.quota import Limits, Request, absence
+from reconciler.planner.placement.quota import Limits, Request
 from reconciler.planner.placement.reasons import counted, remedy
 from reconciler.planner.placement.recorded_slots import as_named
 from reconciler.planner.placement.scheduler import Placer, describe, in_order
+from reconciler.planner.risks import absence
+from reconciler.planner.seat import WITH_CAPACITY, Seat, Unseated, placement_of
 from reconciler.planner.storage.attachment_rules import refusal
 from reconciler.planner.storage.attachments import Ledger
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """`claims` is empty where they were made before."""
-
-    placement: Placement
-    id: str
-    login: str
-    uid: int = 0
-    gid: int = 0
-    claims: tuple[ClaimIntent, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unseated:
-    """Why not; `unavailable` is set where it is a matter of capacity alone."""
-
-    problem: Problem
-    unavailable: Unavailable | None = None
-    need: Need | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,21 +66,6 @@ def seat_all(seating: Seating) -> Mapping[Ref, Seat | Unseated]:
         and not difference.finishing
     }
     return _Usher(seating).seat(coming) if coming else {}
-
-
-WITH_CAPACITY = frozenset({"allocation"})
-"""Kinds that ask for places; `needs` of every other kind answers None."""
-
-
-def placement_of(claims: Sequence[Claim], slots: Sequence[str]) -> Placement:
-    """The place that claims hold; `slots` are all of the node's, in the order of its spec."""
-    held = {claim.slot for claim in claims}
-    named = sorted(slot for slot in held if slot is not None)
-    return Placement(
-        node=claims[0].node,
-        slots=tuple(slots) if None in held else tuple(named),
-        shape=claims[0].shape,
-    )
 
 
 class _Usher:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import ClaimState, Need
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
-from reconciler.planner.diff.authors import is_operator
+from reconciler.planner.authorship import is_operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +56,6 @@ class Limits:
     def take(self, request: Request) -> None:
         self.gpus[request.need.project] += request.gpus
         self.allocations[request.need.project] += 1
-
-
-def absence(resource: Resource, absent: Mapping[Ref, Problem]) -> Problem | None:
-    """What it refers to is itself refused, and so is nowhere yet; for the same reason."""
-    for reference in KINDS[resource.ref.kind].refs(resource):
-        cause = absent.get(reference.ref)
-        if cause is not None:
-            message = f"it needs {reference.ref}, which is blocked: {cause.message}"
-            return _problem(resource, cause.code, message, cause.hint)
-    return None
 
 
 def _not_entitled(request: Request, limits: Limits) -> Problem | None:

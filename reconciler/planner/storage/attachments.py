@@ -18,8 +18,8 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.volume import Attachment, Volume, VolumeIntent, VolumeState
 from reconciler.model.state.world import DoubtKind, World
-from reconciler.planner.diff.resources import Difference
-from reconciler.planner.lifecycle.identity import allocation_id
+from reconciler.planner.difference import Difference
+from reconciler.planner.identity.identity import allocation_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,8 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.state.volume import Volume, VolumeState
 from reconciler.model.state.world import World
-from reconciler.planner.diff.authors import is_operator
-from reconciler.planner.diff.resources import Difference
+from reconciler.planner.authorship import is_operator
+from reconciler.planner.difference import Difference
 from reconciler.planner.storage import text as words
 from reconciler.planner.storage.topology import REACH_RULES
 

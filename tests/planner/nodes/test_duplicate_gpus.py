@@ -13,9 +13,9 @@ from reconciler.model.moment import format_moment
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.planner.nodes.duplicate_gpus import read_sightings
-from reconciler.planner.nodes.readiness import contradictions, readiness
 from reconciler.planner.placement.filters import judge
 from reconciler.planner.placement.inventory import Offer, read_held, read_offers
+from reconciler.planner.placement.readiness import contradictions, readiness
 from tests.planner.fleet import NOW, base_fleet, desired, need, node, observation, world
 
 LONG_AGO = format_moment(NOW - timedelta(hours=3))

@@ -10,9 +10,9 @@ from reconciler.model.codec import decode, encode
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.ref import Ref
 from reconciler.planner.nodes.gpu_health import OF_PROGRAMS, fault, faults_of
-from reconciler.planner.nodes.readiness import readiness
 from reconciler.planner.placement.filters import judge
 from reconciler.planner.placement.inventory import Offer, read_held, read_offers
+from reconciler.planner.placement.readiness import readiness
 from tests.planner.fleet import NOW, base_fleet, claim, desired, need, node, observation, world
 
 DESIRED = desired([*base_fleet(0), node("gpu01", 8)])

@@ -14,7 +14,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
 from reconciler.operations.reconcile.backoff.backoff import Wait
-from reconciler.planner.scope import is_first, needs
+from reconciler.planner.changes.scope import is_first, needs
 
 UPKEEP = frozenset({Action.REPAIR})
 GIVEN = frozenset({Cause.EXPIRED, Cause.CONSENTED})

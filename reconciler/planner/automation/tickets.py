@@ -11,7 +11,7 @@ from reconciler.model.plan.plan import Change
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.planner.automation.consents import fingerprint_of_preparation
+from reconciler.planner.approval import fingerprint_of_preparation
 from reconciler.planner.context import Situation
 from reconciler.planner.nodes.prepare import Preparation
 

@@ -10,9 +10,9 @@ import pytest
 
 from reconciler.model.host.evidence import Check, CheckResult, Observation, ProbeProblem
 from reconciler.model.ref import Ref
-from reconciler.planner.nodes.readiness import readiness
 from reconciler.planner.placement.filters import judge
 from reconciler.planner.placement.inventory import Offer, read_held, read_offers
+from reconciler.planner.placement.readiness import readiness
 from tests.planner.fleet import NOW, base_fleet, desired, need, node, observation, world
 
 PASS, FAIL, UNKNOWN = CheckResult.PASS, CheckResult.FAIL, CheckResult.UNKNOWN

@@ -10,8 +10,8 @@ from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
 from reconciler.planner.access.suspensions import in_force as suspensions_in_force
-from reconciler.planner.drift.policy import acceptances
-from reconciler.planner.drift.policy import in_force as leniencies_in_force
+from reconciler.planner.policy import acceptances
+from reconciler.planner.policy import in_force as leniencies_in_force
 
 
 def next_moment(desired: Desired, world: World, now: datetime, ahead: Iterable[datetime]) -> str:

@@ -10,31 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.kinds.access.keys import key_lines
-from reconciler.kinds.allocation.restart import RESTART, reached, reboots, restart_fact
+from reconciler.kinds.allocation.restart import RESTART, reboots
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.evidence import NodeFacts
-from reconciler.model.plan.plan import Action, Change, Risk, Step
+from reconciler.model.plan.plan import Change, Risk, Step
 from reconciler.model.spec.resource import Resource
-from reconciler.model.state.world import World
-from reconciler.planner.change_set import Desk, binding_of, causes_of
-from reconciler.planner.diff.resources import Difference
-from reconciler.planner.drift.facts import differing, listed, shown
-from reconciler.planner.lifecycle.render_hash import basis_of
-from reconciler.planner.text import UNKNOWN
+from reconciler.planner.changes.change_set import Desk, causes_of
+from reconciler.planner.changes.pending import binding_of
+from reconciler.planner.changes.text import UNKNOWN
+from reconciler.planner.difference import Difference, has_begun
+from reconciler.planner.facts import differing, listed
+from reconciler.planner.identity.render_hash import basis_of
 
 Waits = Mapping[str, frozenset[str]]
-
-
-def has_begun(difference: Difference, world: World) -> bool:
-    """Whether the host has come to the generation that is wanted: nothing more is interrupted."""
-    resource, recorded = difference.resource, difference.recorded
-    if difference.action is not Action.RESTART or resource is None or recorded is None:
-        return False
-    seen = world.observations.get(recorded.node)
-    fact = shown(seen.facts if seen else None, restart_fact(recorded.id)) or ""
-    wanted = reached(resource.spec.restart.generation)
-    return fact == wanted or fact.startswith(f"{wanted} ")
 
 
 def restarted(

@@ -15,7 +15,7 @@ from reconciler.model.plan.plan import Action, Risk
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import DoubtKind
-from reconciler.planner.automation.consents import fingerprint_of_preparation
+from reconciler.planner.approval import fingerprint_of_preparation
 from reconciler.planner.automation.guards import (
     guard_all_revocations,
     guard_folders,
@@ -27,11 +27,9 @@ from reconciler.planner.context import Situation
 from reconciler.planner.diff.change_words import refusal
 from reconciler.planner.diff.name_changes import hindrance
 from reconciler.planner.diff.removals import uncommitted
-from reconciler.planner.diff.resources import Difference
-from reconciler.planner.drift.facts import is_unknown, shown
+from reconciler.planner.difference import LEAVING, Difference, has_begun, is_consented
 from reconciler.planner.effective_spec import recorded_of
-from reconciler.planner.lifecycle.expiry import LEAVING, is_consented
-from reconciler.planner.lifecycle.restart import has_begun
+from reconciler.planner.facts import is_unknown, shown
 from reconciler.planner.nodes.prepare import Preparation
 from reconciler.planner.risks import Refusal, is_above, problem_of, risk_of
 from reconciler.planner.storage.references import users_of_data

@@ -1,4 +1,4 @@
-"""Leniency: which drift somebody has accepted for now, and which the policy leaves alone.
+"""Policy in force: the fleet's rules, which drift they leave alone, and which somebody accepted.
 
 Who may log in is never accepted as it is: that would be a grant that nobody gave.
 """
@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from reconciler.kinds.policy import Repair
+from reconciler.kinds.policy import PolicySpec, Repair
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.drift import Acceptance, DriftClass
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
-from reconciler.planner.drift.facts import is_unknown
+from reconciler.planner.effective_spec import recorded_of
+from reconciler.planner.facts import is_unknown
 
 KEYS = "/etc/gpuaas/ssh/"
 """Below it lies what sshd takes the keys of tenants from."""
@@ -90,3 +91,10 @@ def in_force(given: Iterable[Acceptance], now: datetime) -> Iterator[Acceptance]
         until = parse_moment(one.until)
         if until is not None and until > now:
             yield one
+
+
+def policy_of(desired: Desired, world: World) -> PolicySpec:
+    """As git says, else as recorded: no minute and no grace goes together with its file."""
+    ref = Ref("policy", "", "fleet")
+    found = desired.resources.get(ref) or next(iter(recorded_of(world, (ref,))), None)
+    return found.spec if found else PolicySpec(tenants=())

@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.model.problem import ProblemError
 from reconciler.model.ref import Ref
-from reconciler.planner.lifecycle.identity import allocation_id, former_login, login_for
+from reconciler.planner.identity.identity import allocation_id, former_login, login_for
 
 REF = Ref("allocation", "vision", "train-a")
 

@@ -21,22 +21,23 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner import text
 from reconciler.planner.bundles.install import Staging
 from reconciler.planner.bundles.text import switching
-from reconciler.planner.change_set import Desk, Pending, binding_of, causes_of
-from reconciler.planner.diff.resources import Difference
-from reconciler.planner.drift.facts import differing
-from reconciler.planner.drift.repair import mends, sparing
-from reconciler.planner.drift.repair import told as drift_told
+from reconciler.planner.changes import text
+from reconciler.planner.changes.change_set import Desk, causes_of
+from reconciler.planner.changes.pending import Pending, binding_of
+from reconciler.planner.changes.release import released, restored, retiring
+from reconciler.planner.changes.repair import mends, sparing
+from reconciler.planner.changes.repair import told as drift_told
+from reconciler.planner.changes.restart import restarted
+from reconciler.planner.difference import Difference
 from reconciler.planner.effective_spec import as_recorded
+from reconciler.planner.facts import differing
+from reconciler.planner.identity.render_hash import basis_of
 from reconciler.planner.lifecycle.lease import gives_up
-from reconciler.planner.lifecycle.release import released, restored, retiring
-from reconciler.planner.lifecycle.render_hash import basis_of
-from reconciler.planner.lifecycle.restart import restarted
 from reconciler.planner.nodes.prepare import Preparation
-from reconciler.planner.placement.assign import WITH_CAPACITY, Seat, Unseated
 from reconciler.planner.risks import risk_of
+from reconciler.planner.seat import WITH_CAPACITY, Seat, Unseated
 from reconciler.planner.storage.reclaim import stored
 from reconciler.planner.storage.stale_records import Words
 from reconciler.planner.storage.text import mounting

@@ -7,7 +7,7 @@ import pytest
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import NodeFacts, Observation
 from reconciler.model.state.world import Counters
-from reconciler.planner.lifecycle.accounts import Accounts, Taken
+from reconciler.planner.identity.accounts import Accounts, Taken
 from tests.planner.fleet import desired
 
 

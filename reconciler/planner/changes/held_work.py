@@ -16,11 +16,12 @@ from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.planner.automation.hold import by_policy, paused
-from reconciler.planner.build import Line, refused_change
 from reconciler.planner.bundles.install import Staging
-from reconciler.planner.change_set import Desk, Pending
+from reconciler.planner.changes.build import Line, refused_change
+from reconciler.planner.changes.change_set import Desk
+from reconciler.planner.changes.pending import Pending
 from reconciler.planner.context import Situation
-from reconciler.planner.diff.resources import Difference
+from reconciler.planner.difference import Difference
 from reconciler.planner.risks import Refusal, problem_of
 from reconciler.planner.storage.stale_records import Words
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reconciler.model.host.capacity import ClaimState, Isolation, Need
-from reconciler.planner.lifecycle.claims import can_resume
+from reconciler.planner.identity.claims import can_resume
 from tests.planner.fleet import claim, need, node, resource
 
 NODE = resource(node("gpu01"))

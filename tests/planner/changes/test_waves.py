@@ -6,7 +6,7 @@ import pytest
 
 from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.ref import Ref
-from reconciler.planner.waves import PREPARE, after_preparing, in_waves
+from reconciler.planner.changes.waves import PREPARE, after_preparing, in_waves
 
 
 def step(name: str, node: str = "gpu01", order: Order = Order.PROVIDE, verb: str = "v") -> Step:

@@ -12,10 +12,11 @@ from dataclasses import replace
 from reconciler.kinds.registry import KINDS
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Cause, Change, Step
-from reconciler.planner import text
-from reconciler.planner.change_set import Desk, binding_of, leaving_bindings
-from reconciler.planner.diff.resources import Difference
-from reconciler.planner.lifecycle.render_hash import basis_of
+from reconciler.planner.changes import text
+from reconciler.planner.changes.change_set import Desk, leaving_bindings
+from reconciler.planner.changes.pending import binding_of
+from reconciler.planner.difference import Difference
+from reconciler.planner.identity.render_hash import basis_of
 
 
 def released(change: Change, difference: Difference, desk: Desk) -> tuple[Change, tuple[Step, ...]]:

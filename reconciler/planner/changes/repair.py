@@ -15,8 +15,8 @@ from reconciler.model.plan.drift import Becomes, Drift
 from reconciler.model.plan.plan import Step
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded
-from reconciler.planner.change_set import Pending, binding_of, staying
-from reconciler.planner.diff.resources import Difference
+from reconciler.planner.changes.pending import Pending, binding_of, staying
+from reconciler.planner.difference import Difference
 
 
 def with_repairs(

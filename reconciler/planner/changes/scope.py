@@ -21,7 +21,7 @@ from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.reading import LETS_IN, whole
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner.diff.resources import Difference
+from reconciler.planner.difference import Difference
 from reconciler.planner.nodes.prepare import unprepared
 
 POLICY = Ref("policy", "", "fleet")

@@ -1,0 +1,184 @@
+"""The guard of revocations: so many people lose access at once by a merge that went wrong.
+
+An explicit word, a suspension, is never held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from reconciler.kinds.access.keys import in_force
+from reconciler.model.moment import parse_moment
+from reconciler.model.plan.lifecycle import Phase
+from reconciler.model.plan.plan import Action
+from reconciler.model.problem import Problem
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.state.world import Recorded
+from reconciler.planner.context import Situation
+from reconciler.planner.diff.removals import REVOCATIONS, Held, stays
+from reconciler.planner.difference import Difference
+from reconciler.planner.effective_spec import NAMING, as_recorded
+
+Limit = Callable[[int], int]
+
+
+GUARD_HINT = (
+    "bring back what is gone; or take it away in parts (--only), raise guard in the Policy, or say"
+    " it in words: state: suspended"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loss:
+    """Somebody who would be let in no more, by the absence of `what`, and the change it is in."""
+
+    change: Ref
+    what: str
+    person: str
+
+
+def guard_revocations(
+    situation: Situation, refused: Mapping[Ref, Problem], limit_of: Limit
+) -> Iterator[tuple[Difference, Held]]:
+    """Each difference that takes access away by absence, where they are too many at once.
+
+    One that is refused for something else takes it away all the same. `limit_of` says how many of
+    a number may go. A document that is too much by itself is held by itself: what others take away
+    does not wait for it.
+    """
+    asked = [one for one in situation.differences if one.ref not in situation.approved]
+    admitted = {
+        one.ref: one
+        for one in asked
+        if (why := refused.get(one.ref)) is None
+        or (one.ref.kind != "grant" and not stays(one, why))
+    }
+    losses = list(_losses(admitted.values(), situation))
+    if not losses or len(losses) <= limit_of(0):
+        return
+    by_change: dict[Ref, list[_Loss]] = {}
+    for loss in losses:
+        by_change.setdefault(loss.change, []).append(loss)
+    rest: list[_Loss] = []
+    totals = _totals(situation)
+    for ref, its in by_change.items():
+        over = next(_over(its, totals, limit_of), None) if len(its) > limit_of(0) else None
+        if over is None:
+            rest += its
+        else:
+            yield admitted[ref], (REVOCATIONS, over, GUARD_HINT)
+    over = next(_over(rest, totals, limit_of), None)
+    if over is not None:
+        for ref in dict.fromkeys(loss.change for loss in rest):
+            yield admitted[ref], (REVOCATIONS, over, GUARD_HINT)
+
+
+def _losses(differences: Iterable[Difference], situation: Situation) -> Iterator[_Loss]:
+    for one in differences:
+        recorded, kind = one.recorded, one.ref.kind
+        if recorded is None:
+            continue
+        if kind == "user" and one.action in (Action.FORGET, Action.RENAME):
+            if _is_active(recorded.normal):
+                yield _Loss(change=one.ref, what="users", person=recorded.ref.name)
+        elif kind == "user" and one.resource is not None:
+            if _is_shut_out(one, recorded.normal, one.resource.normal, situation):
+                yield _Loss(change=one.ref, what="users", person=one.ref.name)
+        elif kind == "grant" and _is_ended(one, recorded, situation):
+            yield _Loss(change=one.ref, what="grants", person=str(recorded.normal["spec"]["user"]))
+        elif kind in NAMING and one.resource is not None and recorded.phase is Phase.ACTIVE:
+            what = "members of projects" if kind == "project" else "people in access"
+            named = people(one.resource.normal, kind)
+            for person in people(recorded.normal, kind) - named:
+                if _stays_active(person, situation):
+                    yield _Loss(change=one.ref, what=what, person=person)
+
+
+def _is_shut_out(
+    difference: Difference,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    situation: Situation,
+) -> bool:
+    """Whether somebody active loses all keys, or is suspended by what is no word of his own file:
+
+    by a reading of a document in error, which may be anybody's.
+    """
+    if not _is_active(before):
+        return False
+    read = difference.ref in situation.desired.lessened
+    if not _is_active(after):
+        return read
+    opens, opened = (_open_keys(one, situation.now if read else None) for one in (after, before))
+    return bool(opened) and not opens
+
+
+def _open_keys(normal: Mapping[str, Any], now: datetime | None) -> list[Any]:
+    """Those whose time is not over by `now`; all of them where that is not asked."""
+    ends = ((key, parse_moment(key.get("expiresAt") or "")) for key in normal["spec"]["keys"])
+    return [key for key, end in ends if now is None or end is None or end > now]
+
+
+def _is_ended(difference: Difference, recorded: Recorded, situation: Situation) -> bool:
+    """Whether a grant that lets in somebody does so no more, or for less by a reading alone."""
+    now = situation.now
+    if now is not None and not in_force(as_recorded(recorded), now):
+        return False
+    return difference.action is Action.FORGET or difference.ref in situation.desired.lessened
+
+
+def _over(
+    losses: Iterable[_Loss], totals: Mapping[str, set[Any]], limit_of: Limit
+) -> Iterator[str]:
+    """What is more than may go at once: of one sort, or of all people."""
+    users = {loss.person for loss in losses if loss.what == "users"}
+    lost: dict[str, set[Any]] = {}
+    for loss in losses:
+        if loss.what == "users":
+            lost.setdefault(loss.what, set()).add(loss.person)
+        elif loss.person not in users:
+            one: Any = loss.change if loss.what == "grants" else loss.person
+            lost.setdefault(loss.what, set()).add(one)
+    lost["people"] = {loss.person for loss in losses}
+    for what, gone in lost.items():
+        limit = limit_of(len(totals[what]))
+        if len(gone) > limit:
+            yield (
+                f"{len(gone)} of {len(totals[what])} {what} would be shut out at once by what is no"
+                f" longer in the specs, or in error there, more than {limit}"
+            )
+
+
+def _totals(situation: Situation) -> dict[str, set[Any]]:
+    totals: dict[str, set[Any]] = {"users": set(), "grants": set()}
+    totals |= {"members of projects": set(), "people in access": set()}
+    for ref, recorded in situation.world.recorded.items():
+        if ref.kind == "user":
+            totals["users"].add(ref.name)
+        elif ref.kind == "grant":
+            totals["grants"].add(ref)
+        elif ref.kind in NAMING:
+            what = "members of projects" if ref.kind == "project" else "people in access"
+            totals[what] |= people(recorded.normal, ref.kind)
+    return {**totals, "people": totals["users"]}
+
+
+def people(normal: Mapping[str, Any], kind: str) -> set[str]:
+    """Whom a project or an allocation names as let in."""
+    entries = normal["spec"].get(NAMING[kind], ())
+    return {str(one["user"] if isinstance(one, Mapping) else one) for one in entries}
+
+
+def _is_active(normal: Mapping[str, Any]) -> bool:
+    return str(normal["spec"].get("state", "active")) == "active"
+
+
+def _stays_active(person: str, situation: Situation) -> bool:
+    """Whether nothing else shuts somebody out, such as a word that he is suspended."""
+    ref = Ref("user", "", person)
+    resource, recorded = situation.desired.resources.get(ref), situation.world.recorded.get(ref)
+    found = resource.normal if resource else recorded.normal if recorded else None
+    return found is not None and _is_active(found)

@@ -1,0 +1,1 @@
+"""Identity: ids, logins, uids and claims of allocations, and what their files are made from."""
