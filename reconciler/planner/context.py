@@ -78,6 +78,11 @@ class Situation:
         return fingerprint_of(difference, risk, begun)
 
     @cached_property
+    def refs(self) -> frozenset[Ref]:
+        """Refs of all differences."""
+        return frozenset(one.ref for one in self.differences)
+
+    @cached_property
     def paused(self) -> Mapping[str, Suspension]:
         """What the loop leaves alone, by its ref, where nobody is asked about this."""
         if not self.unattended or self.now is None:

@@ -11,9 +11,7 @@ from reconciler.model.plan.plan import Change
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.planner.approval import fingerprint_of_preparation
 from reconciler.planner.context import Situation
-from reconciler.planner.nodes.prepare import Preparation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,23 +24,21 @@ class Tickets:
 
 def find_tickets(
     situation: Situation,
-    preparations: Mapping[Ref, Preparation],
+    fingerprints: Mapping[Ref, str],
     refused: Mapping[Ref, Problem],
 ) -> Tickets:
-    """A host that is made ready is approved as that, whatever else changes about it."""
+    """`fingerprints` are of tasks; one is approved as that, whatever else changes about its ref."""
     held = {
         one.ref: situation.fingerprint(one)
         for one in situation.differences
         if one.ref in refused and refused[one.ref].code in APPROVABLE
     }
     approved = {ref: one for ref, one in situation.approved.items() if ref not in refused}
-    for ref, preparation in preparations.items():
+    for ref, fingerprint in fingerprints.items():
         if ref in refused and refused[ref].code in APPROVABLE:
-            held[ref] = fingerprint_of_preparation(preparation)
-        elif situation.consents.get(ref):
-            fingerprint = fingerprint_of_preparation(preparation)
-            if fingerprint in situation.consents[ref]:
-                approved[ref] = fingerprint
+            held[ref] = fingerprint
+        elif fingerprint in situation.consents.get(ref, ()):
+            approved[ref] = fingerprint
     return Tickets(held=held, approved=approved)
 
 

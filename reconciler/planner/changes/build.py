@@ -6,7 +6,7 @@ gets a line of its own that names the cause.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
@@ -21,10 +21,10 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner.bundles.install import Staging
 from reconciler.planner.bundles.text import switching
 from reconciler.planner.changes import text
-from reconciler.planner.changes.change_set import Desk, causes_of
+from reconciler.planner.changes.change_set import ChangeSet, causes_of
+from reconciler.planner.changes.held_work import Held
 from reconciler.planner.changes.pending import Pending, binding_of
 from reconciler.planner.changes.release import released, restored, retiring
 from reconciler.planner.changes.repair import mends, sparing
@@ -35,12 +35,10 @@ from reconciler.planner.effective_spec import as_recorded
 from reconciler.planner.facts import differing
 from reconciler.planner.identity.render_hash import basis_of
 from reconciler.planner.lifecycle.lease import gives_up
-from reconciler.planner.nodes.prepare import Preparation
 from reconciler.planner.risks import risk_of
 from reconciler.planner.seat import WITH_CAPACITY, Seat, Unseated
-from reconciler.planner.storage.reclaim import stored
-from reconciler.planner.storage.stale_records import Words
 from reconciler.planner.storage.text import mounting
+from reconciler.planner.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,48 +55,48 @@ class Line:
     confirms: bool = False
 
 
-def write_lines(differences: tuple[Difference, ...], desk: Desk) -> Iterator[Line]:
+def write_lines(differences: tuple[Difference, ...], changes: ChangeSet) -> Iterator[Line]:
     """A line for every difference, and for every allocation that only its causes change."""
     told: set[Ref] = set()
     for difference in differences:
-        line = _line(difference, desk)
+        line = _line(difference, changes)
         told.update({difference.ref} if line.change.problem is None else ())
         yield line
-    for ref, pending in desk.pending.items():
+    for ref, pending in changes.pending.items():
         if ref not in told:
-            yield _line_of_causes(pending, desk)
-    for ref, preparation in desk.preparations.items():
+            yield _line_of_causes(pending, changes)
+    for ref, task in changes.tasks.items():
         if ref not in told:
-            yield _line_of_preparation(preparation, desk)
-    for ref, staging in desk.stagings.items():
-        if ref not in told:
-            yield _line_of_staging(staging, desk)
-    yield from (_stage(_change(words.difference, desk), words) for words in desk.words)
+            yield _line_of_task(task, changes)
 
 
-def _line(difference: Difference, desk: Desk) -> Line:
+def held_lines(held: Iterable[Held], changes: ChangeSet) -> Iterator[Line]:
+    """A line for what does not go alone, though no document asks for it."""
+    for difference, problem, cause in held:
+        yield Line(change=replace(refused_change(difference, problem, changes), cause=cause))
+
+
+def _line(difference: Difference, changes: ChangeSet) -> Line:
     ref = difference.ref
-    problem = desk.refused.get(ref)
+    problem = changes.refused.get(ref)
     if problem is not None:
-        return Line(change=refused_change(difference, problem, desk))
-    if difference.finishing and ref in desk.pending:
+        return Line(change=refused_change(difference, problem, changes))
+    if difference.finishing and ref in changes.pending:
         # Taking away access waits for no cleanup: what a replace left behind comes after.
-        first = _line_of_causes(desk.pending[ref], desk)
+        first = _line_of_causes(changes.pending[ref], changes)
         if not first.confirms:
             return first
-    if ref in desk.preparations:
-        return _prepare(difference, desk)
-    if ref in desk.stagings and difference.action is not Action.FORGET:
-        return _stage(_change(difference, desk), desk.stagings[ref])
+    if ref in changes.tasks:
+        return _do(difference, changes.tasks[ref], changes)
     if ref.kind in WITH_CAPACITY:
-        return WRITERS.get(difference.action, _plain)(difference, desk)
-    return (_store if ref.kind == "storage" else _plain)(difference, desk)
+        return WRITERS.get(difference.action, _plain)(difference, changes)
+    return _plain(difference, changes)
 
 
-def refused_change(difference: Difference, problem: Problem, desk: Desk) -> Change:
+def refused_change(difference: Difference, problem: Problem, changes: ChangeSet) -> Change:
     """Nothing of it will be done; what was held or frozen says what it would have been."""
-    change = _change(difference, desk)
-    waits, facts = _unavailable(difference, desk)
+    change = _change(difference, changes)
+    waits, facts = _unavailable(difference, changes)
     held = problem.code in HELD_CODES
     keeps_its_name = held or difference.action is Action.FROZEN
     return replace(
@@ -113,86 +111,58 @@ def refused_change(difference: Difference, problem: Problem, desk: Desk) -> Chan
     )
 
 
-def _unavailable(difference: Difference, desk: Desk) -> tuple[str, Mapping[str, str]]:
+def _unavailable(difference: Difference, changes: ChangeSet) -> tuple[str, Mapping[str, str]]:
     """How it waits, and what is known about its chances; nothing for what has no need to wait."""
-    ref, resource, context = difference.ref, difference.resource, desk.context
-    seat = desk.seats.get(ref)
+    ref, resource, context = difference.ref, difference.resource, changes.context
+    seat = changes.seats.get(ref)
     if not isinstance(seat, Unseated) or seat.unavailable is None or seat.need is None:
         return "", {}
-    position = (desk.positions[ref], len(desk.positions))
+    position = (changes.positions[ref], len(changes.positions))
     until = gives_up(resource, context.desired, context.world) if resource else None
     waits = text.waiting(position, context.world.waiting.get(ref, ""), until, context.now)
     return waits, text.unavailable_facts(seat.need, seat.unavailable)
 
 
-def _plain(difference: Difference, desk: Desk) -> Line:
-    return Line(change=_change(difference, desk))
+def _plain(difference: Difference, changes: ChangeSet) -> Line:
+    return Line(change=_change(difference, changes))
 
 
-def _store(difference: Difference, desk: Desk) -> Line:
-    change, steps = stored(_change(difference, desk), difference, desk.context)
-    return Line(change=_with(change, steps), steps=steps)
+def _do(difference: Difference, task: Task, changes: ChangeSet) -> Line:
+    """What a task does, whatever else changes about its ref."""
+    change = _change(difference, changes)
+    change = replace(change, facts={**change.facts, **task.facts}, basis=task.basis or change.basis)
+    return Line(change=_with(change, task.steps), steps=task.steps)
 
 
-def _prepare(difference: Difference, desk: Desk) -> Line:
-    """A host is made ready for tenants, whatever else changes about it."""
-    preparation, world = desk.preparations[difference.ref], desk.context.world
-    change = _with(_change(difference, desk), preparation.steps)
-    facts = text.prepare_facts(preparation.why, difference.ref.name, world)
-    change = replace(change, basis=preparation.basis, facts={**change.facts, **facts})
-    return Line(change=change, steps=preparation.steps)
+def _line_of_task(task: Task, changes: ChangeSet) -> Line:
+    """One about whose ref nothing else changes."""
+    difference, problem = task.difference, changes.refused.get(task.ref)
+    held = Line(change=refused_change(difference, problem, changes)) if problem else None
+    line = held or _do(difference, task, changes)
+    risk, cause = task.risk or line.change.risk, task.cause
+    return replace(line, change=replace(line.change, risk=risk, cause=cause))
 
 
-def _line_of_preparation(preparation: Preparation, desk: Desk) -> Line:
-    """A host that nothing else changes about."""
-    difference = Difference(
-        ref=preparation.resource.ref,
-        action=Action.REPAIR if preparation.mends else Action.CHANGE,
-        resource=preparation.resource,
-        recorded=preparation.recorded,
-    )
-    problem = desk.refused.get(difference.ref)
-    held = Line(change=refused_change(difference, problem, desk)) if problem else None
-    line = held or _prepare(difference, desk)
-    cause = Cause.RERENDERED if preparation.rerendered else None
-    return replace(line, change=replace(line.change, risk=preparation.risk, cause=cause))
-
-
-def _stage(change: Change, staging: Staging | Words) -> Line:
-    """What hosts build of a bundle, or forget of wiped data, whatever else changes about it."""
-    change = _with(replace(change, facts={**change.facts, **staging.facts}), staging.steps)
-    return Line(change=change, steps=staging.steps)
-
-
-def _line_of_staging(staging: Staging, desk: Desk) -> Line:
-    """A bundle that nothing else changes about; or that git names no more, and hosts still have."""
-    ref, context = staging.bundle, desk.context
-    resource, recorded = context.desired.resources.get(ref), context.world.recorded.get(ref)
-    action = Action.REPAIR if staging.only_repairs else Action.STAGE
-    difference = Difference(ref=ref, action=action, resource=resource, recorded=recorded)
-    return _stage(_change(difference, desk), staging)
-
-
-def _create(difference: Difference, desk: Desk) -> Line:
-    seat, binding = _taking(difference, desk)
-    steps = KINDS[difference.ref.kind].steps(binding, desk.context)
-    change = _seated(_change(difference, desk), seat, binding, desk)
+def _create(difference: Difference, changes: ChangeSet) -> Line:
+    seat, binding = _taking(difference, changes)
+    steps = KINDS[difference.ref.kind].steps(binding, changes.context)
+    change = _seated(_change(difference, changes), seat, binding, changes)
     return Line(change=_with(change, steps), steps=steps, claims=seat.claims)
 
 
-def _replace(difference: Difference, desk: Desk) -> Line:
+def _replace(difference: Difference, changes: ChangeSet) -> Line:
     """The new place is provided first; only then is the old one given up."""
-    change, recorded = _change(difference, desk), difference.recorded
+    change, recorded = _change(difference, changes), difference.recorded
     taken: tuple[Step, ...] = ()
     claims: tuple[ClaimIntent, ...] = ()
     if difference.finishing and recorded is not None:
         staying = recorded.id
     else:
-        seat, binding = _taking(difference, desk)
+        seat, binding = _taking(difference, changes)
         staying, claims = seat.id, seat.claims
-        taken = KINDS[difference.ref.kind].steps(binding, desk.context)
-        change = _seated(change, seat, binding, desk)
-    retired = retiring(difference, staying, desk)
+        taken = KINDS[difference.ref.kind].steps(binding, changes.context)
+        change = _seated(change, seat, binding, changes)
+    retired = retiring(difference, staying, changes)
     needed = frozenset(step.id for step in taken)
     return Line(
         change=_with(change, (*taken, *retired)),
@@ -202,45 +172,45 @@ def _replace(difference: Difference, desk: Desk) -> Line:
     )
 
 
-def _release(difference: Difference, desk: Desk) -> Line:
-    change, steps = released(_change(difference, desk), difference, desk)
+def _release(difference: Difference, changes: ChangeSet) -> Line:
+    change, steps = released(_change(difference, changes), difference, changes)
     return Line(change=_with(change, steps), steps=steps)
 
 
-def _restore(difference: Difference, desk: Desk) -> Line:
-    change, steps = restored(_change(difference, desk), difference, desk)
+def _restore(difference: Difference, changes: ChangeSet) -> Line:
+    change, steps = restored(_change(difference, changes), difference, changes)
     return Line(change=_with(change, steps), steps=steps)
 
 
-def _keep_in_step(difference: Difference, desk: Desk) -> Line:
+def _keep_in_step(difference: Difference, changes: ChangeSet) -> Line:
     """An allocation that stays where it is: work only where its host shows something else."""
-    change = _change(difference, desk)
-    pending = desk.pending.get(difference.ref)
+    change = _change(difference, changes)
+    pending = changes.pending.get(difference.ref)
     if pending is None or pending.binding.recorded is None:
         return Line(change=change)
     recorded, drifted = pending.binding.recorded, pending.drifted
     steps = tuple(
         sparing(step, recorded, drifted)
-        for step in KINDS[difference.ref.kind].steps(pending.binding, desk.context)
-        if _differs(step, recorded, desk.context.world) or mends(step, drifted)
+        for step in KINDS[difference.ref.kind].steps(pending.binding, changes.context)
+        if _differs(step, recorded, changes.context.world) or mends(step, drifted)
     )
-    facts = dict(text.change_facts(pending.resource, desk.context.desired, desk.context.now))
-    facts |= switching(pending.resource, recorded, recorded.node, desk.context)
+    facts = dict(text.change_facts(pending.resource, changes.context.desired, changes.context.now))
+    facts |= switching(pending.resource, recorded, recorded.node, changes.context)
     change = replace(
         _with(change, steps),
         basis=pending.basis,
-        caused_by=causes_of(pending, desk),
+        caused_by=causes_of(pending, changes),
         facts={**drift_told(drifted), **change.facts, **mounting(steps, recorded), **facts},
     )
     return Line(change=change, steps=steps)
 
 
-def _restart(difference: Difference, desk: Desk) -> Line:
-    change, steps, after = restarted(_change(difference, desk), difference, desk)
+def _restart(difference: Difference, changes: ChangeSet) -> Line:
+    change, steps, after = restarted(_change(difference, changes), difference, changes)
     return Line(change=change, steps=steps, after=after)
 
 
-WRITERS: Mapping[Action, Callable[[Difference, Desk], Line]] = MappingProxyType(
+WRITERS: Mapping[Action, Callable[[Difference, ChangeSet], Line]] = MappingProxyType(
     {
         Action.CREATE: _create,
         Action.REPLACE: _replace,
@@ -256,22 +226,22 @@ WRITERS: Mapping[Action, Callable[[Difference, Desk], Line]] = MappingProxyType(
 """How lines with work on hosts are written; all others have none."""
 
 
-def _line_of_causes(pending: Pending, desk: Desk) -> Line:
+def _line_of_causes(pending: Pending, changes: ChangeSet) -> Line:
     difference = Difference(
         ref=pending.resource.ref,
         action=Action.REPAIR if pending.only_drifted else Action.CHANGE,
         resource=pending.resource,
         recorded=pending.binding.recorded,
     )
-    line = _keep_in_step(difference, desk)
+    line = _keep_in_step(difference, changes)
     if not pending.rerendered:
         return replace(line, confirms=not line.steps and not line.change.caused_by)
     change = replace(line.change, cause=Cause.RERENDERED, caused_by=())
     return replace(line, change=change, confirms=not line.steps)
 
 
-def _taking(difference: Difference, desk: Desk) -> tuple[Seat, Binding]:
-    seat = desk.seats[difference.ref]
+def _taking(difference: Difference, changes: ChangeSet) -> tuple[Seat, Binding]:
+    seat = changes.seats[difference.ref]
     if not isinstance(seat, Seat):
         raise TypeError(f"{difference.ref} has no seat")
     binding = Binding(
@@ -307,8 +277,8 @@ def _with(change: Change, steps: tuple[Step, ...]) -> Change:
     return replace(change, steps=tuple(step.id for step in steps))
 
 
-def _seated(change: Change, seat: Seat, binding: Binding, desk: Desk) -> Change:
-    resource, context = binding.resource, desk.context
+def _seated(change: Change, seat: Seat, binding: Binding, changes: ChangeSet) -> Change:
+    resource, context = binding.resource, changes.context
     if resource is None:
         return change
     placement, end = seat.placement, _end(resource, binding.replaces, context)
@@ -323,7 +293,7 @@ def _seated(change: Change, seat: Seat, binding: Binding, desk: Desk) -> Change:
         expires_at=end,
         basis=basis_of(KINDS[resource.ref.kind].basis(binding, context)),
         gpus=gpus,
-        price_per_hour=text.price_delta(price, _price_before(change.ref, desk)),
+        price_per_hour=text.price_delta(price, _price_before(change.ref, changes)),
         rate_per_hour=text.price_delta(price, {}),
         facts={
             **text.create_facts(resource, seat.login, placement, context.desired, context.now),
@@ -335,9 +305,9 @@ def _seated(change: Change, seat: Seat, binding: Binding, desk: Desk) -> Change:
     )
 
 
-def _change(difference: Difference, desk: Desk) -> Change:
+def _change(difference: Difference, changes: ChangeSet) -> Change:
     """What every line says, whatever becomes of it."""
-    resource, recorded, context = difference.resource, difference.recorded, desk.context
+    resource, recorded, context = difference.resource, difference.recorded, changes.context
     change = Change(
         ref=difference.ref,
         action=difference.action,
@@ -355,7 +325,7 @@ def _change(difference: Difference, desk: Desk) -> Change:
     )
     if recorded is not None and recorded.id:
         end = _end(resource, recorded, context) if resource else None
-        return _in_place(replace(change, expires_at=end), recorded, desk)
+        return _in_place(replace(change, expires_at=end), recorded, changes)
     return change
 
 
@@ -363,18 +333,18 @@ def _end(resource: Resource, recorded: Recorded | None, context: Context) -> str
     return end_of(resource, recorded, context.desired, context.leases_from or context.now)
 
 
-def _in_place(change: Change, recorded: Recorded, desk: Desk) -> Change:
+def _in_place(change: Change, recorded: Recorded, changes: ChangeSet) -> Change:
     """What a recorded allocation is and holds; and what is lost, where it goes."""
-    context = desk.context
-    claims = desk.groups.get(recorded.ref, {}).get(recorded.id, ())
+    context = changes.context
+    claims = changes.groups.get(recorded.ref, {}).get(recorded.id, ())
     words = (
         text.size_of(recorded.slots),
         f"owner {recorded.normal['spec']['owner']}",
         text.held_since(claims, context.now),
     )
     leaves = change.action in (Action.RELEASE, Action.REPLACE)
-    gone = _price_before(recorded.ref, desk) if change.action is Action.RELEASE else {}
-    grants = desk.grants.get(recorded.ref, ()) if leaves else ()
+    gone = _price_before(recorded.ref, changes) if change.action is Action.RELEASE else {}
+    grants = changes.grants.get(recorded.ref, ()) if leaves else ()
     return replace(
         change,
         summary=" · ".join(filter(None, words)),
@@ -387,9 +357,9 @@ def _in_place(change: Change, recorded: Recorded, desk: Desk) -> Change:
     )
 
 
-def _price_before(ref: Ref, desk: Desk) -> Mapping[str, Decimal]:
+def _price_before(ref: Ref, changes: ChangeSet) -> Mapping[str, Decimal]:
     """What an allocation costs as it was recorded."""
-    context = desk.context
+    context = changes.context
     recorded = context.world.recorded.get(ref)
     if recorded is None or not recorded.id or recorded.phase is not Phase.ACTIVE:
         return {}

@@ -1,7 +1,4 @@
-"""The desk: everything that is settled once a plan's lines are written, and the allocations whose
-
-files on their hosts follow from something that has changed.
-"""
+"""The change set: everything that is settled once the lines of a plan are written."""
 
 from __future__ import annotations
 
@@ -12,32 +9,28 @@ from functools import cached_property
 from reconciler.kinds.access.keys import in_force as grant_in_force
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.host.capacity import Claim
-from reconciler.model.plan.drift import Drift
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded
 from reconciler.planner.automation.tickets import Tickets
-from reconciler.planner.bundles.install import Staging
 from reconciler.planner.changes.pending import Pending, binding_of
 from reconciler.planner.difference import Difference
 from reconciler.planner.effective_spec import as_recorded
 from reconciler.planner.identity.accounts import account_of
 from reconciler.planner.identity.claims import groups_of
 from reconciler.planner.identity.identity import former_login
-from reconciler.planner.nodes.prepare import Preparation
 from reconciler.planner.placement.scheduler import in_order
 from reconciler.planner.seat import Seat, Unseated, placement_of
-from reconciler.planner.storage.stale_records import Words
+from reconciler.planner.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class Desk:
+class ChangeSet:
     """`context` knows what will be in force; `changed` are the differences that are carried out.
 
-    `preparations` are the nodes to be made ready first, `drifts` what hosts show otherwise,
-    `stagings` the bundles that hosts are to build, put right or remove, `words` what they forget.
+    `pending` are allocations to be kept in step, `tasks` what features bring beside that.
     """
 
     context: Context
@@ -45,10 +38,7 @@ class Desk:
     changed: Mapping[Ref, Difference]
     seats: Mapping[Ref, Seat | Unseated]
     pending: Mapping[Ref, Pending]
-    preparations: Mapping[Ref, Preparation]
-    drifts: tuple[Drift, ...] = ()
-    stagings: Mapping[Ref, Staging] = field(default_factory=dict)
-    words: tuple[Words, ...] = ()
+    tasks: Mapping[Ref, Task] = field(default_factory=dict)
     tickets: Tickets = field(default_factory=Tickets)
 
     @cached_property
@@ -80,15 +70,15 @@ class Desk:
 
 
 def leaving_bindings(
-    ref: Ref, recorded: Recorded | None, staying: str, desk: Desk
+    ref: Ref, recorded: Recorded | None, staying: str, changes: ChangeSet
 ) -> tuple[Binding, ...]:
     """Every allocation of `ref` that is to go: all that is recorded or claimed but `staying`."""
-    world = desk.context.world
+    world = changes.context.world
     living = {one.login for one in world.recorded.values()}
     leaving = []
     if recorded is not None and recorded.id and recorded.id != staying:
         leaving.append(binding_of(recorded, None, world))
-    for id, claims in desk.groups.get(ref, {}).items():
+    for id, claims in changes.groups.get(ref, {}).items():
         if id != staying and (recorded is None or id != recorded.id):
             known = world.counters.login_of.get(id)
             login = known or former_login(ref.name, id, world.counters.logins, living)
@@ -108,13 +98,13 @@ def leaving_bindings(
     return tuple(leaving)
 
 
-def causes_of(pending: Pending, desk: Desk) -> tuple[Ref, ...]:
+def causes_of(pending: Pending, changes: ChangeSet) -> tuple[Ref, ...]:
     """What the allocation's new files follow from: changes of this plan, people who are gone, and
 
     grants whose time is over.
     """
     ref, spec = pending.resource.ref, pending.resource.spec
-    grants = desk.grants.get(ref, ())
+    grants = changes.grants.get(ref, ())
     users = {*spec.access, *(grant.spec.user for grant in grants)}
     related = {
         Ref("project", "", ref.project),
@@ -123,8 +113,8 @@ def causes_of(pending: Pending, desk: Desk) -> tuple[Ref, ...]:
         *(grant.ref for grant in grants),
         *(Ref("storage", ref.project, one.name) for one in spec.storage),
     }
-    over = {g.ref for g in grants if not grant_in_force(g, desk.context.now)}
-    gone = {one for one in related if one.kind == "user"} & desk.context.world.recorded.keys()
-    gone -= desk.context.desired.resources.keys()
-    shut_out = {one for one in related if str(one) in desk.context.desired.suspended}
-    return tuple(sorted((related & desk.changed.keys()) | over | gone | shut_out))
+    over = {g.ref for g in grants if not grant_in_force(g, changes.context.now)}
+    gone = {one for one in related if one.kind == "user"} & changes.context.world.recorded.keys()
+    gone -= changes.context.desired.resources.keys()
+    shut_out = {one for one in related if str(one) in changes.context.desired.suspended}
+    return tuple(sorted((related & changes.changed.keys()) | over | gone | shut_out))

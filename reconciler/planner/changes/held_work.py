@@ -7,63 +7,49 @@ the Policy says. What says who may log in is put right all the same (rule 9).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from reconciler.model.plan.drift import Becomes, DriftClass
-from reconciler.model.plan.plan import Action, Cause, Change, Risk
+from reconciler.model.plan.plan import Action, Cause, Risk
 from reconciler.model.problem import Problem
-from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.planner.automation.hold import by_policy, paused
-from reconciler.planner.bundles.install import Staging
-from reconciler.planner.changes.build import Line, refused_change
-from reconciler.planner.changes.change_set import Desk
 from reconciler.planner.changes.pending import Pending
 from reconciler.planner.context import Situation
 from reconciler.planner.difference import Difference
 from reconciler.planner.risks import Refusal, problem_of
-from reconciler.planner.storage.stale_records import Words
+from reconciler.planner.task import Task
+
+Held = tuple[Difference, Problem, Cause | None]
+"""What is held, why, and what it follows from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """Of what no difference speaks: allocations kept in step, bundles, and words of wiped data."""
-
-    pending: Mapping[Ref, Pending]
-    stagings: Mapping[Ref, Staging]
-    words: tuple[Words, ...]
-    held: tuple[tuple[Difference, Problem, Cause | None], ...] = ()
-
-
-def hold_work(work: Work, situation: Situation) -> Work:
-    """The same without what does not go alone, which it then names."""
+def hold_pending(
+    pending: Mapping[Ref, Pending], situation: Situation
+) -> tuple[Mapping[Ref, Pending], list[Held]]:
+    """Those that go alone, and those that do not; of what is changed otherwise nothing is held."""
     if not situation.unattended:
-        return work
-    pending, stagings = dict(work.pending), dict(work.stagings)
-    held: list[tuple[Difference, Problem, Cause | None]] = []
-    changed = {one.ref for one in situation.differences}
-    for ref, one in work.pending.items():
-        if ref not in changed and (why := _why_pending(one, situation)) is not None:
+        return pending, []
+    left, held = dict(pending), []
+    for ref, one in pending.items():
+        if ref not in situation.refs and (why := _why_pending(one, situation)) is not None:
             held.append((_difference(one), problem_of(ref, one.resource, why), _cause(one)))
-            del pending[ref]
-    for ref, staging in work.stagings.items():
-        left = _elsewhere(staging, situation)
-        if left.steps == staging.steps:
-            continue
-        stagings[ref] = left
-        if not left.steps:
-            del stagings[ref]
-        if not left.steps and ref not in changed:
-            held.append(_held_staging(staging, situation))
-    words = tuple(one for one in work.words if not _is_paused(one.difference.ref, situation))
-    return Work(pending=pending, stagings=stagings, words=words, held=tuple(held))
+            del left[ref]
+    return left, held
 
 
-def held_lines(work: Work, desk: Desk) -> Iterator[Line]:
-    for difference, problem, cause in work.held:
-        change: Change = refused_change(difference, problem, desk)
-        yield Line(change=replace(change, cause=cause))
+def hold_task(task: Task, situation: Situation) -> tuple[Task | None, Held | None]:
+    """The task less its steps on hosts that the loop leaves alone; and why, if none is left."""
+    if not situation.paused:
+        return task, None
+    refused = [paused(task.ref, step.node, situation) for step in task.steps]
+    left = tuple(s for s, why in zip(task.steps, refused, strict=True) if why is None)
+    if left:
+        return replace(task, steps=left), None
+    (why, *_) = (one for one in refused if one is not None)
+    problem = problem_of(task.ref, task.difference.resource, why)
+    return None, (task.difference, problem, None)
 
 
 def _why_pending(one: Pending, situation: Situation) -> Refusal | None:
@@ -94,30 +80,3 @@ def _difference(one: Pending) -> Difference:
 
 def _cause(one: Pending) -> Cause | None:
     return Cause.RERENDERED if one.rerendered else None
-
-
-def _elsewhere(staging: Staging, situation: Situation) -> Staging:
-    """What is built on hosts that the loop works on."""
-    steps = staging.steps
-    if situation.paused:
-        steps = tuple(s for s in steps if paused(staging.bundle, s.node, situation) is None)
-    return replace(staging, steps=steps)
-
-
-def _held_staging(
-    staging: Staging, situation: Situation
-) -> tuple[Difference, Problem, Cause | None]:
-    ref, world = staging.bundle, situation.world
-    resource = situation.desired.resources.get(ref)
-    action = Action.REPAIR if staging.only_repairs else Action.STAGE
-    difference = Difference(
-        ref=ref, action=action, resource=resource, recorded=world.recorded.get(ref)
-    )
-    (why, *_) = (
-        found for step in staging.steps if (found := paused(ref, step.node, situation)) is not None
-    )
-    return difference, problem_of(ref, resource, why), None
-
-
-def _is_paused(node: Ref, situation: Situation) -> bool:
-    return paused(node, node.name, situation) is not None

@@ -13,29 +13,33 @@ from reconciler.kinds.registry import KINDS
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Cause, Change, Step
 from reconciler.planner.changes import text
-from reconciler.planner.changes.change_set import Desk, leaving_bindings
+from reconciler.planner.changes.change_set import ChangeSet, leaving_bindings
 from reconciler.planner.changes.pending import binding_of
 from reconciler.planner.difference import Difference
 from reconciler.planner.identity.render_hash import basis_of
 
 
-def released(change: Change, difference: Difference, desk: Desk) -> tuple[Change, tuple[Step, ...]]:
+def released(
+    change: Change, difference: Difference, changes: ChangeSet
+) -> tuple[Change, tuple[Step, ...]]:
     """First only shut off, where it can be taken back; what it has goes with a later plan."""
-    context, recorded = desk.context, difference.recorded
+    context, recorded = changes.context, difference.recorded
     minutes = difference.undo_minutes
     facts = {**change.facts, **_facts(difference, minutes)}
     if difference.cause is Cause.CONSENTED and difference.ref in context.desired.resources:
         facts["why"] = "its file came back too late: it becomes a new one after this"
     told = replace(change, undo_minutes=minutes, facts=facts)
     if not minutes or recorded is None:
-        return told, retiring(difference, "", desk)
+        return told, retiring(difference, "", changes)
     binding = replace(binding_of(recorded, None, context.world), quarantine=True)
     return told, KINDS[recorded.ref.kind].steps(binding, context)
 
 
-def restored(change: Change, difference: Difference, desk: Desk) -> tuple[Change, tuple[Step, ...]]:
+def restored(
+    change: Change, difference: Difference, changes: ChangeSet
+) -> tuple[Change, tuple[Step, ...]]:
     """All that its host should show is asserted once more, whatever its end had come to."""
-    resource, recorded, context = difference.resource, difference.recorded, desk.context
+    resource, recorded, context = difference.resource, difference.recorded, changes.context
     if resource is None or recorded is None:
         return change, ()
     kind, binding = KINDS[difference.ref.kind], binding_of(recorded, resource, context.world)
@@ -54,11 +58,11 @@ def restored(change: Change, difference: Difference, desk: Desk) -> tuple[Change
     return told, kind.steps(binding, context)
 
 
-def retiring(difference: Difference, staying: str, desk: Desk) -> tuple[Step, ...]:
+def retiring(difference: Difference, staying: str, changes: ChangeSet) -> tuple[Step, ...]:
     """The end of every allocation of a ref but the one that is `staying`."""
     kind = KINDS[difference.ref.kind]
-    leaving = leaving_bindings(difference.ref, difference.recorded, staying, desk)
-    return tuple(step for binding in leaving for step in kind.steps(binding, desk.context))
+    leaving = leaving_bindings(difference.ref, difference.recorded, staying, changes)
+    return tuple(step for binding in leaving for step in kind.steps(binding, changes.context))
 
 
 def _facts(difference: Difference, minutes: int) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ from reconciler.kinds.registry import KINDS
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.plan.plan import Change, Risk, Step
 from reconciler.model.spec.resource import Resource
-from reconciler.planner.changes.change_set import Desk, causes_of
+from reconciler.planner.changes.change_set import ChangeSet, causes_of
 from reconciler.planner.changes.pending import binding_of
 from reconciler.planner.changes.text import UNKNOWN
 from reconciler.planner.difference import Difference, has_begun
@@ -27,19 +27,19 @@ Waits = Mapping[str, frozenset[str]]
 
 
 def restarted(
-    change: Change, difference: Difference, desk: Desk
+    change: Change, difference: Difference, changes: ChangeSet
 ) -> tuple[Change, tuple[Step, ...], Waits]:
     """All of it is asserted and proved anew afterwards, whatever its host has shown before.
 
     What follows a reboot waits for the other boot.
     """
-    resource, recorded, context = difference.resource, difference.recorded, desk.context
+    resource, recorded, context = difference.resource, difference.recorded, changes.context
     if resource is None or recorded is None:
         return change, (), {}
     kind, generation = KINDS[resource.ref.kind], resource.spec.restart.generation
     binding = replace(binding_of(recorded, resource, context.world), restart=generation)
     steps = kind.steps(binding, context)
-    begun, pending = has_begun(difference, context.world), desk.pending.get(difference.ref)
+    begun, pending = has_begun(difference, context.world), changes.pending.get(difference.ref)
     before = recorded.normal["spec"].get("restart", {}).get("generation", 0)
     reason = f' "{resource.spec.restart.reason}"' if resource.spec.restart.reason else ""
     told = replace(
@@ -48,7 +48,7 @@ def restarted(
         risk=Risk.SAFE if begun else change.risk,
         steps=tuple(step.id for step in steps),
         basis=basis_of(kind.basis(binding, context)),
-        caused_by=causes_of(pending, desk) if pending else (),
+        caused_by=causes_of(pending, changes) if pending else (),
         facts={**_facts(binding, resource, steps, begun, context), **change.facts},
     )
     return told, steps, _waits(steps)

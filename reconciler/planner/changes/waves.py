@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 
-from reconciler.model.plan.plan import Order, Step, Wave
+from reconciler.model.plan.plan import Action, Order, Step, Wave
 from reconciler.model.ref import Ref
 
-ORDERS = tuple(Order)
+ORDERS, ACTIONS = tuple(Order), tuple(Action)
 PREPARE = "node.prepare"
 """The verb that readies a host for tenants, and may break its door."""
 

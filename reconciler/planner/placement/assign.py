@@ -19,7 +19,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
-from reconciler.planner.bundles.compatibility import problem_of, unfit
+from reconciler.planner.bundles.compatibility import problem_of
 from reconciler.planner.difference import Difference
 from reconciler.planner.identity.accounts import Accounts, Taken
 from reconciler.planner.identity.claims import can_resume, groups_of
@@ -29,19 +29,18 @@ from reconciler.planner.placement.inventory import Offer, read_offers
 from reconciler.planner.placement.quota import Limits, Request
 from reconciler.planner.placement.reasons import counted, remedy
 from reconciler.planner.placement.recorded_slots import as_named
+from reconciler.planner.placement.reservation import Reservation
 from reconciler.planner.placement.scheduler import Placer, describe, in_order
 from reconciler.planner.risks import absence
 from reconciler.planner.seat import WITH_CAPACITY, Seat, Unseated, placement_of
-from reconciler.planner.storage.attachment_rules import refusal
-from reconciler.planner.storage.attachments import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seating:
     """`desired` is what will be in force, `specs` what git says.
 
-    `refused` are differences that stay undone. `ledger` knows who joins which storage, `preparing`
-    are nodes that this plan makes ready first.
+    `refused` are differences that stay undone. `reservations` are what a place is held against
+    beside its slots, `preparing` nodes that this plan makes ready first.
     """
 
     desired: Desired
@@ -51,7 +50,7 @@ class Seating:
     refused: Mapping[Ref, Problem]
     origins: Mapping[Ref, Origin]
     differences: Sequence[Difference]
-    ledger: Ledger
+    reservations: Sequence[Reservation] = ()
     preparing: Collection[Ref] = ()
 
 
@@ -98,7 +97,7 @@ class _Usher:
         waiting: list[Ref] = []
         for need in in_order((r.need for r in requests.values()), self.world.waiting):
             request = requests[need.ref]
-            request = replace(request, need=self.seating.ledger.located(request.need))
+            request = replace(request, need=self._located(request.need))
             requests[need.ref] = request
             found = self._seat(request, coming[need.ref])
             if found is None:
@@ -123,11 +122,10 @@ class _Usher:
 
     def _seat(self, request: Request, difference: Difference) -> Seat | Unseated | None:
         """None where there is no place: the reasons are told once all others have theirs."""
-        ledger = self.seating.ledger
         held = self._held_before(request, difference)
         if held:
             return self._join(difference, held)
-        problem = refusal(ledger, difference) or self.limits.refusal(request)
+        problem = self._refusal(difference) or self.limits.refusal(request)
         if problem is not None:
             return Unseated(problem=problem)
         placement = self.placer.place(request.need)
@@ -142,15 +140,26 @@ class _Usher:
             return Unseated(problem=replace(error.problems[0], ref=str(request.resource.ref)))
 
     def _join(self, difference: Difference, seat: Seat) -> Seat | Unseated:
-        """The seat with the storage that it is to have, where that reaches it, and its runtimes."""
-        node, ledger = self._node(seat.placement.node), self.seating.ledger
-        told = unfit(difference, node, self.seating.desired, self.world)
-        problem = problem_of(difference, *told) if told else None
-        problem = problem or refusal(ledger, difference, seat.id, node)
+        """The seat with all that is to be had there beside its slots."""
+        node = self._node(seat.placement.node)
+        problem = self._refusal(difference, seat.id, node)
         if problem is not None:
             return Unseated(problem=problem)
-        ledger.take(difference, seat.id, node)
+        for one in self.seating.reservations:
+            one.take(difference, seat.id, node)
         return seat
+
+    def _located(self, need: Need) -> Need:
+        for one in self.seating.reservations:
+            need = one.located(need)
+        return need
+
+    def _refusal(
+        self, difference: Difference, id: str = "", node: Resource | None = None
+    ) -> Problem | None:
+        """The first that a place, or any place, is refused for beside its slots."""
+        told = (one.refusal(difference, id, node) for one in self.seating.reservations)
+        return next((problem for problem in told if problem is not None), None)
 
     def _node(self, name: str) -> Resource:
         return self.seating.desired.resources[Ref("node", "", name)]

@@ -26,11 +26,11 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.state.rebuilt import MARGIN
 from reconciler.model.state.world import Counters, Recorded, World
 from reconciler.planner.changes import text
+from reconciler.planner.changes.outcome import context_of
 from reconciler.planner.changes.pending import binding_of
 from reconciler.planner.effective_spec import as_recorded
 from reconciler.planner.facts import differing, is_unknown, shown
 from reconciler.planner.identity.render_hash import basis_of
-from reconciler.planner.plan import context_of
 from reconciler.planner.rebuild.descriptors import Found
 from reconciler.planner.rebuild.volume_records import FoundVolume
 from reconciler.planner.rebuild.volumes import Ground, Regained, regain

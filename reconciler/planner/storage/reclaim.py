@@ -7,14 +7,14 @@ is removed is kept, unless somebody had it applied before that it is to be wiped
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 from reconciler.kinds.allocation.storage import record_path
 from reconciler.kinds.contract import Context
 from reconciler.kinds.storage import OnDelete
-from reconciler.model.plan.plan import Action, Cause, Change, Order, Step, step_id
+from reconciler.model.plan.plan import Action, Cause, Order, Step, step_id
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -25,6 +25,7 @@ from reconciler.planner.authorship import is_operator
 from reconciler.planner.difference import Difference
 from reconciler.planner.storage import text as words
 from reconciler.planner.storage.topology import REACH_RULES
+from reconciler.planner.task import Task
 
 WIPE = "storage.wipe"
 
@@ -223,16 +224,18 @@ RULES: Mapping[str, tuple[Callable[[Wish], str], str]] = MappingProxyType(
 """Code → the rule, which says why not, and what helps; the first that objects counts."""
 
 
-def stored(
-    change: Change, difference: Difference, context: Context
-) -> tuple[Change, tuple[Step, ...]]:
-    """The line of a storage, and the wipe of its data where that is what it is about."""
-    volume = context.world.volumes.get(difference.former or difference.ref)
-    steps: tuple[Step, ...] = ()
-    if difference.action is Action.RELEASE and volume is not None:
-        steps = _wiping(volume, context)
-    facts = words.storage_facts(difference, volume, context)
-    return replace(change, facts={**change.facts, **facts}), steps
+def find_wipes(changed: Mapping[Ref, Difference], context: Context) -> Iterator[Task]:
+    """What is told of each storage that changes, and the wipe of its data where it is to go."""
+    for ref, difference in changed.items():
+        if ref.kind != "storage":
+            continue
+        volume = context.world.volumes.get(difference.former or ref)
+        wiped = difference.action is Action.RELEASE and volume is not None
+        yield Task(
+            difference=difference,
+            steps=_wiping(volume, context) if wiped and volume else (),
+            facts=words.storage_facts(difference, volume, context),
+        )
 
 
 def _wiping(volume: Volume, context: Context) -> tuple[Step, ...]:

@@ -1,0 +1,1 @@
+"""Features: what each takes part in, a module each; the plan asks them in order and names none."""

@@ -1,0 +1,28 @@
+"""Reservations: what a place is held against beside the slots of a node, asked for each seat."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from reconciler.model.host.capacity import Need
+from reconciler.model.problem import Problem
+from reconciler.model.spec.resource import Resource
+from reconciler.planner.difference import Difference
+
+
+class Reservation(Protocol):
+    """Kept while requests get their places one after the other; what is taken counts for the next.
+
+    `id` and `node` are empty as long as a request has no place.
+    """
+
+    def located(self, need: Need) -> Need:
+        """The need, with what is known of where it can be met."""
+
+    def refusal(
+        self, difference: Difference, id: str = "", node: Resource | None = None
+    ) -> Problem | None:
+        """Why it cannot be met there; None if it can."""
+
+    def take(self, difference: Difference, id: str, node: Resource) -> None:
+        """It is met there, from now on."""
