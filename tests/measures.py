@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -92,35 +92,55 @@ def untyped() -> int:
 
 @cache
 def arrows(room: str) -> Mapping[str, frozenset[str]]:
-    """Which modules of a room each of them imports."""
-    found: dict[str, set[str]] = defaultdict(set)
+    """Which packages of a room each of them imports; a module beside them counts as one."""
+    found: dict[str, set[str]] = {}
     for name, tree in trees().items():
         if not name.startswith(f"{room}/"):
             continue
+        box = found.setdefault(name.split("/")[1], set())
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("reconciler."):
                 base = (node.module or "").removeprefix("reconciler.").replace(".", "/")
                 targets = {base, *(f"{base}/{alias.name}" for alias in node.names)}
-                found[name] |= {t for t in targets if t in modules() and t.startswith(f"{room}/")}
-    return {name: frozenset(found[name]) for name, _ in of(room)}
+                inside = (t for t in targets if t in modules() and t.startswith(f"{room}/"))
+                box |= {target.split("/")[1] for target in inside} - {name.split("/")[1]}
+    return {box: frozenset(others) for box, others in found.items()}
+
+
+def circles(room: str) -> int:
+    """Packages of a room that import themselves by way of others."""
+    graph = arrows(room)
+
+    def reached(box: str) -> set[str]:
+        seen: set[str] = set()
+        left = [box]
+        while left:
+            new = graph[left.pop()] - seen
+            seen |= new
+            left += new
+        return seen
+
+    return sum(box in reached(box) for box in graph)
 
 
 def floors(room: str) -> int:
-    """The longest chain of imports within a room."""
+    """The longest chain of imports between packages of a room; 0 where they go round."""
     graph = arrows(room)
 
     @cache
-    def height(name: str) -> int:
-        return 1 + max((height(below) for below in graph[name]), default=0)
+    def height(box: str) -> int:
+        return 1 + max((height(below) for below in graph[box]), default=0)
 
-    return max(map(height, graph))
+    return 0 if circles(room) else max(map(height, graph))
 
 
 MEASURES: Mapping[str, Callable[[], int]] = {
     "files above 15 in a folder": crowded_files,
+    "packages of planner in circles": lambda: circles("planner"),
+    "packages of operations in circles": lambda: circles("operations"),
     "floors in planner": lambda: floors("planner"),
     "floors in operations": lambda: floors("operations"),
-    "imports between modules of planner": lambda: sum(map(len, arrows("planner").values())),
+    "imports between packages of planner": lambda: sum(map(len, arrows("planner").values())),
     "modules named by what they do": gerunds,
     "commands without an operation of their name": unlike_commands,
     "class names defined twice or more": repeated_classes,

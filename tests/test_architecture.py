@@ -40,6 +40,48 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "cli": words("__init__ operations model"),
 }
 
+PACKAGES_OF_PLANNER: Mapping[str, frozenset[str]] = {
+    "core": words(""),
+    "identity": words("core"),
+    "access": words("core"),
+    "lifecycle": words("core"),
+    "proof": words("core"),
+    "storage": words("core identity"),
+    "bundles": words("core storage"),
+    "nodes": words("access core identity"),
+    "approval": words("core nodes"),
+    "placement": words("access bundles core identity nodes storage"),
+    "context": words("access approval core storage"),
+    "drift": words("access bundles core nodes placement"),
+    "diagnosis": words("access core drift placement storage"),
+    "diff": words("access context core identity storage"),
+    "automation": words("access approval context core diff nodes"),
+    "admission": words("approval automation context core diff nodes storage"),
+    "changes": words(
+        "automation bundles context core diff identity lifecycle nodes placement proof storage"
+    ),
+    "features": words(
+        "access admission approval bundles changes context core diff drift lifecycle nodes"
+        " placement storage"
+    ),
+    "rebuild": words("changes core identity"),
+    "assemble": words("automation changes core diff features"),
+    "plan": words("access admission assemble changes context core diff features placement"),
+}
+"""Packages and modules of the planner, from the ground up, and which others each may import."""
+
+CENTRES: Mapping[str, frozenset[str]] = {
+    "planner/plan": words("features/contract features/registry"),
+    "planner/assemble": words("features/contract"),
+    "planner/features/contract": words(""),
+    "planner/features/registry": words("every"),
+    "planner/changes/waves": words(""),
+    "planner/changes/held_work": words(""),
+}
+"""Modules that ask features without naming any, and what they import of `features/`."""
+
+FEATURE_PACKAGES = words("bundles drift nodes storage")
+
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "yaml": ("specs",),
     "ruamel": ("specs",),
@@ -116,7 +158,7 @@ def room(path: Path) -> str:
 
 
 def room_of(module: str) -> str:
-    """`planner` for reconciler.planner.request; `__init__` for what the package itself says."""
+    """`planner` for reconciler.planner.plan; `__init__` for what the package itself says."""
     second = module.split(".")[1] if "." in module else ""
     return second if second in MAY_IMPORT else "__init__"
 
@@ -187,6 +229,46 @@ def test_imports_go_one_way() -> None:
         and target not in MAY_IMPORT[room(path)]
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_packages_of_the_planner_import_one_way() -> None:
+    boxes = {word(path).split("/")[1] for path in MODULES if room(path) == "planner"}
+    assert boxes - {"__init__"} == set(PACKAGES_OF_PLANNER)
+    wrong = []
+    for path in MODULES:
+        parts = word(path).split("/")
+        if parts[0] != "planner" or parts[1] == "__init__":
+            continue
+        for name, node in imports(path):
+            target = name.split(".")[2] if is_of(name, "reconciler.planner") else parts[1]
+            if target != parts[1] and target not in PACKAGES_OF_PLANNER[parts[1]]:
+                wrong.append(f"{place(path, node)}: {parts[1]} imports {name}")
+    assert not wrong, "\n".join(wrong)
+    above = list(PACKAGES_OF_PLANNER)
+    for at, (box, below) in enumerate(PACKAGES_OF_PLANNER.items()):
+        assert below <= set(above[:at]), f"{box} imports what stands above it"
+
+
+def test_the_centre_of_the_planner_names_no_feature() -> None:
+    """A feature is a folder and a row of the registry; what asks it knows neither it nor a kind."""
+    kinds = {
+        path.stem for path in MODULES if word(path).startswith("kinds/") and path.stem != "__init__"
+    }
+    named = []
+    for module, allowed in CENTRES.items():
+        path = PACKAGE / f"{module}.py"
+        for name, node in imports(path):
+            parts = name.split(".")
+            if parts[:2] != ["reconciler", "planner"] or "every" in allowed:
+                continue
+            if parts[2] in FEATURE_PACKAGES:
+                named.append(f"{place(path, node)}: {name}")
+            if parts[2] == "features" and "/".join(parts[2:4]) not in allowed:
+                named.append(f"{place(path, node)}: {name}")
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Constant) and node.value in kinds:
+                named.append(f"{place(path, node)}: the kind {node.value}")
+    assert not named, "\n".join(named)
 
 
 def test_the_outside_is_touched_in_its_room_only() -> None:

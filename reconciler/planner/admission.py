@@ -24,14 +24,14 @@ from reconciler.planner.automation.guards import (
 )
 from reconciler.planner.automation.hold import hold_preparations, hold_unattended
 from reconciler.planner.context import Situation
+from reconciler.planner.core.difference import LEAVING, Difference, has_begun, is_consented
+from reconciler.planner.core.effective_spec import recorded_of
+from reconciler.planner.core.facts import is_unknown, shown
+from reconciler.planner.core.risks import Refusal, is_above, problem_of, risk_of
 from reconciler.planner.diff.change_words import refusal
 from reconciler.planner.diff.name_changes import hindrance
 from reconciler.planner.diff.removals import uncommitted
-from reconciler.planner.difference import LEAVING, Difference, has_begun, is_consented
-from reconciler.planner.effective_spec import recorded_of
-from reconciler.planner.facts import is_unknown, shown
 from reconciler.planner.nodes.prepare import Preparation
-from reconciler.planner.risks import Refusal, is_above, problem_of, risk_of
 from reconciler.planner.storage.references import users_of_data
 
 CGROUP, CGROUP_V2 = "cgroup fs", "cgroup2"

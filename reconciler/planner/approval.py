@@ -15,7 +15,7 @@ from reconciler.model.moment import format_moment
 from reconciler.model.plan.approval import Consent
 from reconciler.model.plan.plan import Risk
 from reconciler.model.ref import Ref
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
 from reconciler.planner.nodes.prepare import Preparation
 
 

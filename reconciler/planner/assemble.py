@@ -19,11 +19,11 @@ from reconciler.planner.changes.next_moment import sooner
 from reconciler.planner.changes.scope import Scope
 from reconciler.planner.changes.summary import figures_of
 from reconciler.planner.changes.waves import ACTIONS, in_waves
+from reconciler.planner.core.policy import policy_of
+from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.diff.moves import moved
 from reconciler.planner.diff.unsound import tell_errors
 from reconciler.planner.features.contract import Draft, Feature
-from reconciler.planner.policy import policy_of
-from reconciler.planner.request import PlanRequest
 
 
 def assemble(draft: Draft, scope: Scope, features: Sequence[Feature]) -> Plan:
@@ -78,7 +78,7 @@ def _settled(draft: Draft) -> ChangeSet:
         refused=draft.refused,
         changed=draft.changed,
         seats=draft.seats,
-        pending=draft.pending,
+        stale=draft.stale,
         tasks=draft.tasks,
         tickets=find_tickets(draft.situation, fingerprints, draft.refused),
     )

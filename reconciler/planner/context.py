@@ -18,9 +18,9 @@ from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Suspension, World
 from reconciler.planner.access.suspensions import loop_suspensions
 from reconciler.planner.approval import fingerprint_of, live
-from reconciler.planner.difference import Difference
-from reconciler.planner.effective_spec import recorded_of
-from reconciler.planner.risks import risk_of
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.effective_spec import recorded_of
+from reconciler.planner.core.risks import risk_of
 from reconciler.planner.storage.references import attached_storages, users_of_data
 
 

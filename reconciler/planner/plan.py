@@ -18,17 +18,17 @@ from reconciler.planner.admission import admit
 from reconciler.planner.assemble import assemble
 from reconciler.planner.changes.authors import origins_in, origins_of
 from reconciler.planner.changes.outcome import context_of, outcome
-from reconciler.planner.changes.scope import Scope
+from reconciler.planner.changes.scope import Scope, taken_by
 from reconciler.planner.context import Said, Situation
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.request import PlanRequest
+from reconciler.planner.core.seat import Unseated
 from reconciler.planner.diff.name_changes import MOST_TURNS, claimants, objection, rivals
 from reconciler.planner.diff.resources import compare
 from reconciler.planner.diff.unsound import as_judged, with_remainders
-from reconciler.planner.difference import Difference
 from reconciler.planner.features.contract import Draft
 from reconciler.planner.features.registry import FEATURES
 from reconciler.planner.placement.assign import Seating, seat_all
-from reconciler.planner.request import PlanRequest
-from reconciler.planner.seat import Unseated
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -73,8 +73,7 @@ def _scoped(request: PlanRequest, everything: tuple[Difference, ...]) -> Plan:
     scope = Scope(request.only, request.desired, request.world).widened(everything)
     if hosts := scope.hosts(everything):
         wide = _made(request, scope.widened(everything, hosts), everything)
-        taken = {Ref("node", "", claim.node) for claim in wide.claims}
-        scope = scope.widened(everything, taken & hosts)
+        scope = scope.widened(everything, hosts & taken_by(wide.claims))
     return _made(request, scope, everything)
 
 

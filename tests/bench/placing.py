@@ -16,10 +16,10 @@ from reconciler.model.plan.plan import Plan
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.event import Actor
 from reconciler.model.state.world import World
+from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.placement.inventory import read_offers
 from reconciler.planner.placement.scheduler import Placer, in_order
 from reconciler.planner.plan import plan
-from reconciler.planner.request import PlanRequest
 from reconciler.store.file.database import Database
 from reconciler.store.journal import Journal
 from tests import fleets

@@ -18,7 +18,7 @@ from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
 from reconciler.operations.node import directory_host
-from reconciler.planner.facts import shown
+from reconciler.planner.core.facts import shown
 
 UUIDS = ("GPU-eb6c0716-025b-941f-3e3d-bab07b5a9539", "GPU-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0")
 ROWS = (

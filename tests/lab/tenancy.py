@@ -28,7 +28,7 @@ from reconciler.model.plan.work import HostWork, Receipt, StepOutcome
 from reconciler.model.ref import Ref
 from reconciler.model.settings import NetworkSettings
 from reconciler.model.spec.desired import Desired
-from reconciler.planner.facts import differing
+from reconciler.planner.core.facts import differing
 from reconciler.planner.lifecycle.templates import Renderer
 from reconciler.planner.proof.checks import Devices, Inventory
 from reconciler.planner.proof.rules import prove

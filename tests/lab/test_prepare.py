@@ -23,7 +23,7 @@ from reconciler.model.host.evidence import CheckResult, Observation
 from reconciler.model.plan.plan import Step
 from reconciler.model.plan.work import Receipt
 from reconciler.model.ref import Ref
-from reconciler.planner.facts import differing
+from reconciler.planner.core.facts import differing
 from tests.lab.host import Host
 from tests.lab.server import gpu_uuid, minor
 from tests.lab.tenancy import NOW, Tenancy

@@ -25,7 +25,7 @@ from reconciler.operations.published.publish import publications
 from reconciler.operations.status.allocations import allocation_rows
 from reconciler.operations.status.stock import take_stock
 from reconciler.planner.access.suspensions import scopes_at
-from reconciler.planner.effective_spec import recorded_of
+from reconciler.planner.core.effective_spec import recorded_of
 from tests.operations.yard import Yard, laid
 from tests.planner import fleet as paper
 from tests.planner.fleet import NOW, SETTINGS

@@ -16,8 +16,8 @@ from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.state.volume import Attachment, Volume, VolumeState
 from reconciler.model.state.world import World
 from reconciler.operations.apply.record import recorded_as
+from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.plan import plan
-from reconciler.planner.request import PlanRequest
 from tests.planner.fleet import NOW, desired, world
 
 

@@ -17,8 +17,8 @@ from reconciler.operations.references import insist_on_name, insist_on_ref
 from reconciler.operations.status.status import ref_of
 from reconciler.operations.views import AccessReview, AccessRow
 from reconciler.planner.access.suspensions import scopes_at
+from reconciler.planner.core.effective_spec import recorded_of
 from reconciler.planner.drift.notes import StrayKey, stray_keys
-from reconciler.planner.effective_spec import recorded_of
 from reconciler.store.snapshot import read_world
 
 LET_IN = frozenset({"allocation", "grant", "user", "project"})

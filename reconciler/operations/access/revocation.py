@@ -27,7 +27,7 @@ from reconciler.operations.plan.plan import plan_from
 from reconciler.operations.signals import Interrupts
 from reconciler.planner.access.revocations import SYNC
 from reconciler.planner.access.suspensions import touched
-from reconciler.planner.effective_spec import recorded_of
+from reconciler.planner.core.effective_spec import recorded_of
 from reconciler.store.journal import Journal
 
 ROUNDS = 5

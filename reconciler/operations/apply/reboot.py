@@ -17,7 +17,7 @@ from reconciler.model.plan.plan import Step
 from reconciler.model.plan.work import Host, StepOutcome
 from reconciler.model.problem import Problem, Severity
 from reconciler.model.records import dataclass
-from reconciler.planner.facts import differing
+from reconciler.planner.core.facts import differing
 
 BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NOT_BACK, UNDER_WAY = "host_did_not_return", "restart_under_way"

@@ -30,8 +30,8 @@ from reconciler.operations.reconcile.holds import keep_plan
 from reconciler.operations.reconcile.source.source import as_followed, is_as_followed
 from reconciler.operations.specs import read_desired, read_origins
 from reconciler.planner.approval import live
-from reconciler.planner.authorship import NOBODY, authors
-from reconciler.planner.policy import policy_of
+from reconciler.planner.core.authorship import NOBODY, authors
+from reconciler.planner.core.policy import policy_of
 from reconciler.specs.edits import read_edits
 from reconciler.specs.git import git
 from reconciler.specs.read.suggest import nearest

@@ -19,8 +19,8 @@ from reconciler.operations.journal import writing
 from reconciler.operations.references import unknown
 from reconciler.operations.specs import read_desired
 from reconciler.operations.status.status import ref_of
+from reconciler.planner.core.policy import is_door
 from reconciler.planner.drift.detect import drifts
-from reconciler.planner.policy import is_door
 
 LONGEST = 256
 """Of a reason, as the schema of the Policy has it."""

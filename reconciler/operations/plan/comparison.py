@@ -29,7 +29,7 @@ from reconciler.operations.fetch import Want, fetch_to, is_web, shown
 from reconciler.operations.fleet import CACHE, Fleet, without_collector
 from reconciler.planner import plan as planner_plan
 from reconciler.planner.changes.comparison import compare_plans
-from reconciler.planner.request import PlanRequest
+from reconciler.planner.core.request import PlanRequest
 from reconciler.specs.desired import load_desired
 from reconciler.specs.git import origins
 from reconciler.specs.git.private_checkout import check_out, commit_of, commits_without, place_of

@@ -22,7 +22,7 @@ from reconciler.operations.specs import read_desired, read_origins
 from reconciler.operations.status.sync import keep_alarms
 from reconciler.operations.storage.force_detach import insist_on_forced
 from reconciler.planner import plan as planner_plan
-from reconciler.planner.request import PlanRequest
+from reconciler.planner.core.request import PlanRequest
 from reconciler.store.snapshot import read_world
 
 

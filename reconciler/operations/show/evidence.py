@@ -19,7 +19,7 @@ from reconciler.operations.node.show import InForce, NodeShown, survey
 from reconciler.operations.references import unknown_ref
 from reconciler.operations.status.status import ref_of
 from reconciler.operations.status.stock import age_of
-from reconciler.planner.facts import is_unknown, shown
+from reconciler.planner.core.facts import is_unknown, shown
 from reconciler.store import queries
 from reconciler.store.snapshot import read_world
 

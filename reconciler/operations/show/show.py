@@ -33,10 +33,10 @@ from reconciler.operations.status.sync import recall_standing
 from reconciler.operations.status.usage import cards_of, used
 from reconciler.operations.views import Explained, Shown
 from reconciler.planner.changes.text import price
-from reconciler.planner.facts import shown
+from reconciler.planner.core.facts import shown
+from reconciler.planner.core.seat import WITH_CAPACITY
 from reconciler.planner.placement import explanation
 from reconciler.planner.proof.overrides import vouched_for
-from reconciler.planner.seat import WITH_CAPACITY
 from reconciler.store import queries
 from reconciler.store.snapshot import read_world
 

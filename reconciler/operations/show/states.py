@@ -22,7 +22,7 @@ from reconciler.operations.specs import read_desired
 from reconciler.operations.status.allocations import allocation_rows
 from reconciler.operations.status.status import ref_of
 from reconciler.operations.status.stock import node_rows, slot_rows, take_stock
-from reconciler.planner.facts import differing, is_unknown
+from reconciler.planner.core.facts import differing, is_unknown
 from reconciler.planner.placement.inventory import Offer, read_offers
 from reconciler.planner.placement.readiness import readiness
 from reconciler.store.snapshot import read_world

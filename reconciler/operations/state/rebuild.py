@@ -31,6 +31,7 @@ from reconciler.operations.state.collect import (
 )
 from reconciler.operations.state.rebuild_findings import Finds, found_rows, node_rows, volume_rows
 from reconciler.planner import plan
+from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.rebuild import volume_records
 from reconciler.planner.rebuild.descriptors import Found, read_found, verify
 from reconciler.planner.rebuild.taints import judge_doubts
@@ -44,7 +45,6 @@ from reconciler.planner.rebuild.world import (
     usage,
     verdicts,
 )
-from reconciler.planner.request import PlanRequest
 from reconciler.store.backup.litestream import forget_position
 from reconciler.store.journal import Journal
 from reconciler.store.rebuild import beside

@@ -15,7 +15,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.access.login_checks import refusal_of_all, refusals
-from reconciler.planner.facts import differing, is_unknown
+from reconciler.planner.core.facts import differing, is_unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,8 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
-from reconciler.planner.authorship import author_in, doubted
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.authorship import author_in, doubted
+from reconciler.planner.core.difference import Difference
 
 MEMBER = "member"
 BEGINS = frozenset({Action.CREATE, Action.ADOPT, Action.RESTORE})

@@ -19,7 +19,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
 from reconciler.planner.access.suspensions import before
-from reconciler.planner.effective_spec import recorded_of
+from reconciler.planner.core.effective_spec import recorded_of
 
 SYNC = "access.sync"
 

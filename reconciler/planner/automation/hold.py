@@ -20,10 +20,10 @@ from reconciler.planner.access.suspensions import LOOP
 from reconciler.planner.approval import fingerprint_of_preparation
 from reconciler.planner.automation.rules import HELD_BY_POLICY, held
 from reconciler.planner.context import Situation
-from reconciler.planner.difference import Difference, has_begun, is_consented
-from reconciler.planner.effective_spec import as_recorded, less
+from reconciler.planner.core.difference import Difference, has_begun, is_consented
+from reconciler.planner.core.effective_spec import as_recorded, less
+from reconciler.planner.core.risks import Refusal, problem_of, risk_of
 from reconciler.planner.nodes.prepare import Preparation
-from reconciler.planner.risks import Refusal, problem_of, risk_of
 
 PAUSED = "loop_suspended"
 

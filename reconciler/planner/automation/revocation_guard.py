@@ -18,9 +18,9 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded
 from reconciler.planner.context import Situation
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.effective_spec import NAMING, as_recorded
 from reconciler.planner.diff.removals import REVOCATIONS, Held, stays
-from reconciler.planner.difference import Difference
-from reconciler.planner.effective_spec import NAMING, as_recorded
 
 Limit = Callable[[int], int]
 

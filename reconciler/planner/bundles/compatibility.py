@@ -20,7 +20,7 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
 from reconciler.planner.bundles.versions import figures, natural, newest
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
 from reconciler.planner.storage.attachment_rules import STAYS
 
 

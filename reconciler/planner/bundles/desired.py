@@ -16,7 +16,7 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
 from reconciler.planner.bundles.compatibility import machine, misfit
-from reconciler.planner.seat import Seat, Unseated
+from reconciler.planner.core.seat import Seat, Unseated
 
 Place = tuple[str, str]
 """A node and the name of a bundle."""

@@ -15,7 +15,7 @@ from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.ref import Ref
 from reconciler.planner.bundles.desired import Place, named, tag
 from reconciler.planner.bundles.versions import in_order
-from reconciler.planner.policy import policy_of
+from reconciler.planner.core.policy import policy_of
 
 DISCARD = "runtime.discard"
 

@@ -28,9 +28,9 @@ from reconciler.model.state.install import Install, InstallState
 from reconciler.planner.bundles.desired import tag, wanted
 from reconciler.planner.bundles.gc import DISCARD, discards
 from reconciler.planner.bundles.versions import in_order, newest
-from reconciler.planner.difference import Difference
-from reconciler.planner.facts import listed
-from reconciler.planner.seat import Seat, Unseated
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.facts import listed
+from reconciler.planner.core.seat import Seat, Unseated
 
 STAGE, REPAIR = "runtime.stage", "runtime.repair"
 STAGING = frozenset({STAGE, REPAIR})

@@ -9,8 +9,8 @@ from reconciler.kinds.contract import Context
 from reconciler.model.plan.plan import Action
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Origin
-from reconciler.planner.difference import Difference
-from reconciler.planner.request import PlanRequest
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.request import PlanRequest
 
 
 def origins_of(request: PlanRequest, differences: Iterable[Difference]) -> Mapping[Ref, Origin]:

@@ -25,20 +25,20 @@ from reconciler.planner.bundles.text import switching
 from reconciler.planner.changes import text
 from reconciler.planner.changes.change_set import ChangeSet, causes_of
 from reconciler.planner.changes.held_work import Held
-from reconciler.planner.changes.pending import Pending, binding_of
 from reconciler.planner.changes.release import released, restored, retiring
 from reconciler.planner.changes.repair import mends, sparing
 from reconciler.planner.changes.repair import told as drift_told
 from reconciler.planner.changes.restart import restarted
-from reconciler.planner.difference import Difference
-from reconciler.planner.effective_spec import as_recorded
-from reconciler.planner.facts import differing
+from reconciler.planner.changes.stale import Stale, binding_of
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.effective_spec import as_recorded
+from reconciler.planner.core.facts import differing
+from reconciler.planner.core.risks import risk_of
+from reconciler.planner.core.seat import WITH_CAPACITY, Seat, Unseated
+from reconciler.planner.core.task import Task
 from reconciler.planner.identity.render_hash import basis_of
 from reconciler.planner.lifecycle.lease import gives_up
-from reconciler.planner.risks import risk_of
-from reconciler.planner.seat import WITH_CAPACITY, Seat, Unseated
 from reconciler.planner.storage.text import mounting
-from reconciler.planner.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +62,9 @@ def write_lines(differences: tuple[Difference, ...], changes: ChangeSet) -> Iter
         line = _line(difference, changes)
         told.update({difference.ref} if line.change.problem is None else ())
         yield line
-    for ref, pending in changes.pending.items():
+    for ref, stale in changes.stale.items():
         if ref not in told:
-            yield _line_of_causes(pending, changes)
+            yield _line_of_causes(stale, changes)
     for ref, task in changes.tasks.items():
         if ref not in told:
             yield _line_of_task(task, changes)
@@ -81,9 +81,9 @@ def _line(difference: Difference, changes: ChangeSet) -> Line:
     problem = changes.refused.get(ref)
     if problem is not None:
         return Line(change=refused_change(difference, problem, changes))
-    if difference.finishing and ref in changes.pending:
+    if difference.finishing and ref in changes.stale:
         # Taking away access waits for no cleanup: what a replace left behind comes after.
-        first = _line_of_causes(changes.pending[ref], changes)
+        first = _line_of_causes(changes.stale[ref], changes)
         if not first.confirms:
             return first
     if ref in changes.tasks:
@@ -185,21 +185,21 @@ def _restore(difference: Difference, changes: ChangeSet) -> Line:
 def _keep_in_step(difference: Difference, changes: ChangeSet) -> Line:
     """An allocation that stays where it is: work only where its host shows something else."""
     change = _change(difference, changes)
-    pending = changes.pending.get(difference.ref)
-    if pending is None or pending.binding.recorded is None:
+    stale = changes.stale.get(difference.ref)
+    if stale is None or stale.binding.recorded is None:
         return Line(change=change)
-    recorded, drifted = pending.binding.recorded, pending.drifted
+    recorded, drifted = stale.binding.recorded, stale.drifted
     steps = tuple(
         sparing(step, recorded, drifted)
-        for step in KINDS[difference.ref.kind].steps(pending.binding, changes.context)
+        for step in KINDS[difference.ref.kind].steps(stale.binding, changes.context)
         if _differs(step, recorded, changes.context.world) or mends(step, drifted)
     )
-    facts = dict(text.change_facts(pending.resource, changes.context.desired, changes.context.now))
-    facts |= switching(pending.resource, recorded, recorded.node, changes.context)
+    facts = dict(text.change_facts(stale.resource, changes.context.desired, changes.context.now))
+    facts |= switching(stale.resource, recorded, recorded.node, changes.context)
     change = replace(
         _with(change, steps),
-        basis=pending.basis,
-        caused_by=causes_of(pending, changes),
+        basis=stale.basis,
+        caused_by=causes_of(stale, changes),
         facts={**drift_told(drifted), **change.facts, **mounting(steps, recorded), **facts},
     )
     return Line(change=change, steps=steps)
@@ -226,15 +226,15 @@ WRITERS: Mapping[Action, Callable[[Difference, ChangeSet], Line]] = MappingProxy
 """How lines with work on hosts are written; all others have none."""
 
 
-def _line_of_causes(pending: Pending, changes: ChangeSet) -> Line:
+def _line_of_causes(stale: Stale, changes: ChangeSet) -> Line:
     difference = Difference(
-        ref=pending.resource.ref,
-        action=Action.REPAIR if pending.only_drifted else Action.CHANGE,
-        resource=pending.resource,
-        recorded=pending.binding.recorded,
+        ref=stale.resource.ref,
+        action=Action.REPAIR if stale.only_drifted else Action.CHANGE,
+        resource=stale.resource,
+        recorded=stale.binding.recorded,
     )
     line = _keep_in_step(difference, changes)
-    if not pending.rerendered:
+    if not stale.rerendered:
         return replace(line, confirms=not line.steps and not line.change.caused_by)
     change = replace(line.change, cause=Cause.RERENDERED, caused_by=())
     return replace(line, change=change, confirms=not line.steps)

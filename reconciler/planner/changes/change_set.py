@@ -15,29 +15,29 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded
 from reconciler.planner.automation.tickets import Tickets
-from reconciler.planner.changes.pending import Pending, binding_of
-from reconciler.planner.difference import Difference
-from reconciler.planner.effective_spec import as_recorded
+from reconciler.planner.changes.stale import Stale, binding_of
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.effective_spec import as_recorded
+from reconciler.planner.core.seat import Seat, Unseated, placement_of
+from reconciler.planner.core.task import Task
 from reconciler.planner.identity.accounts import account_of
 from reconciler.planner.identity.claims import groups_of
 from reconciler.planner.identity.identity import former_login
 from reconciler.planner.placement.scheduler import in_order
-from reconciler.planner.seat import Seat, Unseated, placement_of
-from reconciler.planner.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeSet:
     """`context` knows what will be in force; `changed` are the differences that are carried out.
 
-    `pending` are allocations to be kept in step, `tasks` what features bring beside that.
+    `stale` are allocations to be kept in step, `tasks` what features bring beside that.
     """
 
     context: Context
     refused: Mapping[Ref, Problem]
     changed: Mapping[Ref, Difference]
     seats: Mapping[Ref, Seat | Unseated]
-    pending: Mapping[Ref, Pending]
+    stale: Mapping[Ref, Stale]
     tasks: Mapping[Ref, Task] = field(default_factory=dict)
     tickets: Tickets = field(default_factory=Tickets)
 
@@ -98,17 +98,17 @@ def leaving_bindings(
     return tuple(leaving)
 
 
-def causes_of(pending: Pending, changes: ChangeSet) -> tuple[Ref, ...]:
+def causes_of(stale: Stale, changes: ChangeSet) -> tuple[Ref, ...]:
     """What the allocation's new files follow from: changes of this plan, people who are gone, and
 
     grants whose time is over.
     """
-    ref, spec = pending.resource.ref, pending.resource.spec
+    ref, spec = stale.resource.ref, stale.resource.spec
     grants = changes.grants.get(ref, ())
     users = {*spec.access, *(grant.spec.user for grant in grants)}
     related = {
         Ref("project", "", ref.project),
-        Ref("node", "", pending.binding.placement.node),
+        Ref("node", "", stale.binding.placement.node),
         *(Ref("user", "", user) for user in users),
         *(grant.ref for grant in grants),
         *(Ref("storage", ref.project, one.name) for one in spec.storage),

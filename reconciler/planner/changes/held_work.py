@@ -15,25 +15,25 @@ from reconciler.model.plan.plan import Action, Cause, Risk
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.planner.automation.hold import by_policy, paused
-from reconciler.planner.changes.pending import Pending
+from reconciler.planner.changes.stale import Stale
 from reconciler.planner.context import Situation
-from reconciler.planner.difference import Difference
-from reconciler.planner.risks import Refusal, problem_of
-from reconciler.planner.task import Task
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.risks import Refusal, problem_of
+from reconciler.planner.core.task import Task
 
 Held = tuple[Difference, Problem, Cause | None]
 """What is held, why, and what it follows from."""
 
 
-def hold_pending(
-    pending: Mapping[Ref, Pending], situation: Situation
-) -> tuple[Mapping[Ref, Pending], list[Held]]:
+def hold_stale(
+    stale: Mapping[Ref, Stale], situation: Situation
+) -> tuple[Mapping[Ref, Stale], list[Held]]:
     """Those that go alone, and those that do not; of what is changed otherwise nothing is held."""
     if not situation.unattended:
-        return pending, []
-    left, held = dict(pending), []
-    for ref, one in pending.items():
-        if ref not in situation.refs and (why := _why_pending(one, situation)) is not None:
+        return stale, []
+    left, held = dict(stale), []
+    for ref, one in stale.items():
+        if ref not in situation.refs and (why := _why_stale(one, situation)) is not None:
             held.append((_difference(one), problem_of(ref, one.resource, why), _cause(one)))
             del left[ref]
     return left, held
@@ -52,7 +52,7 @@ def hold_task(task: Task, situation: Situation) -> tuple[Task | None, Held | Non
     return None, (task.difference, problem, None)
 
 
-def _why_pending(one: Pending, situation: Situation) -> Refusal | None:
+def _why_stale(one: Stale, situation: Situation) -> Refusal | None:
     """Only of what follows from nothing that anybody has changed."""
     if not (one.only_drifted or one.rerendered) or _lets_in(one):
         return None
@@ -63,13 +63,13 @@ def _why_pending(one: Pending, situation: Situation) -> Refusal | None:
     return why
 
 
-def _lets_in(one: Pending) -> bool:
+def _lets_in(one: Stale) -> bool:
     """Whether a host shows otherwise who may log in."""
     mended = (drift for drift in one.drifted if drift.becomes is Becomes.REPAIRED)
     return any(drift.kind is DriftClass.ACCESS for drift in mended)
 
 
-def _difference(one: Pending) -> Difference:
+def _difference(one: Stale) -> Difference:
     return Difference(
         ref=one.resource.ref,
         action=Action.REPAIR if one.only_drifted else Action.CHANGE,
@@ -78,5 +78,5 @@ def _difference(one: Pending) -> Difference:
     )
 
 
-def _cause(one: Pending) -> Cause | None:
+def _cause(one: Stale) -> Cause | None:
     return Cause.RERENDERED if one.rerendered else None

@@ -9,11 +9,11 @@ from reconciler.model.plan.plan import Action
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref, parsed
 from reconciler.model.spec.desired import Desired, Origin
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.effective_spec import in_force
+from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.diff.removals import stays
-from reconciler.planner.difference import Difference
-from reconciler.planner.effective_spec import in_force
 from reconciler.planner.lifecycle.templates import Renderer
-from reconciler.planner.request import PlanRequest
 
 
 def outcome(

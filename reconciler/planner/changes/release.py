@@ -14,8 +14,8 @@ from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Cause, Change, Step
 from reconciler.planner.changes import text
 from reconciler.planner.changes.change_set import ChangeSet, leaving_bindings
-from reconciler.planner.changes.pending import binding_of
-from reconciler.planner.difference import Difference
+from reconciler.planner.changes.stale import binding_of
+from reconciler.planner.core.difference import Difference
 from reconciler.planner.identity.render_hash import basis_of
 
 

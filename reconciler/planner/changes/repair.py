@@ -15,22 +15,22 @@ from reconciler.model.plan.drift import Becomes, Drift
 from reconciler.model.plan.plan import Step
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded
-from reconciler.planner.changes.pending import Pending, binding_of, staying
-from reconciler.planner.difference import Difference
+from reconciler.planner.changes.stale import Stale, binding_of, staying
+from reconciler.planner.core.difference import Difference
 
 
 def with_repairs(
-    pending: Mapping[Ref, Pending],
+    stale: Mapping[Ref, Stale],
     drifts: Iterable[Drift],
     context: Context,
     changed: Mapping[Ref, Difference],
-) -> Mapping[Ref, Pending]:
+) -> Mapping[Ref, Stale]:
     """Also every allocation that stays where it is and whose host shows it otherwise."""
     by_ref: dict[Ref, list[Drift]] = {}
     for one in drifts:
         if one.becomes is not Becomes.UNCHECKED:
             by_ref.setdefault(one.ref, []).append(one)
-    found = dict(pending)
+    found = dict(stale)
     for recorded, resource in staying(context, changed, by_ref):
         drifted = tuple(by_ref[recorded.ref])
         known = found.get(resource.ref)
@@ -38,7 +38,7 @@ def with_repairs(
             found[resource.ref] = replace(known, drifted=drifted)
         elif any(one.becomes is Becomes.REPAIRED for one in drifted):
             binding = binding_of(recorded, resource, context.world)
-            found[resource.ref] = Pending(
+            found[resource.ref] = Stale(
                 binding=binding,
                 resource=resource,
                 basis=recorded.basis,

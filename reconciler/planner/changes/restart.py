@@ -17,10 +17,10 @@ from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.plan.plan import Change, Risk, Step
 from reconciler.model.spec.resource import Resource
 from reconciler.planner.changes.change_set import ChangeSet, causes_of
-from reconciler.planner.changes.pending import binding_of
+from reconciler.planner.changes.stale import binding_of
 from reconciler.planner.changes.text import UNKNOWN
-from reconciler.planner.difference import Difference, has_begun
-from reconciler.planner.facts import differing, listed
+from reconciler.planner.core.difference import Difference, has_begun
+from reconciler.planner.core.facts import differing, listed
 from reconciler.planner.identity.render_hash import basis_of
 
 Waits = Mapping[str, frozenset[str]]
@@ -39,7 +39,7 @@ def restarted(
     kind, generation = KINDS[resource.ref.kind], resource.spec.restart.generation
     binding = replace(binding_of(recorded, resource, context.world), restart=generation)
     steps = kind.steps(binding, context)
-    begun, pending = has_begun(difference, context.world), changes.pending.get(difference.ref)
+    begun, stale = has_begun(difference, context.world), changes.stale.get(difference.ref)
     before = recorded.normal["spec"].get("restart", {}).get("generation", 0)
     reason = f' "{resource.spec.restart.reason}"' if resource.spec.restart.reason else ""
     told = replace(
@@ -48,7 +48,7 @@ def restarted(
         risk=Risk.SAFE if begun else change.risk,
         steps=tuple(step.id for step in steps),
         basis=basis_of(kind.basis(binding, context)),
-        caused_by=causes_of(pending, changes) if pending else (),
+        caused_by=causes_of(stale, changes) if stale else (),
         facts={**_facts(binding, resource, steps, begun, context), **change.facts},
     )
     return told, steps, _waits(steps)

@@ -15,13 +15,13 @@ from difflib import get_close_matches
 
 from reconciler.kinds.access.takeaway import remaining
 from reconciler.kinds.registry import KINDS
-from reconciler.model.plan.plan import Action
+from reconciler.model.plan.plan import Action, ClaimIntent
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.reading import LETS_IN, whole
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
 from reconciler.planner.nodes.prepare import unprepared
 
 POLICY = Ref("policy", "", "fleet")
@@ -82,6 +82,11 @@ class Scope:
         new = {d.ref for d in differences if d.ref.kind == "node" and d.action is Action.CREATE}
         nodes = (one for one in self._desired.of("node") if one.ref not in self._refs)
         return frozenset(one.ref for one in nodes if one.ref in new or unprepared(one, self._world))
+
+
+def taken_by(claims: Iterable[ClaimIntent]) -> frozenset[Ref]:
+    """Hosts on which somebody gets a place."""
+    return frozenset(Ref("node", "", claim.node) for claim in claims)
 
 
 def is_first(action: Action, recorded: Recorded | None) -> bool:

@@ -10,13 +10,13 @@ from reconciler.model.host.evidence import CheckResult, NodeFacts
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.state.install import InstallState
 from reconciler.model.state.world import Recorded
+from reconciler.planner.core.facts import differing, is_unknown
+from reconciler.planner.core.policy import KEYS, is_door
 from reconciler.planner.diagnosis.context import Chart, Seen
 from reconciler.planner.drift.notes import key_files_of_nobody
-from reconciler.planner.facts import differing, is_unknown
 from reconciler.planner.placement.filters import hindrance
 from reconciler.planner.placement.inventory import Offer
 from reconciler.planner.placement.readiness import readiness
-from reconciler.planner.policy import KEYS, is_door
 
 TOLD_OTHERWISE = frozenset({"reachable", "evidence", "boot", "doubt", "os"})
 """Checks of readiness that have signs of their own, or by which nobody is limited."""

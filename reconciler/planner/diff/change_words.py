@@ -8,8 +8,8 @@ from types import MappingProxyType
 from reconciler.model.plan.plan import FieldChange
 from reconciler.model.ref import Ref
 from reconciler.planner.context import Situation
+from reconciler.planner.core.difference import Difference
 from reconciler.planner.diff.fields import entry_of
-from reconciler.planner.difference import Difference
 
 Condition = Callable[[Difference, FieldChange, Situation], str]
 """Why the field may not change now; '' if it may."""

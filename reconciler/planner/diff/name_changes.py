@@ -16,11 +16,11 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded
-from reconciler.planner.authorship import author_in, doubted
 from reconciler.planner.context import Situation
+from reconciler.planner.core.authorship import author_in, doubted
+from reconciler.planner.core.difference import Difference
 from reconciler.planner.diff.removals import uncommitted
 from reconciler.planner.diff.renames import unsound
-from reconciler.planner.difference import Difference
 
 KEEPING = frozenset({"allocation", "storage"})
 """Kinds of which a rename keeps what somebody has. A grant under another name is given anew."""

@@ -10,9 +10,9 @@ from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action
 from reconciler.model.problem import Problem
 from reconciler.model.spec.desired import Origin
-from reconciler.planner.authorship import DOUBTS, doubted
 from reconciler.planner.context import Situation
-from reconciler.planner.difference import Difference, is_consented
+from reconciler.planner.core.authorship import DOUBTS, doubted
+from reconciler.planner.core.difference import Difference, is_consented
 
 ALL_REMOVALS = "all"
 """The word that names every removal that no commit has made."""

@@ -17,10 +17,10 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.reading import LETS_IN
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
+from reconciler.planner.core.difference import BROKEN, UNREAD, Difference
+from reconciler.planner.core.effective_spec import as_recorded
 from reconciler.planner.diff.fields import compare_fields
 from reconciler.planner.diff.renames import find_renames, some
-from reconciler.planner.difference import BROKEN, UNREAD, Difference
-from reconciler.planner.effective_spec import as_recorded
 from reconciler.planner.identity.claims import can_resume, groups_of
 
 WORD_ACTIONS: Mapping[str, Action] = {"replace": Action.REPLACE, "restart": Action.RESTART}

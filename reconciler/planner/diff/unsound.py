@@ -16,8 +16,8 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.reading import LETS_IN, Reading, whole
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner.difference import Difference
-from reconciler.planner.effective_spec import as_recorded, in_force, less
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.effective_spec import as_recorded, in_force, less
 
 
 def with_remainders(desired: Desired, world: World) -> Desired:

@@ -25,13 +25,13 @@ from reconciler.model.state.install import InstallState
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.access.login_checks import PROBE, SOUND, refusal_of_all, refusals
 from reconciler.planner.bundles.desired import tag, wanted
+from reconciler.planner.core.facts import UNKNOWN, differing, is_unknown, told
+from reconciler.planner.core.policy import Leniency, class_of_ours, leniency_of
 from reconciler.planner.drift.notes import key_files_of_nobody, stray_keys
-from reconciler.planner.facts import UNKNOWN, differing, is_unknown, told
 from reconciler.planner.nodes.prepare import may_be_touched
 from reconciler.planner.placement.inventory import read_offers
 from reconciler.planner.placement.readiness import readiness
 from reconciler.planner.placement.supply import unserved
-from reconciler.planner.policy import Leniency, class_of_ours, leniency_of
 
 LIVING = frozenset({Phase.ACTIVE, Phase.QUARANTINED})
 """What is under way is judged by its steps."""

@@ -10,7 +10,7 @@ from reconciler.model.plan.plan import Note
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import World
-from reconciler.planner.policy import KEYS
+from reconciler.planner.core.policy import KEYS
 
 UNCHECKED = "unchecked"
 MOST = 50

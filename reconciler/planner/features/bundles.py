@@ -15,9 +15,9 @@ from reconciler.model.state.world import World
 from reconciler.planner.bundles.compatibility import problem_of, refuse_runtimes, unfit
 from reconciler.planner.bundles.install import Staging, find_stagings, is_slow
 from reconciler.planner.changes.held_work import Held, hold_task
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.task import Task
 from reconciler.planner.features.contract import Draft, Feature
-from reconciler.planner.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,13 +18,13 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.planner.changes.held_work import Held
-from reconciler.planner.changes.pending import Pending
+from reconciler.planner.changes.stale import Stale
 from reconciler.planner.context import Situation
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.request import PlanRequest
+from reconciler.planner.core.seat import Seat, Unseated
+from reconciler.planner.core.task import Task
 from reconciler.planner.placement.reservation import Reservation
-from reconciler.planner.request import PlanRequest
-from reconciler.planner.seat import Seat, Unseated
-from reconciler.planner.task import Task
 
 Refused = Mapping[Ref, Problem]
 
@@ -52,7 +52,7 @@ class Draft:
     refused: Refused = field(default_factory=dict)
     reservations: tuple[Reservation, ...] = ()
     seats: Mapping[Ref, Seat | Unseated] = field(default_factory=dict)
-    pending: Mapping[Ref, Pending] = field(default_factory=dict)
+    stale: Mapping[Ref, Stale] = field(default_factory=dict)
     tasks: Mapping[Ref, Task] = field(default_factory=dict)
     drifts: tuple[Drift, ...] = ()
     held: tuple[Held, ...] = ()

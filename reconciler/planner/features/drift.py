@@ -9,25 +9,25 @@ from reconciler.model.moment import parse_moment
 from reconciler.model.plan.drift import Drift
 from reconciler.model.plan.plan import Change, Plan
 from reconciler.model.ref import Ref
-from reconciler.planner.changes.held_work import hold_pending
+from reconciler.planner.changes.held_work import hold_stale
 from reconciler.planner.changes.next_moment import sooner
-from reconciler.planner.changes.pending import MOVING
 from reconciler.planner.changes.repair import with_repairs
+from reconciler.planner.changes.stale import MOVING
+from reconciler.planner.core.policy import acceptances, in_force
 from reconciler.planner.drift.detect import drifts
 from reconciler.planner.drift.notes import notes_of
 from reconciler.planner.features.contract import Draft, Feature
-from reconciler.planner.policy import acceptances, in_force
 
 
 class Drifted(Feature):
     def work(self, draft: Draft) -> Draft:
         request, context = draft.request, draft.context
         found = drifts(context.desired, request.world, request.now)
-        pending = with_repairs(draft.pending, found, context, draft.changed)
-        pending, held = hold_pending(pending, draft.situation)
-        files = {one.resource.ref: one.resource.file for one in pending.values()}
+        stale = with_repairs(draft.stale, found, context, draft.changed)
+        stale, held = hold_stale(stale, draft.situation)
+        files = {one.resource.ref: one.resource.file for one in stale.values()}
         files |= {difference.ref: difference.file for difference, _, _ in held}
-        draft = replace(draft, drifts=found, pending=pending, files={**draft.files, **files})
+        draft = replace(draft, drifts=found, stale=stale, files={**draft.files, **files})
         return draft.holding(held)
 
     def finish(self, plan: Plan, draft: Draft) -> Plan:

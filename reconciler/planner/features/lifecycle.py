@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from reconciler.model.plan.plan import Action, Plan
 from reconciler.planner.changes.next_moment import sooner
-from reconciler.planner.changes.pending import find_pending
+from reconciler.planner.changes.stale import find_stale
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.policy import policy_of
+from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.diff.unsound import as_judged
-from reconciler.planner.difference import Difference
 from reconciler.planner.features.contract import Draft, Feature, Refused
 from reconciler.planner.lifecycle.evacuation import with_evacuations
 from reconciler.planner.lifecycle.expiry import horizon, with_ends
 from reconciler.planner.lifecycle.lease import ends_of_waits, refuse_leases
-from reconciler.planner.policy import policy_of
-from reconciler.planner.request import PlanRequest
 
 
 class Lifecycle(Feature):
@@ -32,7 +32,7 @@ class Lifecycle(Feature):
         )
 
     def work(self, draft: Draft) -> Draft:
-        return replace(draft, pending=find_pending(draft.context, draft.changed))
+        return replace(draft, stale=find_stale(draft.context, draft.changed))
 
     def finish(self, plan: Plan, draft: Draft) -> Plan:
         """What ends soon, but for what this plan ends or takes back."""

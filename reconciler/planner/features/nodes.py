@@ -10,10 +10,10 @@ from reconciler.planner.admission import hold
 from reconciler.planner.approval import fingerprint_of_preparation
 from reconciler.planner.changes.text import prepare_facts
 from reconciler.planner.changes.waves import after_preparing
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.task import Task
 from reconciler.planner.features.contract import Draft, Feature
 from reconciler.planner.nodes.prepare import Preparation, find_preparations
-from reconciler.planner.task import Task
 
 
 class Nodes(Feature):

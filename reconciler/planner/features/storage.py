@@ -12,9 +12,10 @@ from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.spec.resource import Resource
 from reconciler.planner.changes.held_work import hold_task
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.request import PlanRequest
+from reconciler.planner.core.task import Task
 from reconciler.planner.features.contract import Draft, Feature, Refused
-from reconciler.planner.request import PlanRequest
 from reconciler.planner.storage.attachment_rules import (
     after_detaching,
     attachments_of,
@@ -25,7 +26,6 @@ from reconciler.planner.storage.attachment_rules import (
 from reconciler.planner.storage.attachments import Ledger
 from reconciler.planner.storage.reclaim import find_wipes, refuse_storage, with_data
 from reconciler.planner.storage.stale_records import find_words
-from reconciler.planner.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

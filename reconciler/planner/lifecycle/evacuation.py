@@ -12,7 +12,7 @@ from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action, FieldChange
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
 
 STAYING = frozenset({Action.CHANGE, Action.RESTART})
 """What else would become of one: it moves as it is to be by then."""

@@ -22,8 +22,8 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner.difference import BROKEN, LEAVING, Difference
-from reconciler.planner.policy import policy_of
+from reconciler.planner.core.difference import BROKEN, LEAVING, Difference
+from reconciler.planner.core.policy import policy_of
 
 
 def with_ends(

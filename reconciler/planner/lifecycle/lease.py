@@ -20,7 +20,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
 from reconciler.planner.lifecycle.expiry import leaving
 
 LASTS = frozenset({Action.CHANGE, Action.RESTART, Action.RENAME, Action.RESTORE, Action.REPLACE})

@@ -19,9 +19,9 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.access.login_checks import refusal_of_all
-from reconciler.planner.facts import differing, is_unknown, told
+from reconciler.planner.core.facts import differing, is_unknown, told
+from reconciler.planner.core.policy import Leniency, leniency_of
 from reconciler.planner.identity.render_hash import basis_of, is_basis, is_rerendered
-from reconciler.planner.policy import Leniency, leniency_of
 
 NEVER = "never prepared"
 OTHERWISE = "prepared otherwise than it would be now"

@@ -20,7 +20,9 @@ from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
 from reconciler.planner.bundles.compatibility import problem_of
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.risks import absence
+from reconciler.planner.core.seat import WITH_CAPACITY, Seat, Unseated, placement_of
 from reconciler.planner.identity.accounts import Accounts, Taken
 from reconciler.planner.identity.claims import can_resume, groups_of
 from reconciler.planner.identity.identity import allocation_id, login_for
@@ -31,8 +33,6 @@ from reconciler.planner.placement.reasons import counted, remedy
 from reconciler.planner.placement.recorded_slots import as_named
 from reconciler.planner.placement.reservation import Reservation
 from reconciler.planner.placement.scheduler import Placer, describe, in_order
-from reconciler.planner.risks import absence
-from reconciler.planner.seat import WITH_CAPACITY, Seat, Unseated, placement_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

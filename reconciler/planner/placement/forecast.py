@@ -11,7 +11,7 @@ from reconciler.model.host.capacity import Claim, ClaimState, Need, Placement, S
 from reconciler.model.plan.plan import Action, ClaimIntent
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import World
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
 from reconciler.planner.placement.inventory import Offer
 from reconciler.planner.placement.scheduler import Placer
 

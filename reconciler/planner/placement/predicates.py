@@ -13,7 +13,7 @@ from reconciler.model.host.capacity import Need, Shape, Sharing
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.moment import format_age
 from reconciler.planner.bundles.compatibility import machine_of, objection
-from reconciler.planner.facts import listed
+from reconciler.planner.core.facts import listed
 from reconciler.planner.nodes.gpu_health import fabric_faults, faults_of
 from reconciler.planner.placement.inventory import OUT_OF_USE, Held, Offer, Slot
 from reconciler.planner.storage.topology import REACH_RULES

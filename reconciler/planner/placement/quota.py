@@ -11,7 +11,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
-from reconciler.planner.authorship import is_operator
+from reconciler.planner.core.authorship import is_operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts
 from reconciler.model.moment import format_age
 from reconciler.model.records import dataclass
-from reconciler.planner.facts import UNKNOWN, listed
+from reconciler.planner.core.facts import UNKNOWN, listed
 from reconciler.planner.nodes.gpu_health import REMEDY, marks_of
 from reconciler.planner.placement import predicates
 from reconciler.planner.placement.inventory import Offer, Slot

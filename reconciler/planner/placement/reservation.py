@@ -7,7 +7,7 @@ from typing import Protocol
 from reconciler.model.host.capacity import Need
 from reconciler.model.problem import Problem
 from reconciler.model.spec.resource import Resource
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
 
 
 class Reservation(Protocol):

@@ -13,7 +13,7 @@ from reconciler.kinds.allocation.account import INSTANCES
 from reconciler.model.host.capacity import Claim
 from reconciler.model.host.evidence import Check, CheckResult, GpuFact, NodeFacts
 from reconciler.model.records import dataclass
-from reconciler.planner.facts import is_unknown, listed, shown
+from reconciler.planner.core.facts import is_unknown, listed, shown
 
 Look = Callable[["Case", str], Iterator[Check]]
 """The checks of one rule, given its name."""

@@ -12,7 +12,7 @@ from reconciler.model.host.capacity import Claim
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts, Observation, Proof
 from reconciler.model.plan.plan import Step
 from reconciler.model.plan.work import StepOutcome
-from reconciler.planner.facts import barred
+from reconciler.planner.core.facts import barred
 from reconciler.planner.proof.checks import gone, one
 from reconciler.planner.proof.rules import proof_of
 

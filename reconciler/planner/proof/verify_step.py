@@ -12,7 +12,7 @@ from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.plan import Step
 from reconciler.model.plan.work import Receipt, StepOutcome
 from reconciler.model.problem import Problem
-from reconciler.planner.facts import differing, is_unknown, listed, told
+from reconciler.planner.core.facts import differing, is_unknown, listed, told
 
 
 def judge(step: Step, receipt: Receipt | None, observation: Observation | None) -> StepOutcome:

@@ -22,8 +22,8 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.rebuilt import Ended, Judged
 from reconciler.model.state.world import Doubt, DoubtKind, World
-from reconciler.planner.effective_spec import as_recorded
-from reconciler.planner.facts import barred
+from reconciler.planner.core.effective_spec import as_recorded
+from reconciler.planner.core.facts import barred
 
 IDLE_MIB = 1024
 """Drivers keep some memory of a card for themselves; what is above that is somebody's."""

@@ -27,14 +27,14 @@ from reconciler.model.state.rebuilt import MARGIN
 from reconciler.model.state.world import Counters, Recorded, World
 from reconciler.planner.changes import text
 from reconciler.planner.changes.outcome import context_of
-from reconciler.planner.changes.pending import binding_of
-from reconciler.planner.effective_spec import as_recorded
-from reconciler.planner.facts import differing, is_unknown, shown
+from reconciler.planner.changes.stale import binding_of
+from reconciler.planner.core.effective_spec import as_recorded
+from reconciler.planner.core.facts import differing, is_unknown, shown
+from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.identity.render_hash import basis_of
 from reconciler.planner.rebuild.descriptors import Found
 from reconciler.planner.rebuild.volume_records import FoundVolume
 from reconciler.planner.rebuild.volumes import Ground, Regained, regain
-from reconciler.planner.request import PlanRequest
 
 Shown = Mapping[str, NodeFacts]
 """What each node says of itself."""

@@ -15,8 +15,8 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.volume import Attachment, Joining, VolumeIntent, VolumeState
 from reconciler.model.state.world import World
-from reconciler.planner.difference import Difference
-from reconciler.planner.risks import absence
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.risks import absence
 from reconciler.planner.storage.attachments import Join, Ledger
 from reconciler.planner.storage.text import who
 from reconciler.planner.storage.topology import REACH_RULES

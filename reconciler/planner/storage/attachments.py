@@ -18,7 +18,7 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.volume import Attachment, Volume, VolumeIntent, VolumeState
 from reconciler.model.state.world import DoubtKind, World
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
 from reconciler.planner.identity.identity import allocation_id
 
 

@@ -21,11 +21,11 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.state.volume import Volume, VolumeState
 from reconciler.model.state.world import World
-from reconciler.planner.authorship import is_operator
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.authorship import is_operator
+from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.task import Task
 from reconciler.planner.storage import text as words
 from reconciler.planner.storage.topology import REACH_RULES
-from reconciler.planner.task import Task
 
 WIPE = "storage.wipe"
 

@@ -16,7 +16,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.volume import Volume
 from reconciler.model.state.world import World
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.volume import Attachment, Volume
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
 
 NOTHING_LASTS = "no storage: nothing outlives the release"
 NOTHING_KEPT = "nothing: no storage is attached"

@@ -11,9 +11,9 @@ from reconciler.model.host.descriptor import read_descriptor
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Counters
+from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.rebuild.descriptors import Found
 from reconciler.planner.rebuild.world import Seeded, floors, seed, usage
-from reconciler.planner.request import PlanRequest
 from tests.planner.descriptors import sign, told
 from tests.planner.fleet import NOW, allocation, base_fleet, desired, world
 from tests.planner.nodes.test_prepare import fleet, host

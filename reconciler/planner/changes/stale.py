@@ -1,4 +1,4 @@
-"""Pending: allocations that stay in their place, and whose files on the host follow a change."""
+"""Stale: allocations that stay in their place, and whose files on the host follow a change."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
 from reconciler.planner.identity.accounts import account_of
 from reconciler.planner.identity.render_hash import basis_of, is_basis, is_rerendered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class Stale:
     """An allocation in its place whose files are no longer made from what was recorded.
 
     `rerendered` says that only the program makes them otherwise. `drifted` is what its host shows
@@ -40,16 +40,16 @@ MOVING = frozenset({Action.CREATE, Action.REPLACE, Action.RELEASE, Action.RENAME
 """Actions that leave nothing to be kept in step meanwhile."""
 
 
-def find_pending(context: Context, changed: Mapping[Ref, Difference]) -> Mapping[Ref, Pending]:
+def find_stale(context: Context, changed: Mapping[Ref, Difference]) -> Mapping[Ref, Stale]:
     """Every allocation that stays where it is and whose files would now be made otherwise."""
-    found: dict[Ref, Pending] = {}
+    found: dict[Ref, Stale] = {}
     for recorded, resource in staying(context, changed, context.world.recorded):
         binding = binding_of(recorded, resource, context.world)
         made_from = KINDS[recorded.ref.kind].basis(binding, context)
         basis = basis_of(made_from)
         if not is_basis(recorded.basis, basis, made_from) or leftover(binding, context):
             rerendered = is_rerendered(recorded.basis, basis)
-            found[resource.ref] = Pending(
+            found[resource.ref] = Stale(
                 binding=binding, resource=resource, basis=basis, rerendered=rerendered
             )
     return found

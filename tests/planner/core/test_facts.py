@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.model.host.evidence import NodeFacts
-from reconciler.planner.facts import differing, is_unknown, shown, told
+from reconciler.planner.core.facts import differing, is_unknown, shown, told
 
 FACTS = NodeFacts(
     source="host",

@@ -15,8 +15,8 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
-from reconciler.planner.effective_spec import recorded_of
-from reconciler.planner.facts import is_unknown
+from reconciler.planner.core.effective_spec import recorded_of
+from reconciler.planner.core.facts import is_unknown
 
 KEYS = "/etc/gpuaas/ssh/"
 """Below it lies what sshd takes the keys of tenants from."""

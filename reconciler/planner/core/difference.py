@@ -10,7 +10,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner.facts import shown
+from reconciler.planner.core.facts import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import field
 from reconciler.model.plan.plan import Cause, Risk, Step
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.planner.difference import Difference
+from reconciler.planner.core.difference import Difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

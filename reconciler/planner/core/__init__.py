@@ -1,0 +1,1 @@
+"""Core: what every package of the planner speaks of: differences, facts, seats, tasks, risks."""
