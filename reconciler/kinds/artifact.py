@@ -34,7 +34,7 @@ class ArtifactType(StrEnum):
     SCRIPT = "script"
 
 
-class Stage(StrEnum):
+class ArtifactStage(StrEnum):
     DRAFT = "draft"
     STAGED = "staged"
     CANARY = "canary"
@@ -55,7 +55,7 @@ class ArtifactSpec:
     ref: str
     type: ArtifactType
     signature: str | None = None
-    stage: Stage = Stage.DRAFT
+    stage: ArtifactStage = ArtifactStage.DRAFT
     canary: Canary | None = None
     reason: str | None = None
 
@@ -70,7 +70,7 @@ def refs(resource: Resource) -> tuple[Reference, ...]:
 
 def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     spec: ArtifactSpec = resource.spec
-    if spec.stage is Stage.CANARY and spec.canary is None:
+    if spec.stage is ArtifactStage.CANARY and spec.canary is None:
         message = "an artifact in stage canary says who gets it"
         yield finding(resource, ("spec",), "field_missing", message, "state spec.canary.percent")
 

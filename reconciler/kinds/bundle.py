@@ -62,7 +62,7 @@ class Compatible:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Install:
+class InstallSpec:
     method: str
     python: str
     lock: str
@@ -88,7 +88,7 @@ class Version:
 
     version: str
     compatible: Compatible | None = None
-    install: Install | None = None
+    install: InstallSpec | None = None
     verify: Verify = field(default_factory=Verify)
     stage_on: StageOn = field(default_factory=StageOn)
     state: VersionState = VersionState.ACTIVE

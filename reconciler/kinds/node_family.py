@@ -59,7 +59,7 @@ class FamilyGpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class BaseSystem:
     """`driver_branches` is a set, so that drivers can be upgraded host by host."""
 
     os: tuple[str, ...]
@@ -70,7 +70,7 @@ class Base:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFamilySpec:
     gpu: FamilyGpu
-    base: Base
+    base: BaseSystem
     description: str | None = None
 
 

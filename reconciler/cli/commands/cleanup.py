@@ -10,7 +10,7 @@ from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.confirm import agreement
 from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.views import cleaned
-from reconciler.cli.views.progress import Progress
+from reconciler.cli.views.progress import ProgressView
 from reconciler.operations.allocation import cleanup as cleanup_operation
 from reconciler.operations.signals import Interrupts
 
@@ -34,7 +34,7 @@ def retry(session: Session, place: str, lock_timeout: float) -> Reply:
     Nothing else is done, and nobody is asked: the release was agreed to when it began. The slot is
     free as soon as a proof passes.
     """
-    progress = Progress(session.screen)
+    progress = ProgressView(session.screen)
     with progress as report:
         found = cleanup_operation.retry(
             open_to_write(session, lock_timeout),

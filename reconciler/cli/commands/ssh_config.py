@@ -13,7 +13,7 @@ import click
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import from_option, whence
-from reconciler.cli.text import Line, Span, Style, line
+from reconciler.cli.text import Span, Style, TextLine, line
 from reconciler.operations.access import ssh
 
 MOST = 4
@@ -35,7 +35,7 @@ def ssh_config(session: Session, project: str, source: str) -> Reply:
     return Reply(raw=text)
 
 
-def _lost(file: Path, text: str) -> Iterator[Line]:
+def _lost(file: Path, text: str) -> Iterator[TextLine]:
     """What `file` says above, and so instead of what is printed here."""
     try:
         found = ssh.lost_to(file.read_text(encoding="utf-8", errors="replace"), text)

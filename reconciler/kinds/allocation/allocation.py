@@ -63,7 +63,7 @@ class MountMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attachment:
+class AttachmentSpec:
     name: str
     mount_path: str
     mode: MountMode
@@ -88,7 +88,7 @@ class AllocationSpec:
     sku: str
     owner: str
     access: tuple[str, ...]
-    storage: tuple[Attachment, ...] = ()
+    storage: tuple[AttachmentSpec, ...] = ()
     runtimes: tuple[Runtime, ...] = ()
     restart: Restart = field(default_factory=Restart)
     expires_at: str | None = None

@@ -72,7 +72,7 @@ class Nvme:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nic:
+class NicSpec:
     pci_address: str
     name: str | None = None
     rdma: bool = False
@@ -100,7 +100,7 @@ class Slot:
     cpus: str
     memory_gib: int
     nvme: Nvme | None = None
-    nic: Nic | None = None
+    nic: NicSpec | None = None
     vm: SlotVm | None = None
     disabled: Disabled | None = None
 

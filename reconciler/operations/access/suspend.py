@@ -39,7 +39,7 @@ Progress = Callable[[HostProgress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class SuspensionRequest:
     """What somebody says: `until` is None for as long as nobody says otherwise."""
 
     scope: str
@@ -62,7 +62,9 @@ class Suspended:
     interrupted: bool = False
 
 
-def suspend(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interrupts) -> Suspended:
+def suspend(
+    fleet: Fleet, word: SuspensionRequest, on_progress: Progress, interrupts: Interrupts
+) -> Suspended:
     """Take it away now. Raises ProblemError `not_found` or `usage`, and then nothing was done.
 
     It is on the books before anybody is waited for. Whoever has the lock goes on: hosts that he is
@@ -84,7 +86,7 @@ def suspend(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interru
         return _carry_out_beside(fleet, one, on_progress, interrupts)
 
 
-def _say(fleet: Fleet, word: Word) -> Suspension:
+def _say(fleet: Fleet, word: SuspensionRequest) -> Suspension:
     """Written down, in the state that is in its place afterwards: another may be restored."""
     try:
         return _say_beside(fleet, word)
@@ -96,7 +98,7 @@ def _say(fleet: Fleet, word: Word) -> Suspension:
     return _say_beside(fleet, word)
 
 
-def _say_beside(fleet: Fleet, word: Word) -> Suspension:
+def _say_beside(fleet: Fleet, word: SuspensionRequest) -> Suspension:
     while True:
         with beside(fleet) as journal:
             file = fleet.database_file.stat().st_ino
@@ -138,7 +140,9 @@ def _carry_out_beside(
     )
 
 
-def resume(fleet: Fleet, word: Word, on_progress: Progress, interrupts: Interrupts) -> Suspended:
+def resume(
+    fleet: Fleet, word: SuspensionRequest, on_progress: Progress, interrupts: Interrupts
+) -> Suspended:
     """Give it back now. Raises ProblemError `not_found` or `usage`."""
     insist_on(word.reason)
     with writing(fleet, "resume") as journal:

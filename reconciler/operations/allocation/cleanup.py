@@ -35,7 +35,7 @@ from reconciler.store.tables.tenancies import tenancies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CleanupPlace:
     """A slot, or where `slot` is empty a node with all that it has."""
 
     node: str
@@ -91,13 +91,13 @@ class Vouched:
     problems: tuple[Problem, ...] = field(default=())
 
 
-def place_of(text: str) -> Place:
+def place_of(text: str) -> CleanupPlace:
     """`NODE/SLOT`, `NODE`, or either behind `node/`."""
     node, _, slot = text.removeprefix("node/").partition("/")
-    return Place(node=node, slot=slot)
+    return CleanupPlace(node=node, slot=slot)
 
 
-def chain(fleet: Fleet, place: Place) -> Chain:
+def chain(fleet: Fleet, place: CleanupPlace) -> Chain:
     """Raises ProblemError `not_found` where no such place was ever known."""
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
@@ -109,7 +109,7 @@ def chain(fleet: Fleet, place: Place) -> Chain:
 
 def retry(
     fleet: Fleet,
-    place: Place,
+    place: CleanupPlace,
     on_progress: Callable[[HostProgress], None],
     interrupts: Interrupts,
 ) -> Retried:
@@ -136,7 +136,7 @@ def retry(
 
 
 def override(
-    fleet: Fleet, place: Place, reason: str, ask: Callable[[tuple[Unproved, ...]], bool]
+    fleet: Fleet, place: CleanupPlace, reason: str, ask: Callable[[tuple[Unproved, ...]], bool]
 ) -> Vouched:
     """Free what is blocked there by the word of the operator who acts; no host is touched.
 
@@ -161,7 +161,7 @@ def override(
     return Vouched(place=str(place), actor=by, reason=reason, freed=unproved, problems=problems)
 
 
-def _blocked(world: World, place: Place) -> tuple[Claim, ...]:
+def _blocked(world: World, place: CleanupPlace) -> tuple[Claim, ...]:
     _insist_on(world, place)
     there = [claim for claim in world.claims if place.holds(claim)]
     blocked = tuple(claim for claim in there if claim.state is ClaimState.CLEANUP_BLOCKED)
@@ -176,7 +176,7 @@ def _blocked(world: World, place: Place) -> tuple[Claim, ...]:
     return blocked
 
 
-def _vouchable(world: World, place: Place) -> tuple[Claim, ...]:
+def _vouchable(world: World, place: CleanupPlace) -> tuple[Claim, ...]:
     claims = _blocked(world, place)
     if _is_lost(world, place.node):
         message = f"{place.node} is lost: nobody can look at what he would vouch for"
@@ -216,7 +216,7 @@ def _problems(done: Applied, left: Sequence[Unproved]) -> Iterator[Problem]:
         )
 
 
-def _insist_on(world: World, place: Place) -> None:
+def _insist_on(world: World, place: CleanupPlace) -> None:
     """A node that was applied or is claimed, and a slot of it."""
     known = {ref.name for ref in world.recorded if ref.kind == "node"}
     known |= {claim.node for claim in world.claims}

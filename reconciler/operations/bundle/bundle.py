@@ -39,7 +39,7 @@ Users = Mapping[tuple[str, str, str], list[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class BundleStanding:
     """One version on one node. `state` is as recorded, empty where no host was asked for it;
 
     `shown` is what the host has shown, empty where it shows nothing, None where nobody has looked.
@@ -79,7 +79,7 @@ class BundleRow:
     index: str = ""
     imports: tuple[str, ...] = ()
     asks_for_gpu: bool = False
-    nodes: tuple[Standing, ...] = ()
+    nodes: tuple[BundleStanding, ...] = ()
 
     @property
     def used_by(self) -> tuple[str, ...]:
@@ -156,13 +156,13 @@ def users_of(world: World) -> Users:
 
 def standing(
     place: tuple[str, str, str], world: World, install: Install | None, users: Users
-) -> Standing:
+) -> BundleStanding:
     """`place` is a node, a bundle and a version."""
     node, bundle, version = place
     seen = world.observations.get(node)
     named = seen.facts.platform if seen and seen.facts else None
     shown = None if named is None else named.get(tag(bundle, version), "")
-    return Standing(
+    return BundleStanding(
         node=node,
         state=install.state if install else "",
         since=install.since if install else "",

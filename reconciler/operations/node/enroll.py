@@ -14,7 +14,7 @@ from typing import Any
 from reconciler import shipped
 from reconciler.hosts.ssh import discover as ssh_discover
 from reconciler.kinds.access.ssh_key import SshKey, listed, parse_public_key
-from reconciler.kinds.node.proposal import Proposal, Wish, propose
+from reconciler.kinds.node.proposal import NodeAddress, Proposal, propose
 from reconciler.kinds.node.spec import CONTROL_LOGIN
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.plan.work import Host
@@ -118,7 +118,7 @@ def propose_node(desired: Desired, target: Target, facts: NodeFacts) -> Discover
     known = next((node for node in desired.of("node") if _is_machine(node, facts)), None)
     name = known.ref.name if known else target.name
     family = family_for(desired, target.family, facts)
-    wish = Wish(
+    wish = NodeAddress(
         address=target.address,
         host_keys=target.host_keys,
         family=family.ref.name if family else target.family,

@@ -11,7 +11,7 @@ from reconciler.kinds.access.leave import LOGIN, DoorState, Leave, Roll, state_o
 from reconciler.kinds.sku import price_in_force
 from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.host.evidence import Observation
-from reconciler.model.plan.lifecycle import PHASE_OF, Phase, Stage, Standing, stage_of
+from reconciler.model.plan.lifecycle import PHASE_OF, Phase, Stage, StageFacts, stage_of
 from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.model.state.world import Recorded, World
@@ -102,7 +102,7 @@ def _stages(world: World, claims: Mapping[Ref, list[Claim]]) -> Mapping[Ref, Sta
         states = {claim.state for claim in claims.get(ref, ())}
         one = world.recorded.get(ref)
         leaving = Phase.RELEASING if states and ClaimState.HELD not in states else None
-        standing = Standing(
+        standing = StageFacts(
             phase=one.phase if one else leaving,
             asked=frozenset(asked.get(ref, ())),
             settled=one is None or bool(one.basis),

@@ -34,7 +34,7 @@ from reconciler.operations.status.stock import (
     slot_rows,
     take_stock,
 )
-from reconciler.operations.status.sync import Standing, alarms, needs_of, synced
+from reconciler.operations.status.sync import SyncSummary, alarms, needs_of, synced
 from reconciler.operations.status.usage import CardRow, cards_of
 from reconciler.operations.views import (
     AllocationRow,
@@ -54,7 +54,7 @@ LAST_EVENTS = 20
 
 
 def status(
-    fleet: Fleet, project: str = "", login: str = "", standing: Standing | None = None
+    fleet: Fleet, project: str = "", login: str = "", standing: SyncSummary | None = None
 ) -> Status:
     """The fleet at a glance; with `project`, only its allocations.
 
@@ -72,7 +72,7 @@ class Glance(NamedTuple):
 
 
 def glance(
-    fleet: Fleet, project: str = "", login: str = "", standing: Standing | None = None
+    fleet: Fleet, project: str = "", login: str = "", standing: SyncSummary | None = None
 ) -> Glance:
     """As `status`, for whoever keeps it."""
     now = fleet.now()

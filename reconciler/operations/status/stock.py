@@ -26,7 +26,13 @@ from reconciler.model.state.world import Override, Recorded, World
 from reconciler.operations.views import NodeRow, SkuRow, SlotRow
 from reconciler.planner.access.suspensions import in_force
 from reconciler.planner.placement.filters import hindrance, judge
-from reconciler.planner.placement.inventory import Held, Offer, Slot, read_held, read_offers
+from reconciler.planner.placement.inventory import (
+    InventorySlot,
+    Occupancy,
+    Offer,
+    read_held,
+    read_offers,
+)
 from reconciler.planner.placement.predicates import node_draining, readiness_stale
 from reconciler.planner.placement.supply import need_of
 from reconciler.planner.proof.overrides import vouched_for
@@ -176,7 +182,9 @@ def _node_row(stock: Stock, offer: Offer) -> NodeRow:
     )
 
 
-def _states(stock: Stock, offer: Offer) -> Iterator[tuple[Slot, Claim | None, SlotState, str]]:
+def _states(
+    stock: Stock, offer: Offer
+) -> Iterator[tuple[InventorySlot, Claim | None, SlotState, str]]:
     """Each slot with who holds it, what it is called for that, and the cause where one is known."""
     whole = stock.by_slot.get((offer.name, None))
     for slot in offer.slots:
@@ -240,7 +248,7 @@ class _Room:
         self.widest = max((len(offer.slots) for offer in stock.offers), default=0)
         self.by = max(stock.ending.values(), default="")
 
-    def fitting(self, sku: Resource, held: Mapping[str, Held]) -> int:
+    def fitting(self, sku: Resource, held: Mapping[str, Occupancy]) -> int:
         """How many fit, each node counted for somebody who may share it with who is there."""
         slots, count = sku.spec.slots or 0, 0
         for family in set(sku.spec.families):

@@ -34,7 +34,7 @@ RECORDS = record_path("")[: -len(".json")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class StorageHolder:
     """Who has a storage, or may have it; `phase` is that of the allocation, empty if it is gone."""
 
     allocation: str
@@ -62,7 +62,7 @@ class StorageRow:
     size_gib: int = 0
     used_mib: int | None = None
     node: str = ""
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[StorageHolder, ...] = ()
     volume: str = ""
     since: str = ""
     owner: str = ""
@@ -144,14 +144,14 @@ def storage_of(text: str) -> Ref:
     return ref
 
 
-def holders(attachments: Iterable[Attachment], world: World) -> tuple[Holder, ...]:
+def holders(attachments: Iterable[Attachment], world: World) -> tuple[StorageHolder, ...]:
     return tuple(_holder(one, world) for one in attachments)
 
 
-def _holder(one: Attachment, world: World) -> Holder:
+def _holder(one: Attachment, world: World) -> StorageHolder:
     recorded = world.recorded.get(one.ref)
     lives = recorded is not None and recorded.id == one.allocation_id
-    return Holder(
+    return StorageHolder(
         allocation=str(one.ref),
         allocation_id=one.allocation_id,
         node=one.node,

@@ -12,7 +12,7 @@ from typing import Any
 from reconciler.kinds.checks.once import once
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.spec.desired import Desired, Doubt, Origin
+from reconciler.model.spec.desired import AuthorDoubt, Desired, Origin
 from reconciler.model.state.world import World
 
 MAY_GRANT = frozenset({"owner", "maintainer"})
@@ -149,21 +149,21 @@ def _frozen(found: Mapping[str, set[str]]) -> Names:
     return {key: frozenset(names) for key, names in found.items()}
 
 
-def doubted(doubt: Doubt) -> tuple[str, str]:
+def doubted(doubt: AuthorDoubt) -> tuple[str, str]:
     """Why nobody knows by which commit something is so, and what helps."""
     return DOUBTS[doubt]
 
 
-DOUBTS: Mapping[Doubt, tuple[str, str]] = {
-    Doubt.SHALLOW: (
+DOUBTS: Mapping[AuthorDoubt, tuple[str, str]] = {
+    AuthorDoubt.SHALLOW: (
         "by whom this is, is unknown: it lies beyond the end of this shallow clone",
         "git fetch --unshallow",
     ),
-    Doubt.UNCLEAR: (
+    AuthorDoubt.UNCLEAR: (
         "by whom this is, is unknown: no commit says plainly who gave it its value",
         "take it out in one commit, and write it into a file of its own in the next",
     ),
-    Doubt.SILENT: (
+    AuthorDoubt.SILENT: (
         "by whom this is, is unknown: git does not say",
         "make `git log` work in this folder",
     ),

@@ -32,7 +32,7 @@ from reconciler.planner.core.effective_spec import as_recorded
 from reconciler.planner.core.facts import differing, is_unknown, shown
 from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.identity.render_hash import basis_of
-from reconciler.planner.rebuild.descriptors import Found
+from reconciler.planner.rebuild.descriptors import FoundDescriptor
 from reconciler.planner.rebuild.volume_records import FoundVolume
 from reconciler.planner.rebuild.volumes import Ground, Regained, regain
 
@@ -40,7 +40,7 @@ Shown = Mapping[str, NodeFacts]
 """What each node says of itself."""
 
 
-class Verdict(StrEnum):
+class FoundVerdict(StrEnum):
     """What an allocation comes to that was found on a host."""
 
     AS_APPLIED = "as_applied"
@@ -61,7 +61,7 @@ class Seeded:
 
 def seed(
     request: PlanRequest,
-    taken: Iterable[Found],
+    taken: Iterable[FoundDescriptor],
     facts: Shown,
     records: Iterable[FoundVolume] = (),
 ) -> Seeded:
@@ -132,7 +132,7 @@ def settled(made: Plan) -> tuple[Change, ...]:
     return (*needless, *made.confirmed)
 
 
-def verdicts(seeded: Seeded, made: Plan) -> Mapping[str, tuple[Verdict, str]]:
+def verdicts(seeded: Seeded, made: Plan) -> Mapping[str, tuple[FoundVerdict, str]]:
     """By allocation id, and what the next plan will do about it; a refusal is told first."""
     lines = {c.ref: c for c in sorted(made.changes, key=lambda c: c.problem is not None)}
     return {id: _verdict(lines.get(ref)) for id, ref in seeded.refs.items()}
@@ -271,13 +271,13 @@ def _as_shown(
     return {key: fact for key, fact in seen.items() if not is_unknown(fact)}
 
 
-def _verdict(change: Change | None) -> tuple[Verdict, str]:
+def _verdict(change: Change | None) -> tuple[FoundVerdict, str]:
     if change is None:
-        return Verdict.AS_APPLIED, ""
+        return FoundVerdict.AS_APPLIED, ""
     if change.action is Action.RELEASE:
-        return Verdict.UNWANTED, "no spec wants it: the next plan releases it, once you agree"
+        return FoundVerdict.UNWANTED, "no spec wants it: the next plan releases it, once you agree"
     if change.problem is not None:
-        return Verdict.DIFFERS, change.problem.message
+        return FoundVerdict.DIFFERS, change.problem.message
     if change.action is Action.CHANGE and not change.steps:
-        return Verdict.AS_APPLIED, ""
-    return Verdict.DIFFERS, f"the next plan is to {change.action} it"
+        return FoundVerdict.AS_APPLIED, ""
+    return FoundVerdict.DIFFERS, f"the next plan is to {change.action} it"

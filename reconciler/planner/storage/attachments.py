@@ -40,7 +40,7 @@ class Join:
     known: bool = False
 
 
-class Ledger:
+class AttachmentLedger:
     """`desired` is what will be in force; `names` maps refs of the world to those that come."""
 
     def __init__(self, desired: Desired, world: World, names: Mapping[Ref, Ref]) -> None:

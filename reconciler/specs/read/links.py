@@ -52,7 +52,7 @@ class Astray:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class LinkFindings:
     """What linking found, without the resources: the form in which it is remembered."""
 
     frozen: tuple[Ref, ...]
@@ -60,7 +60,7 @@ class Verdict:
     astray: tuple[Astray, ...]
 
     @classmethod
-    def of(cls, linked: Linked) -> Verdict:
+    def of(cls, linked: Linked) -> LinkFindings:
         return cls(
             frozen=tuple(sorted(linked.frozen)),
             problems=linked.problems,

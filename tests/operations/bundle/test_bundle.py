@@ -11,7 +11,7 @@ from reconciler.model.state.install import Install, InstallState
 from reconciler.model.state.world import Recorded, World
 from reconciler.operations.bundle.bundle import (
     SUPPORT,
-    Standing,
+    BundleStanding,
     installs_of,
     runs_on,
     standing,
@@ -51,7 +51,7 @@ def world(install: Install | None = STAGED, shown: str | None = "") -> World:
     )  # fmt: skip
 
 
-def stands(install: Install | None, shown: str | None) -> Standing:
+def stands(install: Install | None, shown: str | None) -> BundleStanding:
     of = world(install, shown)
     return standing(PLACE, of, installs_of(of).get(PLACE), users_of(of))
 
