@@ -9,7 +9,8 @@ from reconciler.cli.views import chained, cleaned
 from reconciler.model.host.evidence import Check, CheckResult
 from reconciler.model.problem import Problem
 from reconciler.model.state.tenancy import Tenancy, Tried
-from reconciler.operations.allocation.cleanup import Chain, Retried, Unproved, Vouched
+from reconciler.operations.allocation.cleanup import Retried, Unproved, Vouched
+from reconciler.operations.allocation.proof import Chain
 
 REF = "allocation/vision/train"
 BUSY = Check(name="processes on s1", result=CheckResult.FAIL, value="4711 by backup.service")

@@ -12,6 +12,7 @@ from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.views import cleaned
 from reconciler.cli.views.progress import ProgressView
 from reconciler.operations.allocation import cleanup as cleanup_operation
+from reconciler.operations.allocation import proof
 from reconciler.operations.signals import Interrupts
 
 QUESTION = "Free it without a proof, by your word?"
@@ -38,7 +39,7 @@ def retry(session: Session, place: str, lock_timeout: float) -> Reply:
     with progress as report:
         found = cleanup_operation.retry(
             open_to_write(session, lock_timeout),
-            cleanup_operation.place_of(place),
+            proof.place_of(place),
             report,
             Interrupts(progress.wish),
         )
@@ -60,7 +61,7 @@ def override(session: Session, place: str, reason: str, yes: bool, lock_timeout:
     """
     ask = agreement(session, cleaned.unproved, QUESTION, yes=yes)
     found = cleanup_operation.override(
-        open_to_write(session, lock_timeout), cleanup_operation.place_of(place), reason, ask
+        open_to_write(session, lock_timeout), proof.place_of(place), reason, ask
     )
     return Reply(
         code=of_problems(found.problems),

@@ -14,6 +14,7 @@ from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.views import suspended as suspended_view
 from reconciler.cli.views.progress import ProgressView
 from reconciler.operations.access import suspend as suspend_operation
+from reconciler.operations.access import suspension
 from reconciler.operations.signals import Interrupts
 
 
@@ -56,7 +57,7 @@ def suspend(
         raise click.UsageError("--for and --until say the same: give one of them")
     fleet = open_to_write(session, lock_timeout)
     until = fleet.now() + duration if duration else until
-    word = suspend_operation.SuspensionRequest(scope=scope, reason=reason, until=until)
+    word = suspension.SuspensionRequest(scope=scope, reason=reason, until=until)
     progress = ProgressView(session.screen)
     with progress as report:
         found = suspend_operation.suspend(fleet, word, report, Interrupts(progress.wish))

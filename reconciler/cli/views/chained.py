@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from reconciler.cli.text import BLANK, Span, Style, TextLine, column, count, dim, line, strong
 from reconciler.cli.views import cleaned
 from reconciler.model.state.tenancy import Tenancy, Tried
-from reconciler.operations.allocation.cleanup import Chain
+from reconciler.operations.allocation.proof import Chain
 
 INDENT, LABEL = 5, 8
 

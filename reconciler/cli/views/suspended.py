@@ -10,7 +10,7 @@ from reconciler.cli.views import problems as problems_view
 from reconciler.model.state.world import Suspension
 
 if TYPE_CHECKING:
-    from reconciler.operations.access.suspend import Suspended
+    from reconciler.operations.access.suspension import Suspended
 
 
 def lines(found: Suspended, *, over: bool = False) -> Iterator[TextLine]:

@@ -8,7 +8,8 @@ from reconciler.cli.text import BLANK, Span, Style, TextLine, conceal, dim, line
 from reconciler.cli.views import tables
 from reconciler.model.moment import format_age
 from reconciler.model.timeline import Operation, PhaseTold, Standing
-from reconciler.operations.history.timeline import Activity, Timeline, seconds_of, stalled
+from reconciler.operations.history.activity import Activity
+from reconciler.operations.history.timeline import Timeline, seconds_of, stalled
 
 TITLES = "PHASE STARTED TOOK STATE NODE DETAIL"
 ACTIVITY = "WHEN WHO WHAT ABOUT STATE TOOK WHY"

@@ -1,4 +1,4 @@
-"""Cleaning: places that could not be proved clean are tried again, or vouched for by somebody.
+"""Places that could not be proved clean are tried again, or vouched for by somebody.
 
 To try again needs no new consent: it was given when the release began. To vouch takes an operator,
 who is shown what was not proved.
@@ -17,8 +17,8 @@ from reconciler.model.plan.work import HostProgress
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.state.tenancy import Tenancy
 from reconciler.model.state.world import World
+from reconciler.operations.allocation.proof import CleanupPlace, insist_on_place
 from reconciler.operations.apply.application import Applied, ApplyOptions
 from reconciler.operations.apply.apply import apply
 from reconciler.operations.drift.accept import insist_on
@@ -28,32 +28,9 @@ from reconciler.operations.node.approve import operator
 from reconciler.operations.published.publish import publish
 from reconciler.operations.signals import Interrupts
 from reconciler.operations.specs import read_desired
-from reconciler.specs.read.suggest import did_you_mean
 from reconciler.store.file.database import Database
 from reconciler.store.snapshot import read_world
 from reconciler.store.tables.tenancies import tenancies
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupPlace:
-    """A slot, or where `slot` is empty a node with all that it has."""
-
-    node: str
-    slot: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.node}/{self.slot}" if self.slot else self.node
-
-    def holds(self, claim: Claim) -> bool:
-        return claim.node == self.node and (not self.slot or claim.slot in (None, self.slot))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
-    """Who has had a place, oldest first."""
-
-    place: str
-    tenancies: tuple[Tenancy, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,22 +66,6 @@ class Vouched:
     reason: str
     freed: tuple[Unproved, ...]
     problems: tuple[Problem, ...] = field(default=())
-
-
-def place_of(text: str) -> CleanupPlace:
-    """`NODE/SLOT`, `NODE`, or either behind `node/`."""
-    node, _, slot = text.removeprefix("node/").partition("/")
-    return CleanupPlace(node=node, slot=slot)
-
-
-def chain(fleet: Fleet, place: CleanupPlace) -> Chain:
-    """Raises ProblemError `not_found` where no such place was ever known."""
-    with without_collector(), fleet.reading() as database:
-        world = read_world(database)
-        found = tenancies(database, place.node, place.slot)
-    if not found:
-        _insist_on(world, place)
-    return Chain(place=str(place), tenancies=found)
 
 
 def retry(
@@ -162,7 +123,7 @@ def override(
 
 
 def _blocked(world: World, place: CleanupPlace) -> tuple[Claim, ...]:
-    _insist_on(world, place)
+    insist_on_place(world, place)
     there = [claim for claim in world.claims if place.holds(claim)]
     blocked = tuple(claim for claim in there if claim.state is ClaimState.CLEANUP_BLOCKED)
     if not blocked:
@@ -214,20 +175,6 @@ def _problems(done: Applied, left: Sequence[Unproved]) -> Iterator[Problem]:
             hint=refused[0].hint if refused else "gpuaas validate",
             ref=left[0].ref,
         )
-
-
-def _insist_on(world: World, place: CleanupPlace) -> None:
-    """A node that was applied or is claimed, and a slot of it."""
-    known = {ref.name for ref in world.recorded if ref.kind == "node"}
-    known |= {claim.node for claim in world.claims}
-    node = world.recorded.get(Ref("node", "", place.node))
-    slots = [slot["name"] for slot in node.normal["spec"]["slots"]] if node else []
-    slots += [claim.slot for claim in world.claims if claim.node == place.node and claim.slot]
-    if place.node in known and (not place.slot or place.slot in slots):
-        return
-    names = [f"{place.node}/{slot}" for slot in slots] or sorted(known)
-    hint = did_you_mean(str(place), names) or "see what there is: gpuaas slots"
-    raise refuse("not_found", f"no place is called {place}", hint)
 
 
 def _is_lost(world: World, name: str) -> bool:

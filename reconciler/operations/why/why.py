@@ -15,7 +15,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
-from reconciler.operations.access.review import review_access
+from reconciler.operations.access.grant import review_access
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.node.show import in_force
 from reconciler.operations.options import PlanOptions

@@ -1,4 +1,4 @@
-"""The review of access: who is let in where and why, as last applied, and what else lies about."""
+"""Who is let in where and why, as last applied, and what else lies about."""
 
 from __future__ import annotations
 
