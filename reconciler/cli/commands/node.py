@@ -153,7 +153,7 @@ def approve(
     if slots and host_only:
         raise click.UsageError("--slot names slots, --host-only none of them")
     approving = import_module("reconciler.operations.node.approve")
-    wish = approving.Wish(
+    wish = approving.ApprovalScope(
         node=name.removeprefix("node/"), slots=slots, host_only=host_only, commit=commit
     )
     found = approving.approve(open_fleet(session.folder), wish)
