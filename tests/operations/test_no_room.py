@@ -25,7 +25,6 @@ from tests.planner import fleet as paper
 
 pytestmark = [
     pytest.mark.walk,
-    pytest.mark.ansible,
     privileges.needs(privileges.mounts),
 ]
 

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from reconciler.cli.text import BLANK, Span, Style, TextLine, column, dim, line, strong
+from reconciler.cli.text import BLANK, Line, Span, Style, column, dim, line, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
 from reconciler.model.state.reopening import Reopening
 from reconciler.model.state.volume import VolumeState
 from reconciler.operations.storage.fence import Fenced, Severed
 from reconciler.operations.storage.reopen import Reopened
-from reconciler.operations.storage.storage import (
-    UNKNOWN,
-    UNUSED,
-    StorageHolder,
-    StorageRow,
-    StorageShown,
-)
+from reconciler.operations.storage.storage import UNKNOWN, UNUSED, Holder, StorageRow, StorageShown
 
 LABEL = 11
 TITLES = "STORAGE STATE CLASS GiB USED WHERE ATTACHED PRICE/month"
@@ -32,7 +26,7 @@ STYLES = {
 EVERYWHERE = "every node of its class"
 
 
-def rows(found: Iterable[StorageRow], *, width: int = 0) -> Iterator[TextLine]:
+def rows(found: Iterable[StorageRow], *, width: int = 0) -> Iterator[Line]:
     table: list[tables.Row] = [
         (
             row.ref.removeprefix("storage/"),
@@ -50,7 +44,7 @@ def rows(found: Iterable[StorageRow], *, width: int = 0) -> Iterator[TextLine]:
     yield from tables.lines(TITLES, table, width=width, right=right, none="no storage")
 
 
-def orphans(found: tuple[StorageRow, ...], *, width: int = 0) -> Iterator[TextLine]:
+def orphans(found: tuple[StorageRow, ...], *, width: int = 0) -> Iterator[Line]:
     table: list[tables.Row] = [
         (
             row.ref.removeprefix("storage/") or "?",
@@ -74,7 +68,7 @@ def orphans(found: tuple[StorageRow, ...], *, width: int = 0) -> Iterator[TextLi
         yield line(dim("what no state knows of is taken in by: gpuaas state rebuild"))
 
 
-def lines(found: StorageShown, *, width: int = 0) -> Iterator[TextLine]:
+def lines(found: StorageShown, *, width: int = 0) -> Iterator[Line]:
     row = found.row
     yield line(
         strong(row.ref), "   ", _toned(row.state), f" since {row.since}" if row.since else ""
@@ -102,7 +96,7 @@ def lines(found: StorageShown, *, width: int = 0) -> Iterator[TextLine]:
             yield line(dim(f"files that they closed to others stay closed: {how}"))
 
 
-def severed(shown: Severed) -> Iterator[TextLine]:
+def severed(shown: Severed) -> Iterator[Line]:
     """What somebody is about to swear to."""
     one = shown.holder
     gone = one.phase or "gone"
@@ -113,7 +107,7 @@ def severed(shown: Severed) -> Iterator[TextLine]:
     yield line("the host: be sure that it is off, or that its tenant can reach the data no more.")
 
 
-def fenced(found: Fenced) -> Iterator[TextLine]:
+def fenced(found: Fenced) -> Iterator[Line]:
     one, short = found.severed.holder, found.severed.storage.removeprefix("storage/")
     yield line(
         strong(one.allocation),
@@ -129,7 +123,7 @@ def fenced(found: Fenced) -> Iterator[TextLine]:
         yield from problems_view.one(problem)
 
 
-def reopening(shown: Reopening) -> Iterator[TextLine]:
+def reopening(shown: Reopening) -> Iterator[Line]:
     """Whose files are about to be whose."""
     old, new = shown.old, shown.new
     whose = ", ".join(person or "people whom nobody has written down" for person in old.people)
@@ -146,7 +140,7 @@ def reopening(shown: Reopening) -> Iterator[TextLine]:
     yield line("Nobody else's files are touched, and no group and no mode changes.")
 
 
-def reopened(found: Reopened) -> Iterator[TextLine]:
+def reopened(found: Reopened) -> Iterator[Line]:
     one = found.reopening
     short = str(one.storage).removeprefix("storage/")
     new = _short(str(one.new.ref))
@@ -163,7 +157,7 @@ def reopened(found: Reopened) -> Iterator[TextLine]:
         yield from problems_view.one(problem)
 
 
-def _holders(found: tuple[StorageHolder, ...], width: int) -> Iterator[TextLine]:
+def _holders(found: tuple[Holder, ...], width: int) -> Iterator[Line]:
     yield BLANK
     yield line(strong("ATTACHED TO"), "" if found else "  nobody")
     if not found:
@@ -215,5 +209,5 @@ def _short(ref: str) -> str:
     return ref.removeprefix("allocation/")
 
 
-def _fact(label: str, text: str) -> TextLine:
+def _fact(label: str, text: str) -> Line:
     return line(dim(column(label, LABEL)), text, hang=LABEL)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.cli.text import BLANK, Span, Style, TextLine, conceal, dim, line, strong
+from reconciler.cli.text import BLANK, Line, Span, Style, conceal, dim, line, strong
 from reconciler.cli.views import tables
 from reconciler.model.moment import format_age
 from reconciler.model.timeline import Operation, PhaseTold, Standing
-from reconciler.operations.history.activity import Activity
-from reconciler.operations.history.timeline import Timeline, seconds_of, stalled
+from reconciler.operations.history.timeline import Activity, Timeline, seconds_of, stalled
 
 TITLES = "PHASE STARTED TOOK STATE NODE DETAIL"
 ACTIVITY = "WHEN WHO WHAT ABOUT STATE TOOK WHY"
@@ -22,9 +21,7 @@ STYLES = {
 LOG_LINES = 12
 
 
-def lines(
-    found: Timeline, *, logs: bool = False, last: int = 0, width: int = 0
-) -> Iterator[TextLine]:
+def lines(found: Timeline, *, logs: bool = False, last: int = 0, width: int = 0) -> Iterator[Line]:
     yield line(strong(found.ref))
     now = " · ".join(filter(None, (found.phase or "not on the books", found.where)))
     yield line(dim("now  "), now)
@@ -39,7 +36,7 @@ def lines(
         yield from _moved(operation, found.at)
 
 
-def activity(found: Activity, *, width: int = 0) -> Iterator[TextLine]:
+def activity(found: Activity, *, width: int = 0) -> Iterator[Line]:
     rows = [
         (
             one.progress or one.started,
@@ -55,7 +52,7 @@ def activity(found: Activity, *, width: int = 0) -> Iterator[TextLine]:
     yield from tables.lines(ACTIVITY, rows, width=width, right="TOOK", none="nothing was done yet")
 
 
-def _head(one: Operation) -> TextLine:
+def _head(one: Operation) -> Line:
     """`CREATE  done  by olga in 3f9c2e1, run-000001  "why"`."""
     of = f" in {one.commit[:7]}" if one.commit else ""
     run = f", {one.run}" if one.run else ""
@@ -76,12 +73,12 @@ def _row(phase: PhaseTold, now: str) -> tuple[str | Span, ...]:
     )
 
 
-def _log(phase: PhaseTold) -> Iterator[TextLine]:
+def _log(phase: PhaseTold) -> Iterator[Line]:
     for text in phase.log.splitlines()[-LOG_LINES:]:
         yield line(dim(f"  {phase.name} | "), conceal(text), hang=4)
 
 
-def _moved(one: Operation, now: str) -> Iterator[TextLine]:
+def _moved(one: Operation, now: str) -> Iterator[Line]:
     if one.state is Standing.RUNNING:
         still = _took(one.progress, now)
         text = f"under way; last progress {still} ago"

@@ -10,7 +10,7 @@ from reconciler.model.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonBase:
+class Base:
     """What is compared with: a `revision` as it was named, its commit, and how many commits it has
 
     that the branch has not.
@@ -31,7 +31,7 @@ class Comparison:
     that the branch has not, and `place` is the fleet's folder in its repository.
     """
 
-    base: ComparisonBase
+    base: Base
     plan: Plan
     withdrawn: tuple[Change, ...] = ()
     shared: tuple[Change, ...] = ()

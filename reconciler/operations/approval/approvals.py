@@ -42,7 +42,7 @@ TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldChange:
+class Held:
     """A change that waits: `why`, and by the `hint` for what else than leave.
 
     `id` is empty where leave is not what it waits for.
@@ -77,14 +77,14 @@ class Approvals:
     `problems` are those of the plan.
     """
 
-    held: tuple[HeldChange, ...] = ()
+    held: tuple[Held, ...] = ()
     sets: tuple[HeldSet, ...] = ()
     given: tuple[Consent, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalRequest:
+class Word:
     """What somebody approves, why, and for how long; None: as long as the Policy says."""
 
     ids: tuple[str, ...]
@@ -93,8 +93,8 @@ class ApprovalRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovedChanges:
-    changes: tuple[HeldChange, ...]
+class Approved:
+    changes: tuple[Held, ...]
     actor: str
     reason: str
     until: str
@@ -115,7 +115,7 @@ def list_approvals(fleet: Fleet) -> Approvals:
     )
 
 
-def approve(fleet: Fleet, word: ApprovalRequest) -> ApprovedChanges:
+def approve(fleet: Fleet, word: Word) -> Approved:
     """Nothing is done by it: the next plan does it. Raises ProblemError, and nothing was written.
 
     `not_found`, `second_person_required`, `person_unknown`, `usage`.
@@ -150,7 +150,7 @@ def approve(fleet: Fleet, word: ApprovalRequest) -> ApprovedChanges:
                 for one in changes
             ]
         )
-    return ApprovedChanges(
+    return Approved(
         changes=tuple(map(_told, changes)),
         actor=fleet.actor.name,
         reason=word.reason,
@@ -158,14 +158,14 @@ def approve(fleet: Fleet, word: ApprovalRequest) -> ApprovedChanges:
     )
 
 
-def _held(plan: Plan) -> Iterator[HeldChange]:
+def _held(plan: Plan) -> Iterator[Held]:
     for one in plan.changes:
         if one.problem is not None and one.problem.code in HELD_CODES:
             yield _told(one)
 
 
-def _told(one: Change) -> HeldChange:
-    return HeldChange(
+def _told(one: Change) -> Held:
+    return Held(
         id=short_id(one.fingerprint) if one.fingerprint else "",
         ref=str(one.ref),
         action=one.action.value,
@@ -224,7 +224,7 @@ def _named(ids: Sequence[str], plan: Plan, world: World, fleet: Fleet) -> tuple[
     return tuple(found[ref] for ref in sorted(found))
 
 
-def _insist_on_end(word: ApprovalRequest, desired: Desired, world: World) -> timedelta:
+def _insist_on_end(word: Word, desired: Desired, world: World) -> timedelta:
     longest = timedelta(hours=policy_of(desired, world).approval.expires_hours)
     if word.lasts is not None and word.lasts > longest:
         hours = int(longest.total_seconds()) // 3600

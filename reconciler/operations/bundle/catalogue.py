@@ -30,7 +30,7 @@ OFFERED = re.compile(r"bundles/(.+)\.yaml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BundleOffer:
+class Offer:
     """A bundle that travels with the program; `versions` are those that the fleet has not."""
 
     bundle: str
@@ -41,7 +41,7 @@ class BundleOffer:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
     bundles: tuple[BundleRow, ...]
-    shipped: tuple[BundleOffer, ...]
+    shipped: tuple[Offer, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +125,13 @@ def add_bundle(fleet: Fleet, name: str, wish: BundleWish) -> BundleAdded:
     )
 
 
-def _offers(has: set[tuple[str, str]]) -> Iterator[BundleOffer]:
+def _offers(has: set[tuple[str, str]]) -> Iterator[Offer]:
     for name in shipped_names():
         spec = shipped_spec(name) or {}
         versions = [one["version"] for one in spec["versions"]]
         left = tuple(version for version in versions if (name, version) not in has)
         if left:
-            yield BundleOffer(bundle=name, display_name=spec["displayName"], versions=left)
+            yield Offer(bundle=name, display_name=spec["displayName"], versions=left)
 
 
 def _existing(desired: Desired, ref: Ref) -> Resource | None:

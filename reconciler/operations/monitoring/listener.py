@@ -19,19 +19,19 @@ AT_ONCE, PATIENCE_SECONDS = 8, 5.0
 """So many are answered at a time, and nobody is waited for longer."""
 
 
-class HttpResponse(NamedTuple):
+class Answer(NamedTuple):
     status: HTTPStatus
     kind: str
     body: bytes
 
 
-Answers = Callable[[str], HttpResponse | None]
+Answers = Callable[[str], Answer | None]
 """By path; None for one that there is not."""
 
-ABSENT = HttpResponse(HTTPStatus.NOT_FOUND, "text/plain", b"/metrics and /healthz\n")
+ABSENT = Answer(HTTPStatus.NOT_FOUND, "text/plain", b"/metrics and /healthz\n")
 
 
-class HttpListener:
+class Listener:
     """Raises OSError where the port cannot be had."""
 
     def __init__(self, address: str, answers: Answers) -> None:

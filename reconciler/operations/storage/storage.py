@@ -14,6 +14,7 @@ from typing import Any
 
 from reconciler.kinds.allocation.storage import record_path
 from reconciler.kinds.checks.once import once
+from reconciler.kinds.storage import STORAGES
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parse_ref
@@ -34,7 +35,7 @@ RECORDS = record_path("")[: -len(".json")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StorageHolder:
+class Holder:
     """Who has a storage, or may have it; `phase` is that of the allocation, empty if it is gone."""
 
     allocation: str
@@ -62,7 +63,7 @@ class StorageRow:
     size_gib: int = 0
     used_mib: int | None = None
     node: str = ""
-    holders: tuple[StorageHolder, ...] = ()
+    holders: tuple[Holder, ...] = ()
     volume: str = ""
     since: str = ""
     owner: str = ""
@@ -144,14 +145,14 @@ def storage_of(text: str) -> Ref:
     return ref
 
 
-def holders(attachments: Iterable[Attachment], world: World) -> tuple[StorageHolder, ...]:
+def holders(attachments: Iterable[Attachment], world: World) -> tuple[Holder, ...]:
     return tuple(_holder(one, world) for one in attachments)
 
 
-def _holder(one: Attachment, world: World) -> StorageHolder:
+def _holder(one: Attachment, world: World) -> Holder:
     recorded = world.recorded.get(one.ref)
     lives = recorded is not None and recorded.id == one.allocation_id
-    return StorageHolder(
+    return Holder(
         allocation=str(one.ref),
         allocation_id=one.allocation_id,
         node=one.node,
@@ -175,15 +176,15 @@ def _rows(database: Database, world: World, project: str) -> Iterator[StorageRow
 
 
 def _row(ref: Ref, volume: Volume | None, recorded: Recorded | None, world: World) -> StorageRow:
-    spec = recorded.normal["spec"] if recorded else {}
-    access = str(spec.get("accessMode", ""))
+    spec = STORAGES.applied(recorded) if recorded else None
+    access = spec.access_mode if spec else ""
     if volume is None:
         return StorageRow(
             ref=str(ref),
             state=UNUSED,
-            class_name=str(spec.get("class", "")),
+            class_name=spec.class_ if spec else "",
             access=access,
-            size_gib=int(spec.get("sizeGiB", 0)),
+            size_gib=spec.size_gib if spec else 0,
             since=recorded.applied_at if recorded else "",
         )
     having = world.attachments_of(volume.id)

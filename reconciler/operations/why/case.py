@@ -19,7 +19,7 @@ from reconciler.operations.views import AccessRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpecPlace:
+class Place:
     """Where something stands: `line` is 0 where only the file is known."""
 
     file: str = ""
@@ -33,12 +33,12 @@ class Link:
 
     about: str
     text: str
-    place: SpecPlace = field(default_factory=SpecPlace)
+    place: Place = field(default_factory=Place)
     command: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhyCase:
+class Case:
     """All that a chain is made from. `node` is the one it is on, or is itself.
 
     `events` are those of the ref, `change` what a plan would do about it now, `places` where the
@@ -58,10 +58,10 @@ class WhyCase:
     approvals: tuple[InForce, ...] = ()
     checks: tuple[Check, ...] = ()
     access: tuple[AccessRow, ...] = ()
-    places: Mapping[Ref, SpecPlace] = field(default_factory=dict)
+    places: Mapping[Ref, Place] = field(default_factory=dict)
 
-    def place(self, ref: Ref) -> SpecPlace:
-        return self.places.get(ref, SpecPlace())
+    def place(self, ref: Ref) -> Place:
+        return self.places.get(ref, Place())
 
     def last(self, *types: EventType) -> Event | None:
         return next((one for one in reversed(self.events) if one.type in types), None)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.registry import KINDS
 from reconciler.model.canonical import digest
@@ -32,7 +33,7 @@ from reconciler.planner.core.effective_spec import as_recorded
 from reconciler.planner.core.facts import differing, is_unknown, shown
 from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.identity.render_hash import basis_of
-from reconciler.planner.rebuild.descriptors import FoundDescriptor
+from reconciler.planner.rebuild.descriptors import Found
 from reconciler.planner.rebuild.volume_records import FoundVolume
 from reconciler.planner.rebuild.volumes import Ground, Regained, regain
 
@@ -40,7 +41,7 @@ Shown = Mapping[str, NodeFacts]
 """What each node says of itself."""
 
 
-class FoundVerdict(StrEnum):
+class Verdict(StrEnum):
     """What an allocation comes to that was found on a host."""
 
     AS_APPLIED = "as_applied"
@@ -61,7 +62,7 @@ class Seeded:
 
 def seed(
     request: PlanRequest,
-    taken: Iterable[FoundDescriptor],
+    taken: Iterable[Found],
     facts: Shown,
     records: Iterable[FoundVolume] = (),
 ) -> Seeded:
@@ -132,7 +133,7 @@ def settled(made: Plan) -> tuple[Change, ...]:
     return (*needless, *made.confirmed)
 
 
-def verdicts(seeded: Seeded, made: Plan) -> Mapping[str, tuple[FoundVerdict, str]]:
+def verdicts(seeded: Seeded, made: Plan) -> Mapping[str, tuple[Verdict, str]]:
     """By allocation id, and what the next plan will do about it; a refusal is told first."""
     lines = {c.ref: c for c in sorted(made.changes, key=lambda c: c.problem is not None)}
     return {id: _verdict(lines.get(ref)) for id, ref in seeded.refs.items()}
@@ -143,7 +144,7 @@ def usage(seeded: Seeded, request: PlanRequest) -> tuple[Change, ...]:
     changes = []
     for ref in sorted(seeded.refs.values()):
         one = seeded.world.recorded[ref]
-        sku = request.desired.get("sku", str(one.normal["spec"]["sku"]))
+        sku = request.desired.get("sku", ALLOCATIONS.applied(one).sku)
         rate = text.price_delta(text.price(sku, len(one.slots), request.now), {})
         gpus = len(one.slots)
         changes.append(Change(ref=ref, action=Action.CREATE, gpus=gpus, rate_per_hour=rate))
@@ -236,14 +237,15 @@ def _counters(
 
 def _recorded(descriptor: Descriptor, ref: Ref, desired: Desired, at: str) -> Recorded:
     """As git wants it, but for what its descriptor says otherwise: that is what it was."""
-    resource = desired.resources.get(ref)
+    resource = ALLOCATIONS.at(desired, ref)
     normal = dict(resource.normal) if resource else {"labels": {}}
-    spec = dict(resource.normal["spec"]) if resource else {}
-    spec |= {"sku": descriptor.sku, "owner": descriptor.owner}
-    if spec.get("node", descriptor.node) != descriptor.node:
-        spec["node"] = descriptor.node
-    kind = KINDS["allocation"]
-    normal["spec"] = encode(kind.parse(spec, ref.name))
+    if resource is None:
+        spec = ALLOCATIONS.parse({"sku": descriptor.sku, "owner": descriptor.owner}, ref.name)
+    else:
+        spec = replace(resource.spec, sku=descriptor.sku, owner=descriptor.owner)
+    if spec.node not in (None, descriptor.node):
+        spec = replace(spec, node=descriptor.node)
+    normal["spec"] = encode(spec)
     return Recorded(
         ref=ref,
         normal=normal,
@@ -271,13 +273,13 @@ def _as_shown(
     return {key: fact for key, fact in seen.items() if not is_unknown(fact)}
 
 
-def _verdict(change: Change | None) -> tuple[FoundVerdict, str]:
+def _verdict(change: Change | None) -> tuple[Verdict, str]:
     if change is None:
-        return FoundVerdict.AS_APPLIED, ""
+        return Verdict.AS_APPLIED, ""
     if change.action is Action.RELEASE:
-        return FoundVerdict.UNWANTED, "no spec wants it: the next plan releases it, once you agree"
+        return Verdict.UNWANTED, "no spec wants it: the next plan releases it, once you agree"
     if change.problem is not None:
-        return FoundVerdict.DIFFERS, change.problem.message
+        return Verdict.DIFFERS, change.problem.message
     if change.action is Action.CHANGE and not change.steps:
-        return FoundVerdict.AS_APPLIED, ""
-    return FoundVerdict.DIFFERS, f"the next plan is to {change.action} it"
+        return Verdict.AS_APPLIED, ""
+    return Verdict.DIFFERS, f"the next plan is to {change.action} it"

@@ -12,8 +12,8 @@ import jsonschema_rs
 
 from reconciler.model.problem import Problem, Source
 from reconciler.specs.read.schema_errors import (
-    FailedKeyword,
     Flaw,
+    Found,
     Path,
     gated_field,
     repeated_entry,
@@ -79,9 +79,7 @@ class Validator:
             for refused in self._check.iter_errors(value):
                 path = tuple(refused.instance_path)
                 yield from words_of(
-                    FailedKeyword(
-                        keyword="", path=path, value=value, schema={}, message=refused.message
-                    )
+                    Found(keyword="", path=path, value=value, schema={}, message=refused.message)
                 )
 
 
@@ -125,7 +123,7 @@ def _words(error: ValidationError) -> Iterable[Flaw]:
     if "propertyNames" in error.absolute_schema_path:
         keyword = "propertyNames"
     return words_of(
-        FailedKeyword(
+        Found(
             keyword=keyword,
             path=path,
             value=error.instance,
