@@ -12,6 +12,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 HOST_CODE := playbooks/module_utils
+# Tests start hundreds of programs: whoever keeps no compiled code compiles all of it each time.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test check static unit walk slow soak wheel test-hosts lab lab-down bench fuzz lock clean
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,13 @@ sys.path.append(str(Path(__file__).parents[1] / "playbooks" / "module_utils"))
 
 # Who commits in a test is nobody's business but the test's; else it would be whoever runs it.
 os.environ["GIT_CONFIG_GLOBAL"] = str(Path(__file__).parent / "data" / "gitconfig")
+
+
+PARTS = {"walk and not slow": "pytest.mark.walk", "wheel": "pytest.mark.wheel"}
+"""What is asked for, and the mark in a file that has some of it. Few files have."""
+
+ROOM_WITHOUT_ANSIBLE = Path(__file__).parent / "operations"
+PLAIN_SUPERVISOR = Path(__file__).parent / "hosts" / "ansible" / "plain_supervisor.py"
 
 
 def listen() -> None:
@@ -36,10 +43,32 @@ def listen() -> None:
 listen()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Of the files that have no test of the part that is asked for, none is read."""
+    mark = PARTS.get(config.option.markexpr)
+    if mark is None or not collection_path.match("test_*.py"):
+        return None
+    return mark not in collection_path.read_text(encoding="utf-8") or None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs"):
         privileges.have(*mark.args)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Operations on directory hosts do without Ansible, unless it is what a test is about.
+
+    What a test starts as a process of its own has the real one in any case.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if ROOM_WITHOUT_ANSIBLE in item.path.parents and not item.get_closest_marker("ansible"):
+            from reconciler.hosts.ansible import run
+
+            patch.setattr(run, "GUARD", PLAIN_SUPERVISOR)
+        return (yield)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -6,6 +6,7 @@ The tables below are `docs/architecture.md` in a form that fails.
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import statistics
 import subprocess
@@ -374,6 +375,42 @@ def test_own_code_is_imported_at_the_top() -> None:
         if name in {"import_module", "__import__"}
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_what_the_cli_imports_late_is_there() -> None:
+    """Nobody else holds these names: a type checker does not see what `import_module` gives."""
+    wrong = [
+        f"{place(path, node)}: {module} has no {node.attr}"
+        for path in MODULES
+        if room(path) == "cli"
+        for function in functions(path)
+        for node, module in late_names(function)
+        if not hasattr(importlib.import_module(module), node.attr)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def late_names(
+    function: ast.FunctionDef | ast.AsyncFunctionDef,
+) -> Iterator[tuple[ast.Attribute, str]]:
+    """Each attribute of a module that is imported where it is used, and the module."""
+
+    def late(node: ast.AST) -> str:
+        match node:
+            case ast.Call(func=ast.Name(id="import_module"), args=[ast.Constant(value=str(name))]):
+                return name
+            case ast.Name(id=name):
+                return names.get(name, "")
+        return ""
+
+    names: dict[str, str] = {}
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if late(call):
+                names[name] = late(call)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and (module := late(node.value)):
+            yield node, module
 
 
 def test_only_the_cli_speaks() -> None:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from reconciler import shipped
-from reconciler.kinds.bundle import RESERVED, Install
+from reconciler.kinds.bundle import RESERVED, InstallSpec
 from reconciler.kinds.bundle import parse as parse_bundle
 from reconciler.operations.bundle.catalogue import shipped_names
 from reconciler.planner.bundles.versions import natural
@@ -20,7 +20,7 @@ TEXTS = shipped.templates()
 NAMES = shipped_names()
 
 
-def installs(name: str) -> dict[str, Install]:
+def installs(name: str) -> dict[str, InstallSpec]:
     spec = parse_bundle(yaml.safe_load(TEXTS[f"bundles/{name}.yaml"])["spec"], name)
     return {one.version: one.install for one in spec.versions if one.install}
 

@@ -14,11 +14,11 @@ AT_MOST = {
     "floors in operations": 11,
     "imports between packages of planner": 91,
     "modules named by what they do": 0,
-    "commands without an operation of their name": 17,
-    "class names defined twice or more": 42,
-    "kinds asked for in planner and operations": 126,
-    "specs read as dictionaries": 1,
-    "Any in signatures and fields": 410,
+    "commands without an operation of their name": 0,
+    "class names defined twice or more": 0,
+    "kinds asked for in planner and operations": 135,
+    "specs read as dictionaries": 80,
+    "Any in signatures and fields": 425,
 }
 
 

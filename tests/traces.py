@@ -7,6 +7,7 @@ and memory; requests for a part of one GPU are left out.
 from __future__ import annotations
 
 import csv
+import gzip
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -87,7 +88,7 @@ def documents(sizes: Sequence[int]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _rows(name: str) -> Iterator[dict[str, str]]:
-    with (DATA / name).open(encoding="utf-8", newline="") as file:
+    with gzip.open(DATA / f"{name}.gz", "rt", encoding="utf-8", newline="") as file:
         yield from csv.DictReader(file)
 
 

@@ -12,7 +12,7 @@ import click
 from reconciler.cli.arguments.global_options import Options, format_option, global_options
 from reconciler.cli.exit_codes import Exit
 from reconciler.cli.screen import Screen
-from reconciler.cli.text import BLANK, Line
+from reconciler.cli.text import BLANK, TextLine
 from reconciler.cli.views.documents import document
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.records import dataclass
@@ -42,7 +42,7 @@ class Reply:
     """
 
     code: Exit = Exit.DONE
-    lines: Iterable[Line] = ()
+    lines: Iterable[TextLine] = ()
     result: Any = None
     problems: tuple[Problem, ...] = ()
     raw: str = ""

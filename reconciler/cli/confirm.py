@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from reconciler.cli.command import Session
-from reconciler.cli.text import BLANK, Line, line
+from reconciler.cli.text import BLANK, TextLine, line
 from reconciler.model.problem import refuse
 
 
 def agreement(
-    session: Session, view: Callable[[Any], Iterable[Line]], question: str, *, yes: bool
+    session: Session, view: Callable[[Any], Iterable[TextLine]], question: str, *, yes: bool
 ) -> Callable[[Any], bool]:
     """Shows what it is called with, and answers whether to go on.
 

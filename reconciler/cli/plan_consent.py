@@ -12,7 +12,7 @@ from reconciler.model.plan.plan import Plan, Risk
 from reconciler.model.problem import refuse
 
 
-class Consent:
+class PlanConsent:
     """Called with a plan at most once, before anything is done.
 
     `approve` is a consent given beforehand: the plan is shown, nobody is asked.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, TextIO, cast
 
-from reconciler.cli.text import SYMBOLS, Line, render
+from reconciler.cli.text import SYMBOLS, TextLine, render
 from reconciler.model.problem import refuse
 
 PROBE = "·≠…×→≤"
@@ -34,11 +34,11 @@ class Screen:
         self.left = False
         """Whether the reader of standard output went away."""
 
-    def show(self, lines: Iterable[Line]) -> None:
+    def show(self, lines: Iterable[TextLine]) -> None:
         """Lines of the answer."""
         self._write(self._out, self._rendered(lines, self._out))
 
-    def tell(self, lines: Iterable[Line]) -> None:
+    def tell(self, lines: Iterable[TextLine]) -> None:
         """Lines about the answer, for the person who watches."""
         self._write(self._err, self._rendered(lines, self._err))
 
@@ -57,7 +57,7 @@ class Screen:
                 start = "\n" if _is_terminal(self._err) else ""
                 os.write(self._err.fileno(), f"{start}{text}\n".encode())
 
-    def ask(self, question: Line) -> str:
+    def ask(self, question: TextLine) -> str:
         """A line typed by a person, '' at the end of input. Only where `can_ask`."""
         self._write(self._err, self._rendered([question], self._err).removesuffix("\n") + " ")
         try:
@@ -85,7 +85,7 @@ class Screen:
         """Columns of the terminal that shows the answer; 0 where lines must not be broken."""
         return _columns(self._out)
 
-    def _rendered(self, lines: Iterable[Line], stream: TextIO | None) -> str:
+    def _rendered(self, lines: Iterable[TextLine], stream: TextIO | None) -> str:
         color = self.color and _is_terminal(stream)
         width = _columns(stream)
         text = "".join(f"{render(one, width=width, color=color)}\n" for one in lines)

@@ -20,10 +20,10 @@ from reconciler.operations.reconcile.source.tree import as_it_reads, stands
 from reconciler.operations.status import status, sync
 from reconciler.operations.status.pages import page_key, remember_page
 from reconciler.operations.status.status import Glance
-from reconciler.operations.views import Pending, Status
+from reconciler.operations.views import PendingChanges, Status
 
 if TYPE_CHECKING:
-    from reconciler.cli.commands.status import Given
+    from reconciler.cli.commands.status import StatusArguments
 
 TRIES = 3
 """So often a plan is made anew where the loop has turned to another commit meanwhile."""
@@ -32,7 +32,7 @@ MOST = 20
 """Of more allocations a page is shown."""
 
 
-def answer(session: Session, given: Given, key: str) -> Reply:
+def answer(session: Session, given: StatusArguments, key: str) -> Reply:
     """With the `key` of a page it is kept, if it is still that of the fleet when it is made."""
     login = os_login() if given["mine"] else ""
     if given["gpu"]:
@@ -70,7 +70,7 @@ def _page(session: Session, key: str) -> Reply:
     )
 
 
-def _cards(session: Session, given: Given, login: str) -> Reply:
+def _cards(session: Session, given: StatusArguments, login: str) -> Reply:
     if given["source"] or given["stale"]:
         raise click.UsageError("--gpu goes with --project and --mine alone")
     fleet = open_fleet(session.folder)
@@ -96,7 +96,7 @@ def _with_plan(fleet: Fleet, project: str = "", login: str = "") -> Glance:
     except ProblemError as error:
         found = status.glance(fleet, project, login)
         (problem, *_) = error.problems
-        pending = Pending(unknown=f"{problem.code}: {problem.message}")
+        pending = PendingChanges(unknown=f"{problem.code}: {problem.message}")
         return found._replace(status=replace(found.status, pending=pending))
     return status.glance(fleet, project, login, standing)
 

@@ -31,15 +31,15 @@ class Span(NamedTuple):
     style: Style = Style.PLAIN
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """`hang` is the column at which a line goes on that is wider than the terminal."""
 
     spans: tuple[Span, ...] = ()
     hang: int = 0
 
 
-def line(*parts: str | Span, hang: int = 0) -> Line:
-    return Line(tuple(p if isinstance(p, Span) else Span(p) for p in parts), hang)
+def line(*parts: str | Span, hang: int = 0) -> TextLine:
+    return TextLine(tuple(p if isinstance(p, Span) else Span(p) for p in parts), hang)
 
 
 def strong(text: str) -> Span:
@@ -50,7 +50,7 @@ def dim(text: str) -> Span:
     return Span(text, Style.DIM)
 
 
-BLANK = Line()
+BLANK = TextLine()
 SYMBOLS = str.maketrans({"·": "-", "≠": "!=", "…": "...", "×": "x", "→": "->", "≤": "<="})
 """What stands for our own symbols where the output cannot encode them."""
 
@@ -92,7 +92,7 @@ def column(text: str, width: int) -> str:
     return pad(text, max(width, cells(escape(text)) + 1))
 
 
-def render(content: Line, *, width: int = 0, color: bool = False) -> str:
+def render(content: TextLine, *, width: int = 0, color: bool = False) -> str:
     """One line of output, broken at spaces if it is wider than `width` (0 = never)."""
     if not (width or color):
         return "".join([escape(span.text) for span in content.spans]).rstrip(" ")

@@ -65,7 +65,7 @@ NOT_STARTED = 127
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ProgramEnd:
     """How a program ended: `code` is None when its time was up."""
 
     code: int | None
@@ -195,7 +195,7 @@ def _program(
     return (*command, shlex.join(words)), code
 
 
-def _problem_of(ended: Ended, host: Host, options: RunOptions) -> tuple[str, str] | None:
+def _problem_of(ended: ProgramEnd, host: Host, options: RunOptions) -> tuple[str, str] | None:
     said = ended.errors.decode("utf-8", "replace").strip() or f"it ended with {ended.code}"
     if len(ended.output) > MAX_ANSWER:
         return "host_answer_invalid", f"more than {MAX_ANSWER >> 20} MiB of answer"
@@ -216,7 +216,7 @@ def run_bounded(
     seconds: float,
     first: float = math.inf,
     forced: Wish = nobody_wishes,
-) -> Ended:
+) -> ProgramEnd:
     """Run a program in a group of its own; end the whole group when its time or its room is up.
 
     Its time is up after `first` seconds if it has said nothing until then, and when it is `forced`.
@@ -235,7 +235,7 @@ def run_bounded(
                 start_new_session=True,
             )
         except OSError as error:
-            return Ended(code=NOT_STARTED, output=b"", errors=str(error).encode())
+            return ProgramEnd(code=NOT_STARTED, output=b"", errors=str(error).encode())
 
     def left(heard: bool) -> float:
         bound = seconds if heard else min(first, seconds)
@@ -247,7 +247,7 @@ def run_bounded(
         _end(program, 0.0)
         raise
     code = _end(program, 0.0 if late else max(0.0, left(True)))
-    return Ended(code=code, output=output, errors=errors)
+    return ProgramEnd(code=code, output=output, errors=errors)
 
 
 def _listen(

@@ -8,7 +8,6 @@ from typing import Any
 
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.plain import NO_HOST_EFFECTS
-from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -35,7 +34,7 @@ class ArtifactType(StrEnum):
     SCRIPT = "script"
 
 
-class Stage(StrEnum):
+class ArtifactStage(StrEnum):
     DRAFT = "draft"
     STAGED = "staged"
     CANARY = "canary"
@@ -56,7 +55,7 @@ class ArtifactSpec:
     ref: str
     type: ArtifactType
     signature: str | None = None
-    stage: Stage = Stage.DRAFT
+    stage: ArtifactStage = ArtifactStage.DRAFT
     canary: Canary | None = None
     reason: str | None = None
 
@@ -65,16 +64,13 @@ def parse(spec: Mapping[str, Any], name: str) -> ArtifactSpec:
     return decode(ArtifactSpec, spec)
 
 
-ARTIFACTS = TypedSpecs(kind="artifact", parse=parse)
-
-
 def refs(resource: Resource) -> tuple[Reference, ...]:
     return ()
 
 
 def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     spec: ArtifactSpec = resource.spec
-    if spec.stage is Stage.CANARY and spec.canary is None:
+    if spec.stage is ArtifactStage.CANARY and spec.canary is None:
         message = "an artifact in stage canary says who gets it"
         yield finding(resource, ("spec",), "field_missing", message, "state spec.canary.percent")
 

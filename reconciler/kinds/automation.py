@@ -34,7 +34,7 @@ class Allow(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class AutomationRule:
     """What is allowed of these projects and kinds; none named are all."""
 
     allow: Allow
@@ -72,12 +72,12 @@ class Freeze:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Automation:
     allow: Allow = Allow.SAFE
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[AutomationRule, ...] = ()
     windows: tuple[Window, ...] = ()
     freezes: tuple[Freeze, ...] = ()
 
 
-Scoped = TypeVar("Scoped", Rule, Window, Freeze)
+Scoped = TypeVar("Scoped", AutomationRule, Window, Freeze)
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from reconciler.kinds.checks.findings import Path, finding, unsafe_path
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
-from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.host.capacity import RuntimeNeed
 from reconciler.model.problem import Problem
@@ -63,7 +62,7 @@ class Compatible:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Install:
+class InstallSpec:
     method: str
     python: str
     lock: str
@@ -89,7 +88,7 @@ class Version:
 
     version: str
     compatible: Compatible | None = None
-    install: Install | None = None
+    install: InstallSpec | None = None
     verify: Verify = field(default_factory=Verify)
     stage_on: StageOn = field(default_factory=StageOn)
     state: VersionState = VersionState.ACTIVE
@@ -127,9 +126,6 @@ def parse(spec: Mapping[str, Any], name: str) -> BundleSpec:
     bundle = decode(BundleSpec, spec)
     ordered = sorted(bundle.versions, key=attrgetter("version"))
     return replace(bundle, versions=tuple(map(_in_order, ordered)))
-
-
-BUNDLES = TypedSpecs(kind="bundle", parse=parse)
 
 
 def refs(resource: Resource) -> Iterator[Reference]:

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Any
 
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
-from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -60,7 +59,7 @@ class FamilyGpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class BaseSystem:
     """`driver_branches` is a set, so that drivers can be upgraded host by host."""
 
     os: tuple[str, ...]
@@ -71,7 +70,7 @@ class Base:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFamilySpec:
     gpu: FamilyGpu
-    base: Base
+    base: BaseSystem
     description: str | None = None
 
 
@@ -83,9 +82,6 @@ def parse(spec: Mapping[str, Any], name: str) -> NodeFamilySpec:
         driver_branches=tuple(sorted(family.base.driver_branches)),
     )
     return replace(family, base=base)
-
-
-NODE_FAMILIES = TypedSpecs(kind="node_family", parse=parse)
 
 
 def refs(resource: Resource) -> tuple[Reference, ...]:

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from enum import StrEnum
 
 from reconciler.model.records import dataclass
-from reconciler.model.state.lock import Holder
+from reconciler.model.state.lock import LockHolder
 
 HELD_CODES = frozenset(
     {
@@ -75,7 +75,7 @@ class Problem:
     source: Source | None = None
     ref: str = ""
     severity: Severity = Severity.ERROR
-    holder: Holder | None = None
+    holder: LockHolder | None = None
 
     @property
     def is_error(self) -> bool:

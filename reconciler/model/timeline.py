@@ -113,7 +113,7 @@ MOMENTS: Mapping[EventType, str] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class OperationFacts:
     """The facts that operations are named by; `before` and `after` are phases as recorded.
 
     `action` is that of the plan's line, empty where no host was asked for anything.
@@ -129,11 +129,11 @@ class Deed:
         return any(verb.rpartition(".")[2] == word for verb in self.verbs)
 
 
-def _has(*types: EventType) -> Callable[[Deed], bool]:
+def _has(*types: EventType) -> Callable[[OperationFacts], bool]:
     return lambda deed: not deed.types.isdisjoint(types)
 
 
-NAMES: tuple[tuple[str, Callable[[Deed], bool]], ...] = (
+NAMES: tuple[tuple[str, Callable[[OperationFacts], bool]], ...] = (
     ("replace", lambda deed: {EventType.CLAIMED, EventType.CLAIM_RELEASING} <= deed.types),
     ("release", lambda deed: EventType.CLAIM_RELEASING in deed.types or deed.asked("release")),
     ("quarantine", lambda deed: deed.asked("quarantine") or deed.after == "quarantined"),
@@ -157,6 +157,6 @@ NAMES: tuple[tuple[str, Callable[[Deed], bool]], ...] = (
 """The first row that holds names the operation; else its first event does."""
 
 
-def name_of(deed: Deed, first: EventType) -> str:
+def name_of(deed: OperationFacts, first: EventType) -> str:
     named = (name for name, holds in NAMES if holds(deed))
     return next(named, MOMENTS.get(first, first.value))

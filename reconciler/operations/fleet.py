@@ -23,7 +23,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.model.state.event import Actor
-from reconciler.model.state.lock import NO_PATIENCE, Patience
+from reconciler.model.state.lock import NO_PATIENCE, LockPatience
 from reconciler.specs.read.library import find_folder, has_own_root, read_settings
 from reconciler.store.cache import SqliteCache
 from reconciler.store.file.database import Database
@@ -60,7 +60,7 @@ class Fleet:
     actor: Actor
     now: Clock = field(default=utc_now)
     tree: str = ""
-    patience: Patience = NO_PATIENCE
+    patience: LockPatience = NO_PATIENCE
     leaving: Callable[[], bool] = field(default=nobody_leaves, compare=False)
     wanted: Callable[[Fleet], frozenset[Ref]] = field(
         default=lambda fleet: frozenset(), compare=False

@@ -1,4 +1,4 @@
-"""`validate` and `schema`: what the files say, and what the last look at hosts makes of that."""
+"""What the files say, and what the last look at hosts makes of that."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from dataclasses import field
 from pathlib import Path
 
 from reconciler import shipped
-from reconciler.model.problem import Problem, refuse
+from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import KIND_WORDS
 from reconciler.operations.fleet import without_collector
 from reconciler.operations.node.device_overlaps import shared_devices
 from reconciler.operations.open import open_fleet
 from reconciler.specs.desired import load_desired
-from reconciler.specs.read.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +42,3 @@ def validate(folder: Path | None, paths: Sequence[Path]) -> Validated:
         kinds=dict(sorted(Counter(words[ref.kind] for ref in resources).items())),
         ignored=tuple(sorted(desired.ignored)),
     )
-
-
-def schema(kind: str) -> str:
-    """The JSON Schema of a kind, by its name in a document or its word in a ref."""
-    word = KIND_WORDS.get(kind, kind)
-    text = shipped.schemas().get(word)
-    if text is None:
-        raise refuse(
-            "kind_unknown", f"no kind is called {kind!r}", did_you_mean(kind, KIND_WORDS, limit=20)
-        )
-    return text

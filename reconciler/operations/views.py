@@ -120,7 +120,7 @@ class AllocationRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class PendingChanges:
     """What a plan of now would do, in numbers. `unknown` says why there is no plan."""
 
     commit: str = ""
@@ -197,7 +197,7 @@ class Status:
     allocations: tuple[AllocationRow, ...] = ()
     last_run: LastRun | None = None
     suspended: tuple[Suspension, ...] = ()
-    pending: Pending | None = None
+    pending: PendingChanges | None = None
     loop: LoopRow | None = None
     source: str = ""
 

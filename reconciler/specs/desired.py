@@ -27,7 +27,7 @@ from reconciler.specs.read.library import (
     read_spec,
     work_tree,
 )
-from reconciler.specs.read.links import Linked, Verdict, link
+from reconciler.specs.read.links import Linked, LinkFindings, link
 from reconciler.specs.read.loader import Loaded, load, version
 from reconciler.specs.read.lockfiles import with_locks
 from reconciler.specs.read.text import with_text
@@ -88,11 +88,11 @@ def _linked(
     space = f"links {version(schemas)}"
     key = digest([encode(settings), sorted(loaded.content.items())]) if sound else ""
     if sound and (row := cache.get_many(space, {key}).get(key)):
-        return decode(Verdict, json.loads(row)).applied_to(loaded)
+        return decode(LinkFindings, json.loads(row)).applied_to(loaded)
     linked = link(settings, loaded)
     linked = replace(linked, problems=locate(settings, linked.problems))
     if sound:
-        verdict = Verdict.of(linked)
+        verdict = LinkFindings.of(linked)
         cache.put_many(space, {key: canonical(encode(verdict))})
     return linked
 

@@ -25,7 +25,7 @@ from reconciler.model.problem import Problem, refuse
 from reconciler.model.ref import Ref
 from reconciler.model.settings import KeepSettings
 from reconciler.model.state.event import Actor, EventType
-from reconciler.model.state.rebuilt import Judged, Rebuilt
+from reconciler.model.state.rebuilt import JudgedDoubts, Rebuilt
 from reconciler.model.state.reopening import Former, Reopening
 from reconciler.model.state.volume import Attachment, Joining
 from reconciler.model.state.world import Recorded, Suspension, World
@@ -55,7 +55,7 @@ from reconciler.store.tables import (
     volumes,
 )
 from reconciler.store.tables import claims as claim_rows
-from reconciler.store.transaction import Entry, Record, recording
+from reconciler.store.transaction import EventDraft, Record, recording
 
 NOTHING_JOINS = Joining()
 
@@ -106,7 +106,7 @@ class Journal:
                     f"this plan was applied on {used[0]}",
                     "make a new one: gpuaas plan --save FILE",
                 )
-            record.write(Entry(type=EventType.PLAN_USED, after={"fingerprint": fingerprint}))
+            record.write(EventDraft(type=EventType.PLAN_USED, after={"fingerprint": fingerprint}))
             record.connection.execute(
                 "INSERT INTO plan (fingerprint, run, used_at) VALUES (?, ?, ?)",
                 (fingerprint, run, record.at),
@@ -231,7 +231,7 @@ class Journal:
         with self._recording("rebuild") as record:
             store_rebuild.write(record, rebuilt)
 
-    def judge_doubts(self, judged: Judged, why: str = "") -> None:
+    def judge_doubts(self, judged: JudgedDoubts, why: str = "") -> None:
         """What a look has come to, or somebody's word of `why` no look is to be waited for."""
         with self._recording("judge_doubts") as record:
             taints.begin(record, judged.kept)
@@ -251,7 +251,7 @@ class Journal:
         """From now on `commit` is followed, which does not come of the former one."""
         with self._recording("accept_history") as record:
             sort, before, after = EventType.HISTORY_ACCEPTED, {"commit": former}, {"commit": commit}
-            record.write(Entry(type=sort, ref=None, before=before, after=after, reason=reason))
+            record.write(EventDraft(type=sort, ref=None, before=before, after=after, reason=reason))
 
     def suspend(self, one: Suspension) -> None:
         """From now on its scope is taken away, until its end or somebody's word."""
@@ -356,7 +356,7 @@ class Journal:
     def take_over_lock(self, holder: str) -> None:
         """The lock was left behind by a process that died."""
         with self._recording("take_over_lock") as record:
-            record.write(Entry(type=EventType.LOCK_TAKEN_OVER, reason=holder))
+            record.write(EventDraft(type=EventType.LOCK_TAKEN_OVER, reason=holder))
 
     def tidy(self, keep: KeepSettings) -> None:
         """More than that is not kept, but for what somebody still has to decide by."""

@@ -22,7 +22,7 @@ MODE = 0o600
 MOST_BYTES = 4 * 1024 * 1024
 
 
-class Progress:
+class RunProgress:
     """Of one run. `tick` is called by one thread at a time, and never fails."""
 
     def __init__(self, state: Path, clock: Callable[[], datetime]) -> None:

@@ -26,7 +26,7 @@ from reconciler.store.tables import (
     taints,
     volumes,
 )
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 BESIDE = "rebuilding"
 LOGS = ("-wal", "-shm")
@@ -59,7 +59,7 @@ def beside(path: Path, *, state_id: str, now: datetime) -> Iterator[Database]:
 def write(record: Record, rebuilt: Rebuilt) -> None:
     """Claims first, as always; nothing is released by this, and nobody's claim is changed."""
     record.write(
-        Entry(
+        EventDraft(
             type=EventType.STATE_REBUILT,
             after={
                 "nodes": list(rebuilt.nodes),

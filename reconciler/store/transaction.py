@@ -17,7 +17,7 @@ from reconciler.store import chain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class EventDraft:
     """An event before it knows who, when and in which run."""
 
     type: EventType
@@ -37,7 +37,7 @@ class Record:
     commit: str = ""
     run: str = ""
 
-    def write(self, *entries: Entry) -> Sequence[int]:
+    def write(self, *entries: EventDraft) -> Sequence[int]:
         """Append events; their sequences, in order."""
         events = [
             Event(

@@ -9,7 +9,7 @@ import pytest
 
 from reconciler import shipped
 from reconciler.cli.exit_codes import Exit, of_plan
-from reconciler.cli.text import Line, render
+from reconciler.cli.text import TextLine, render
 from reconciler.cli.views import access as access_view
 from reconciler.cli.views import applied as applied_view
 from reconciler.cli.views import plan_json, plan_markdown, plan_text
@@ -27,7 +27,7 @@ HOSTILE = "SHA256:q0\x1b[2J ~/.ssh/authorized_keys"
 
 
 def text(lines: object) -> str:
-    found: list[Line] = list(lines)  # type: ignore[call-overload]
+    found: list[TextLine] = list(lines)  # type: ignore[call-overload]
     return "".join(render(one) + "\n" for one in found)
 
 

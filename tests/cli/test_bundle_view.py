@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.cli.text import Line
+from reconciler.cli.text import TextLine
 from reconciler.cli.views import bundle as view
 from reconciler.model.spec.desired import Origin
-from reconciler.operations.bundle.bundle import GONE, BundleRow, BundleShown, Standing
-from reconciler.operations.bundle.catalogue import BundleAdded, Catalogue, Offer
+from reconciler.operations.bundle.bundle import GONE, BundleRow, BundleShown, BundleStanding
+from reconciler.operations.bundle.catalogue import BundleAdded, BundleOffer, Catalogue
 from reconciler.operations.bundle.mirror import Mirrored, MirroredVersion
 
 TRAIN = "allocation/vision/train"
-ON_GPU01 = Standing(
+ON_GPU01 = BundleStanding(
     node="gpu01",
     state="staged",
     since="2026-12-01T09:14:00Z",
@@ -41,7 +41,7 @@ ROW = BundleRow(
     imports=("numpy", "torch"),
     nodes=(ON_GPU01, CHANGED),
 )
-OFFER = Offer(bundle="jupyter", display_name="JupyterLab", versions=("4.6.6",))
+OFFER = BundleOffer(bundle="jupyter", display_name="JupyterLab", versions=("4.6.6",))
 SHOWN = BundleShown(
     ref="bundle/pytorch",
     versions=(ROW,),
@@ -52,7 +52,7 @@ SHOWN = BundleShown(
 )
 
 
-def text(lines: Iterable[Line]) -> str:
+def text(lines: Iterable[TextLine]) -> str:
     return "\n".join("".join(span.text for span in line.spans).rstrip() for line in lines)
 
 
@@ -105,14 +105,14 @@ def test_what_was_not_tried_is_said(row: BundleRow, says: str) -> None:
     [
         (replace(ON_GPU01, shown=None, agrees=None), "unknown"),
         (replace(ON_GPU01, shown="", agrees=False), "nothing"),
-        (Standing(node="gpu01", used_by=(TRAIN,)), "wanted"),
+        (BundleStanding(node="gpu01", used_by=(TRAIN,)), "wanted"),
         (
             replace(ON_GPU01, state="failed", problem="runtime_hash_wrong: torch", agrees=True),
             "runtime_hash_wrong: torch",
         ),
     ],
 )
-def test_what_nobody_knows_is_not_well(standing: Standing, says: str) -> None:
+def test_what_nobody_knows_is_not_well(standing: BundleStanding, says: str) -> None:
     shown = text(view.lines(replace(SHOWN, versions=(replace(ROW, nodes=(standing,)),))))
     assert says in next(line for line in shown.splitlines() if line.startswith("gpu01"))
 

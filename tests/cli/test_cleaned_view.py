@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reconciler.cli.text import Line, render
+from reconciler.cli.text import TextLine, render
 from reconciler.cli.views import chained, cleaned
 from reconciler.model.host.evidence import Check, CheckResult
 from reconciler.model.problem import Problem
 from reconciler.model.state.tenancy import Tenancy, Tried
-from reconciler.operations.allocation.cleanup import Chain, Retried, Unproved, Vouched
+from reconciler.operations.allocation.cleanup import Retried, Unproved, Vouched
+from reconciler.operations.allocation.proof import Chain
 
 REF = "allocation/vision/train"
 BUSY = Check(name="processes on s1", result=CheckResult.FAIL, value="4711 by backup.service")
@@ -20,7 +21,7 @@ BLOCKED = Problem(code="cleanup_blocked", message="gpu01/s1 stays blocked: said 
 AWAY = Problem(code="host_unreachable", message="gpu01 does not answer", ref=REF)
 
 
-def text(lines: Iterable[Line]) -> list[str]:
+def text(lines: Iterable[TextLine]) -> list[str]:
     return [render(line) for line in lines]
 
 

@@ -13,7 +13,7 @@ from reconciler.cli.exit_codes import Exit, of_comparison
 from reconciler.cli.views import comparison, comparison_markdown
 from reconciler.cli.views.comparison_markdown import MOST
 from reconciler.cli.views.documents import document
-from reconciler.model.plan.comparison import Base, Comparison
+from reconciler.model.plan.comparison import Comparison, ComparisonBase
 from reconciler.model.plan.plan import Action, Change, Plan, Risk
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
@@ -28,7 +28,7 @@ HOSTILE = (
 @pytest.fixture
 def full(full_plan: Plan) -> Comparison:
     return Comparison(
-        base=Base(revision="origin/main", commit="1a2b3c4d5e", ahead=2),
+        base=ComparisonBase(revision="origin/main", commit="1a2b3c4d5e", ahead=2),
         plan=replace(full_plan, suspended=(), fingerprint="", waves=()),
         withdrawn=(replace(RELEASE, ref=allocation("spared")),),
         shared=(CREATE,),
@@ -64,7 +64,7 @@ def test_as_json(full: Comparison) -> None:
 
 
 def test_nothing_is_said_in_a_few_lines(quiet_plan: Plan) -> None:
-    quiet = Comparison(base=Base(revision="main", commit="1a2b3c4d5e"), plan=quiet_plan)
+    quiet = Comparison(base=ComparisonBase(revision="main", commit="1a2b3c4d5e"), plan=quiet_plan)
     shown = comparison_markdown.text(quiet)
     assert "changes nothing that is applied" in shown and len(shown) < 500
 
@@ -82,7 +82,7 @@ def test_it_is_never_too_long(full: Comparison, count: int, risk: Risk) -> None:
             full,
             plan=replace(full.plan, changes=changes, problems=problems),
             withdrawn=many(count),
-            base=Base(revision="x" * 5000, commit="c" * 40, ahead=1),
+            base=ComparisonBase(revision="x" * 5000, commit="c" * 40, ahead=1),
             place="p" * 5000,
         )
     )
@@ -122,7 +122,9 @@ def test_what_does_not_fit_is_counted(full: Comparison) -> None:
 def test_a_comment_cannot_be_left(full: Comparison, give: Callable[[Change], Change]) -> None:
     """F-CLI-03: outside code nothing is left of what somebody else wrote."""
     hostile = replace(full, plan=replace(full.plan, changes=(give(CREATE),), problems=()))
-    shown = comparison_markdown.text(replace(hostile, base=Base(revision=HOSTILE, commit="c" * 9)))
+    shown = comparison_markdown.text(
+        replace(hostile, base=ComparisonBase(revision=HOSTILE, commit="c" * 9))
+    )
     bare = re.sub(r"<code>[^<]*</code>", "", shown)
     bare = re.sub(r"(`+) ?.*?(?<!`)\1(?!`)", "", bare)
     for word in ("@everyone", "script", "](", "title", "\u202e"):

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from reconciler import shipped
-from reconciler.cli.text import Line, render
+from reconciler.cli.text import TextLine, render
 from reconciler.cli.views import approved as approved_view
 from reconciler.cli.views import node as node_view
 from reconciler.kinds.node.spec import (
@@ -21,7 +21,7 @@ from reconciler.kinds.node.spec import (
     Approval,
     Identity,
     NameDigest,
-    Nic,
+    NicSpec,
     Nvme,
     SlotGpu,
     Ssh,
@@ -29,7 +29,7 @@ from reconciler.kinds.node.spec import (
 from reconciler.kinds.node.spec import Slot as SlotSpec
 from reconciler.model.host.evidence import Check, CheckResult
 from reconciler.model.problem import Problem, Severity
-from reconciler.operations.node.approve import Approved
+from reconciler.operations.node.approve import ApprovedNode
 from reconciler.operations.node.show import InForce, NodeShown, SlotShown
 from tests.cli.test_commands import Shell, at_terminal
 from tests.fleets import public_key
@@ -59,7 +59,7 @@ def shell(yard: Yard) -> Shell:
     return Shell(yard.folder)
 
 
-def shown(lines: Iterable[Line]) -> str:
+def shown(lines: Iterable[TextLine]) -> str:
     return "".join(render(line) + "\n" for line in lines)
 
 
@@ -148,7 +148,7 @@ SLOT = SlotSpec(
     cpus="4-16,116-128",
     memory_gib=224,
     nvme=Nvme(id="nvme-eui.0025", size_gib=3500),
-    nic=Nic(pci_address="0000:0c:00.0", name="mlx5_0", rdma=True),
+    nic=NicSpec(pci_address="0000:0c:00.0", name="mlx5_0", rdma=True),
 )
 SHOWN = NodeShown(
     name="gpu01",
@@ -211,7 +211,7 @@ def test_runs_of_slots_are_short(names: list[str], told: str) -> None:
 # -- approving
 
 
-APPROVED = Approved(
+APPROVED = ApprovedNode(
     node="gpu01",
     approval=Approval(
         by="olga",

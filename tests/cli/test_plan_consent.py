@@ -7,7 +7,7 @@ import io
 import pytest
 
 from reconciler.cli.command import Session
-from reconciler.cli.plan_consent import Consent
+from reconciler.cli.plan_consent import PlanConsent
 from reconciler.model.plan.plan import Plan, Risk
 from reconciler.model.problem import ProblemError
 
@@ -28,7 +28,7 @@ def ask(watch, monkeypatch: pytest.MonkeyPatch):
         keyboard = None if typed is None else Keyboard(typed, terminal=terminal)
         monkeypatch.setattr("sys.stdin", keyboard)
         session = Session(screen=watched.screen, folder=None, format=form)
-        return Consent(session, more.get("approve"))(plan), watched
+        return PlanConsent(session, more.get("approve"))(plan), watched
 
     return answer
 

@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.cli.screen import Screen
 from reconciler.cli.text import line
-from reconciler.cli.views.progress import Progress
+from reconciler.cli.views.progress import ProgressView
 from reconciler.model.plan.work import HostProgress
 
 
@@ -18,7 +18,7 @@ from reconciler.model.plan.work import HostProgress
 def test_every_host_and_phase_is_told(watch, terminal: bool) -> None:
     """F-CLI-03: what a host says is escaped in either form."""
     watched = watch(terminal=terminal)
-    with Progress(watched.screen) as report:
+    with ProgressView(watched.screen) as report:
         report(HostProgress(node="gpu01", phase="connect"))
         report(HostProgress(node="gpu01", phase="converge"))
         report(HostProgress(node="gpu02", phase="failed", detail="no\x1b]0;x\x07 space\nleft"))
@@ -39,14 +39,14 @@ def test_every_host_and_phase_is_told(watch, terminal: bool) -> None:
 def test_nothing_is_drawn_before_the_first_word(watch) -> None:
     """A question may come first: the terminal is left alone until work begins."""
     watched = watch(terminal=True)
-    with Progress(watched.screen):
+    with ProgressView(watched.screen):
         assert watched.err.shown == ""
     assert watched.err.shown == ""
 
 
 def test_many_hosts_are_counted(watch) -> None:
     watched = watch(terminal=True, columns=80)
-    with Progress(watched.screen) as report:
+    with ProgressView(watched.screen) as report:
         for number in range(500):
             report(HostProgress(node=f"gpu{number:03}", phase="done"))
     last = watched.err.shown.split("gpu000")[-1]
@@ -74,7 +74,7 @@ def test_nobody_need_watch(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     monkeypatch.setattr("sys.stdout", Gone())
     monkeypatch.setattr("sys.stderr", Gone())
     screen = Screen()
-    progress = Progress(screen)
+    progress = ProgressView(screen)
     with progress as report:
         report(HostProgress(node="gpu01", phase="connect"))
         progress.wish(False)
@@ -87,14 +87,14 @@ def test_nobody_need_watch(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
 @pytest.mark.parametrize(("forced", "said"), [(False, "stopping: "), (True, "ending at once: ")])
 def test_a_wish_is_answered(capfd: pytest.CaptureFixture[str], forced: bool, said: str) -> None:
     """F-STA-14: from within a handler of signals, whatever is being written just then."""
-    Progress(Screen()).wish(forced)
+    ProgressView(Screen()).wish(forced)
     out, err = capfd.readouterr()
     assert (out, err.startswith(said)) == ("", True)
 
 
 def test_a_wish_is_answered_where_progress_is_drawn(watch) -> None:
     watched = watch(terminal=True, columns=200)
-    progress = Progress(watched.screen)
+    progress = ProgressView(watched.screen)
     with progress as report:
         report(HostProgress(node="gpu01", phase="converge"))
         progress.wish(False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.cli.text import Line, render
+from reconciler.cli.text import TextLine, render
 from reconciler.cli.views import events as events_view
 from reconciler.cli.views import explained as explained_view
 from reconciler.cli.views import fleet as fleet_view
@@ -22,7 +22,7 @@ from reconciler.operations.views import (
     LastRun,
     NeedsYou,
     NodeRow,
-    Pending,
+    PendingChanges,
     Shown,
     SkuRow,
     SlotRow,
@@ -118,7 +118,7 @@ STATUS = Status(
             until="2026-11-28T03:12:00Z",
         ),
     ),
-    pending=Pending(commit="3f9c2e1aa", changes=1, waiting=1),
+    pending=PendingChanges(commit="3f9c2e1aa", changes=1, waiting=1),
     last_run=LastRun(
         id="r1", state="done", started="2026-11-27T09:14:00Z", actor="olga", commit="3f9c2e1aa"
     ),
@@ -212,7 +212,7 @@ def test_one_event_is_one_line() -> None:
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert all(one.startswith("#12 ") for one in shown.splitlines())
-    assert isinstance(events_view.one(forged), Line)
+    assert isinstance(events_view.one(forged), TextLine)
 
 
 def test_explain_names_every_rule() -> None:

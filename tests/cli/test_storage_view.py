@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.cli.text import Line
+from reconciler.cli.text import TextLine
 from reconciler.cli.views import storage as view
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
@@ -15,9 +15,9 @@ from reconciler.model.spec.desired import Origin
 from reconciler.model.state.reopening import Former, Heir, Reopening
 from reconciler.operations.storage.fence import Fenced, Severed
 from reconciler.operations.storage.reopen import Reopened
-from reconciler.operations.storage.storage import Holder, StorageRow, StorageShown
+from reconciler.operations.storage.storage import StorageHolder, StorageRow, StorageShown
 
-TRAIN = Holder(
+TRAIN = StorageHolder(
     allocation="allocation/vision/train",
     allocation_id="k7q2m3xdp4",
     node="gpu17",
@@ -48,7 +48,7 @@ SEVERED = Severed(
 )
 
 
-def text(lines: Iterable[Line]) -> str:
+def text(lines: Iterable[TextLine]) -> str:
     return "\n".join("".join(span.text for span in line.spans).rstrip() for line in lines)
 
 

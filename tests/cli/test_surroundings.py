@@ -15,7 +15,7 @@ import pytest
 from reconciler.cli.arguments.global_options import Options
 from reconciler.cli.command import Command, Reply, Session
 from reconciler.cli.exit_codes import Exit
-from reconciler.cli.text import Line
+from reconciler.cli.text import TextLine
 from reconciler.model.problem import ProblemError
 from reconciler.store.file.lock import StateLock
 
@@ -124,7 +124,7 @@ def test_what_is_done_keeps_its_code_when_nobody_reads_of_it(
     """F-REAL-20: a terminal that is closed after all was done takes nothing back."""
 
     def lines() -> object:
-        yield Line()
+        yield TextLine()
         raise KeyboardInterrupt
 
     def answer(session: Session) -> Reply:

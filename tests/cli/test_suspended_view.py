@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reconciler.cli.views.suspended import lines
 from reconciler.model.problem import Problem
-from reconciler.operations.access.suspend import Suspended
+from reconciler.operations.access.suspension import Suspended
 
 LEFT = Problem(
     code="revocation_under_way",

@@ -48,7 +48,7 @@ def fuzz(name: str) -> NoReturn:
     shutil.rmtree(place / "found", ignore_errors=True)
     for folder in ("corpus", "found"):
         (place / folder).mkdir(parents=True, exist_ok=True)
-    for seed in (*target.seeds(), *(path.read_bytes() for path in regressions(name))):
+    for seed in (*target.seeds(), *(content for _, content in regressions(name))):
         (place / "corpus" / sha256(seed).hexdigest()[:20]).write_bytes(seed)
     (place / "words").write_text("".join(map(_quoted, target.words())), encoding="ascii")
     options = {

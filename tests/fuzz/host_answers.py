@@ -16,7 +16,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 from typing import Any
 
-from reconciler.cli.text import Line, line, render
+from reconciler.cli.text import TextLine, line, render
 from reconciler.cli.views import fleet as fleet_view
 from reconciler.cli.views import node as node_view
 from reconciler.cli.views import plan_json, plan_text
@@ -358,7 +358,7 @@ def check_problem(problem: Problem | None) -> None:
     json.dumps(encode(problem)).encode("ascii")
 
 
-def assert_lines(lines: Iterable[Line]) -> None:
+def assert_lines(lines: Iterable[TextLine]) -> None:
     shown = [render(one) for one in lines]
     assert len(shown) < MOST_LINES
     for one in shown:

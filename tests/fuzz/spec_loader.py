@@ -24,7 +24,7 @@ from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.spec.desired import Desired
 from reconciler.specs.edit.edit import entry_added
 from reconciler.specs.edit.yaml_writer import document as emitted
-from reconciler.specs.read.check_file import Judge, Judged
+from reconciler.specs.read.check_file import CheckedFile, Judge
 from reconciler.specs.read.links import link
 from reconciler.specs.read.loader import Loaded
 from reconciler.specs.read.text import split_lines, with_text
@@ -120,7 +120,7 @@ def _keys(value: Any) -> Iterator[str]:
         yield from _keys(item)
 
 
-def check_plan(judged: Judged, located: dict[int, Located], content: bytes) -> None:
+def check_plan(judged: CheckedFile, located: dict[int, Located], content: bytes) -> None:
     """Beside a fleet, empty and applied, that they may change in any way."""
     own = {one.ref for one in judged.resources} | {ref for ref, _ in judged.frozen}
     others = [one for ref, one in BASE.items() if ref not in own]

@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.fuzz.long_inputs import LONG_INPUTS
+
 REGRESSIONS = Path(__file__).with_name("regressions")
 
 TARGETS: Mapping[str, tuple[str, ...]] = {
@@ -42,7 +44,10 @@ def load(name: str) -> Target:
     return Target(look=module.look, seeds=module.seeds, words=module.words)
 
 
-def regressions(name: str) -> Iterator[Path]:
+def regressions(name: str) -> Iterator[tuple[str, bytes]]:
     """Inputs that once led to a wrong answer, each called by what was wrong."""
-    folder = REGRESSIONS / name
-    yield from sorted(path for path in folder.iterdir() if path.suffix != ".md")
+    for path in sorted((REGRESSIONS / name).iterdir()):
+        if path.suffix != ".md":
+            yield path.name, path.read_bytes()
+    for long, text in LONG_INPUTS.get(name, {}).items():
+        yield long, text.encode()

@@ -17,7 +17,7 @@ from gpuaas import observe, observe_host
 
 from reconciler import shipped
 from reconciler.hosts.answers import read_answer
-from reconciler.kinds.node.proposal import Proposal, Wish, propose
+from reconciler.kinds.node.proposal import NodeAddress, Proposal, propose
 from reconciler.model.host.capacity import ClaimState
 from reconciler.model.host.evidence import CheckResult, NodeFacts, Observation, Proof
 from reconciler.model.plan.plan import Order, Step
@@ -25,7 +25,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.operations.node.directory_host import lay
-from reconciler.planner.placement.filters import Verdict, judge
+from reconciler.planner.placement.filters import NodeVerdict, judge
 from reconciler.planner.placement.inventory import read_held, read_offers
 from reconciler.planner.proof.rules import inventory_of, prove
 from tests.planner import fleet as paper
@@ -115,7 +115,7 @@ def the_node() -> Resource:
     return fleet().resources[Ref("node", "", "gpu01")]
 
 
-def verdict(facts: NodeFacts, size: int = 1) -> Verdict:
+def verdict(facts: NodeFacts, size: int = 1) -> NodeVerdict:
     """Of a request of this many slots, as placement judges it by this evidence."""
     desired = fleet()
     seen = Observation(node="gpu01", at="2026-12-01T12:00:00Z", facts=facts)
@@ -149,7 +149,7 @@ def test_it_is_discovered(host: Host) -> None:
         topology.mkdir(parents=True)
         (topology / "thread_siblings_list").write_text(f"{cpu}\n")
     facts = host.facts(topology=True)
-    proposal: Proposal = propose(facts, Wish(address="a.example", host_keys=()), fleet())
+    proposal: Proposal = propose(facts, NodeAddress(address="a.example", host_keys=()), fleet())
     made = proposal.spec["slots"]
     assert [slot["gpu"]["uuid"] for slot in made] == list(UUIDS), proposal.notes
     assert facts.topology is not None
@@ -451,7 +451,5 @@ def proof(facts: NodeFacts) -> Proof:
     )
     seen = Observation(node="gpu01", at="2026-12-01T12:00:00Z", facts=facts)
     idle = dict.fromkeys(UUIDS, 9)
-    (made,) = prove(
-        [claim], [step], seen, "2026-12-01T12:00:00Z", inventory_of(the_node().spec.slots, idle)
-    )
+    (made,) = prove([claim], [step], seen, "2026-12-01T12:00:00Z", inventory_of(slots(), idle))
     return made

@@ -180,7 +180,7 @@ def test_a_line_of_the_guard_that_is_lost_or_spoilt_is_missed(
     """F-ANS-02: the host has done its work, and nobody was told; then nothing is believed."""
     guard = tmp_path / "guard.py"
     monkeypatch.setattr(ansible_run, "GUARD", guard)
-    text = Path(ansible_run.__file__).with_name("guard.py").read_text()
+    text = Path(ansible_run.__file__).with_name("supervisor.py").read_text()
     line = '    answers.write(json.dumps(line) + "\\n")\n'
     assert line in text
     spoilt = '    answers.write("}" if line["event"] == "runner_on_ok" else "")\n'

@@ -13,7 +13,7 @@ import pytest
 from gpuaas import observe, observe_host, topology
 
 from reconciler.hosts.evidence import Question, ask
-from reconciler.kinds.node.proposal import Proposal, Wish, propose
+from reconciler.kinds.node.proposal import NodeAddress, Proposal, propose
 from reconciler.model.host.evidence import NodeFacts
 from tests.hosts.hosting import host, options
 from tests.kinds.sample import Fleet
@@ -157,7 +157,7 @@ def proposal_of(root: Path, tmp_path: Path) -> tuple[NodeFacts, Proposal]:
     question = [(host(root), Question(topology=True))]
     (seen,) = ask(question, options(tmp_path), at=datetime(2026, 11, 28, tzinfo=UTC))
     assert seen.facts is not None, seen.message
-    wish = Wish(address="gpu09", host_keys=(KEY,))
+    wish = NodeAddress(address="gpu09", host_keys=(KEY,))
     return seen.facts, propose(seen.facts, wish, Fleet().desired())
 
 

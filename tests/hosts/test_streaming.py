@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.hosts import workdir
-from reconciler.hosts.ansible.events import LOG_LINES, Listener
+from reconciler.hosts.ansible.events import LOG_LINES, RunListener
 from reconciler.hosts.ansible.run import GUARD, PlayRequest, play
 from tests.hosts.hosting import PLAYBOOKS
 
@@ -81,7 +81,7 @@ def played(folder: Path, tasks: int) -> Watch:
     request = PlayRequest(
         place=place, playbooks=playbooks, inventory=inventory, forks=1, budgets={"gpu01": 120}
     )
-    done = play(request, Listener(on_start=lambda node: None), watch.look)
+    done = play(request, RunListener(on_start=lambda node: None), watch.look)
     assert done.status == "successful", done.log
     watch.controller = memory(os.getpid(), "VmRSS") - watch.controller
     watch.log = done.log.count("\n")

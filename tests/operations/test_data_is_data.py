@@ -13,7 +13,7 @@ from tests.operations.conftest import BO, GRANTS, SOLO
 from tests.operations.test_access import SOLO_REF, changed
 from tests.operations.yard import Yard
 
-pytestmark = pytest.mark.walk
+pytestmark = [pytest.mark.walk, pytest.mark.ansible]
 
 BOX_REF = "allocation/nlp/box"
 

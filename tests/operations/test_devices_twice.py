@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.problem import ProblemError
-from reconciler.operations.node.approve import Wish, approve
+from reconciler.operations.node.approve import ApprovalScope, approve
 from tests.operations.yard import Yard, laid, node
 from tests.planner import fleet as paper
 
@@ -38,7 +38,7 @@ def twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Yard:
 def test_nobody_approves_or_gets_one_drive_twice(twice: Yard) -> None:
     """F-REAL-08: the host says which names are one device, and every door asks it."""
     assert twice.gpuaas("validate").code == 0, "no file says so, and nobody has looked"
-    approve(twice.fleet(), Wish(node="gpu01"))
+    approve(twice.fleet(), ApprovalScope(node="gpu01"))
     twice.commit()
     twice.plan("--refresh")
     done = twice.apply()
@@ -52,4 +52,4 @@ def test_nobody_approves_or_gets_one_drive_twice(twice: Yard) -> None:
     document = twice.specs / "node/gpu01.yaml"
     document.write_text(document.read_text().replace("memoryGiB: 64", "memoryGiB: 32"))
     with pytest.raises(ProblemError, match="nvme-b"):
-        approve(twice.fleet(), Wish(node="gpu01"))
+        approve(twice.fleet(), ApprovalScope(node="gpu01"))

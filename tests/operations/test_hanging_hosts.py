@@ -14,7 +14,7 @@ from tests.operations.hanging import Apply, hanging, until
 from tests.operations.test_access import SOLO_REF, TRAIN_REF
 from tests.operations.yard import Yard, copy_of
 
-pytestmark = pytest.mark.walk
+pytestmark = [pytest.mark.walk, pytest.mark.ansible]
 
 BOX_REF = "allocation/nlp/box"
 

@@ -34,7 +34,7 @@ from tests.operations.conftest import BOX, SOLO, TRAIN
 from tests.operations.yard import Yard, copy_of
 from tests.security.corpus import HOSTILE
 
-pytestmark = pytest.mark.walk
+pytestmark = [pytest.mark.walk, pytest.mark.ansible]
 
 WORDS = [text for text in HOSTILE if text.isprintable() and 0 < len(text) <= 1000]
 STEERING = [text for text in HOSTILE if not text.isprintable() and len(text) <= 1000]

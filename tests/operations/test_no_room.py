@@ -25,6 +25,7 @@ from tests.planner import fleet as paper
 
 pytestmark = [
     pytest.mark.walk,
+    pytest.mark.ansible,
     privileges.needs(privileges.mounts),
 ]
 

@@ -19,7 +19,7 @@ from tests.operations.test_over_ssh import behind
 from tests.operations.yard import ROOT, Yard, laid
 from tests.planner import fleet as paper
 
-pytestmark = [pytest.mark.walk, needs_sshd]
+pytestmark = [pytest.mark.walk, pytest.mark.ansible, needs_sshd]
 
 TOKEN = "QQsecretQQ" * 4
 """In the environment of whoever starts gpuaas."""

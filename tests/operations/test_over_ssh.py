@@ -19,7 +19,7 @@ from tests.hosts.sshd import Sshd, cutting, needs_sshd, sshd
 from tests.operations.yard import Yard, laid, node
 from tests.planner import fleet as paper
 
-pytestmark = [pytest.mark.walk, needs_sshd]
+pytestmark = [pytest.mark.walk, pytest.mark.ansible, needs_sshd]
 
 ADDRESSES = {"gpu01": "127.0.0.1", "gpu02": "127.0.0.2", "gpu03": "127.0.0.3"}
 

@@ -13,7 +13,7 @@ from reconciler.model.problem import ProblemError
 from reconciler.operations.fleet import utc_now
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan.plan import make_plan
-from reconciler.operations.show.show import explain
+from reconciler.operations.show.explain import explain
 from tests.operations.yard import Yard, card, copy_of, node
 from tests.planner import fleet as paper
 

@@ -70,6 +70,7 @@ def umask(mask: int) -> Iterator[None]:
 
 
 @pytest.mark.walk
+@pytest.mark.ansible
 @pytest.mark.parametrize("mask", [0o000, 0o077])
 def test_everything_of_the_state_is_private_at_every_moment(
     before: Yard, tmp_path: Path, mask: int

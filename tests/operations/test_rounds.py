@@ -10,7 +10,7 @@ from reconciler.hosts.folders import FAILED, LOG
 from tests.operations.conftest import TRAIN
 from tests.operations.yard import Yard, copy_of
 
-pytestmark = pytest.mark.walk
+pytestmark = [pytest.mark.walk, pytest.mark.ansible]
 
 ROUNDS = 500
 

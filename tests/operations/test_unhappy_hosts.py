@@ -18,7 +18,7 @@ from reconciler.operations.observe import run_options
 from tests.operations.conftest import SOLO, TRAIN
 from tests.operations.yard import Said, Yard, copy_of
 
-pytestmark = pytest.mark.walk
+pytestmark = [pytest.mark.walk, pytest.mark.ansible]
 
 TRAIN_REF, SOLO_REF, BOX_REF = (
     "allocation/vision/train",

@@ -11,7 +11,7 @@ from reconciler.cli.main import run
 from reconciler.model.plan.work import HostProgress
 from reconciler.operations.journal import writing
 from reconciler.operations.plan.saved import read_plan
-from reconciler.store.progress import Progress
+from reconciler.store.progress import RunProgress
 from tests.operations.conftest import TRAIN
 from tests.operations.yard import Yard, copy_of
 
@@ -40,7 +40,7 @@ def test_another_terminal_sees_how_far_an_apply_is(before: Yard, tmp_path: Path)
     with writing(fleet, "apply") as journal:
         run = journal.begin_run(plan)
         journal.begin_wave(run, steps, [c for c in plan.claims if str(c.ref) == REF])
-        progress = Progress(fleet.state, fleet.now)
+        progress = RunProgress(fleet.state, fleet.now)
         progress.begin(run)
         for phase in ("connect", "converge"):
             progress.tick(HostProgress(node="gpu01", phase=phase))

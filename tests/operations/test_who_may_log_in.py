@@ -20,7 +20,7 @@ from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Recorded, Suspension, World
-from reconciler.operations.access.review import access_rows
+from reconciler.operations.access.grant import access_rows
 from reconciler.operations.published.publish import publications
 from reconciler.operations.status.allocations import allocation_rows
 from reconciler.operations.status.stock import take_stock

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reconciler.model.host.capacity import Placement, Shape
-from reconciler.model.plan.comparison import Base, Comparison
+from reconciler.model.plan.comparison import Comparison, ComparisonBase
 from reconciler.model.plan.plan import Action, Change, ClaimIntent, FleetFigures, Plan, Risk
 from reconciler.model.problem import Problem, Source
 from reconciler.model.ref import Ref
 from reconciler.model.spec.revision import Revision
 from reconciler.planner.changes.comparison import compare_plans
 
-BASE = Base(revision="origin/main", commit="c" * 40)
+BASE = ComparisonBase(revision="origin/main", commit="c" * 40)
 
 
 def change(name: str, action: Action = Action.CREATE, **more: object) -> Change:

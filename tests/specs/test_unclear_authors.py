@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from reconciler.model.spec.desired import Doubt
+from reconciler.model.spec.desired import AuthorDoubt
 from tests.specs.git.test_origins import FILE, HELLO, OTHER, RULES, Story, text
 from tests.specs.small_fleet import Fleet
 
@@ -35,19 +35,19 @@ def test_who_moves_it_there_and_back_has_not_written_it(story: Story) -> None:
 def test_who_mends_a_text_has_not_written_all_that_it_says(story: Story, before: str) -> None:
     story.write(before).by("cem")
     story.write(text("hello")).by("op")
-    assert story.of().doubt is Doubt.UNCLEAR
+    assert story.of().doubt is AuthorDoubt.UNCLEAR
     story.write("# fine\n" + text("hello")).by("op")
-    assert story.of().doubt is Doubt.UNCLEAR
+    assert story.of().doubt is AuthorDoubt.UNCLEAR
     story.git("mv", FILE, OTHER_FILE)
     story.by("op")
-    assert story.of(file=OTHER_FILE).doubt is Doubt.UNCLEAR
+    assert story.of(file=OTHER_FILE).doubt is AuthorDoubt.UNCLEAR
 
 
 @pytest.mark.parametrize("before", [text("hello") + UNREADABLE, TWICE])
 def test_who_moves_and_mends_a_text_in_one_commit_has_not(story: Story, before: str) -> None:
     story.write(before).by("cem")
     story.remove().write(text("hello"), OTHER_FILE).by("op")
-    assert story.of(file=OTHER_FILE).doubt is Doubt.UNCLEAR
+    assert story.of(file=OTHER_FILE).doubt is AuthorDoubt.UNCLEAR
 
 
 def test_who_breaks_and_mends_it_has_not(story: Story) -> None:
@@ -55,7 +55,7 @@ def test_who_breaks_and_mends_it_has_not(story: Story) -> None:
     story.write(text("hello")).by("cem")
     story.write(text("hello") + UNREADABLE).by("op")
     story.write(text("hello")).by("op")
-    assert story.of().doubt is Doubt.UNCLEAR
+    assert story.of().doubt is AuthorDoubt.UNCLEAR
 
 
 def test_what_is_written_anew_after_that_is_by_who_writes_it(story: Story) -> None:
@@ -77,7 +77,7 @@ def test_a_text_that_does_not_hold_the_name_says_nothing_of_it(story: Story) -> 
     story.write(text("other") + UNREADABLE).by("cem")
     story.write(text("other") + "---\n" + text("hello")).by("op")
     assert story.author() == "op"
-    assert story.of(OTHER).doubt is Doubt.UNCLEAR
+    assert story.of(OTHER).doubt is AuthorDoubt.UNCLEAR
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_a_link_shows_is_by_nobody(story: Story) -> None:
     story.write("# x\n", "specs/theirs/x.yaml").remove("specs/theirs/x.yaml")
     os.symlink("../hello.yaml.disabled", story.fleet.folder / "specs/theirs/x.yaml")
     story.by("cem")
-    assert story.of(file="specs/theirs/x.yaml").doubt is Doubt.UNCLEAR
+    assert story.of(file="specs/theirs/x.yaml").doubt is AuthorDoubt.UNCLEAR
 
 
 def test_what_comes_from_where_it_might_not_stand_is_by_nobody(story: Story) -> None:
@@ -114,7 +114,7 @@ def test_what_comes_from_where_it_might_not_stand_is_by_nobody(story: Story) -> 
     story.write(text("hello"), "specs/theirs/x.yaml").by("cem")
     story.git("mv", "specs/theirs/x.yaml", FILE)
     story.by("op")
-    assert story.of().doubt is Doubt.UNCLEAR
+    assert story.of().doubt is AuthorDoubt.UNCLEAR
 
 
 def test_a_merge_of_what_one_side_broke_is_never_its_earlier_authors(story: Story) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.model.plan.work import HostProgress
 from reconciler.model.timeline import Under
-from reconciler.store.progress import MODE, PROGRESS, Progress, read_progress
+from reconciler.store.progress import MODE, PROGRESS, RunProgress, read_progress
 
 NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 
@@ -30,14 +30,14 @@ def at(second: int) -> str:
     return f"2026-12-01T12:00:{second:02}Z"
 
 
-def tick(progress: Progress, node: str, *phases: str) -> None:
+def tick(progress: RunProgress, node: str, *phases: str) -> None:
     for phase in phases:
         progress.tick(HostProgress(node=node, phase=phase))
 
 
 def test_each_phase_is_told_with_its_first_moment(tmp_path: Path) -> None:
     """VIS-03: what hosts say ticks it, while it happens."""
-    progress = Progress(tmp_path, Clock())
+    progress = RunProgress(tmp_path, Clock())
     progress.begin("run-000007")
     progress.begin_wave()
     tick(progress, "gpu01", "connect", "converge", "converge")
@@ -47,7 +47,7 @@ def test_each_phase_is_told_with_its_first_moment(tmp_path: Path) -> None:
 
 
 def test_a_wave_begins_anew_and_so_does_a_run(tmp_path: Path) -> None:
-    progress = Progress(tmp_path, Clock())
+    progress = RunProgress(tmp_path, Clock())
     progress.begin("run-000007")
     tick(progress, "gpu01", "connect")
     progress.begin_wave()
@@ -58,7 +58,7 @@ def test_a_wave_begins_anew_and_so_does_a_run(tmp_path: Path) -> None:
 
 
 def test_it_is_nobody_elses_to_read_and_follows_no_link(tmp_path: Path) -> None:
-    progress = Progress(tmp_path, Clock())
+    progress = RunProgress(tmp_path, Clock())
     progress.begin("run-000007")
     assert stat.S_IMODE((tmp_path / PROGRESS).stat().st_mode) == MODE
     (tmp_path / PROGRESS).unlink()
@@ -70,7 +70,7 @@ def test_it_is_nobody_elses_to_read_and_follows_no_link(tmp_path: Path) -> None:
 
 def test_a_run_goes_on_where_it_cannot_be_written(tmp_path: Path) -> None:
     """What is told of a wave is in hand all the same."""
-    progress = Progress(tmp_path / "nowhere", Clock())
+    progress = RunProgress(tmp_path / "nowhere", Clock())
     progress.begin("run-000007")
     tick(progress, "gpu01", "connect")
     assert progress.ticks == {"gpu01": {"connect": at(1)}}
@@ -85,7 +85,7 @@ def test_what_cannot_be_read_is_nothing(text: str, tmp_path: Path) -> None:
 
 
 def test_a_line_that_was_cut_off_spoils_none_before_it(tmp_path: Path) -> None:
-    progress = Progress(tmp_path, Clock())
+    progress = RunProgress(tmp_path, Clock())
     progress.begin("run-000007")
     tick(progress, "gpu01", "connect")
     with (tmp_path / PROGRESS).open("a") as file:

@@ -10,7 +10,7 @@ import click
 from reconciler.cli.command import Session
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.text import line
-from reconciler.model.state.lock import Patience
+from reconciler.model.state.lock import LockPatience
 from reconciler.operations.fleet import Fleet
 
 DURATION = re.compile(r"(?=.)(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", re.ASCII)
@@ -43,5 +43,5 @@ def open_to_write(session: Session, seconds: float) -> Fleet:
     def tell(holder: str) -> None:
         session.screen.tell([line(f"waiting for {holder}", hang=2)])
 
-    patience = Patience(seconds=seconds, of_a_round=ROUND_SECONDS, tell=tell)
+    patience = LockPatience(seconds=seconds, of_a_round=ROUND_SECONDS, tell=tell)
     return replace(open_fleet(session.folder), patience=patience)

@@ -7,7 +7,7 @@ import click
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import timeline as timeline_view
-from reconciler.operations.history import timeline
+from reconciler.operations.history import activity as activity_operation
 
 
 @command("activity", "text", "json")
@@ -26,5 +26,5 @@ def activity(session: Session, project: str, last: int) -> Reply:
     One operation is one line, the newest first. `gpuaas timeline REF` shows its phases, `gpuaas
     events` the record.
     """
-    found = timeline.activity(open_fleet(session.folder), last, project)
+    found = activity_operation.activity(open_fleet(session.folder), last, project)
     return Reply(result=found, lines=timeline_view.activity(found, width=session.screen.width))

@@ -13,10 +13,10 @@ from reconciler.cli.arguments.lock_timeout import lock_timeout, open_to_write
 from reconciler.cli.arguments.refs import ALL_REMOVALS, check_ref, check_removals
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import Exit, of_plan, of_problems, worst
-from reconciler.cli.plan_consent import Consent
+from reconciler.cli.plan_consent import PlanConsent
 from reconciler.cli.views import applied as applied_view
 from reconciler.cli.views import plan_text
-from reconciler.cli.views.progress import Progress
+from reconciler.cli.views.progress import ProgressView
 from reconciler.model.plan.plan import Risk
 from reconciler.operations.apply import apply as apply_operation
 from reconciler.operations.apply.application import Applied, ApplyOptions
@@ -82,7 +82,7 @@ def apply(
         )
     forced = checked(waiting["forced"], waiting["reason"])
     approve = Risk(auto_approve) if auto_approve else None
-    consent, progress = Consent(session, approve), Progress(session.screen)
+    consent, progress = PlanConsent(session, approve), ProgressView(session.screen)
     with progress as report:
         found = apply_operation.apply(
             open_to_write(session, waiting["lock_timeout"]),

@@ -10,7 +10,7 @@ from reconciler.cli.arguments.lock_timeout import lock_timeout, open_to_write
 from reconciler.cli.arguments.times import as_duration
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.views import approvals as approvals_view
-from reconciler.operations.approval.approvals import Word
+from reconciler.operations.approval.approvals import ApprovalRequest
 from reconciler.operations.approval.approvals import approve as give
 
 
@@ -38,7 +38,7 @@ def approve(
     plan does it; nothing happens by this. It counts once, for this change as it is, and ends by
     itself. Where the Policy wants two people for a risk, nobody approves their own change.
     """
-    word = Word(ids=ids, reason=reason, lasts=duration)
+    word = ApprovalRequest(ids=ids, reason=reason, lasts=duration)
     found = give(open_to_write(session, lock_timeout), word)
     return Reply(result=found, lines=approvals_view.approved(found))
 

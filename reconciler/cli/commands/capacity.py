@@ -5,7 +5,7 @@ from __future__ import annotations
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import fleet as fleet_view
-from reconciler.operations.status import status
+from reconciler.operations.status import capacity as capacity_operation
 
 
 @command("capacity", "text", "json")
@@ -15,5 +15,5 @@ def capacity(session: Session) -> Reply:
     FREE counts allocations that fit now; CLEAN those that fit once blocked slots are proved clean,
     and WEEK those that fit once also all that ends within seven days has gone.
     """
-    rows = status.capacity(open_fleet(session.folder))
+    rows = capacity_operation.capacity(open_fleet(session.folder))
     return Reply(result=rows, lines=fleet_view.capacity(rows, width=session.screen.width))

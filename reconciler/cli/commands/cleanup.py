@@ -10,8 +10,9 @@ from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.confirm import agreement
 from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.views import cleaned
-from reconciler.cli.views.progress import Progress
+from reconciler.cli.views.progress import ProgressView
 from reconciler.operations.allocation import cleanup as cleanup_operation
+from reconciler.operations.allocation import proof
 from reconciler.operations.signals import Interrupts
 
 QUESTION = "Free it without a proof, by your word?"
@@ -34,11 +35,11 @@ def retry(session: Session, place: str, lock_timeout: float) -> Reply:
     Nothing else is done, and nobody is asked: the release was agreed to when it began. The slot is
     free as soon as a proof passes.
     """
-    progress = Progress(session.screen)
+    progress = ProgressView(session.screen)
     with progress as report:
         found = cleanup_operation.retry(
             open_to_write(session, lock_timeout),
-            cleanup_operation.place_of(place),
+            proof.place_of(place),
             report,
             Interrupts(progress.wish),
         )
@@ -60,7 +61,7 @@ def override(session: Session, place: str, reason: str, yes: bool, lock_timeout:
     """
     ask = agreement(session, cleaned.unproved, QUESTION, yes=yes)
     found = cleanup_operation.override(
-        open_to_write(session, lock_timeout), cleanup_operation.place_of(place), reason, ask
+        open_to_write(session, lock_timeout), proof.place_of(place), reason, ask
     )
     return Reply(
         code=of_problems(found.problems),

@@ -7,7 +7,7 @@ from reconciler.cli.exit_codes import Exit
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import diagnosed as diagnosed_view
 from reconciler.model.symptom import WANTS_SOMEBODY
-from reconciler.operations.status import status
+from reconciler.operations.status import doctor as doctor_operation
 
 
 @command("doctor", "text", "json")
@@ -18,7 +18,7 @@ def doctor(session: Session) -> Reply:
     alone: no host is asked. Exits 3 if something needs somebody, 0 if all that it finds goes by
     itself.
     """
-    found = status.examine(open_fleet(session.folder))
+    found = doctor_operation.examine(open_fleet(session.folder))
     wants = any(one.sort in WANTS_SOMEBODY for one in found)
     return Reply(
         code=Exit.BLOCKED if wants else Exit.DONE,

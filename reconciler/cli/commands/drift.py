@@ -17,7 +17,7 @@ from reconciler.operations.drift import accept as accept_operation
 from reconciler.operations.drift import drift as drift_operation
 
 
-class Drift(click.Group):
+class DriftGroup(click.Group):
     """Alone, or with a REF, it is `drift list`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -25,7 +25,7 @@ class Drift(click.Group):
         return super().parse_args(ctx, args if known else ["list", *args])
 
 
-@click.group("drift", cls=Drift)
+@click.group("drift", cls=DriftGroup)
 def drift() -> None:
     """Show what hosts show otherwise than it was made.
 
@@ -73,7 +73,7 @@ def accept(session: Session, ref: str, key: str, reason: str, until: datetime) -
     KEY is what `gpuaas drift` calls it. It counts for what was seen: as soon as that shows
     anything else it is drift again. What says who may log in is never accepted.
     """
-    word = accept_operation.Word(ref=ref, key=key, reason=reason, until=until)
+    word = accept_operation.AcceptRequest(ref=ref, key=key, reason=reason, until=until)
     given = accept_operation.accept_drift(open_fleet(session.folder), word)
     return Reply(result=given, lines=drift_view.accepted(given))
 

@@ -13,7 +13,7 @@ from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import events as events_view
 from reconciler.model.codec import encode
 from reconciler.operations.fleet import Fleet
-from reconciler.operations.status import status
+from reconciler.operations.history import events as events_operation
 
 PAUSE = 1.0
 
@@ -35,7 +35,7 @@ def events(session: Session, ref: str | None, after: int, follow: bool) -> Reply
     fleet = open_fleet(session.folder)
     if follow or session.format == "jsonl":
         return _stream(session, fleet, ref or "", after, follow)
-    found = status.events(fleet, ref or "", after)
+    found = events_operation.events(fleet, ref or "", after)
     if session.format == "json":
         return Reply(result=tuple(found))
     for shown in events_view.lines(found):
@@ -48,7 +48,7 @@ def _stream(session: Session, fleet: Fleet, ref: str, after: int, follow: bool) 
     screen = session.screen
     try:
         while True:
-            for event in status.events(fleet, ref, after):
+            for event in events_operation.events(fleet, ref, after):
                 after = event.sequence
                 if session.wants_document:
                     screen.document(encode(event), compact=True)

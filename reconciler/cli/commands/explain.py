@@ -9,7 +9,7 @@ from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import Exit
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import explained as explained_view
-from reconciler.operations.show import show
+from reconciler.operations.show import explain as explain_operation
 
 
 @command("explain", "text", "json")
@@ -20,7 +20,7 @@ def explain(session: Session, ref: str) -> Reply:
     Nodes that fit come first, best first; of the others each names the first rule that refused
     it. Everybody else has the place that the plan gives them. Exits 3 if it is blocked.
     """
-    found = show.explain(open_fleet(session.folder), ref)
+    found = explain_operation.explain(open_fleet(session.folder), ref)
     return Reply(
         code=Exit.BLOCKED if found.problem is not None else Exit.DONE,
         problems=(found.problem,) if found.problem is not None else (),

@@ -8,7 +8,7 @@ from reconciler.cli.arguments.refs import check_ref
 from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import access as access_view
-from reconciler.operations.access import review
+from reconciler.operations.access import grant as grant_operation
 
 
 @group("grant")
@@ -34,7 +34,7 @@ def list_grants(session: Session, user: str, allocation: str | None) -> Reply:
     the keys that open it now and, where none does, the first reason why. Then keys of people's own
     that were seen on hosts, which open nothing, and revocations that a host was not yet told of.
     """
-    found = review.review_access(open_fleet(session.folder), user, allocation or "")
+    found = grant_operation.review_access(open_fleet(session.folder), user, allocation or "")
     asked = [*([f"user {user}"] if user else ()), *([allocation] if allocation else ())]
     shown = access_view.lines(found, asked=asked, width=session.screen.width)
     return Reply(result=found, lines=shown)

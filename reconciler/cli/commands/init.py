@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from reconciler.cli.command import Reply, Session, command
-from reconciler.cli.text import BLANK, Line, Span, Style, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, line, strong
 from reconciler.operations.state import init as init_operation
 from reconciler.operations.state.init import Initialized
 
@@ -30,7 +30,7 @@ def init(session: Session, folder: Path | None) -> Reply:
     return Reply(result=made, lines=_lines(made))
 
 
-def _lines(made: Initialized) -> Iterator[Line]:
+def _lines(made: Initialized) -> Iterator[TextLine]:
     for top, files in groupby(made.files, key=lambda name: name.partition("/")[0]):
         names = list(files)
         shown = names if len(names) < MANY else [f"{top}/ ({len(names)} files)"]

@@ -14,7 +14,7 @@ from reconciler.cli.arguments.refs import complete_node
 from reconciler.cli.arguments.times import as_moment
 from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.text import Line, line
+from reconciler.cli.text import TextLine, line
 from reconciler.cli.views import administered
 from reconciler.cli.views import approved as approved_view
 from reconciler.cli.views import corrected as corrected_view
@@ -81,7 +81,7 @@ def bootstrap(session: Session, printed: bool, login: str, key: Path | None) -> 
     return Reply(raw=lines)
 
 
-class Given(TypedDict):
+class NodeArguments(TypedDict):
     host_keys: tuple[str, ...]
     accept_shown: bool
     name: str
@@ -112,7 +112,7 @@ NOT_ASKED = frozenset({"write", "update"})
 @click.option("--user", default="", help="The control login, if it is not that of gpuaas.yaml.")
 @click.option("--write", type=FILE, metavar="FILE", help="Write a new spec file instead.")
 @click.option("--update", is_flag=True, help="ADDRESS is a node: correct the slots in its spec.")
-def discover(session: Session, address: str, **given: Unpack[Given]) -> Reply:
+def discover(session: Session, address: str, **given: Unpack[NodeArguments]) -> Reply:
     """Ask a host what it is made of, and print a Node with candidate slots.
 
     Nothing is changed, and nothing placed there before somebody approves it. A host key that
@@ -153,7 +153,7 @@ def approve(
     if slots and host_only:
         raise click.UsageError("--slot names slots, --host-only none of them")
     approving = import_module("reconciler.operations.node.approve")
-    wish = approving.Wish(
+    wish = approving.ApprovalScope(
         node=name.removeprefix("node/"), slots=slots, host_only=host_only, commit=commit
     )
     found = approving.approve(open_fleet(session.folder), wish)
@@ -222,7 +222,7 @@ def retry(session: Session, name: str) -> Reply:
     return Reply(result=found, lines=administered.cleared(found))
 
 
-def _update(session: Session, fleet: Fleet, name: str, given: Given) -> Reply:
+def _update(session: Session, fleet: Fleet, name: str, given: NodeArguments) -> Reply:
     """Everything else is known from the spec of the node."""
     more = given["host_keys"] or given["accept_shown"] or given["write"] or given["port"] != 22
     if more or given["name"] or given["family"] or given["user"]:
@@ -245,7 +245,7 @@ def _confirm(session: Session, address: str) -> Confirm:
     return confirm
 
 
-def _shown(address: str, keys: tuple[str, ...]) -> list[Line]:
+def _shown(address: str, keys: tuple[str, ...]) -> list[TextLine]:
     head = line(f"{address} shows keys that nobody here has seen before:")
     check = line("compare, on its console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub")
     return [head, *(line(f"  {key}") for key in keys), check]

@@ -24,7 +24,7 @@ from reconciler.operations.plan import saved
 from reconciler.operations.plan_cache import recall_plan
 
 
-class Given(TypedDict):
+class PlanArguments(TypedDict):
     save: Path | None
     only: tuple[str, ...]
     uncommitted: tuple[str, ...]
@@ -90,7 +90,7 @@ class Given(TypedDict):
     help="With --against: read this copy of the state, as `gpuaas state backup` writes one.",
 )
 @lock_timeout
-def plan(session: Session, **given: Unpack[Given]) -> Reply:
+def plan(session: Session, **given: Unpack[PlanArguments]) -> Reply:
     """Show what would change, where and why.
 
     First what needs you, then what destroys, interrupts and is safe, then drift. Neither state
@@ -129,7 +129,7 @@ def plan(session: Session, **given: Unpack[Given]) -> Reply:
 plan.bare = {"--uncommitted-removals": ALL_REMOVALS}
 
 
-def _compare(session: Session, given: Given, revision: str) -> Reply:
+def _compare(session: Session, given: PlanArguments, revision: str) -> Reply:
     """Loads its rooms only now, like those that make plans."""
     for name, word in APART.items():
         if given[name]:  # type: ignore[literal-required]

@@ -8,7 +8,7 @@ from reconciler.cli.arguments.refs import complete_node
 from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import chained as chained_view
-from reconciler.operations.allocation import cleanup
+from reconciler.operations.allocation import proof as proof_operation
 
 
 @group("proof")
@@ -25,5 +25,5 @@ def show(session: Session, place: str, everything: bool) -> Reply:
     Of each: the last proof with every check and what it measured, and how often one was tried
     before; or whose word stands for it. Unknown is not proved.
     """
-    found = cleanup.chain(open_fleet(session.folder), cleanup.place_of(place))
+    found = proof_operation.chain(open_fleet(session.folder), proof_operation.place_of(place))
     return Reply(result=found, lines=chained_view.lines(found, everything=everything))

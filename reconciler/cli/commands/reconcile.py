@@ -48,7 +48,7 @@ def reconcile() -> None:
     """
 
 
-class Given(TypedDict):
+class ReconcileArguments(TypedDict):
     once: bool
     wake: bool
     watch: bool
@@ -88,7 +88,7 @@ class Given(TypedDict):
     show_default=True,
     help="A line a decision, on standard error.",
 )
-def run(session: Session, **given: Unpack[Given]) -> Reply:
+def run(session: Session, **given: Unpack[ReconcileArguments]) -> Reply:
     """Run the loop, or one round of it.
 
     It follows commits only: edits that are in no commit change nothing. A first Ctrl-C or SIGTERM
@@ -176,7 +176,7 @@ def install_units(session: Session, timer: bool, shown: bool) -> Reply:
 accept.writes = install_units.writes = True
 
 
-def _said(given: Given) -> Callable[[LoopSettings], LoopSettings]:
+def _said(given: ReconcileArguments) -> Callable[[LoopSettings], LoopSettings]:
     """What the command line says counts more than the settings."""
     if given["interval"] and given["interval"] < LEAST_SECONDS:
         raise click.UsageError(f"rounds are at least {LEAST_SECONDS} s apart")

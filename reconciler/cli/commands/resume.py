@@ -8,8 +8,9 @@ from reconciler.cli.arguments.lock_timeout import lock_timeout, open_to_write
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.views import suspended as suspended_view
-from reconciler.cli.views.progress import Progress
-from reconciler.operations.access import suspend
+from reconciler.cli.views.progress import ProgressView
+from reconciler.operations.access import resume as resume_operation
+from reconciler.operations.access import suspension
 from reconciler.operations.signals import Interrupts
 
 
@@ -23,10 +24,10 @@ def resume(session: Session, scope: str, reason: str, lock_timeout: float) -> Re
     Whoever was shut out by it is let in again on every host that answers, as far as what was
     applied last still says so.
     """
-    word = suspend.Word(scope=scope, reason=reason)
-    progress = Progress(session.screen)
+    word = suspension.SuspensionRequest(scope=scope, reason=reason)
+    progress = ProgressView(session.screen)
     with progress as report:
-        found = suspend.resume(
+        found = resume_operation.resume(
             open_to_write(session, lock_timeout), word, report, Interrupts(progress.wish)
         )
     code = Exit.INTERRUPTED if found.interrupted else of_problems(found.problems)

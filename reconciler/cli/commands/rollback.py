@@ -12,10 +12,10 @@ from reconciler.cli.exit_codes import Exit
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import rollback as view
 from reconciler.model.ref import parse_ref
-from reconciler.operations.plan.rollback import Wish, roll_back
+from reconciler.operations.plan.rollback import RollbackRequest, roll_back
 
 
-class Given(TypedDict):
+class RollbackArguments(TypedDict):
     ref: str | None
     everything: bool
     to: str
@@ -38,7 +38,7 @@ class Given(TypedDict):
 @click.option(
     "--with-access", is_flag=True, help="Let in again whom or what was shut since, as well."
 )
-def rollback(session: Session, **given: Unpack[Given]) -> Reply:
+def rollback(session: Session, **given: Unpack[RollbackArguments]) -> Reply:
     """Show the change that puts specs back as they stood, and what follows from it.
 
     One document, wherever it stands by now, or with --all every file. What was shut since stays
@@ -50,7 +50,7 @@ def rollback(session: Session, **given: Unpack[Given]) -> Reply:
         raise click.UsageError("name one REF, or say --all")
     if given["write"] and given["commit"]:
         raise click.UsageError("--commit writes the files as well: give one of the two")
-    wish = Wish(
+    wish = RollbackRequest(
         ref=parse_ref(ref) if ref else None,
         to=given["to"],
         write=given["write"],

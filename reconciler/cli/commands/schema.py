@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from reconciler.cli.command import Reply, Session, command
-from reconciler.operations import validate
+from reconciler.operations import schema as schema_operation
 
 
 @command("schema")
@@ -17,4 +17,4 @@ def schema(session: Session, kind: str) -> Reply:
     gpuaas.yaml, `plan`, `problems`, `status` for the documents that -o json prints, and
     `published` for the status.json that a project's people read.
     """
-    return Reply(raw=validate.schema(kind))
+    return Reply(raw=schema_operation.schema(kind))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import fleet as fleet_view
-from reconciler.operations.status import status
+from reconciler.operations.status import slot as slot_operation
 
 
 @group("slot")
@@ -22,5 +22,5 @@ def list_slots(session: Session) -> Reply:
 
     A slot is free again only after a proof that it was left clean.
     """
-    rows = status.slots(open_fleet(session.folder))
+    rows = slot_operation.slots(open_fleet(session.folder))
     return Reply(result=rows, lines=fleet_view.slots(rows, width=session.screen.width))

@@ -13,8 +13,8 @@ import click
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import from_option, whence
-from reconciler.cli.text import Line, Span, Style, line
-from reconciler.operations.access import ssh
+from reconciler.cli.text import Span, Style, TextLine, line
+from reconciler.operations.access import ssh_config as ssh_config_operation
 
 MOST = 4
 
@@ -29,16 +29,18 @@ def ssh_config(session: Session, project: str, source: str) -> Reply:
     begin with the line `Include ~/.ssh/gpuaas`: ssh takes the first value that it finds, so below a
     `Host *` it loses. Then `ssh NAME.PROJECT` logs in, and only where the pinned host key answers.
     """
-    text = ssh.config_text(whence(session.folder, source), project)
+    text = ssh_config_operation.config_text(whence(session.folder, source), project)
     for file in dict.fromkeys(filter(None, (_appended_to(), _own_config(text)))):
         session.screen.tell(_lost(file, text))
     return Reply(raw=text)
 
 
-def _lost(file: Path, text: str) -> Iterator[Line]:
+def _lost(file: Path, text: str) -> Iterator[TextLine]:
     """What `file` says above, and so instead of what is printed here."""
     try:
-        found = ssh.lost_to(file.read_text(encoding="utf-8", errors="replace"), text)
+        found = ssh_config_operation.lost_to(
+            file.read_text(encoding="utf-8", errors="replace"), text
+        )
     except OSError:
         return
     if not found:

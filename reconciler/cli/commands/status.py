@@ -15,7 +15,7 @@ from reconciler.operations.fleet import Fleet
 from reconciler.operations.status.pages import Page, page_key, recall_page
 
 
-class Given(TypedDict):
+class StatusArguments(TypedDict):
     project: str
     mine: bool
     stale: float
@@ -43,7 +43,7 @@ class Given(TypedDict):
 )
 @click.option("--gpu", is_flag=True, help="Only cards: how busy, and how much memory is in use.")
 @from_option
-def status(session: Session, **given: Unpack[Given]) -> Reply:
+def status(session: Session, **given: Unpack[StatusArguments]) -> Reply:
     """Show the fleet and its allocations.
 
     What is there and free, what needs you, what is suspended, and each allocation: SYNC is how far
@@ -78,7 +78,7 @@ def _loop(fleet: Fleet) -> str:
     return told
 
 
-def _made(session: Session, given: Given, key: str) -> Reply:
+def _made(session: Session, given: StatusArguments, key: str) -> Reply:
     """Loads what makes one only where none is known."""
     reply: Reply = import_module("reconciler.cli.status_page").answer(session, given, key)
     return reply

@@ -12,8 +12,8 @@ from reconciler.cli.confirm import agreement
 from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import storage as storage_view
-from reconciler.cli.views.progress import Progress
-from reconciler.model.state.reopening import Wish
+from reconciler.cli.views.progress import ProgressView
+from reconciler.model.state.reopening import ReopenRequest
 from reconciler.operations.signals import Interrupts
 from reconciler.operations.storage import fence as fence_operation
 from reconciler.operations.storage import reopen as reopen_operation
@@ -67,7 +67,7 @@ def orphans(session: Session, project: str) -> Reply:
     return Reply(result=rows, lines=storage_view.orphans(rows, width=session.screen.width))
 
 
-class Word(TypedDict):
+class StorageArguments(TypedDict):
     reason: str
     yes: bool
     lock_timeout: float
@@ -79,7 +79,7 @@ class Word(TypedDict):
 @click.option("--reason", required=True, metavar="TEXT", help="Why it is sure; it is kept.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @lock_timeout
-def fence(session: Session, name: str, allocation: str, **word: Unpack[Word]) -> Reply:
+def fence(session: Session, name: str, allocation: str, **word: Unpack[StorageArguments]) -> Reply:
     """Cut an allocation off from a storage by your word, where no host can show it.
 
     Only an operator can, and not where its host has last shown it attached. It is shown first, and
@@ -102,7 +102,7 @@ def fence(session: Session, name: str, allocation: str, **word: Unpack[Word]) ->
     )
 
 
-class Change(TypedDict):
+class ReopenArguments(TypedDict):
     old: str
     new: str
     reason: str
@@ -118,7 +118,12 @@ class Change(TypedDict):
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @lock_timeout
 def reopen(
-    session: Session, name: str, *, yes: bool, lock_timeout: float, **change: Unpack[Change]
+    session: Session,
+    name: str,
+    *,
+    yes: bool,
+    lock_timeout: float,
+    **change: Unpack[ReopenArguments],
 ) -> Reply:
     """Give the files that an ended allocation left in a storage to another allocation.
 
@@ -128,11 +133,11 @@ def reopen(
     one is proved gone, and only between allocations of one owner unless --to-others is given. It is
     shown first, and a yes asked for. Cut short, it goes on when it is said again.
     """
-    progress = Progress(session.screen)
+    progress = ProgressView(session.screen)
     with progress as report:
         found = reopen_operation.reopen(
             open_to_write(session, lock_timeout),
-            Wish(storage=name, **change),
+            ReopenRequest(storage=name, **change),
             agreement(session, storage_view.reopening, REOPEN, yes=yes),
             report,
             Interrupts(progress.wish),

@@ -12,12 +12,13 @@ from reconciler.cli.arguments.times import as_duration, as_moment
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.views import suspended as suspended_view
-from reconciler.cli.views.progress import Progress
+from reconciler.cli.views.progress import ProgressView
 from reconciler.operations.access import suspend as suspend_operation
+from reconciler.operations.access import suspension
 from reconciler.operations.signals import Interrupts
 
 
-class End(TypedDict):
+class SuspendArguments(TypedDict):
     duration: timedelta | None
     until: datetime | None
 
@@ -40,7 +41,7 @@ class End(TypedDict):
 )
 @lock_timeout
 def suspend(
-    session: Session, scope: str, reason: str, lock_timeout: float, **end: Unpack[End]
+    session: Session, scope: str, reason: str, lock_timeout: float, **end: Unpack[SuspendArguments]
 ) -> Reply:
     """Take a node, user or project out of use, now.
 
@@ -56,8 +57,8 @@ def suspend(
         raise click.UsageError("--for and --until say the same: give one of them")
     fleet = open_to_write(session, lock_timeout)
     until = fleet.now() + duration if duration else until
-    word = suspend_operation.Word(scope=scope, reason=reason, until=until)
-    progress = Progress(session.screen)
+    word = suspension.SuspensionRequest(scope=scope, reason=reason, until=until)
+    progress = ProgressView(session.screen)
     with progress as report:
         found = suspend_operation.suspend(fleet, word, report, Interrupts(progress.wish))
     code = Exit.INTERRUPTED if found.interrupted else of_problems(found.problems)

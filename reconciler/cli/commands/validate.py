@@ -9,7 +9,7 @@ import click
 
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.exit_codes import of_problems
-from reconciler.cli.text import BLANK, Line, Span, Style, count, line
+from reconciler.cli.text import BLANK, Span, Style, TextLine, count, line
 from reconciler.cli.views import problems as problems_view
 from reconciler.operations import validate as validate_operation
 from reconciler.operations.validate import Validated
@@ -37,7 +37,7 @@ def validate(session: Session, paths: tuple[Path, ...]) -> Reply:
     )
 
 
-def _lines(found: Validated) -> Iterator[Line]:
+def _lines(found: Validated) -> Iterator[TextLine]:
     if found.problems:
         yield from problems_view.lines(found.problems)
         yield BLANK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, dim, line, strong
 from reconciler.cli.views import tables
 from reconciler.operations.views import AccessReview, AccessRow
 
@@ -13,7 +13,7 @@ MOST = 50
 TITLES = "ALLOCATION USER STATE PRIVILEGE UNTIL BY REASON"
 
 
-def lines(found: AccessReview, *, asked: Sequence[str] = (), width: int = 0) -> Iterator[Line]:
+def lines(found: AccessReview, *, asked: Sequence[str] = (), width: int = 0) -> Iterator[TextLine]:
     """The review; `asked` says about whom and what it is, where it is not about everything."""
     rows = [_row(row) for row in found.rows]
     none = f"nobody is let in: {', '.join(asked)}" if asked else "nobody is let in anywhere"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.cli.text import Line, line
+from reconciler.cli.text import TextLine, line
 from reconciler.cli.views import edited
 from reconciler.operations.node.drain import Administered
 from reconciler.operations.node.retry import Cleared
 
 
-def lines(found: Administered) -> Iterator[Line]:
+def lines(found: Administered) -> Iterator[TextLine]:
     place = f"{found.file}:{found.line}"
     if not found.changed:
         yield line(f"{found.ref} is {found.state} already: {place}. Nothing was written.")
@@ -23,7 +23,7 @@ def lines(found: Administered) -> Iterator[Line]:
     yield from edited.lines(word, f"{found.ref} is to be {found.state}", known, message)
 
 
-def cleared(found: Cleared) -> Iterator[Line]:
+def cleared(found: Cleared) -> Iterator[TextLine]:
     if found.failed:
         yield line(f"node/{found.node} {found.failed}")
         yield line("That counts against it no more: the next apply asks it like any other.")

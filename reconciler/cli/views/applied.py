@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, column, count, dim, line, strong
 from reconciler.cli.views import plan_json
 from reconciler.cli.views import problems as problems_view
 from reconciler.model.codec import encode
@@ -19,7 +19,7 @@ UNREACHED = frozenset(
 """Where the problem says it all: the log of such a step tells of Ansible alone."""
 
 
-def lines(found: Applied) -> Iterator[Line]:
+def lines(found: Applied) -> Iterator[TextLine]:
     yield BLANK
     if not found.run:
         yield from problems_view.lines(found.problems)
@@ -67,7 +67,7 @@ def _outcome(outcome: StepOutcome) -> dict[str, Any]:
     return shown
 
 
-def _failure(outcome: StepOutcome) -> Iterator[Line]:
+def _failure(outcome: StepOutcome) -> Iterator[TextLine]:
     step = outcome.step
     word = "unknown" if outcome.unknown else "failed"
     yield line(

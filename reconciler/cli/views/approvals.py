@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, count, dim, line, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
 from reconciler.model.plan.approval import Consent
-from reconciler.operations.approval.approvals import Approvals, Approved, Held
+from reconciler.operations.approval.approvals import Approvals, ApprovedChanges, HeldChange
 
 HELD = "ID RESOURCE ACTION RISK AUTHOR FILE"
 GIVEN = "RESOURCE ACTION BY GIVEN UNTIL USED REASON"
 MOST = 50
 
 
-def lines(found: Approvals, *, width: int = 0) -> Iterator[Line]:
+def lines(found: Approvals, *, width: int = 0) -> Iterator[TextLine]:
     yield from problems_view.lines(found.problems)
     if not found.held:
         yield line(dim("nothing is held"))
-    by_why: dict[tuple[str, str], list[Held]] = {}
+    by_why: dict[tuple[str, str], list[HeldChange]] = {}
     for one in found.held:
         by_why.setdefault((one.code, one.why), []).append(one)
     for (code, why), held in by_why.items():
@@ -42,7 +42,7 @@ def lines(found: Approvals, *, width: int = 0) -> Iterator[Line]:
         yield from tables.lines(GIVEN, given, width=width)
 
 
-def approved(found: Approved) -> Iterator[Line]:
+def approved(found: ApprovedChanges) -> Iterator[TextLine]:
     for one in found.changes:
         yield line(Span("approved ", Style.GOOD), f"{one.action} {one.ref} ({one.risk})", hang=2)
     yield line(dim("until    "), found.until)
@@ -50,7 +50,7 @@ def approved(found: Approved) -> Iterator[Line]:
     yield line(f"{count(len(found.changes), 'change')}: the next plan does what was approved")
 
 
-def _row(one: Held) -> tables.Row:
+def _row(one: HeldChange) -> tables.Row:
     author = " ".join(filter(None, (one.author, one.commit[:7])))
     return (one.id or "-", one.ref, one.action, one.risk, author, one.file)
 

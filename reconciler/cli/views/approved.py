@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, dim, line, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views.node import short
-from reconciler.operations.node.approve import Approved
+from reconciler.operations.node.approve import ApprovedNode
 
 
-def lines(found: Approved) -> Iterator[Line]:
+def lines(found: ApprovedNode) -> Iterator[TextLine]:
     for problem in found.problems:
         yield from problems_view.one(problem)
         yield BLANK
@@ -31,7 +31,7 @@ def lines(found: Approved) -> Iterator[Line]:
     yield line("  ", strong("gpuaas apply"))
 
 
-def written(name: str, file: str) -> Iterator[Line]:
+def written(name: str, file: str) -> Iterator[TextLine]:
     """What follows on a spec that `discover` wrote."""
     yield line(f"wrote {file}. Read it, change what you want otherwise, then:")
     yield line("  ", strong(f"gpuaas node approve {name}"))

@@ -6,10 +6,10 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 
-from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, column, count, dim, line, strong
 from reconciler.cli.views import tables
 from reconciler.model.state.install import InstallState
-from reconciler.operations.bundle.bundle import GONE, BundleRow, BundleShown, Standing
+from reconciler.operations.bundle.bundle import GONE, BundleRow, BundleShown, BundleStanding
 from reconciler.operations.bundle.catalogue import BundleAdded, Catalogue
 from reconciler.operations.bundle.mirror import Mirrored
 
@@ -27,7 +27,7 @@ MOST_USERS = 3
 """More than these are counted: `bundle show` has them all."""
 
 
-def rows(found: Catalogue, *, width: int = 0) -> Iterator[Line]:
+def rows(found: Catalogue, *, width: int = 0) -> Iterator[TextLine]:
     table: list[tables.Row] = [
         (
             row.bundle,
@@ -50,7 +50,7 @@ def rows(found: Catalogue, *, width: int = 0) -> Iterator[Line]:
         yield from tables.lines("SHIPPED VERSIONS BY", offers, width=width)
 
 
-def lines(found: BundleShown, *, width: int = 0) -> Iterator[Line]:
+def lines(found: BundleShown, *, width: int = 0) -> Iterator[TextLine]:
     first = found.versions[0]
     name = f" {first.display_name}" if first.display_name else ""
     yield line(strong(found.ref), f"  {name}   " if name else "   ", first.support_level)
@@ -66,7 +66,7 @@ def lines(found: BundleShown, *, width: int = 0) -> Iterator[Line]:
         yield from _version(version, width)
 
 
-def added(found: BundleAdded) -> Iterator[Line]:
+def added(found: BundleAdded) -> Iterator[TextLine]:
     name = found.ref.removeprefix("bundle/")
     if not found.versions:
         yield line(f"{found.file} has every version of {name} that travels with the program")
@@ -87,7 +87,7 @@ def added(found: BundleAdded) -> Iterator[Line]:
     yield line(dim("It is staged where stageOn or an allocation's runtimes name it."))
 
 
-def mirrored(found: Mirrored) -> Iterator[Line]:
+def mirrored(found: Mirrored) -> Iterator[TextLine]:
     for one in found.versions:
         what = f"{one.bundle} {one.version}"
         size = f": {count(len(one.wheels), 'wheel')}, {one.mib} MiB"
@@ -100,7 +100,7 @@ def mirrored(found: Mirrored) -> Iterator[Line]:
     yield line("A version takes it from there with install.index: mirror.")
 
 
-def _version(row: BundleRow, width: int) -> Iterator[Line]:
+def _version(row: BundleRow, width: int) -> Iterator[TextLine]:
     yield line(strong(f"{row.bundle}@{row.version}"), "   ", _toned(row.state))
     yield _fact("runs on", row.runs_on or UNKNOWN)
     if row.lock:
@@ -118,7 +118,7 @@ def _trial(row: BundleRow) -> str:
     return f"{imports}; not on a GPU, as it asks to be" if row.asks_for_gpu else imports
 
 
-def _node(one: Standing) -> tables.Row:
+def _node(one: BundleStanding) -> tables.Row:
     default = " (the host's default)" if one.is_current else ""
     return (
         f"{one.node}{default}",
@@ -130,7 +130,7 @@ def _node(one: Standing) -> tables.Row:
     )
 
 
-def _shown(one: Standing) -> Span:
+def _shown(one: BundleStanding) -> Span:
     """What the host shows; of what is as recorded no more than that."""
     if one.shown is None:
         return Span(UNKNOWN, Style.WARN)
@@ -140,7 +140,7 @@ def _shown(one: Standing) -> Span:
     return Span(one.shown or "nothing", Style.WARN if one.agrees is None else Style.BAD)
 
 
-def _counted(nodes: tuple[Standing, ...]) -> str:
+def _counted(nodes: tuple[BundleStanding, ...]) -> str:
     states = Counter(one.state or "wanted" for one in nodes)
     differ = sum(one.agrees is False for one in nodes)
     told = [f"{number} {state}" for state, number in sorted(states.items())]
@@ -157,5 +157,5 @@ def _toned(state: str) -> Span:
     return Span(state, STYLES.get(state, Style.WARN))
 
 
-def _fact(label: str, text: str) -> Line:
+def _fact(label: str, text: str) -> TextLine:
     return line(dim(column(label, LABEL)), text, hang=LABEL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from reconciler.cli.text import Line
+from reconciler.cli.text import TextLine
 from reconciler.cli.views import tables
 from reconciler.model.moment import format_age, parse_moment
 from reconciler.operations.status.usage import CardRow
@@ -13,7 +13,7 @@ from reconciler.operations.status.usage import CardRow
 UNKNOWN = "unknown"
 
 
-def lines(rows: Sequence[CardRow], now: datetime, *, width: int) -> Iterator[Line]:
+def lines(rows: Sequence[CardRow], now: datetime, *, width: int) -> Iterator[TextLine]:
     told = [
         (
             row.ref.removeprefix("allocation/"),

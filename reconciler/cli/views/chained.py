@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, column, count, dim, line, strong
 from reconciler.cli.views import cleaned
 from reconciler.model.state.tenancy import Tenancy, Tried
-from reconciler.operations.allocation.cleanup import Chain
+from reconciler.operations.allocation.proof import Chain
 
 INDENT, LABEL = 5, 8
 
 
-def lines(found: Chain, *, everything: bool = False) -> Iterator[Line]:
+def lines(found: Chain, *, everything: bool = False) -> Iterator[TextLine]:
     yield line(strong(found.place), f"   {count(len(found.tenancies), 'tenant')}")
     for number, one in enumerate(found.tenancies, start=1):
         yield BLANK
         yield from _tenancy(number, one, everything=everything)
 
 
-def _tenancy(number: int, one: Tenancy, *, everything: bool) -> Iterator[Line]:
+def _tenancy(number: int, one: Tenancy, *, everything: bool) -> Iterator[TextLine]:
     where = f"  {one.node}/{one.slot or '*'}"
     yield line(f"{number:>3}. ", strong(one.ref), where, hang=INDENT)
     yield _fact("was", f"{one.login}, id {one.allocation_id}, of {one.project}")
@@ -38,12 +38,12 @@ def _tenancy(number: int, one: Tenancy, *, everything: bool) -> Iterator[Line]:
         yield _fact("proof", "none yet")
 
 
-def _proof(tried: Tried) -> Iterator[Line]:
+def _proof(tried: Tried) -> Iterator[TextLine]:
     came = Span("passed", Style.GOOD) if tried.passed else Span("not passed", Style.BAD)
     yield _fact("proof", f"{tried.proof}  ", came, f"  {tried.at}  told by the {tried.source}")
     for check in cleaned.checks(tried.checks):
-        yield Line((Span(" " * INDENT), *check.spans), check.hang + INDENT)
+        yield TextLine((Span(" " * INDENT), *check.spans), check.hang + INDENT)
 
 
-def _fact(label: str, *words: str | Span) -> Line:
+def _fact(label: str, *words: str | Span) -> TextLine:
     return line(" " * INDENT, dim(column(label, LABEL)), *words, hang=INDENT + LABEL)

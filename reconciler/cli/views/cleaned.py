@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from reconciler.cli.text import Line, Span, Style, column, count, dim, line, pad, strong
+from reconciler.cli.text import Span, Style, TextLine, column, count, dim, line, pad, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.model.host.evidence import Check, CheckResult
 from reconciler.operations.allocation.cleanup import Retried, Unproved, Vouched
@@ -17,7 +17,7 @@ STYLES = {
 BLOCKED = "cleanup_blocked"
 
 
-def retried(found: Retried) -> Iterator[Line]:
+def retried(found: Retried) -> Iterator[TextLine]:
     for place in found.freed:
         yield line(strong(place), " is ", Span("free", Style.GOOD), ": proved clean", hang=2)
     told = {one.place for one in found.left if one.checks}
@@ -31,7 +31,7 @@ def retried(found: Retried) -> Iterator[Line]:
         yield line("  hint: ", f"gpuaas runbook {BLOCKED}", hang=8)
 
 
-def unproved(shown: Iterable[Unproved]) -> Iterator[Line]:
+def unproved(shown: Iterable[Unproved]) -> Iterator[TextLine]:
     """What somebody is about to vouch for."""
     for one in shown:
         yield line(strong(one.place), f" was not proved clean of {one.ref}:", hang=2)
@@ -39,7 +39,7 @@ def unproved(shown: Iterable[Unproved]) -> Iterator[Line]:
     yield line("Whoever gets it next gets what is still there; on the host nothing is changed.")
 
 
-def vouched(found: Vouched) -> Iterator[Line]:
+def vouched(found: Vouched) -> Iterator[TextLine]:
     for one in found.freed:
         missing = f"{count(len(one.checks), 'check')} not passed" if one.checks else "no proof"
         yield line(
@@ -54,7 +54,7 @@ def vouched(found: Vouched) -> Iterator[Line]:
         yield from problems_view.one(problem)
 
 
-def checks(shown: Iterable[Check]) -> Iterator[Line]:
+def checks(shown: Iterable[Check]) -> Iterator[TextLine]:
     """A line a check: how it went, which, and what was measured."""
     listed = tuple(shown)
     width = max((len(check.name) for check in listed), default=0)

@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from reconciler.cli.text import BLANK, Line, Style, count, dim, line, strong
+from reconciler.cli.text import BLANK, Style, TextLine, count, dim, line, strong
 from reconciler.cli.views import plan_json, plan_text
 from reconciler.cli.views.plan_words import header, prices
-from reconciler.cli.views.sections import LEVELS, Section, Word, counts
+from reconciler.cli.views.sections import LEVELS, ActionWord, Section, counts
 from reconciler.model.plan.comparison import Comparison
 from reconciler.model.plan.plan import Risk
 
-WITHDRAWN = Word("x", "WITHDRAWN", "withdrawn")
+WITHDRAWN = ActionWord("x", "WITHDRAWN", "withdrawn")
 
 
 def lines(
     comparison: Comparison, at_least: Risk = Risk.SAFE, *, expand: bool = False
-) -> Iterator[Line]:
+) -> Iterator[TextLine]:
     for text in head(comparison):
         yield line(dim(text), hang=2)
     yield BLANK
@@ -31,7 +31,7 @@ def lines(
     yield from foot(comparison)
 
 
-def foot(comparison: Comparison) -> Iterator[Line]:
+def foot(comparison: Comparison) -> Iterator[TextLine]:
     """The sums alone."""
     for number, text in enumerate(sums(comparison)):
         yield line(strong(text) if number == 0 else text, hang=2)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.cli.text import Line, line
+from reconciler.cli.text import TextLine, line
 from reconciler.cli.views import edited
 from reconciler.operations.node.correct import Corrected
 
 
-def lines(found: Corrected) -> Iterator[Line]:
+def lines(found: Corrected) -> Iterator[TextLine]:
     if not found.changed:
         place = f"{found.file}:{found.line}"
         why = "nothing that a program may correct" if found.notes else "what is written"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line
+from reconciler.cli.text import BLANK, Span, Style, TextLine, column, count, dim, line
 from reconciler.model.symptom import WANTS_SOMEBODY, Diagnosis, Sort
 
 LABEL = 9
 STYLES = {Sort.ALARM: Style.BAD, Sort.STUCK: Style.BAD, Sort.OVERDUE: Style.WARN}
 
 
-def lines(found: Sequence[Diagnosis]) -> Iterator[Line]:
+def lines(found: Sequence[Diagnosis]) -> Iterator[TextLine]:
     if not found:
         yield line(Span("nothing is stuck, overdue or stale", Style.GOOD))
         return
@@ -29,7 +29,7 @@ def lines(found: Sequence[Diagnosis]) -> Iterator[Line]:
     yield line(f"{count(len(found), 'finding')}, {wants} of them need somebody")
 
 
-def _code(code: str, found: Sequence[Diagnosis]) -> Iterator[Line]:
+def _code(code: str, found: Sequence[Diagnosis]) -> Iterator[TextLine]:
     """All of one code, and its runbook once."""
     for one in found:
         since = dim(f"   since {one.since}") if one.since else ""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, dim, line, strong
 from reconciler.cli.views import tables
 from reconciler.model.plan.drift import Acceptance, Becomes, Drift, DriftClass
 from reconciler.model.ref import Ref
@@ -28,7 +28,7 @@ MOST = 50
 """Rows about one resource."""
 
 
-def lines(found: Drifting, *, width: int = 0, most: int = MOST) -> Iterator[Line]:
+def lines(found: Drifting, *, width: int = 0, most: int = MOST) -> Iterator[TextLine]:
     """Of very much about one resource the first are shown, and how much more there is."""
     told: Counter[Ref] = Counter()
     rows = []
@@ -48,13 +48,13 @@ def lines(found: Drifting, *, width: int = 0, most: int = MOST) -> Iterator[Line
         yield line(f"{mended} to repair: ", strong("gpuaas apply"))
 
 
-def accepted(given: Acceptance) -> Iterator[Line]:
+def accepted(given: Acceptance) -> Iterator[TextLine]:
     yield line(Span("accepted ", Style.GOOD), f"{given.key} of {given.ref}", hang=2)
     yield line(dim("until    "), given.until)
     yield line(dim("shows    "), given.shown or "gone", hang=9)
 
 
-def retracted(given: Acceptance) -> Iterator[Line]:
+def retracted(given: Acceptance) -> Iterator[TextLine]:
     yield line(Span("retracted ", Style.GOOD), f"{given.key} of {given.ref} is drift again", hang=2)
 
 

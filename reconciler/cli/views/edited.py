@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 
-from reconciler.cli.text import BLANK, Line, Span, Style, column, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, column, dim, line, strong
 
 LABEL = 9
 
 
-def lines(done: str, what: str, rows: Mapping[str, str], message: str) -> Iterator[Line]:
+def lines(done: str, what: str, rows: Mapping[str, str], message: str) -> Iterator[TextLine]:
     """`done` is a word for it, `rows` hold `written` (file:line) and what else is to be said.
 
     `message` is that of the commit that is still to be made; with a row `commit` there is one.

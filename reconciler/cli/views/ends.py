@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from reconciler.cli.text import (
     BLANK,
-    Line,
     Span,
     Style,
+    TextLine,
     cells,
     column,
     dim,
@@ -24,7 +24,7 @@ from reconciler.model.plan.plan import End, EndState
 MOST, LONGEST_REF = 20, 40
 
 
-def lines(ends: Sequence[End], now: str) -> Iterator[Line]:
+def lines(ends: Sequence[End], now: str) -> Iterator[TextLine]:
     """Nothing where nothing ends soon."""
     if not ends:
         return

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from reconciler.cli.text import Line, column, dim, line, pad, strong
+from reconciler.cli.text import TextLine, column, dim, line, pad, strong
 from reconciler.model.state.event import Event
 
 
-def lines(events: Iterable[Event]) -> Iterator[Line]:
+def lines(events: Iterable[Event]) -> Iterator[TextLine]:
     found = False
     for event in events:
         found = True
@@ -18,7 +18,7 @@ def lines(events: Iterable[Event]) -> Iterator[Line]:
         yield line(dim("no events"))
 
 
-def one(event: Event) -> Line:
+def one(event: Event) -> TextLine:
     """`#12  2026-11-27T09:14:03Z  ana  claimed  allocation/…`, what else is known, and where
 
     in the program it comes from."""

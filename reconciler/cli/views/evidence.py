@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from reconciler.cli.text import BLANK, Line, Span, Style, column, conceal, dim, line, pad, strong
+from reconciler.cli.text import (
+    BLANK,
+    Span,
+    Style,
+    TextLine,
+    column,
+    conceal,
+    dim,
+    line,
+    pad,
+    strong,
+)
 from reconciler.cli.views import events as events_view
 from reconciler.cli.views import shown as shown_view
 from reconciler.model.host.evidence import Check, CheckResult
@@ -19,7 +30,7 @@ STYLES = {
 }
 
 
-def lines(found: Evidence) -> Iterator[Line]:
+def lines(found: Evidence) -> Iterator[TextLine]:
     yield line(strong(found.ref), f"  on {found.node}" if found.node else "  on no node")
     yield from _answer(found)
     for one in found.approvals:
@@ -35,7 +46,7 @@ def lines(found: Evidence) -> Iterator[Line]:
         yield from (events_view.one(event) for event in found.audit)
 
 
-def _answer(found: Evidence) -> Iterator[Line]:
+def _answer(found: Evidence) -> Iterator[TextLine]:
     age = "" if found.age is None else f", {format_age(found.age)} old"
     words = {
         "answered": f"{found.at}{age}" if found.at else "never",
@@ -52,7 +63,7 @@ def _answer(found: Evidence) -> Iterator[Line]:
             yield line(dim(column(label, LABEL)), text, hang=LABEL)
 
 
-def _checks(title: str, checks: Iterable[Check]) -> Iterator[Line]:
+def _checks(title: str, checks: Iterable[Check]) -> Iterator[TextLine]:
     for number, check in enumerate(checks):
         if not number:
             yield BLANK
@@ -60,7 +71,7 @@ def _checks(title: str, checks: Iterable[Check]) -> Iterator[Line]:
         yield line("  ", _result(check.result), f"{pad(check.name, 14)}  {check.value}", hang=26)
 
 
-def _facts(facts: Iterable[FactShown]) -> Iterator[Line]:
+def _facts(facts: Iterable[FactShown]) -> Iterator[TextLine]:
     for number, fact in enumerate(facts):
         if not number:
             yield BLANK

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, count, dim, line, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
 from reconciler.cli.views.status import where
@@ -15,7 +15,7 @@ from reconciler.operations.views import Explained
 TITLES = "NODE VERDICT SLOTS SCORE WHY"
 
 
-def lines(found: Explained, *, width: int = 0) -> Iterator[Line]:
+def lines(found: Explained, *, width: int = 0) -> Iterator[TextLine]:
     yield line(strong(found.ref))
     if found.need is not None:
         yield line(dim("wants    "), _wish(found.need), hang=9)

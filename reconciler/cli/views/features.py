@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.cli.text import BLANK, Line, dim, line, strong
+from reconciler.cli.text import BLANK, TextLine, dim, line, strong
 from reconciler.cli.views import tables
 from reconciler.model.codec import encode
-from reconciler.model.spec.features import Feature, Maturity
+from reconciler.model.spec.features import Capability, Maturity
 
 
-def row(one: Feature) -> Mapping[str, Any]:
+def row(one: Capability) -> Mapping[str, Any]:
     encoded: dict[str, Any] = encode(one)
     return encoded
 
 
-def lines(found: Mapping[str, Feature], *, width: int) -> Iterator[Line]:
+def lines(found: Mapping[str, Capability], *, width: int) -> Iterator[TextLine]:
     rows = [(name, one.maturity.value, one.what) for name, one in found.items()]
     yield from tables.lines("FEATURE MATURITY WHAT", rows, width=width)
     gated = {name: one for name, one in found.items() if one.maturity is Maturity.DESIGNED}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from reconciler.cli.text import Line, Span, Style
+from reconciler.cli.text import Span, Style, TextLine
 from reconciler.cli.views import tables
 from reconciler.model.moment import format_age
 from reconciler.operations.views import NodeRow, SkuRow, SlotRow
@@ -12,7 +12,7 @@ from reconciler.operations.views import NodeRow, SkuRow, SlotRow
 FINE = frozenset({"free", "held", "ok", "active", "available", "ready", "reusable"})
 
 
-def nodes(rows: Iterable[NodeRow], *, width: int = 0) -> Iterator[Line]:
+def nodes(rows: Iterable[NodeRow], *, width: int = 0) -> Iterator[TextLine]:
     titles = "NODE POSTURE REUSE ADMIN FAMILY ISOLATION SLOTS HELD FREE ANSWERED SOURCE NOTE"
     table: list[tables.Row] = [
         (
@@ -39,7 +39,7 @@ def nodes(rows: Iterable[NodeRow], *, width: int = 0) -> Iterator[Line]:
     yield from tables.lines(titles, table, width=width, right="SLOTS HELD FREE", none="no nodes")
 
 
-def slots(rows: Iterable[SlotRow], *, width: int = 0) -> Iterator[Line]:
+def slots(rows: Iterable[SlotRow], *, width: int = 0) -> Iterator[TextLine]:
     titles = "SLOT STATE REUSE SINCE ALLOCATION NUMA MODEL GPU CAUSE"
     table: list[tables.Row] = [
         (
@@ -58,7 +58,7 @@ def slots(rows: Iterable[SlotRow], *, width: int = 0) -> Iterator[Line]:
     yield from tables.lines(titles, table, width=width, right="NUMA", none="no slots")
 
 
-def capacity(rows: Iterable[SkuRow], *, width: int = 0) -> Iterator[Line]:
+def capacity(rows: Iterable[SkuRow], *, width: int = 0) -> Iterator[TextLine]:
     titles = "SKU SHAPE GPUS FREE CLEAN WEEK HELD PRICE/GPU/h"
     table: list[tables.Row] = [
         (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from math import nan
 
-from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, pad, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, column, count, dim, line, pad, strong
 from reconciler.cli.views import tables
 from reconciler.cli.views.fleet import FINE
 from reconciler.model.host.capacity import Sharing
@@ -33,7 +33,7 @@ ENFORCED = {
 """Hardening is beside the walls: where it is lacking nothing is claimed, and nobody stopped."""
 
 
-def lines(found: NodeShown, *, width: int = 0) -> Iterator[Line]:
+def lines(found: NodeShown, *, width: int = 0) -> Iterator[TextLine]:
     yield line(strong(f"node/{found.name}"), f"   {_sold_as(found)}", hang=LABEL)
     by = f" in {found.commit[:7]} by {found.author}" if found.commit else ", not committed"
     yield _fact("file", f"{found.file}:{found.line}{by}")
@@ -67,7 +67,7 @@ def _number(name: str) -> float:
     return int(digits) if digits.isdecimal() and digits != name else nan
 
 
-def _fact(label: str, text: str) -> Line:
+def _fact(label: str, text: str) -> TextLine:
     return line(dim(column(label, LABEL)), text, hang=LABEL)
 
 
@@ -82,7 +82,7 @@ def _reached(found: NodeShown) -> str:
     return f"{found.ssh.user}@{found.address} port {found.ssh.port}"
 
 
-def _identity(found: NodeShown) -> Iterator[Line]:
+def _identity(found: NodeShown) -> Iterator[TextLine]:
     if found.identity is None:
         return
     serial = f" · serial {found.identity.serial}" if found.identity.serial else ""
@@ -102,7 +102,7 @@ def _evidence(found: NodeShown) -> Iterator[str | Span]:
     yield standin if found.source == "standin" else "from the host itself"
 
 
-def _approvals(found: NodeShown) -> Iterator[Line]:
+def _approvals(found: NodeShown) -> Iterator[TextLine]:
     yield BLANK
     yield line(strong("APPROVALS"))
     wide = max((len(short(one.covers)) for one in found.approvals), default=0)
@@ -120,7 +120,7 @@ def _word(one: InForce, node: str) -> Iterator[str | Span]:
 
 def _checks(
     title: str, checks: Sequence[Check], words: Mapping[CheckResult, Span]
-) -> Iterator[Line]:
+) -> Iterator[TextLine]:
     """A line a check, its result first (INV-15)."""
     if not checks:
         return
@@ -135,7 +135,7 @@ def _checks(
         yield line("  ", result, name, f"  {check.value}", hang=first + wide + 4)
 
 
-def _slots(slots: Iterable[SlotShown], width: int) -> Iterator[Line]:
+def _slots(slots: Iterable[SlotShown], width: int) -> Iterator[TextLine]:
     titles = "SLOT STATE NUMA CPUS GiB GPU PCI NVME NIC ALLOCATION CAUSE"
     table: list[tables.Row] = [
         (

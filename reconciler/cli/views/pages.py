@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from reconciler.cli.text import Line, Span, Style, dim, line
+from reconciler.cli.text import Span, Style, TextLine, dim, line
 from reconciler.model.moment import format_age
 
 
-def kept(lines: Iterable[Line]) -> list[Any]:
+def kept(lines: Iterable[TextLine]) -> list[Any]:
     return [[one.hang, *([span.text, span.style.value] for span in one.spans)] for one in lines]
 
 
-def shown(value: Iterable[Any]) -> Iterator[Line]:
+def shown(value: Iterable[Any]) -> Iterator[TextLine]:
     styles = {style.value: style for style in Style}
     for hang, *spans in value:
-        yield Line(tuple(Span(text, styles[style]) for text, style in spans), hang)
+        yield TextLine(tuple(Span(text, styles[style]) for text, style in spans), hang)
 
 
-def foot(age: int | None, source: str = "", loop: str = "") -> Line:
+def foot(age: int | None, source: str = "", loop: str = "") -> TextLine:
     """What is another each second, and so is never kept; `loop` is how the loop is."""
     told = "never observed" if age is None else f"observed {format_age(age)} ago"
     parts = [f"{told}, as published at {source}" if source else told, loop]

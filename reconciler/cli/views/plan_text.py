@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from reconciler.cli.text import (
     BLANK,
-    Line,
     Span,
     Style,
+    TextLine,
     cells,
     column,
     count,
@@ -43,7 +43,7 @@ MOST_SILENT = 8
 
 def lines(
     plan: Plan, at_least: Risk = Risk.SAFE, *, advise: bool = True, expand: bool = False
-) -> Iterator[Line]:
+) -> Iterator[TextLine]:
     """The whole plan; `at_least` leaves out changes of a lower risk and says so.
 
     Without `advise` it does not say how to apply it: somebody is about to. What a new version of
@@ -55,7 +55,7 @@ def lines(
     yield from foot(plan, advise=advise)
 
 
-def body(plan: Plan, at_least: Risk = Risk.SAFE, *, expand: bool = False) -> Iterator[Line]:
+def body(plan: Plan, at_least: Risk = Risk.SAFE, *, expand: bool = False) -> Iterator[TextLine]:
     """All between the header and the foot."""
     if plan.problems:
         yield from problems_view.lines(plan.problems)
@@ -74,7 +74,7 @@ def body(plan: Plan, at_least: Risk = Risk.SAFE, *, expand: bool = False) -> Ite
         yield line(dim(f"not shown: {count(hidden, 'change')} of a lower risk"))
 
 
-def foot(plan: Plan, *, advise: bool = True) -> Iterator[Line]:
+def foot(plan: Plan, *, advise: bool = True) -> Iterator[TextLine]:
     """The summary alone."""
     for number, text in enumerate(summary(plan)):
         yield line(strong(text) if number == 0 else text, hang=2)
@@ -82,7 +82,7 @@ def foot(plan: Plan, *, advise: bool = True) -> Iterator[Line]:
         yield line(text, hang=2)
 
 
-def block(section: Section, plan: Plan, *, expand: bool = False) -> Iterator[Line]:
+def block(section: Section, plan: Plan, *, expand: bool = False) -> Iterator[TextLine]:
     """A title, and below it each change with its details."""
     title = f"{section.word.symbol} {section.word.title} ({len(section.changes)})"
     yield line(Span(column(title, 34), section.style), Span(section.note, section.style), hang=2)
@@ -95,17 +95,17 @@ def block(section: Section, plan: Plan, *, expand: bool = False) -> Iterator[Lin
         yield from _details(group_details(group))
 
 
-def _change(change: Change, wide: int) -> Iterator[Line]:
+def _change(change: Change, wide: int) -> Iterator[TextLine]:
     yield line("  ", strong(pad(str(change.ref), wide)), "  ", fact(change), hang=6)
     yield from _details(details(change))
 
 
-def _details(told: Iterable[tuple[str, str]]) -> Iterator[Line]:
+def _details(told: Iterable[tuple[str, str]]) -> Iterator[TextLine]:
     for label, text in told:
         yield line("      ", dim(column(label, LABEL)), text, hang=6 + LABEL)
 
 
-def _notes(plan: Plan) -> Iterator[Line]:
+def _notes(plan: Plan) -> Iterator[TextLine]:
     """Drift without a remedy of ours: it is told, and stays."""
     if not plan.notes:
         return
@@ -126,7 +126,7 @@ def _notes(plan: Plan) -> Iterator[Line]:
     yield BLANK
 
 
-def _unknown(plan: Plan) -> Iterator[Line]:
+def _unknown(plan: Plan) -> Iterator[TextLine]:
     """Nothing seen is not nothing there: silent nodes are told even if nothing changes."""
     silent = plan.figures.silent
     if not silent:

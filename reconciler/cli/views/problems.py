@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from reconciler.cli.text import (
     BLANK,
-    Line,
     Span,
     Style,
+    TextLine,
     cells,
     conceal,
     count,
@@ -20,7 +20,7 @@ from reconciler.cli.text import (
 from reconciler.model.problem import Problem, Source
 
 
-def lines(problems: Sequence[Problem]) -> Iterator[Line]:
+def lines(problems: Sequence[Problem]) -> Iterator[TextLine]:
     """Every problem, with a blank line between two."""
     for number, problem in enumerate(problems):
         if number:
@@ -28,7 +28,7 @@ def lines(problems: Sequence[Problem]) -> Iterator[Line]:
         yield from one(problem)
 
 
-def one(problem: Problem) -> Iterator[Line]:
+def one(problem: Problem) -> Iterator[TextLine]:
     """`file:line:column: error: message [code]`, as editors and forges read it."""
     word = _word(problem)
     place = where(problem.source) or problem.ref
@@ -64,7 +64,7 @@ def counted(problems: Iterable[Problem]) -> str:
     )
 
 
-def _excerpt(source: Source) -> Iterator[Line]:
+def _excerpt(source: Source) -> Iterator[TextLine]:
     """The source line and the path in it; the caret counts columns as they are shown."""
     shown = conceal(source.text)
     if shown.strip():
@@ -77,7 +77,7 @@ def _excerpt(source: Source) -> Iterator[Line]:
         yield line(dim("  at: "), source.dotted, hang=6)
 
 
-def refusal(problems: Sequence[Problem]) -> Iterator[Line]:
+def refusal(problems: Sequence[Problem]) -> Iterator[TextLine]:
     """Problems that ended a command, counted if there are many."""
     yield from lines(problems)
     if len(problems) > 1:

@@ -25,7 +25,7 @@ MOST_ROWS = 16
 """More hosts than this at a time are counted, not listed: failed and running ones come first."""
 
 
-class Progress:
+class ProgressView:
     """`report` may be called from other threads; nothing is shown outside the `with` block."""
 
     def __init__(self, screen: Screen) -> None:

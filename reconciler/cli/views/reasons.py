@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.cli.text import Line, column, dim, line, strong
-from reconciler.operations.why.case import Place
+from reconciler.cli.text import TextLine, column, dim, line, strong
+from reconciler.operations.why.case import SpecPlace
 from reconciler.operations.why.why import Why
 
 LABEL = 11
 
 
-def lines(found: Why) -> Iterator[Line]:
+def lines(found: Why) -> Iterator[TextLine]:
     yield line(strong(found.ref))
     before = ""
     for link in found.links:
@@ -23,7 +23,7 @@ def lines(found: Why) -> Iterator[Line]:
             yield line(column("", LABEL), dim(where(link.place)), hang=LABEL)
 
 
-def where(place: Place) -> str:
+def where(place: SpecPlace) -> str:
     """`specs/a.yaml:3 in 3f9c2e1 by ana (signed)`."""
     at = f"{place.file}:{place.line}" if place.line else place.file
     origin = place.origin

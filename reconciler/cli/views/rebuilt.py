@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from reconciler.cli.text import BLANK, Line, Span, Style, count, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, count, dim, line, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
 
@@ -27,7 +27,7 @@ DATA = {
 }
 
 
-def lines(found: Finds, *, width: int = 0) -> Iterator[Line]:
+def lines(found: Finds, *, width: int = 0) -> Iterator[TextLine]:
     """The finds, the nodes that stay in doubt, and what is left to people."""
     yield line(strong(f"STATE {found.state_id}"), f"   {_counted(found)}")
     yield BLANK
@@ -47,7 +47,7 @@ def lines(found: Finds, *, width: int = 0) -> Iterator[Line]:
         yield from problems_view.one(problem)
 
 
-def done(found: Finds, *, lost: bool) -> Iterator[Line]:
+def done(found: Finds, *, lost: bool) -> Iterator[TextLine]:
     yield BLANK
     what = f"rebuilt state {found.state_id}" if lost else "taken in"
     yield line(Span(what, Style.GOOD), "; no host was changed. Next: ", strong("gpuaas plan"))

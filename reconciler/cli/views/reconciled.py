@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reconciler.cli.screen import Screen
-from reconciler.cli.text import Line, Span, Style, line
+from reconciler.cli.text import Span, Style, TextLine, line
 from reconciler.cli.views import plan_json
 from reconciler.cli.views.progress import ENDING, STOPPING
 from reconciler.model.codec import encode
@@ -76,22 +76,22 @@ def _fields(news: News) -> dict[str, str]:
     return {**news.fields, **said, **{name: word for name, word in more.items() if word}}
 
 
-def woken(pid: int) -> Iterator[Line]:
+def woken(pid: int) -> Iterator[TextLine]:
     yield line(f"the loop begins a round (pid {pid})")
 
 
-def accepted(found: Accepted) -> Iterator[Line]:
+def accepted(found: Accepted) -> Iterator[TextLine]:
     former = f", in the place of {found.former[:7]}" if found.former else ""
     yield line(f"{found.commit[:7]} is followed from now on{former}")
 
 
-def installed(found: Installed) -> Iterator[Line]:
+def installed(found: Installed) -> Iterator[TextLine]:
     for path in found.files:
         yield line(f"+ {path}")
     yield line(f"next: {found.next}")
 
 
-def lines(found: Once) -> Iterator[Line]:
+def lines(found: Once) -> Iterator[TextLine]:
     for news in found.news:
         yield line(Span(news.text, STYLES[news.level]), hang=2)
     tick = found.tick

@@ -6,21 +6,21 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from reconciler.cli.text import BLANK, Line, Span, Style, column, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, column, dim, line, strong
 from reconciler.cli.views import comparison
 from reconciler.model.codec import encode
-from reconciler.model.spec.rollback import Deed, Rollback, Told
+from reconciler.model.spec.rollback import Rollback, RollbackAction, RollbackNote
 
 WORDS = {
-    Deed.CHANGED: "as it stood",
-    Deed.PUT_BACK: "put back",
-    Deed.TAKEN_OUT: "taken out: it was not there then",
+    RollbackAction.CHANGED: "as it stood",
+    RollbackAction.PUT_BACK: "put back",
+    RollbackAction.TAKEN_OUT: "taken out: it was not there then",
 }
 LABEL = 10
 MOST_PATCH = 400
 
 
-def lines(found: Rollback) -> Iterator[Line]:
+def lines(found: Rollback) -> Iterator[TextLine]:
     done = "rolled back" if found.written else "to roll back"
     yield line(Span(f"{done} ", Style.GOOD), f"to {found.to[:7]}", hang=2)
     for one in found.reverted:
@@ -49,7 +49,7 @@ def lines(found: Rollback) -> Iterator[Line]:
         yield from _next(found)
 
 
-def told(found: Rollback) -> Iterator[Line]:
+def told(found: Rollback) -> Iterator[TextLine]:
     """For the person, beside a patch for a program."""
     yield from _told("! OPENS", "shut since, or gone: they would be let in", found.opens)
     yield from _told("! STAYS", "it would let in again what was shut since", found.excluded)
@@ -75,7 +75,7 @@ def view(found: Rollback) -> dict[str, Any]:
     }
 
 
-def _told(title: str, note: str, every: Iterable[Told]) -> Iterator[Line]:
+def _told(title: str, note: str, every: Iterable[RollbackNote]) -> Iterator[TextLine]:
     sentences = list(every)
     if sentences:
         yield line(Span(column(f"{title} ({len(sentences)})", 18), Style.WARN), note, hang=2)
@@ -84,7 +84,7 @@ def _told(title: str, note: str, every: Iterable[Told]) -> Iterator[Line]:
         yield BLANK
 
 
-def _next(found: Rollback) -> Iterator[Line]:
+def _next(found: Rollback) -> Iterator[TextLine]:
     if found.commit:
         yield line(f"Committed as {found.commit[:7]}. Nothing has happened yet; to apply it:")
     elif found.written:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reconciler.cli.text import BLANK, Line, Span, Style, conceal, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, conceal, dim, line, strong
 from reconciler.cli.views import events as events_view
 from reconciler.operations.history.runbook import Fact, PageTold, Runbook
 
 
-def lines(found: Runbook) -> Iterator[Line]:
+def lines(found: Runbook) -> Iterator[TextLine]:
     if found.meaning:
         yield line(strong(found.word), f"  {found.meaning}")
         yield BLANK
@@ -27,13 +27,13 @@ def lines(found: Runbook) -> Iterator[Line]:
         yield line(strong(text) if text.startswith("#") else text, hang=3)
 
 
-def listed(pages: Sequence[PageTold]) -> Iterator[Line]:
+def listed(pages: Sequence[PageTold]) -> Iterator[TextLine]:
     for one in pages:
         yield line(strong(one.page), f"  {one.title}")
         yield line("    ", dim(" ".join(one.codes)), hang=4)
 
 
-def _fact(fact: Fact) -> Iterator[Line]:
+def _fact(fact: Fact) -> Iterator[TextLine]:
     since = f"  since {fact.since}" if fact.since else ""
     text = fact.text if fact.about in fact.text else f"{fact.about}: {fact.text}"
     yield line("  ", conceal(text), dim(since), hang=4)

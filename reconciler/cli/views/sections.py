@@ -15,7 +15,7 @@ from reconciler.model.plan.plan import Action, Cause, Change, Plan, Risk
 from reconciler.model.records import dataclass
 
 
-class Word(NamedTuple):
+class ActionWord(NamedTuple):
     """How an action is named: its symbol never stands without its title."""
 
     symbol: str
@@ -23,22 +23,22 @@ class Word(NamedTuple):
     counted: str
 
 
-WORDS: Mapping[Action, Word] = {
-    Action.BLOCKED: Word("!", "BLOCKED", "blocked"),
-    Action.RELEASE: Word("-", "RELEASE", "to release"),
-    Action.REPLACE: Word("-+", "REPLACE", "to replace"),
-    Action.RESTART: Word("~", "RESTART", "to restart"),
-    Action.RESTORE: Word("~", "RESTORE", "to restore"),
-    Action.ADOPT: Word("+", "ADOPT", "to adopt"),
-    Action.CREATE: Word("+", "CREATE", "to create"),
-    Action.CHANGE: Word("~", "CHANGE", "to change"),
-    Action.FORGET: Word("-", "FORGET", "to forget"),
-    Action.RENAME: Word(">", "RENAME", "to rename"),
-    Action.REPAIR: Word("≠", "DRIFT", "to repair"),
-    Action.STAGE: Word("+", "STAGE", "to stage"),
-    Action.FROZEN: Word("=", "FROZEN", "frozen"),
+WORDS: Mapping[Action, ActionWord] = {
+    Action.BLOCKED: ActionWord("!", "BLOCKED", "blocked"),
+    Action.RELEASE: ActionWord("-", "RELEASE", "to release"),
+    Action.REPLACE: ActionWord("-+", "REPLACE", "to replace"),
+    Action.RESTART: ActionWord("~", "RESTART", "to restart"),
+    Action.RESTORE: ActionWord("~", "RESTORE", "to restore"),
+    Action.ADOPT: ActionWord("+", "ADOPT", "to adopt"),
+    Action.CREATE: ActionWord("+", "CREATE", "to create"),
+    Action.CHANGE: ActionWord("~", "CHANGE", "to change"),
+    Action.FORGET: ActionWord("-", "FORGET", "to forget"),
+    Action.RENAME: ActionWord(">", "RENAME", "to rename"),
+    Action.REPAIR: ActionWord("≠", "DRIFT", "to repair"),
+    Action.STAGE: ActionWord("+", "STAGE", "to stage"),
+    Action.FROZEN: ActionWord("=", "FROZEN", "frozen"),
 }
-HELD = Word("!", "HELD", "held")
+HELD = ActionWord("!", "HELD", "held")
 
 RISKS: Mapping[Risk, tuple[str, Style]] = {
     Risk.DESTROYS: ("destroys, asks", Style.BAD),
@@ -52,7 +52,7 @@ _ORDER = (*WORDS, None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    word: Word
+    word: ActionWord
     note: str
     style: Style
     changes: tuple[Change, ...]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.cli.text import BLANK, Line, column, conceal, dim, line, strong
+from reconciler.cli.text import BLANK, TextLine, column, conceal, dim, line, strong
 from reconciler.cli.views import events as events_view
 from reconciler.model.state.event import EventType
 from reconciler.operations.views import Shown
@@ -15,7 +15,7 @@ LABEL = 11
 LAST_EVENTS = 10
 
 
-def lines(found: Shown) -> Iterator[Line]:
+def lines(found: Shown) -> Iterator[TextLine]:
     yield line(strong(found.ref))
     if found.file:
         by = f" in {found.commit[:7]} by {found.author}" if found.commit else ", not committed"
@@ -43,17 +43,17 @@ def _off_the_books(found: Shown) -> str:
     return "no longer on the books: see its events" if left else "never applied"
 
 
-def _fact(label: str, text: str) -> Line:
+def _fact(label: str, text: str) -> TextLine:
     return line(dim(column(label, LABEL)), text, hang=LABEL)
 
 
-def _state(title: str, state: Mapping[str, Any] | None, none: str) -> Iterator[Line]:
+def _state(title: str, state: Mapping[str, Any] | None, none: str) -> Iterator[TextLine]:
     yield BLANK
     yield line(strong(title), "" if state is not None else f"  {none}")
     yield from _tree(state or {}, 1)
 
 
-def _list(title: str, rows: tuple[Mapping[str, Any], ...]) -> Iterator[Line]:
+def _list(title: str, rows: tuple[Mapping[str, Any], ...]) -> Iterator[TextLine]:
     if rows:
         yield BLANK
         yield line(strong(title))
@@ -62,7 +62,7 @@ def _list(title: str, rows: tuple[Mapping[str, Any], ...]) -> Iterator[Line]:
         yield line("  ", "  ".join(pairs), hang=4)
 
 
-def proofs(told: tuple[Mapping[str, Any], ...]) -> Iterator[Line]:
+def proofs(told: tuple[Mapping[str, Any], ...]) -> Iterator[TextLine]:
     """A proof is as good as its checks, so each of them is shown."""
     for number, proof in enumerate(told):
         if not number:
@@ -80,7 +80,7 @@ def proofs(told: tuple[Mapping[str, Any], ...]) -> Iterator[Line]:
             yield line("    ", f"{check['result']:<8}{check['name']}{value}", hang=12)
 
 
-def _tree(value: Mapping[str, Any], depth: int) -> Iterator[Line]:
+def _tree(value: Mapping[str, Any], depth: int) -> Iterator[TextLine]:
     """Mappings nest; everything below them stands on one line. What is empty text is left out."""
     for key, item in value.items():
         if isinstance(item, Mapping) and item:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reconciler.cli.text import Line
+from reconciler.cli.text import TextLine
 from reconciler.cli.views import tables
 from reconciler.model.state.snapshot import Snapshot
 
 MIB = 1 << 20
 
 
-def lines(found: Sequence[Snapshot], width: int) -> Iterator[Line]:
+def lines(found: Sequence[Snapshot], width: int) -> Iterator[TextLine]:
     rows = [
         (
             f"#{one.serial}",

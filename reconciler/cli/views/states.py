@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from reconciler.cli.text import BLANK, Line, Span, Style, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, dim, line, strong
 from reconciler.cli.views import tables
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 TITLES = "WHAT DESIRED OBSERVED EXECUTION PROJECTED"
 
 
-def lines(found: States, *, width: int = 0) -> Iterator[Line]:
+def lines(found: States, *, width: int = 0) -> Iterator[TextLine]:
     yield line(strong(found.ref))
     yield BLANK
     yield from tables.lines(TITLES, [_row(row) for row in found.rows], width=width)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import groupby
 
-from reconciler.cli.text import BLANK, Line, Span, Style, column, count, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, column, count, dim, line, strong
 from reconciler.cli.views import pages, suspended, tables
 from reconciler.model.condition import NOTHING, OF_AGE, Health, Sync
 from reconciler.model.moment import format_age, parse_moment
-from reconciler.operations.views import AllocationRow, NeedsYou, Pending, SkuRow, Status
+from reconciler.operations.views import AllocationRow, NeedsYou, PendingChanges, SkuRow, Status
 
 LABEL = 11
 TITLES = "ALLOCATION OWNER SKU WHERE SYNC HEALTH SESSIONS GPU% UNTIL PRICE/h"
@@ -27,7 +27,7 @@ def lines(
     ways: bool = False,
     most: int | None = None,
     loop: str = "",
-) -> Iterator[Line]:
+) -> Iterator[TextLine]:
     """`ways` adds to each allocation how to get in and what is lost at its end.
 
     Of more allocations than `most` those are shown that somebody should look at, and the first.
@@ -38,7 +38,7 @@ def lines(
 
 def body(
     found: Status, *, width: int = 0, ways: bool = False, most: int | None = None
-) -> Iterator[Line]:
+) -> Iterator[TextLine]:
     """All of it that is not another each second."""
     yield from () if found.source else _fleet(found)
     kept = shown(found, most)
@@ -66,7 +66,7 @@ def _gravity(row: AllocationRow) -> int:
     return min(GRAVITY.index(word.style) for word in words)
 
 
-def _fleet(found: Status) -> Iterator[Line]:
+def _fleet(found: Status) -> Iterator[TextLine]:
     yield _labelled("fleet", count(sum(found.nodes.values()), "node"), _counted(found.nodes))
     yield _labelled("GPUs", f"{sum(found.gpus.values())}", _counted(found.gpus))
     if found.storage:
@@ -81,7 +81,7 @@ def _fleet(found: Status) -> Iterator[Line]:
     yield BLANK
 
 
-def _ways(rows: Sequence[AllocationRow]) -> Iterator[Line]:
+def _ways(rows: Sequence[AllocationRow]) -> Iterator[TextLine]:
     yield from (BLANK,) if rows else ()
     for row in rows:
         name = row.ref.removeprefix("allocation/")
@@ -107,7 +107,7 @@ def toned(word: str) -> Span:
     return Span(word, Style.WARN if word in ON_ITS_WAY else Style.BAD)
 
 
-def _labelled(label: str, *parts: str) -> Line:
+def _labelled(label: str, *parts: str) -> TextLine:
     text = "   ".join(part for part in parts if part)
     return line(dim(column(label, LABEL)), text, hang=LABEL)
 
@@ -133,7 +133,7 @@ def _last_run(found: Status) -> str:
     return f"last run {run.state}{commit}, {run.started} by {run.actor}"
 
 
-def _pending(pending: Pending | None) -> str:
+def _pending(pending: PendingChanges | None) -> str:
     """What is wanted and not done, of which commit; nothing where no plan was asked for."""
     if pending is None:
         return ""
@@ -151,7 +151,7 @@ def _pending(pending: Pending | None) -> str:
     return of + (_counted(numbers) or "nothing pending")
 
 
-def _needs(found: Status) -> Iterator[Line]:
+def _needs(found: Status) -> Iterator[TextLine]:
     """The first few of each kind; how many there are stands before its word."""
     label = "needs you"
     for kind, alike in groupby(found.needs_you, key=lambda need: need.kind):
@@ -166,7 +166,7 @@ def _needs(found: Status) -> Iterator[Line]:
             yield _need("", "", more)
 
 
-def _need(label: str, word: str, need: NeedsYou) -> Line:
+def _need(label: str, word: str, need: NeedsYou) -> TextLine:
     return line(
         dim(column(label, LABEL)),
         Span(column(word, NEED), Style.WARN),
@@ -179,7 +179,7 @@ def _need(label: str, word: str, need: NeedsYou) -> Line:
 NEED = 13
 
 
-def _suspended(found: Status) -> Iterator[Line]:
+def _suspended(found: Status) -> Iterator[TextLine]:
     for number, one in enumerate(found.suspended):
         yield _labelled("suspended" if not number else "", suspended.told(one))
 

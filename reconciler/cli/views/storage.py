@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from reconciler.cli.text import BLANK, Line, Span, Style, column, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, column, dim, line, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.cli.views import tables
 from reconciler.model.state.reopening import Reopening
 from reconciler.model.state.volume import VolumeState
 from reconciler.operations.storage.fence import Fenced, Severed
 from reconciler.operations.storage.reopen import Reopened
-from reconciler.operations.storage.storage import UNKNOWN, UNUSED, Holder, StorageRow, StorageShown
+from reconciler.operations.storage.storage import (
+    UNKNOWN,
+    UNUSED,
+    StorageHolder,
+    StorageRow,
+    StorageShown,
+)
 
 LABEL = 11
 TITLES = "STORAGE STATE CLASS GiB USED WHERE ATTACHED PRICE/month"
@@ -26,7 +32,7 @@ STYLES = {
 EVERYWHERE = "every node of its class"
 
 
-def rows(found: Iterable[StorageRow], *, width: int = 0) -> Iterator[Line]:
+def rows(found: Iterable[StorageRow], *, width: int = 0) -> Iterator[TextLine]:
     table: list[tables.Row] = [
         (
             row.ref.removeprefix("storage/"),
@@ -44,7 +50,7 @@ def rows(found: Iterable[StorageRow], *, width: int = 0) -> Iterator[Line]:
     yield from tables.lines(TITLES, table, width=width, right=right, none="no storage")
 
 
-def orphans(found: tuple[StorageRow, ...], *, width: int = 0) -> Iterator[Line]:
+def orphans(found: tuple[StorageRow, ...], *, width: int = 0) -> Iterator[TextLine]:
     table: list[tables.Row] = [
         (
             row.ref.removeprefix("storage/") or "?",
@@ -68,7 +74,7 @@ def orphans(found: tuple[StorageRow, ...], *, width: int = 0) -> Iterator[Line]:
         yield line(dim("what no state knows of is taken in by: gpuaas state rebuild"))
 
 
-def lines(found: StorageShown, *, width: int = 0) -> Iterator[Line]:
+def lines(found: StorageShown, *, width: int = 0) -> Iterator[TextLine]:
     row = found.row
     yield line(
         strong(row.ref), "   ", _toned(row.state), f" since {row.since}" if row.since else ""
@@ -96,7 +102,7 @@ def lines(found: StorageShown, *, width: int = 0) -> Iterator[Line]:
             yield line(dim(f"files that they closed to others stay closed: {how}"))
 
 
-def severed(shown: Severed) -> Iterator[Line]:
+def severed(shown: Severed) -> Iterator[TextLine]:
     """What somebody is about to swear to."""
     one = shown.holder
     gone = one.phase or "gone"
@@ -107,7 +113,7 @@ def severed(shown: Severed) -> Iterator[Line]:
     yield line("the host: be sure that it is off, or that its tenant can reach the data no more.")
 
 
-def fenced(found: Fenced) -> Iterator[Line]:
+def fenced(found: Fenced) -> Iterator[TextLine]:
     one, short = found.severed.holder, found.severed.storage.removeprefix("storage/")
     yield line(
         strong(one.allocation),
@@ -123,7 +129,7 @@ def fenced(found: Fenced) -> Iterator[Line]:
         yield from problems_view.one(problem)
 
 
-def reopening(shown: Reopening) -> Iterator[Line]:
+def reopening(shown: Reopening) -> Iterator[TextLine]:
     """Whose files are about to be whose."""
     old, new = shown.old, shown.new
     whose = ", ".join(person or "people whom nobody has written down" for person in old.people)
@@ -140,7 +146,7 @@ def reopening(shown: Reopening) -> Iterator[Line]:
     yield line("Nobody else's files are touched, and no group and no mode changes.")
 
 
-def reopened(found: Reopened) -> Iterator[Line]:
+def reopened(found: Reopened) -> Iterator[TextLine]:
     one = found.reopening
     short = str(one.storage).removeprefix("storage/")
     new = _short(str(one.new.ref))
@@ -157,7 +163,7 @@ def reopened(found: Reopened) -> Iterator[Line]:
         yield from problems_view.one(problem)
 
 
-def _holders(found: tuple[Holder, ...], width: int) -> Iterator[Line]:
+def _holders(found: tuple[StorageHolder, ...], width: int) -> Iterator[TextLine]:
     yield BLANK
     yield line(strong("ATTACHED TO"), "" if found else "  nobody")
     if not found:
@@ -209,5 +215,5 @@ def _short(ref: str) -> str:
     return ref.removeprefix("allocation/")
 
 
-def _fact(label: str, text: str) -> Line:
+def _fact(label: str, text: str) -> TextLine:
     return line(dim(column(label, LABEL)), text, hang=LABEL)

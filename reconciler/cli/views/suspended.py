@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from reconciler.cli.text import Line, count, dim, line, strong
+from reconciler.cli.text import TextLine, count, dim, line, strong
 from reconciler.cli.views import problems as problems_view
 from reconciler.model.state.world import Suspension
 
 if TYPE_CHECKING:
-    from reconciler.operations.access.suspend import Suspended
+    from reconciler.operations.access.suspension import Suspended
 
 
-def lines(found: Suspended, *, over: bool = False) -> Iterator[Line]:
+def lines(found: Suspended, *, over: bool = False) -> Iterator[TextLine]:
     until = f"until {found.until}" if found.until else f"until gpuaas resume {found.scope}"
     yield line(strong(found.scope), " is in use again" if over else f" is suspended {until}")
     if found.done:

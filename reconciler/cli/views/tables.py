@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reconciler.cli.text import BLANK, Line, Span, Style, cells, dim, escape, line, pad
+from reconciler.cli.text import BLANK, Span, Style, TextLine, cells, dim, escape, line, pad
 
 GAP = "  "
 WIDEST = 100
@@ -18,7 +18,7 @@ Row = Sequence[Cell]
 
 def lines(
     titles: str, rows: Sequence[Row], *, width: int = 0, right: str = "", none: str = ""
-) -> Iterator[Line]:
+) -> Iterator[TextLine]:
     """A head of `titles` and a line a row; `width` 0 = as wide as needed, within reason.
 
     `right` names the right-bound titles, `none` is said instead of a table without rows. Columns
@@ -53,7 +53,7 @@ def _row(
         yield Span((GAP if place else "") + pad(_text(cell), wide[n], right=n in right), own)
 
 
-def _records(heads: Sequence[str], rows: Sequence[Row], kept: Sequence[int]) -> Iterator[Line]:
+def _records(heads: Sequence[str], rows: Sequence[Row], kept: Sequence[int]) -> Iterator[TextLine]:
     for number, row in enumerate(rows):
         if number:
             yield BLANK

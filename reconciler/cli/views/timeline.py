@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.cli.text import BLANK, Line, Span, Style, conceal, dim, line, strong
+from reconciler.cli.text import BLANK, Span, Style, TextLine, conceal, dim, line, strong
 from reconciler.cli.views import tables
 from reconciler.model.moment import format_age
 from reconciler.model.timeline import Operation, PhaseTold, Standing
-from reconciler.operations.history.timeline import Activity, Timeline, seconds_of, stalled
+from reconciler.operations.history.activity import Activity
+from reconciler.operations.history.timeline import Timeline, seconds_of, stalled
 
 TITLES = "PHASE STARTED TOOK STATE NODE DETAIL"
 ACTIVITY = "WHEN WHO WHAT ABOUT STATE TOOK WHY"
@@ -21,7 +22,9 @@ STYLES = {
 LOG_LINES = 12
 
 
-def lines(found: Timeline, *, logs: bool = False, last: int = 0, width: int = 0) -> Iterator[Line]:
+def lines(
+    found: Timeline, *, logs: bool = False, last: int = 0, width: int = 0
+) -> Iterator[TextLine]:
     yield line(strong(found.ref))
     now = " · ".join(filter(None, (found.phase or "not on the books", found.where)))
     yield line(dim("now  "), now)
@@ -36,7 +39,7 @@ def lines(found: Timeline, *, logs: bool = False, last: int = 0, width: int = 0)
         yield from _moved(operation, found.at)
 
 
-def activity(found: Activity, *, width: int = 0) -> Iterator[Line]:
+def activity(found: Activity, *, width: int = 0) -> Iterator[TextLine]:
     rows = [
         (
             one.progress or one.started,
@@ -52,7 +55,7 @@ def activity(found: Activity, *, width: int = 0) -> Iterator[Line]:
     yield from tables.lines(ACTIVITY, rows, width=width, right="TOOK", none="nothing was done yet")
 
 
-def _head(one: Operation) -> Line:
+def _head(one: Operation) -> TextLine:
     """`CREATE  done  by olga in 3f9c2e1, run-000001  "why"`."""
     of = f" in {one.commit[:7]}" if one.commit else ""
     run = f", {one.run}" if one.run else ""
@@ -73,12 +76,12 @@ def _row(phase: PhaseTold, now: str) -> tuple[str | Span, ...]:
     )
 
 
-def _log(phase: PhaseTold) -> Iterator[Line]:
+def _log(phase: PhaseTold) -> Iterator[TextLine]:
     for text in phase.log.splitlines()[-LOG_LINES:]:
         yield line(dim(f"  {phase.name} | "), conceal(text), hang=4)
 
 
-def _moved(one: Operation, now: str) -> Iterator[Line]:
+def _moved(one: Operation, now: str) -> Iterator[TextLine]:
     if one.state is Standing.RUNNING:
         still = _took(one.progress, now)
         text = f"under way; last progress {still} ago"

@@ -17,7 +17,7 @@ STARTING_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class TaskResult:
     """How the one task ended on a host, and its result.
 
     `ok`, `failed` or `unreachable`; `again` where more than one task has ended, and
@@ -36,7 +36,7 @@ class Played:
     """
 
     status: str
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, TaskResult]
     log: str
     logs: Mapping[str, str] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class Played:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
+class RunListener:
     """Who is told of nodes while a run lasts: that one has begun, and once how one has ended."""
 
     on_start: Callable[[str], None]
@@ -57,12 +57,12 @@ class Listener:
 class Heard:
     """What the guard has said so far. Its last word is followed by its own end, to be awaited."""
 
-    listener: Listener
+    listener: RunListener
     budgets: Mapping[str, float]
     since: float = field(default_factory=time.monotonic)
     started: dict[str, float] = field(default_factory=dict)
     status: str = ""
-    answers: dict[str, Answer] = field(default_factory=dict)
+    answers: dict[str, TaskResult] = field(default_factory=dict)
     late: set[str] = field(default_factory=set)
     log: deque[str] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
     logs: dict[str, deque[str]] = field(default_factory=dict)
@@ -109,14 +109,14 @@ class Heard:
         )
 
 
-def answer_of(outcome: str, result: Mapping[str, Any]) -> Answer:
+def answer_of(outcome: str, result: Mapping[str, Any]) -> TaskResult:
     """A host's own line is read here, and nowhere before."""
     if outcome != "ok" and not (outcome == "failed" and "answer" in result):
-        return Answer(outcome=outcome, result=result)
+        return TaskResult(outcome=outcome, result=result)
     try:
         told = read_json(str(result.get("answer", "")).encode())
     except AnswerError as error:
-        return Answer(outcome="invalid", result={"msg": str(result.get("invalid") or error)})
+        return TaskResult(outcome="invalid", result={"msg": str(result.get("invalid") or error)})
     if not isinstance(told, dict):
-        return Answer(outcome="invalid", result={"msg": "its answer is no mapping"})
-    return Answer(outcome="failed" if told.get("failed") else "ok", result=told)
+        return TaskResult(outcome="invalid", result={"msg": "its answer is no mapping"})
+    return TaskResult(outcome="failed" if told.get("failed") else "ok", result=told)

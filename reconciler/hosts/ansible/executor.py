@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Protocol
 
 from reconciler.hosts.ansible.budgets import budget_of
-from reconciler.hosts.ansible.events import Listener, Played
+from reconciler.hosts.ansible.events import Played, RunListener
 from reconciler.hosts.ansible.inventory import write_inventory
 from reconciler.hosts.ansible.receipts import failure, receipts_of
 from reconciler.hosts.ansible.run import PlayRequest, play
@@ -151,7 +151,7 @@ def _run_batch(
         for work in works:
             ears.on_progress(HostProgress(node=work.host.node, phase="connect"))
         with around("play"):
-            listener = Listener(on_start=on_start, on_end=on_end)
+            listener = RunListener(on_start=on_start, on_end=on_end)
             played = play(request, listener, lambda: stop.forced)
     receipts = tuple(receipt for work in works for receipt in receipts_of(work, played))
     ok = all(receipt.ok for receipt in receipts)

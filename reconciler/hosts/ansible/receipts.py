@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reconciler.hosts.ansible.events import Answer, Played
+from reconciler.hosts.ansible.events import Played, TaskResult
 from reconciler.hosts.host_codes import HOST_CODES
 from reconciler.hosts.ssh.ssh import why_not_begun, why_not_reached
 from reconciler.model.plan.plan import Step
@@ -49,7 +49,7 @@ def receipts_of(work: HostWork, played: Played) -> tuple[Receipt, ...]:
     return tuple(_receipt(step, receipts, log) for step in work.steps)
 
 
-def _refused(work: HostWork, answer: Answer, log: str) -> tuple[Receipt, ...]:
+def _refused(work: HostWork, answer: TaskResult, log: str) -> tuple[Receipt, ...]:
     """A host that says why it touched nothing is believed in that; any other is unknown."""
     code = answer.result.get("code")
     if answer.outcome == "failed" and isinstance(code, str) and code in HOST_CODES:
@@ -119,7 +119,7 @@ def _problem(step: Step, told: Mapping[str, Any]) -> Problem:
     return Problem(code=code, message=f"{step.node}: {plain(told['message'])}", ref=str(step.ref))
 
 
-def _said(answer: Answer) -> str:
+def _said(answer: TaskResult) -> str:
     return str(answer.result.get("msg", "no reason given"))
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from reconciler.hosts.ansible.events import Heard, Listener, Played
+from reconciler.hosts.ansible.events import Heard, Played, RunListener
 from reconciler.hosts.folders import workplace, write_private
 from reconciler.hosts.workdir import MARK, end_workers
 from reconciler.model.records import dataclass
@@ -44,7 +44,7 @@ class PlayRequest:
     budgets: Mapping[str, float]
 
 
-def play(request: PlayRequest, listener: Listener, forced: Callable[[], bool]) -> Played:
+def play(request: PlayRequest, listener: RunListener, forced: Callable[[], bool]) -> Played:
     """Run to the end, until no node is waited for, or until `forced`; afterwards nothing is left.
 
     A node that has used up its budget is told as one that has timed out. What it says later is

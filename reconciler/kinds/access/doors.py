@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from reconciler.kinds.access.keys import Entry, entries, lines_of
+from reconciler.kinds.access.keys import KeyEntry, entries, lines_of
 from reconciler.kinds.access.leave import OPEN_ENDED, DoorState, roll_of, state_of
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -34,7 +34,7 @@ def doors(allocation: Resource, desired: Desired, now: datetime) -> tuple[Door, 
     return tuple(sorted(found, key=lambda door: (door.user, door.cause)))
 
 
-def _door(entry: Entry, desired: Desired, now: datetime) -> Door:
+def _door(entry: KeyEntry, desired: Desired, now: datetime) -> Door:
     leave = entry.leave
     state = state_of(leave, roll_of(desired), now)
     keys: tuple[str, ...] = ()

@@ -66,7 +66,7 @@ def next_change(desired: Desired, now: datetime) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class KeyEntry:
     """By which leave and with which keys one user may log in; no `keys` = all of theirs.
 
     `options` None = unsound, so no line.
@@ -78,10 +78,10 @@ class Entry:
     reason: str = ""
 
 
-def entries(allocation: Resource, desired: Desired) -> Iterator[Entry]:
+def entries(allocation: Resource, desired: Desired) -> Iterator[KeyEntry]:
     """Every reason to let somebody in, those that let nobody in among them."""
     for user in allocation.spec.access:
-        yield Entry(leave=Leave(user=user, cause=allocation.ref))
+        yield KeyEntry(leave=Leave(user=user, cause=allocation.ref))
     for grant in _grants(desired).get(allocation.ref, ()):
         spec = grant.spec
         leave = Leave(
@@ -91,10 +91,10 @@ def entries(allocation: Resource, desired: Desired) -> Iterator[Entry]:
             expires_at=spec.expires_at,
         )
         options = _options(spec.options)
-        yield Entry(leave=leave, keys=spec.keys, options=options, reason=spec.reason)
+        yield KeyEntry(leave=leave, keys=spec.keys, options=options, reason=spec.reason)
 
 
-def lines_of(entry: Entry, desired: Desired, now: datetime) -> Iterator[KeyLine]:
+def lines_of(entry: KeyEntry, desired: Desired, now: datetime) -> Iterator[KeyLine]:
     """A line for each key of the person that this entry takes and whose time is not over."""
     if entry.options is None:
         return

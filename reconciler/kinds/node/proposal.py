@@ -32,7 +32,7 @@ TOLD = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class NodeAddress:
     """What the operator says: how the host is reached, by which keys he knows it, its family.
 
     Without a family, the one of the host's cards is looked for.
@@ -53,7 +53,7 @@ class Proposal:
     notes: tuple[str, ...]
 
 
-def propose(facts: NodeFacts, wish: Wish, desired: Desired) -> Proposal:
+def propose(facts: NodeFacts, wish: NodeAddress, desired: Desired) -> Proposal:
     """The spec of a Node with isolation `account`, one slot for each card that can be one."""
     topology = facts.topology or Topology()
     cards = topology.cards or ()
@@ -88,7 +88,7 @@ def propose(facts: NodeFacts, wish: Wish, desired: Desired) -> Proposal:
 # The host.
 
 
-def _ssh(wish: Wish, usual: str) -> Mapping[str, Any]:
+def _ssh(wish: NodeAddress, usual: str) -> Mapping[str, Any]:
     """Only what is not as everywhere in this fleet."""
     ssh = {
         **({"port": wish.port} if wish.port != Ssh().port else {}),
@@ -97,7 +97,7 @@ def _ssh(wish: Wish, usual: str) -> Mapping[str, Any]:
     return {"ssh": ssh} if ssh else {}
 
 
-def _identity(facts: NodeFacts, topology: Topology, wish: Wish) -> Mapping[str, Any]:
+def _identity(facts: NodeFacts, topology: Topology, wish: NodeAddress) -> Mapping[str, Any]:
     """The keys that the operator knows, and with them the others that the same host has."""
     told = topology.host_keys or ()
     others = told if set(wish.host_keys) <= set(told) else ()

@@ -29,7 +29,7 @@ ACCESS = frozenset({"single_writer", "multi_reader", "multi_writer"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class VolumeHolder:
     """An allocation that has the volume, and on which machine."""
 
     allocation_id: str
@@ -56,7 +56,7 @@ class VolumeRecord:
     gid: int
     signed: str
     hmac: str
-    holders: tuple[Holder, ...] | None = None
+    holders: tuple[VolumeHolder, ...] | None = None
 
     @property
     def reaches_all(self) -> bool:
@@ -95,7 +95,7 @@ def read_volume_record(text: str) -> VolumeRecord:
     )
 
 
-def _holders(told: Any) -> tuple[Holder, ...] | None:
+def _holders(told: Any) -> tuple[VolumeHolder, ...] | None:
     """All of them, or nobody knows."""
     if not isinstance(told, list):
         return None
@@ -103,10 +103,10 @@ def _holders(told: Any) -> tuple[Holder, ...] | None:
     return None if None in found else tuple(one for one in found if one)
 
 
-def _holder(told: Any) -> Holder | None:
+def _holder(told: Any) -> VolumeHolder | None:
     if not isinstance(told, dict) or not all(is_text(told.get(key)) for key in _HOLDER):
         return None
-    one = Holder(**{name: told[key] for key, name in _HOLDER.items()})
+    one = VolumeHolder(**{name: told[key] for key, name in _HOLDER.items()})
     sound = ID.fullmatch(one.allocation_id) and one.mode in MODES and one.access in ACCESS
     return one if sound else None
 

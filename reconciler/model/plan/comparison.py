@@ -10,7 +10,7 @@ from reconciler.model.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class ComparisonBase:
     """What is compared with: a `revision` as it was named, its commit, and how many commits it has
 
     that the branch has not.
@@ -31,7 +31,7 @@ class Comparison:
     that the branch has not, and `place` is the fleet's folder in its repository.
     """
 
-    base: Base
+    base: ComparisonBase
     plan: Plan
     withdrawn: tuple[Change, ...] = ()
     shared: tuple[Change, ...] = ()

@@ -77,7 +77,7 @@ PHASE_OF: Mapping[Stage, Phase] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class StageFacts:
     """The facts that stages are judged by. `phase` is None before anything is recorded.
 
     `asked` are the verbs that a host was asked for and that have no known end.
@@ -90,7 +90,7 @@ class Standing:
     blocked: bool = False
 
 
-STAGES: tuple[tuple[Stage, Callable[[Standing], bool]], ...] = (
+STAGES: tuple[tuple[Stage, Callable[[StageFacts], bool]], ...] = (
     (Stage.UNPROVED, lambda it: it.phase is Phase.RELEASING and it.blocked),
     (Stage.REVOKING, lambda it: it.phase is Phase.RELEASING and it.access_pending),
     (Stage.WIPING, lambda it: it.phase in (Phase.RELEASING, Phase.RELEASED)),
@@ -104,7 +104,7 @@ STAGES: tuple[tuple[Stage, Callable[[Standing], bool]], ...] = (
 """The first row that holds is the stage."""
 
 
-def stage_of(standing: Standing) -> Stage:
+def stage_of(standing: StageFacts) -> Stage:
     return next(stage for stage, holds in STAGES if holds(standing))
 
 

@@ -17,7 +17,7 @@ from reconciler.model.spec.resource import Resource
 from reconciler.model.spec.revision import Revision
 
 
-class Doubt(StrEnum):
+class AuthorDoubt(StrEnum):
     """Why nobody can say who wrote a document, by the code of the problem that this is."""
 
     SHALLOW = "history_shallow"
@@ -36,7 +36,7 @@ class Origin:
     author: str = ""
     email: str = ""
     signed: bool = False
-    doubt: Doubt | None = None
+    doubt: AuthorDoubt | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ class Maturity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feature:
+class Capability:
     """`gates` are what may not be stated yet, `code` the refusal, `instead` what does it today."""
 
     what: str
@@ -33,30 +33,36 @@ class Feature:
 
 def _designed(
     what: str, *gates: str, code: str = "not_yet_supported", instead: str = ""
-) -> Feature:
-    return Feature(what=what, maturity=Maturity.DESIGNED, gates=gates, code=code, instead=instead)
+) -> Capability:
+    return Capability(
+        what=what, maturity=Maturity.DESIGNED, gates=gates, code=code, instead=instead
+    )
 
 
-FEATURES: Mapping[str, Feature] = MappingProxyType(
+FEATURES: Mapping[str, Capability] = MappingProxyType(
     {
-        "plan-and-apply": Feature(what="Specs in git, a plan of them, and an apply of just that"),
-        "account-isolation": Feature(what="Tenants as accounts of their own on a real host"),
-        "directory-isolation": Feature(what="Tenants as folders of one host, for trying things"),
-        "whole-nodes": Feature(what="Allocations of a whole node (shape baremetal)"),
-        "slices": Feature(what="Allocations of approved slots of one node (shape gpu_slice)"),
-        "grants": Feature(what="Access for others, with a reason and an end"),
-        "leases": Feature(what="Ends, warnings, graces, and releases that can be taken back"),
-        "cleanup-proofs": Feature(what="Places given out again only when shown to be clean"),
-        "storage": Feature(what="Durable data of projects: directories, loops and NFS"),
-        "bundles": Feature(what="Environments of the platform, built on nodes from locks"),
-        "drift": Feature(what="What hosts show otherwise, judged by whose it is"),
-        "suspensions": Feature(what="Access taken away at once, without waiting for git"),
-        "rebuild": Feature(what="A lost state regained from what hosts show"),
-        "second-person": Feature(what="Changes that two people must want"),
-        "replica": Feature(what="A continuous copy of the state by Litestream"),
-        "loop": Feature(what="A process that plans and applies what policy lets go by itself"),
-        "monitoring": Feature(what="Figures of the loop and its fleet for Prometheus"),
-        "notifications": Feature(what="Messages to people about what happens, and when it is over"),
+        "plan-and-apply": Capability(
+            what="Specs in git, a plan of them, and an apply of just that"
+        ),
+        "account-isolation": Capability(what="Tenants as accounts of their own on a real host"),
+        "directory-isolation": Capability(what="Tenants as folders of one host, for trying things"),
+        "whole-nodes": Capability(what="Allocations of a whole node (shape baremetal)"),
+        "slices": Capability(what="Allocations of approved slots of one node (shape gpu_slice)"),
+        "grants": Capability(what="Access for others, with a reason and an end"),
+        "leases": Capability(what="Ends, warnings, graces, and releases that can be taken back"),
+        "cleanup-proofs": Capability(what="Places given out again only when shown to be clean"),
+        "storage": Capability(what="Durable data of projects: directories, loops and NFS"),
+        "bundles": Capability(what="Environments of the platform, built on nodes from locks"),
+        "drift": Capability(what="What hosts show otherwise, judged by whose it is"),
+        "suspensions": Capability(what="Access taken away at once, without waiting for git"),
+        "rebuild": Capability(what="A lost state regained from what hosts show"),
+        "second-person": Capability(what="Changes that two people must want"),
+        "replica": Capability(what="A continuous copy of the state by Litestream"),
+        "loop": Capability(what="A process that plans and applies what policy lets go by itself"),
+        "monitoring": Capability(what="Figures of the loop and its fleet for Prometheus"),
+        "notifications": Capability(
+            what="Messages to people about what happens, and when it is over"
+        ),
         "apps": _designed(
             "Applications that run on allocations",
             "kind App",

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any
 
 from reconciler.model.problem import PathPart, Source
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    SpecT = TypeVar("SpecT", covariant=True, default=Any)
-else:
-    from typing import TypeVar
-
-    SpecT = TypeVar("SpecT", covariant=True)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resource(Generic[SpecT]):
+class Resource:
     """`normal` is the JSON form of labels and spec with defaults filled and keyed lists sorted;
 
     `digest` is its digest. Two spellings of one intent have equal digests.
-    `spec` is the typed form, a dataclass of the kind's own module; see kinds/typed_specs.
+    `spec` is the typed form, a dataclass of the kind's own module.
     """
 
     ref: Ref
-    spec: SpecT
+    spec: Any
     normal: Mapping[str, Any]
     digest: str
     file: str

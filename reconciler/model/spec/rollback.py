@@ -12,7 +12,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 
 
-class Deed(StrEnum):
+class RollbackAction(StrEnum):
     """What is done to a document that is not as it stood then."""
 
     CHANGED = "changed"
@@ -30,14 +30,14 @@ class Reverted:
     now: Mapping[str, Any] | None
 
     @property
-    def deed(self) -> Deed:
+    def deed(self) -> RollbackAction:
         if self.then is None:
-            return Deed.TAKEN_OUT
-        return Deed.PUT_BACK if self.now is None else Deed.CHANGED
+            return RollbackAction.TAKEN_OUT
+        return RollbackAction.PUT_BACK if self.now is None else RollbackAction.CHANGED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class RollbackNote:
     """A sentence about a resource: what is lost, or what would be opened."""
 
     ref: Ref
@@ -56,9 +56,9 @@ class Rollback:
     reverted: tuple[Reverted, ...] = ()
     files: tuple[str, ...] = ()
     patch: str = ""
-    lost: tuple[Told, ...] = ()
-    opens: tuple[Told, ...] = ()
-    excluded: tuple[Told, ...] = ()
+    lost: tuple[RollbackNote, ...] = ()
+    opens: tuple[RollbackNote, ...] = ()
+    excluded: tuple[RollbackNote, ...] = ()
     comparison: Comparison | None = None
     written: bool = False
     commit: str = ""

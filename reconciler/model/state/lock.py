@@ -8,7 +8,7 @@ from reconciler.model.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class LockHolder:
     """Who wrote his name into the lock; `start` and `boot_id` tell his pid from a later one.
 
     `id` is of this one time that the lock is held.
@@ -39,7 +39,7 @@ def never() -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class LockPatience:
     """How long to wait for the lock, unless it is to `stop` before; `of_a_round` for a loop's.
 
     `tell` is told for whom, once for each that holds it.
@@ -51,4 +51,4 @@ class Patience:
     stop: Callable[[], bool] = never
 
 
-NO_PATIENCE = Patience()
+NO_PATIENCE = LockPatience()

@@ -16,7 +16,7 @@ MARGIN = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class EndedDoubt:
     """A doubt that is over, and what was measured to end it."""
 
     node: str
@@ -25,10 +25,10 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedDoubts:
     """Of doubts that were looked into: those that are over, and those that stay with a reason."""
 
-    ended: tuple[Ended, ...] = ()
+    ended: tuple[EndedDoubt, ...] = ()
     kept: tuple[Doubt, ...] = ()
 
 
@@ -52,6 +52,6 @@ class Rebuilt:
     severed: tuple[Attachment, ...] = ()
     gids: Mapping[str, int] = field(default_factory=dict)
     observations: tuple[Observation, ...] = ()
-    doubts: Judged = field(default_factory=Judged)
+    doubts: JudgedDoubts = field(default_factory=JudgedDoubts)
     least: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""

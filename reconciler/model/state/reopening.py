@@ -7,7 +7,7 @@ from reconciler.model.ref import Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ReopenRequest:
     """What is asked for, as it was typed; `to_others` says that it may be another person."""
 
     storage: str

@@ -1,4 +1,4 @@
-"""Cleaning: places that could not be proved clean are tried again, or vouched for by somebody.
+"""Places that could not be proved clean are tried again, or vouched for by somebody.
 
 To try again needs no new consent: it was given when the release began. To vouch takes an operator,
 who is shown what was not proved.
@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 
-from reconciler.kinds.node.spec import NODES, AdminState
+from reconciler.kinds.node.spec import AdminState
 from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.host.evidence import Check, CheckResult
 from reconciler.model.plan.plan import Action, Plan
 from reconciler.model.plan.work import HostProgress
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.records import dataclass
-from reconciler.model.state.tenancy import Tenancy
+from reconciler.model.ref import Ref
 from reconciler.model.state.world import World
+from reconciler.operations.allocation.proof import CleanupPlace, insist_on_place
 from reconciler.operations.apply.application import Applied, ApplyOptions
 from reconciler.operations.apply.apply import apply
 from reconciler.operations.drift.accept import insist_on
@@ -27,32 +28,9 @@ from reconciler.operations.node.approve import operator
 from reconciler.operations.published.publish import publish
 from reconciler.operations.signals import Interrupts
 from reconciler.operations.specs import read_desired
-from reconciler.specs.read.suggest import did_you_mean
 from reconciler.store.file.database import Database
 from reconciler.store.snapshot import read_world
 from reconciler.store.tables.tenancies import tenancies
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A slot, or where `slot` is empty a node with all that it has."""
-
-    node: str
-    slot: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.node}/{self.slot}" if self.slot else self.node
-
-    def holds(self, claim: Claim) -> bool:
-        return claim.node == self.node and (not self.slot or claim.slot in (None, self.slot))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
-    """Who has had a place, oldest first."""
-
-    place: str
-    tenancies: tuple[Tenancy, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,25 +68,9 @@ class Vouched:
     problems: tuple[Problem, ...] = field(default=())
 
 
-def place_of(text: str) -> Place:
-    """`NODE/SLOT`, `NODE`, or either behind `node/`."""
-    node, _, slot = text.removeprefix("node/").partition("/")
-    return Place(node=node, slot=slot)
-
-
-def chain(fleet: Fleet, place: Place) -> Chain:
-    """Raises ProblemError `not_found` where no such place was ever known."""
-    with without_collector(), fleet.reading() as database:
-        world = read_world(database)
-        found = tenancies(database, place.node, place.slot)
-    if not found:
-        _insist_on(world, place)
-    return Chain(place=str(place), tenancies=found)
-
-
 def retry(
     fleet: Fleet,
-    place: Place,
+    place: CleanupPlace,
     on_progress: Callable[[HostProgress], None],
     interrupts: Interrupts,
 ) -> Retried:
@@ -135,7 +97,7 @@ def retry(
 
 
 def override(
-    fleet: Fleet, place: Place, reason: str, ask: Callable[[tuple[Unproved, ...]], bool]
+    fleet: Fleet, place: CleanupPlace, reason: str, ask: Callable[[tuple[Unproved, ...]], bool]
 ) -> Vouched:
     """Free what is blocked there by the word of the operator who acts; no host is touched.
 
@@ -160,8 +122,8 @@ def override(
     return Vouched(place=str(place), actor=by, reason=reason, freed=unproved, problems=problems)
 
 
-def _blocked(world: World, place: Place) -> tuple[Claim, ...]:
-    _insist_on(world, place)
+def _blocked(world: World, place: CleanupPlace) -> tuple[Claim, ...]:
+    insist_on_place(world, place)
     there = [claim for claim in world.claims if place.holds(claim)]
     blocked = tuple(claim for claim in there if claim.state is ClaimState.CLEANUP_BLOCKED)
     if not blocked:
@@ -175,7 +137,7 @@ def _blocked(world: World, place: Place) -> tuple[Claim, ...]:
     return blocked
 
 
-def _vouchable(world: World, place: Place) -> tuple[Claim, ...]:
+def _vouchable(world: World, place: CleanupPlace) -> tuple[Claim, ...]:
     claims = _blocked(world, place)
     if _is_lost(world, place.node):
         message = f"{place.node} is lost: nobody can look at what he would vouch for"
@@ -215,23 +177,10 @@ def _problems(done: Applied, left: Sequence[Unproved]) -> Iterator[Problem]:
         )
 
 
-def _insist_on(world: World, place: Place) -> None:
-    """A node that was applied or is claimed, and a slot of it."""
-    known = {ref.name for ref in world.recorded if ref.kind == "node"}
-    known |= {claim.node for claim in world.claims}
-    node = NODES.last(world, place.node)
-    slots = [slot.name for slot in node.slots] if node else []
-    slots += [claim.slot for claim in world.claims if claim.node == place.node and claim.slot]
-    if place.node in known and (not place.slot or place.slot in slots):
-        return
-    names = [f"{place.node}/{slot}" for slot in slots] or sorted(known)
-    hint = did_you_mean(str(place), names) or "see what there is: gpuaas slots"
-    raise refuse("not_found", f"no place is called {place}", hint)
-
-
 def _is_lost(world: World, name: str) -> bool:
-    node = NODES.last(world, name)
-    return node is not None and node.admin.state is AdminState.LOST
+    node = world.recorded.get(Ref("node", "", name))
+    admin = node.normal["spec"].get("admin", {}) if node else {}
+    return bool(admin.get("state") == AdminState.LOST)
 
 
 def _ends_only(refs: tuple[str, ...]) -> Callable[[Plan], bool]:

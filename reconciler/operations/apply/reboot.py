@@ -23,7 +23,7 @@ BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NOT_BACK, UNDER_WAY = "host_did_not_return", "restart_under_way"
 
 
-class Sight(StrEnum):
+class RebootState(StrEnum):
     """What one look says of a host that was told to start anew."""
 
     DOWN = "down"
@@ -44,18 +44,22 @@ class Boot:
     host: Host
     step: Step
 
-    def judge(self, seen: Observation) -> Sight:
+    def judge(self, seen: Observation) -> RebootState:
         if seen.problem == "host_identity_changed":
-            return Sight.CHANGED
+            return RebootState.CHANGED
         if seen.facts is None or not BOOT_ID.fullmatch(seen.facts.boot_id):
-            return Sight.DOWN
+            return RebootState.DOWN
         if seen.facts.boot_id == self.host.boot_id:
-            return Sight.BEFORE
-        return Sight.STARTING if any(differing(seen.facts, self.step.expected)) else Sight.BACK
+            return RebootState.BEFORE
+        return (
+            RebootState.STARTING
+            if any(differing(seen.facts, self.step.expected))
+            else RebootState.BACK
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RebootPatience:
     """`limit` is for all of it, `settle` for what a host that is up again still has to start."""
 
     limit: float = 900.0
@@ -67,14 +71,14 @@ class Patience:
 
 Look = Callable[[Sequence[Host]], Mapping[str, Observation]]
 
-ENDINGS: Mapping[Sight, str] = {
-    Sight.DOWN: "it does not answer",
-    Sight.BEFORE: "it answers, and is still in the boot that it was to leave",
+ENDINGS: Mapping[RebootState, str] = {
+    RebootState.DOWN: "it does not answer",
+    RebootState.BEFORE: "it answers, and is still in the boot that it was to leave",
 }
 
 
 def await_boots(
-    boots: Collection[Boot], look: Look, stop: Callable[[], bool], patience: Patience
+    boots: Collection[Boot], look: Look, stop: Callable[[], bool], patience: RebootPatience
 ) -> dict[str, Observation]:
     """The look at each host that counts, by node: the first at which it is back or another one,
 
@@ -90,11 +94,13 @@ def await_boots(
             if node not in seen:
                 continue
             sight = boot.judge(seen[node])
-            if sight is Sight.STARTING:
+            if sight is RebootState.STARTING:
                 up.setdefault(node, now)
             late = now - began >= patience.limit
             settled = node in up and now - up[node] >= patience.settle
-            if sight in (Sight.BACK, Sight.CHANGED) or (settled and sight is Sight.STARTING):
+            if sight in (RebootState.BACK, RebootState.CHANGED) or (
+                settled and sight is RebootState.STARTING
+            ):
                 found[node] = seen[node]
             elif late:
                 found[node] = _given_up(seen[node], sight, patience)
@@ -105,9 +111,9 @@ def await_boots(
     return found
 
 
-def _given_up(seen: Observation, sight: Sight, patience: Patience) -> Observation:
+def _given_up(seen: Observation, sight: RebootState, patience: RebootPatience) -> Observation:
     """What was seen last proves nothing any more, whatever it was."""
-    if sight is Sight.STARTING:
+    if sight is RebootState.STARTING:
         return seen
     said = f": {seen.message}" if seen.message else ""
     message = f"it did not come back within {patience.limit / 60:g} min; {ENDINGS[sight]}{said}"

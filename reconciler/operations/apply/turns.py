@@ -17,7 +17,7 @@ from reconciler.model.plan.work import StepOutcome
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.state.lock import Patience
+from reconciler.model.state.lock import LockPatience
 from reconciler.model.state.world import World
 from reconciler.operations.apply.consent import changed_meanwhile, is_agreed, stands
 from reconciler.operations.apply.retry_elsewhere import Tries
@@ -154,7 +154,7 @@ def behind_others(fleet: Fleet, command: str, interrupts: Interrupts) -> Iterato
             want(lock)
             free_until = time.monotonic() + BETWEEN
         time.sleep(PAUSE)
-    patience = Patience(
+    patience = LockPatience(
         seconds=max(0.0, until - time.monotonic()),
         tell=fleet.patience.tell,
         stop=lambda: interrupts.asked,

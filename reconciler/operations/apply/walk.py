@@ -28,7 +28,7 @@ from reconciler.operations.apply.consent import may_end_turn
 from reconciler.operations.apply.failures import tell
 from reconciler.operations.apply.outcomes import has_harmed, not_tried
 from reconciler.operations.apply.proofs import WaveProofs
-from reconciler.operations.apply.reboot import Patience
+from reconciler.operations.apply.reboot import RebootPatience
 from reconciler.operations.apply.record import recorded_as
 from reconciler.operations.apply.suspension_watch import SuspensionWatch, plan_again, revise
 from reconciler.operations.apply.work import Crew, Worked
@@ -42,7 +42,7 @@ from reconciler.planner.storage.attachment_rules import joining_by
 from reconciler.stops import around
 from reconciler.store.file.lock import is_waited_for
 from reconciler.store.journal import Journal
-from reconciler.store.progress import Progress
+from reconciler.store.progress import RunProgress
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,11 +82,11 @@ class Walk:
     gives_way: bool = False
     earlier: Set[str] = frozenset()
     gave_way: bool = False
-    progress: Progress = field(init=False)
+    progress: RunProgress = field(init=False)
     watch: SuspensionWatch = field(init=False)
 
     def __post_init__(self) -> None:
-        self.progress = Progress(self.fleet.state, self.fleet.now)
+        self.progress = RunProgress(self.fleet.state, self.fleet.now)
         self._index()
 
     def _index(self) -> None:
@@ -228,7 +228,7 @@ class Walk:
             interrupts=self.interrupts,
             silent=self.silent,
             failed=self.world.failures.keys(),
-            patience=Patience() if self.wait else None,
+            patience=RebootPatience() if self.wait else None,
             meanwhile=lambda: self._heed(self.at + 1),
         )
 

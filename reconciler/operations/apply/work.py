@@ -24,7 +24,7 @@ from reconciler.model.records import dataclass
 from reconciler.operations.apply.builds import BuildPatience, await_builds, judge_build
 from reconciler.operations.apply.outcomes import has_harmed, put_back, spared, unasked, unkept
 from reconciler.operations.apply.pipeline import each_as_it_ends
-from reconciler.operations.apply.reboot import Boot, Patience, await_boots, under_way
+from reconciler.operations.apply.reboot import Boot, RebootPatience, await_boots, under_way
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.observe import run_options
 from reconciler.operations.signals import Interrupts
@@ -86,7 +86,7 @@ class Crew:
     interrupts: Interrupts
     silent: Mapping[str, Observation] = field(default_factory=dict)
     failed: Collection[str] = ()
-    patience: Patience | None = field(default_factory=Patience)
+    patience: RebootPatience | None = field(default_factory=RebootPatience)
     meanwhile: Callable[[], None] = lambda: None
 
     def work(self, steps: Sequence[Step], *, tried: bool = False) -> Iterator[Worked]:

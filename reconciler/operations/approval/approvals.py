@@ -42,7 +42,7 @@ TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldChange:
     """A change that waits: `why`, and by the `hint` for what else than leave.
 
     `id` is empty where leave is not what it waits for.
@@ -77,14 +77,14 @@ class Approvals:
     `problems` are those of the plan.
     """
 
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldChange, ...] = ()
     sets: tuple[HeldSet, ...] = ()
     given: tuple[Consent, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class ApprovalRequest:
     """What somebody approves, why, and for how long; None: as long as the Policy says."""
 
     ids: tuple[str, ...]
@@ -93,8 +93,8 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approved:
-    changes: tuple[Held, ...]
+class ApprovedChanges:
+    changes: tuple[HeldChange, ...]
     actor: str
     reason: str
     until: str
@@ -115,7 +115,7 @@ def list_approvals(fleet: Fleet) -> Approvals:
     )
 
 
-def approve(fleet: Fleet, word: Word) -> Approved:
+def approve(fleet: Fleet, word: ApprovalRequest) -> ApprovedChanges:
     """Nothing is done by it: the next plan does it. Raises ProblemError, and nothing was written.
 
     `not_found`, `second_person_required`, `person_unknown`, `usage`.
@@ -150,7 +150,7 @@ def approve(fleet: Fleet, word: Word) -> Approved:
                 for one in changes
             ]
         )
-    return Approved(
+    return ApprovedChanges(
         changes=tuple(map(_told, changes)),
         actor=fleet.actor.name,
         reason=word.reason,
@@ -158,14 +158,14 @@ def approve(fleet: Fleet, word: Word) -> Approved:
     )
 
 
-def _held(plan: Plan) -> Iterator[Held]:
+def _held(plan: Plan) -> Iterator[HeldChange]:
     for one in plan.changes:
         if one.problem is not None and one.problem.code in HELD_CODES:
             yield _told(one)
 
 
-def _told(one: Change) -> Held:
-    return Held(
+def _told(one: Change) -> HeldChange:
+    return HeldChange(
         id=short_id(one.fingerprint) if one.fingerprint else "",
         ref=str(one.ref),
         action=one.action.value,
@@ -224,7 +224,7 @@ def _named(ids: Sequence[str], plan: Plan, world: World, fleet: Fleet) -> tuple[
     return tuple(found[ref] for ref in sorted(found))
 
 
-def _insist_on_end(word: Word, desired: Desired, world: World) -> timedelta:
+def _insist_on_end(word: ApprovalRequest, desired: Desired, world: World) -> timedelta:
     longest = timedelta(hours=policy_of(desired, world).approval.expires_hours)
     if word.lasts is not None and word.lasts > longest:
         hours = int(longest.total_seconds()) // 3600

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from typing import Any
 
 from reconciler.kinds.allocation.runtime import RUNTIMES
-from reconciler.kinds.allocation.spec import ALLOCATIONS
-from reconciler.kinds.bundle import BUNDLES, BundleSpec, Compatible, GpuVendor, Verify
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -40,7 +39,7 @@ Users = Mapping[tuple[str, str, str], list[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class BundleStanding:
     """One version on one node. `state` is as recorded, empty where no host was asked for it;
 
     `shown` is what the host has shown, empty where it shows nothing, None where nobody has looked.
@@ -80,7 +79,7 @@ class BundleRow:
     index: str = ""
     imports: tuple[str, ...] = ()
     asks_for_gpu: bool = False
-    nodes: tuple[Standing, ...] = ()
+    nodes: tuple[BundleStanding, ...] = ()
 
     @property
     def used_by(self) -> tuple[str, ...]:
@@ -104,7 +103,7 @@ def bundles(fleet: Fleet) -> tuple[BundleRow, ...]:
     """All versions that are recorded or that nodes have, by bundle and version."""
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
-    recorded = {one.ref.name: BUNDLES.applied(one) for one in BUNDLES.recorded(world)}
+    recorded = {ref.name: one.normal for ref, one in world.recorded.items() if ref.kind == "bundle"}
     names = recorded.keys() | {one.bundle for one in world.installs}
     held = _Holdings(world)
     return tuple(row for name in sorted(names) for row in _rows(name, recorded.get(name), held))
@@ -119,7 +118,7 @@ def show_bundle(fleet: Fleet, text: str) -> BundleShown:
         world = read_world(database)
     recorded = world.recorded.get(ref)
     known = resource or recorded
-    rows = _rows(name, BUNDLES.spec(known) if known else None, _Holdings(world))
+    rows = _rows(name, known.normal if known else None, _Holdings(world))
     found = [row for row in rows if version in ("", row.version)]
     if not found:
         names = {one.name for one in world.recorded if one.kind == "bundle"} - {name}
@@ -150,20 +149,20 @@ def users_of(world: World) -> Users:
     found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for ref, recorded in sorted(world.recorded.items()):
         if ref.kind == "allocation" and recorded.node:
-            for one in ALLOCATIONS.applied(recorded).runtimes:
-                found[recorded.node, one.bundle, one.version].append(str(ref))
+            for one in recorded.normal["spec"].get("runtimes", ()):
+                found[recorded.node, one["bundle"], one["version"]].append(str(ref))
     return found
 
 
 def standing(
     place: tuple[str, str, str], world: World, install: Install | None, users: Users
-) -> Standing:
+) -> BundleStanding:
     """`place` is a node, a bundle and a version."""
     node, bundle, version = place
     seen = world.observations.get(node)
     named = seen.facts.platform if seen and seen.facts else None
     shown = None if named is None else named.get(tag(bundle, version), "")
-    return Standing(
+    return BundleStanding(
         node=node,
         state=install.state if install else "",
         since=install.since if install else "",
@@ -198,27 +197,28 @@ class _Holdings:
             self.places[bundle].add((version, node))
 
 
-def _rows(name: str, spec: BundleSpec | None, held: _Holdings) -> Iterator[BundleRow]:
-    stated = {one.version: one for one in spec.versions} if spec else {}
+def _rows(name: str, normal: Mapping[str, Any] | None, held: _Holdings) -> Iterator[BundleRow]:
+    spec: Mapping[str, Any] = normal["spec"] if normal else {}
+    stated = {one["version"]: one for one in spec.get("versions", ())}
     places: dict[str, set[str]] = {version: set() for version in stated}
     for version, node in held.places.get(name, ()):
         places.setdefault(version, set()).add(node)
     for version in in_order(places):
-        one = stated.get(version)
-        install, verify = one.install if one else None, one.verify if one else Verify()
+        one: Mapping[str, Any] = stated.get(version, {})
+        install, verify = one.get("install") or {}, one.get("verify") or {}
         yield BundleRow(
             bundle=name,
             version=version,
-            state=one.state if one else GONE,
-            display_name=spec.display_name if spec else "",
-            support_level=spec.support_level if spec else "",
-            runs_on=runs_on(one.compatible if one else None),
-            python=install.python if install else "",
-            lock=install.lock if install else "",
-            lock_digest=install.lock_digest if install else "",
-            index=(install.index or "") if install else "",
-            imports=verify.imports,
-            asks_for_gpu=verify.gpu,
+            state=one.get("state", "active") if one else GONE,
+            display_name=spec.get("displayName", ""),
+            support_level=spec.get("supportLevel", ""),
+            runs_on=runs_on(one.get("compatible")),
+            python=install.get("python", ""),
+            lock=install.get("lock", ""),
+            lock_digest=install.get("lockDigest", ""),
+            index=install.get("index") or "",
+            imports=tuple(verify.get("imports", ())),
+            asks_for_gpu=verify.get("gpu", False),
             nodes=tuple(
                 standing(place, held.world, held.installs.get(place), held.users)
                 for node in sorted(places[version])
@@ -227,15 +227,16 @@ def _rows(name: str, spec: BundleSpec | None, held: _Holdings) -> Iterator[Bundl
         )
 
 
-def runs_on(compatible: Compatible | None) -> str:
+def runs_on(compatible: Mapping[str, Any] | None) -> str:
     """In words, what is stated of it; empty where nothing is."""
     if not compatible:
         return ""
-    vendor, driver = compatible.gpu_vendor, compatible.driver_min
+    vendor, driver = compatible.get("gpuVendor"), compatible.get("driverMin")
+    families = compatible.get("families") or ()
     told = (
-        "no GPU needed" if vendor is GpuVendor.NONE else vendor,
+        "no GPU needed" if vendor == "none" else vendor,
         f"driver {driver} or later" if driver else "",
-        f"CUDA {compatible.cuda}" if compatible.cuda else "",
-        f"families {', '.join(compatible.families)}" if compatible.families else "",
+        f"CUDA {cuda}" if (cuda := compatible.get("cuda")) else "",
+        f"families {', '.join(families)}" if families else "",
     )
     return ", ".join(filter(None, told))

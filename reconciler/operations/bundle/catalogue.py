@@ -30,7 +30,7 @@ OFFERED = re.compile(r"bundles/(.+)\.yaml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class BundleOffer:
     """A bundle that travels with the program; `versions` are those that the fleet has not."""
 
     bundle: str
@@ -41,7 +41,7 @@ class Offer:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
     bundles: tuple[BundleRow, ...]
-    shipped: tuple[Offer, ...]
+    shipped: tuple[BundleOffer, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +125,13 @@ def add_bundle(fleet: Fleet, name: str, wish: BundleWish) -> BundleAdded:
     )
 
 
-def _offers(has: set[tuple[str, str]]) -> Iterator[Offer]:
+def _offers(has: set[tuple[str, str]]) -> Iterator[BundleOffer]:
     for name in shipped_names():
         spec = shipped_spec(name) or {}
         versions = [one["version"] for one in spec["versions"]]
         left = tuple(version for version in versions if (name, version) not in has)
         if left:
-            yield Offer(bundle=name, display_name=spec["displayName"], versions=left)
+            yield BundleOffer(bundle=name, display_name=spec["displayName"], versions=left)
 
 
 def _existing(desired: Desired, ref: Ref) -> Resource | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from reconciler import shipped
 from reconciler.hosts.wheels import fetch_wheels
-from reconciler.kinds.bundle import Install, Version, parse
+from reconciler.kinds.bundle import InstallSpec, Version, parse
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -72,7 +72,7 @@ def mirror(fleet: Fleet, text: str, wish: MirrorWish) -> Mirrored:
 
 def _locked(
     desired: Desired, name: str, wanted: str
-) -> list[tuple[Version, Install, Requirements]]:
+) -> list[tuple[Version, InstallSpec, Requirements]]:
     """With their requirements, which are as they were agreed."""
     ref = Ref("bundle", "", name)
     if ref in desired.frozen:
@@ -86,7 +86,7 @@ def _locked(
     return found
 
 
-def _all_locked(desired: Desired, name: str) -> Iterator[tuple[Version, Install, Requirements]]:
+def _all_locked(desired: Desired, name: str) -> Iterator[tuple[Version, InstallSpec, Requirements]]:
     resource, spec = desired.get("bundle", name), shipped_spec(name)
     if resource is not None:
         for one in resource.spec.versions:
@@ -107,7 +107,7 @@ def _address(settings: Settings, index: str) -> str:
     return settings.index[index]
 
 
-def _own(settings: Settings, install: Install) -> Sequence[str]:
+def _own(settings: Settings, install: InstallSpec) -> Sequence[str]:
     """A folder that hosts have is none of this machine's."""
     stated = settings.index.get(install.index or "", "")
     return (stated,) if stated.startswith("http") else ()

@@ -27,7 +27,7 @@ LONGEST = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class AcceptRequest:
     """What is said by whoever asks: `key` is the thing, as `gpuaas drift` names it."""
 
     ref: str
@@ -36,7 +36,7 @@ class Word:
     until: datetime
 
 
-def accept_drift(fleet: Fleet, word: Word) -> Acceptance:
+def accept_drift(fleet: Fleet, word: AcceptRequest) -> Acceptance:
     """Raises ProblemError `drift_unseen`, `drift_unacceptable`, `usage`."""
     ref = ref_of(word.ref)
     insist_on(word.reason)

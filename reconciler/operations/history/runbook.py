@@ -15,7 +15,7 @@ from reconciler.model.symptom import SYMPTOMS
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan.plan import make_plan
-from reconciler.operations.status.status import examine
+from reconciler.operations.status.doctor import examine
 from reconciler.planner.placement.reasons import WORDS
 from reconciler.specs.read.suggest import nearest
 from reconciler.store import queries

@@ -1,4 +1,4 @@
-"""Recounting: what became of one resource, and what was done of late in the whole fleet."""
+"""What became of one resource, told by its operations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reconciler.model.state.event import Event, EventType
 from reconciler.model.state.world import Recorded
 from reconciler.model.timeline import Operation, Standing, Under
 from reconciler.operations.fleet import Fleet, without_collector
-from reconciler.operations.references import insist_on_name, unknown_ref
+from reconciler.operations.references import unknown_ref
 from reconciler.operations.status.status import ref_of
 from reconciler.planner.diagnosis.timeline import operations_of
 from reconciler.store import queries
@@ -20,20 +20,6 @@ from reconciler.store.file.database import Database
 from reconciler.store.file.lock import holder
 from reconciler.store.progress import read_progress
 from reconciler.store.snapshot import read_world
-
-EVENTS_AT_MOST = 5000
-"""So many of the newest events are looked through for what was done of late."""
-
-UNTOLD = frozenset(
-    {
-        EventType.STATE_CREATED,
-        EventType.RUN_STARTED,
-        EventType.RUN_ENDED,
-        EventType.PLAN_USED,
-        EventType.OBSERVED,
-    }
-)
-"""Events that are about no resource, or about what nobody did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +30,6 @@ class Timeline:
     at: str
     phase: str = ""
     where: str = ""
-    operations: tuple[Operation, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activity:
-    """The newest first."""
-
-    at: str
     operations: tuple[Operation, ...] = ()
 
 
@@ -72,19 +50,6 @@ def timeline(fleet: Fleet, ref_text: str) -> Timeline:
         where=_where(ref, recorded),
         operations=operations_of(events, steps, under_way(fleet)),
     )
-
-
-def activity(fleet: Fleet, limit: int, project: str = "") -> Activity:
-    """What was done last, by whom and why; with `project`, only about what is in it."""
-    with without_collector(), fleet.reading() as database:
-        if project:
-            insist_on_name(fleet, database, read_world(database), "project", project)
-        events = queries.newest_events(database, EVENTS_AT_MOST)
-        steps = queries.step_words(database)
-    told = [e for e in events if e.type not in UNTOLD and e.ref and _is_in(e.ref, project)]
-    found = operations_of(told, steps, under_way(fleet))
-    newest = sorted(found, key=lambda one: one.sequence, reverse=True)
-    return Activity(at=format_moment(fleet.now()), operations=tuple(newest[:limit]))
 
 
 def under_way(fleet: Fleet) -> Under:
@@ -126,10 +91,3 @@ def _where(ref: Ref, recorded: Recorded | None) -> str:
     if recorded is None or not recorded.node:
         return ""
     return f"{recorded.node}/{','.join(recorded.slots) or '*'}"
-
-
-def _is_in(ref: str, project: str) -> bool:
-    """Of a ref as text: `kind/project/name`, or the project itself."""
-    parts = ref.split("/")
-    own = parts[1:2] == [project] and (len(parts) > 2 or parts[0] == "project")
-    return not project or own

@@ -19,10 +19,10 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from reconciler.model.problem import ProblemError
 from reconciler.model.records import dataclass
 from reconciler.operations.fleet import Fleet
-from reconciler.operations.monitoring.figures import Figures, Ledger
-from reconciler.operations.monitoring.listener import Answer, Listener
-from reconciler.operations.monitoring.metrics import Tally, View, text
-from reconciler.operations.notifications.dispatch import Told
+from reconciler.operations.monitoring.figures import Figures, LastFigures
+from reconciler.operations.monitoring.listener import HttpListener, HttpResponse
+from reconciler.operations.monitoring.metrics import LoopCounters, View, text
+from reconciler.operations.notifications.dispatch import DeliveryProgress
 from reconciler.operations.reconcile.liveness.health import (
     LATE_SECONDS,
     WORK_SECONDS,
@@ -42,15 +42,15 @@ class Exposition:
     """`clock` is the machine's since its boot: nobody sets it back, so no clock makes a hang."""
 
     clock: Callable[[], float]
-    tally: Tally = field(default_factory=Tally)
-    ledger: Ledger = field(default_factory=Ledger)
-    told: Callable[[], tuple[Told, ...]] = tuple
+    tally: LoopCounters = field(default_factory=LoopCounters)
+    ledger: LastFigures = field(default_factory=LastFigures)
+    told: Callable[[], tuple[DeliveryProgress, ...]] = tuple
     said: Presence | None = None
     due: float = 0.0
     shown: bytes = b""
     shown_at: float = -SPARING_SECONDS
     address: str = ""
-    listener: Listener | None = None
+    listener: HttpListener | None = None
     deaf: str = ""
     unwritten: str = ""
 
@@ -68,7 +68,7 @@ class Exposition:
         self.address, self.deaf = address, ""
         if address:
             try:
-                self.listener = Listener(address, self.answer)
+                self.listener = HttpListener(address, self.answer)
             except OSError as error:
                 why = error.strerror or "refused"
                 self.deaf = f"metrics are not listened for at {address}: {why}"
@@ -103,13 +103,13 @@ class Exposition:
         if metrics.textfile:
             self._write(fleet.folder / metrics.textfile)
 
-    def answer(self, path: str) -> Answer | None:
+    def answer(self, path: str) -> HttpResponse | None:
         """Asked by threads: it reads what stands here, and nothing else."""
         if path == "/metrics":
-            return Answer(HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, self.shown)
+            return HttpResponse(HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, self.shown)
         return self._health() if path == "/healthz" else None
 
-    def _health(self) -> Answer:
+    def _health(self) -> HttpResponse:
         """A loop that hangs is unavailable; one that does less than it should is at work."""
         said, late = self.said, self.clock() - self.due
         if said is None or late > LATE_SECONDS:
@@ -124,7 +124,7 @@ class Exposition:
             told |= {"phase": said.phase, "saidAt": said.said_at, "nextAt": said.next_at}
             told |= {"commit": said.commit, "since": said.since}
         code = HTTPStatus.SERVICE_UNAVAILABLE if condition is LoopCondition.HUNG else HTTPStatus.OK
-        return Answer(code, "application/json", f"{json.dumps(told)}\n".encode())
+        return HttpResponse(code, "application/json", f"{json.dumps(told)}\n".encode())
 
     def _figures(self, fleet: Fleet, memory: Memory, *, fresh: bool) -> Figures | None:
         """Within a round they stay those of before it: others wait for that round."""

@@ -60,7 +60,7 @@ class Figures:
 
 
 @dataclass(slots=True, kw_only=True)
-class Ledger:
+class LastFigures:
     """Knows the figures of the last look. `figures` raises ProblemError as any reading does.
 
     `plan` is what is still to be done by the last one.

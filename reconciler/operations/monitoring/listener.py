@@ -19,19 +19,19 @@ AT_ONCE, PATIENCE_SECONDS = 8, 5.0
 """So many are answered at a time, and nobody is waited for longer."""
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     status: HTTPStatus
     kind: str
     body: bytes
 
 
-Answers = Callable[[str], Answer | None]
+Answers = Callable[[str], HttpResponse | None]
 """By path; None for one that there is not."""
 
-ABSENT = Answer(HTTPStatus.NOT_FOUND, "text/plain", b"/metrics and /healthz\n")
+ABSENT = HttpResponse(HTTPStatus.NOT_FOUND, "text/plain", b"/metrics and /healthz\n")
 
 
-class Listener:
+class HttpListener:
     """Raises OSError where the port cannot be had."""
 
     def __init__(self, address: str, answers: Answers) -> None:

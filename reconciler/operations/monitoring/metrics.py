@@ -20,7 +20,7 @@ from reconciler import __version__
 from reconciler.model.moment import parse_moment
 from reconciler.model.records import dataclass
 from reconciler.operations.monitoring.figures import Figures
-from reconciler.operations.notifications.dispatch import Told
+from reconciler.operations.notifications.dispatch import DeliveryProgress
 from reconciler.operations.reconcile.liveness.health import due_of
 from reconciler.operations.reconcile.liveness.presence import Presence
 from reconciler.operations.reconcile.rounds import Memory, Tick
@@ -34,7 +34,7 @@ IDLE, WORKED, REFUSED = "idle", "worked", "refused"
 
 
 @dataclass(slots=True)
-class Tally:
+class LoopCounters:
     """What has happened since the loop began; it only grows."""
 
     rounds: Counter[str] = field(default_factory=lambda: Counter({IDLE: 0, WORKED: 0, REFUSED: 0}))
@@ -70,10 +70,10 @@ class View:
     """
 
     said: Presence
-    tally: Tally
+    tally: LoopCounters
     memory: Memory
     figures: Figures | None
-    told: tuple[Told, ...] = ()
+    told: tuple[DeliveryProgress, ...] = ()
     copied: datetime | None = None
 
     @property

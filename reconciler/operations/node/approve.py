@@ -35,7 +35,7 @@ PATH = ("spec", "approvals")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approved:
+class ApprovedNode:
     """What was written and where; `pending` names what still has no approval in force.
 
     `commit` is empty unless the file was committed. `problems` are warnings.
@@ -51,7 +51,7 @@ class Approved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ApprovalScope:
     """What to approve: the `slots` named, the host alone, or by default all that has none yet."""
 
     node: str
@@ -60,7 +60,7 @@ class Wish:
     commit: bool = False
 
 
-def approve(fleet: Fleet, wish: Wish) -> Approved:
+def approve(fleet: Fleet, wish: ApprovalScope) -> ApprovedNode:
     """Write an approval into the node's file, and commit that file if asked to.
 
     Raises ProblemError: for who may not approve, for what cannot be approved or needs none, and
@@ -84,7 +84,7 @@ def approve(fleet: Fleet, wish: Wish) -> Approved:
         git.insist_on_rest(fleet.settings, node.file)
     entry = encode(approval)
     place = add_entry(fleet.settings, node.file, node.document, PATH, entry)
-    return Approved(
+    return ApprovedNode(
         node=wish.node,
         approval=approval,
         file=node.file,
@@ -171,7 +171,7 @@ def _names(spec: NodeSpec) -> tuple[str, ...]:
     return (HOST, *(slot.name for slot in spec.slots))
 
 
-def _covers(spec: NodeSpec, wish: Wish) -> tuple[str, ...]:
+def _covers(spec: NodeSpec, wish: ApprovalScope) -> tuple[str, ...]:
     """What the approval is to cover, in the order of the spec."""
     names = _names(spec)
     if unknown := sorted(set(wish.slots) - set(names[1:])):

@@ -11,7 +11,7 @@ from dataclasses import field
 from reconciler.hosts.ssh import discover
 from reconciler.kinds.approval import approved_names
 from reconciler.kinds.node.corrections import Correction, Corrections, corrections
-from reconciler.kinds.node.proposal import Wish, propose
+from reconciler.kinds.node.proposal import NodeAddress, propose
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
@@ -64,7 +64,7 @@ def ask_and_correct(fleet: Fleet, name: str) -> Corrected:
 
 def correct(fleet: Fleet, desired: Desired, node: Resource, facts: NodeFacts) -> Corrected:
     """Write what these facts say otherwise, all of it or nothing. Raises ProblemError."""
-    wish = Wish(address=node.spec.address, host_keys=(), family=node.spec.family)
+    wish = NodeAddress(address=node.spec.address, host_keys=(), family=node.spec.family)
     proposal = propose(facts, wish, desired)
     found = corrections(node.spec, proposal.spec["slots"], facts)
     notes = (*proposal.notes, *found.notes)

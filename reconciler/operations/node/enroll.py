@@ -14,7 +14,7 @@ from typing import Any
 from reconciler import shipped
 from reconciler.hosts.ssh import discover as ssh_discover
 from reconciler.kinds.access.ssh_key import SshKey, listed, parse_public_key
-from reconciler.kinds.node.proposal import Proposal, Wish, propose
+from reconciler.kinds.node.proposal import NodeAddress, Proposal, propose
 from reconciler.kinds.node.spec import CONTROL_LOGIN
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.plan.work import Host
@@ -22,7 +22,6 @@ from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import is_name
 from reconciler.model.spec.desired import Desired
-from reconciler.model.spec.reading import whole
 from reconciler.model.spec.resource import Resource
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.node.families import family_for, with_family
@@ -119,7 +118,7 @@ def propose_node(desired: Desired, target: Target, facts: NodeFacts) -> Discover
     known = next((node for node in desired.of("node") if _is_machine(node, facts)), None)
     name = known.ref.name if known else target.name
     family = family_for(desired, target.family, facts)
-    wish = Wish(
+    wish = NodeAddress(
         address=target.address,
         host_keys=target.host_keys,
         family=family.ref.name if family else target.family,
@@ -130,7 +129,7 @@ def propose_node(desired: Desired, target: Target, facts: NodeFacts) -> Discover
     _check_whole(target.address, proposal)
     documents = [_document("Node", name, proposal.spec)]
     if family is not None:
-        documents.insert(0, _document("NodeFamily", family.ref.name, whole(family).spec))
+        documents.insert(0, _document("NodeFamily", family.ref.name, family.normal["spec"]))
     notes = (*_in_specs(desired, target, name, facts), *_of_family(family), *proposal.notes)
     found = Discovered(
         name=name, documents=tuple(documents), source=facts.source, notes=_shortened(notes)

@@ -11,7 +11,7 @@ from reconciler.model.settings import NotificationSettings
 from reconciler.operations.notifications.channel import Channel
 from reconciler.operations.notifications.command import run
 from reconciler.operations.notifications.message import Letterhead, Message, as_json, as_slack
-from reconciler.operations.notifications.webhook import Refusal, post
+from reconciler.operations.notifications.webhook import DeliveryRefusal, post
 
 FIRST_SECONDS, MOST_SECONDS, MOST_ASKED = 5.0, 300.0, 600.0
 IDLE_SECONDS, GIVEN_UP_SECONDS = 3600.0, 86400.0
@@ -77,7 +77,7 @@ class Delivery:
             if self.channel.wait(wait):
                 return
 
-    def _attempt(self, message: Message) -> Refusal | None:
+    def _attempt(self, message: Message) -> DeliveryRefusal | None:
         stated = self.stated
         head = Letterhead(fleet=self.fleet, name=stated.name, template=stated.template)
         hook = stated.webhook
@@ -85,4 +85,4 @@ class Delivery:
             as_ = as_slack if hook.format == "slack" else as_json
             return post(hook, self.folder, as_(message, head))
         why = run(stated.command, as_json(message, head))
-        return Refusal(why=why) if why else None
+        return DeliveryRefusal(why=why) if why else None

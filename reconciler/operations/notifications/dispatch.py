@@ -26,7 +26,7 @@ END_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class DeliveryProgress:
     """How far one place was told since the loop began."""
 
     name: str
@@ -90,9 +90,9 @@ class Dispatch:
         )
 
     @property
-    def told(self) -> tuple[Told, ...]:
+    def told(self) -> tuple[DeliveryProgress, ...]:
         return tuple(
-            Told(
+            DeliveryProgress(
                 name=name,
                 delivered=one.delivered,
                 failed=one.failed,

@@ -27,7 +27,7 @@ OTHERS = stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class DeliveryRefusal:
     """Why nothing was delivered; `after` is in how many seconds it may be tried, if it was said."""
 
     why: str
@@ -38,12 +38,12 @@ class _NoAddress(Exception):
     """With words of our own."""
 
 
-def post(hook: WebhookSettings, folder: Path, body: bytes) -> Refusal | None:
+def post(hook: WebhookSettings, folder: Path, body: bytes) -> DeliveryRefusal | None:
     """The address is read anew each time, so that it can be changed without a word."""
     try:
         place = _address(hook, folder)
     except _NoAddress as error:
-        return Refusal(why=str(error))
+        return DeliveryRefusal(why=str(error))
     connection = _connection(place)
     path = f"{place.path or '/'}{f'?{place.query}' if place.query else ''}"
     headers = {
@@ -59,24 +59,26 @@ def post(hook: WebhookSettings, folder: Path, body: bytes) -> Refusal | None:
         answer = connection.getresponse()
         answer.read(MOST_ANSWER)
     except ssl.SSLCertVerificationError:
-        return Refusal(why="its certificate is not trusted")
+        return DeliveryRefusal(why="its certificate is not trusted")
     except ssl.SSLError:
-        return Refusal(why="no TLS with it")
+        return DeliveryRefusal(why="no TLS with it")
     except TimeoutError:
-        return Refusal(why=f"no answer within {SECONDS:.0f} s")
+        return DeliveryRefusal(why=f"no answer within {SECONDS:.0f} s")
     except socket.gaierror:
-        return Refusal(why="its host has no address")
+        return DeliveryRefusal(why="its host has no address")
     except OSError as error:
         more = f": {os.strerror(error.errno)}" if error.errno else ""
-        return Refusal(why=f"it cannot be reached{more}")
+        return DeliveryRefusal(why=f"it cannot be reached{more}")
     except (http.client.HTTPException, ValueError):
-        return Refusal(why="it answers no HTTP")
+        return DeliveryRefusal(why="it answers no HTTP")
     finally:
         timer.cancel()
         connection.close()
     if 200 <= answer.status < 300:
         return None
-    return Refusal(why=f"HTTP {answer.status}", after=_after(answer.headers.get("Retry-After")))
+    return DeliveryRefusal(
+        why=f"HTTP {answer.status}", after=_after(answer.headers.get("Retry-After"))
+    )
 
 
 def _address(hook: WebhookSettings, folder: Path) -> SplitResult:

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from reconciler import shipped
 from reconciler.model.host.evidence import Observation
 from reconciler.model.moment import format_moment, parse_moment
-from reconciler.model.plan.comparison import Base, Comparison
+from reconciler.model.plan.comparison import Comparison, ComparisonBase
 from reconciler.model.plan.plan import Plan
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.records import dataclass
@@ -61,7 +61,7 @@ def compare_with(fleet: Fleet, revision: str, state: str | None = None) -> Compa
         ours = preview.plan_of_tree()
         theirs = preview.plan(settings)
     ahead = commits_without(fleet.settings, commit)
-    base = Base(revision=revision, commit=commit, ahead=ahead)
+    base = ComparisonBase(revision=revision, commit=commit, ahead=ahead)
     return compare_plans(ours, theirs, base, place_of(fleet.settings))
 
 

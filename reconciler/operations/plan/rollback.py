@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from reconciler.model.moment import parse_moment
-from reconciler.model.plan.comparison import Base, Comparison
+from reconciler.model.plan.comparison import Comparison, ComparisonBase
 from reconciler.model.plan.plan import Change, Plan
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.records import dataclass
@@ -18,7 +18,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.model.spec.desired import Origin
 from reconciler.model.spec.revision import Revision
-from reconciler.model.spec.rollback import Reverted, Rollback, Told
+from reconciler.model.spec.rollback import Reverted, Rollback, RollbackNote
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.plan.comparison import Preview, previewing
 from reconciler.planner.changes.comparison import compare_plans
@@ -34,7 +34,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class RollbackRequest:
     """What is rolled back, all of it without a `ref`, `to` a commit or a moment, and how far.
 
     Only `with_access` is anything opened that was shut since.
@@ -47,7 +47,7 @@ class Wish:
     with_access: bool = False
 
 
-def roll_back(fleet: Fleet, wish: Wish) -> Rollback:
+def roll_back(fleet: Fleet, wish: RollbackRequest) -> Rollback:
     """Make the change, and write it where that is wished. Raises ProblemError; nothing is written
 
     then: for files with edits, a commit that is not here or not of this branch, a ref that is in
@@ -97,7 +97,9 @@ def _commit(settings: Settings, to: str) -> str:
         return commit_at(settings, moment)
 
 
-def _reversion(preview: Preview, both: tuple[Settings, Settings], wish: Wish) -> Reversion:
+def _reversion(
+    preview: Preview, both: tuple[Settings, Settings], wish: RollbackRequest
+) -> Reversion:
     now, then = both
     held: Callable[[Reverted], bool] | None = None
     if not wish.with_access:
@@ -118,8 +120,12 @@ def _reversion(preview: Preview, both: tuple[Settings, Settings], wish: Wish) ->
     return found
 
 
-def _opened(reverted: Iterable[Reverted], preview: Preview) -> list[Told]:
-    return [Told(ref=one.ref, text=text) for one in reverted for text in opened(one, preview.now)]
+def _opened(reverted: Iterable[Reverted], preview: Preview) -> list[RollbackNote]:
+    return [
+        RollbackNote(ref=one.ref, text=text)
+        for one in reverted
+        for text in opened(one, preview.now)
+    ]
 
 
 def _insist_on_files(settings: Settings, files: Mapping[str, object]) -> None:
@@ -156,7 +162,7 @@ def _followed(
     after = preview.plan(now)
     tree = work_tree(fleet.settings).revision
     after = replace(after, revision=Revision(commit=head, branch=tree.branch, dirty=True))
-    base = Base(revision="HEAD", commit=head)
+    base = ComparisonBase(revision="HEAD", commit=head)
     compared = compare_plans(after, before, base, place_of(fleet.settings))
     return replace(made, patch=patch, comparison=_uncommitted(compared, private, author[0]))
 
@@ -176,7 +182,7 @@ def _uncommitted(compared: Comparison, commit: str, author: str) -> Comparison:
 
 
 def _written(
-    settings: Settings, files: Mapping[str, bytes | None], made: Rollback, wish: Wish
+    settings: Settings, files: Mapping[str, bytes | None], made: Rollback, wish: RollbackRequest
 ) -> Rollback:
     if not (wish.write or wish.commit):
         return made

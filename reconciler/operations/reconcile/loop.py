@@ -16,7 +16,7 @@ from reconciler.model.plan.work import HostProgress
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.records import dataclass
 from reconciler.model.settings import LoopSettings
-from reconciler.model.state.lock import Patience
+from reconciler.model.state.lock import LockPatience
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.monitoring.exposition import Exposition
 from reconciler.operations.notifications.dispatch import Dispatch
@@ -111,7 +111,7 @@ def _fleet(options: LoopOptions, signals: LoopSignals) -> Fleet:
 
     fleet = options.open()
     settings = replace(fleet.settings, loop=options.loop(fleet.settings.loop))
-    patience = Patience(seconds=LOCK_SECONDS, stop=leaving)
+    patience = LockPatience(seconds=LOCK_SECONDS, stop=leaving)
     return replace(fleet, settings=settings, patience=patience, leaving=leaving)
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded, World
 from reconciler.operations.bundle.bundle import (
     SUPPORT,
+    BundleStanding,
     Installs,
-    Standing,
     installs_of,
     standing,
     users_of,
 )
-from reconciler.operations.why.case import Case, Link
+from reconciler.operations.why.case import Link, WhyCase
 
 ASKED = "not asked for yet"
 
@@ -42,7 +41,7 @@ def run_by(one: Recorded, installs: Installs) -> tuple[str, ...]:
     )
 
 
-def runs(case: Case) -> Iterator[Link]:
+def runs(case: WhyCase) -> Iterator[Link]:
     """What an allocation runs."""
     one = case.recorded if case.ref.kind == "allocation" else None
     for name, found in _standings(one, case.world):
@@ -50,7 +49,7 @@ def runs(case: Case) -> Iterator[Link]:
         yield Link(about="runs", text=f"{name}: {_words(found)}", command=command)
 
 
-def stands(case: Case) -> Iterator[Link]:
+def stands(case: WhyCase) -> Iterator[Link]:
     """Where a bundle stands, and who uses it."""
     told = _of_bundle(case.ref.name, case.world) if case.ref.kind == "bundle" else {}
     if told:
@@ -69,7 +68,7 @@ def _of_bundle(name: str, world: World) -> Mapping[str, str]:
     return {key: text for key, text in told.items() if text}
 
 
-def _standings(one: Recorded | None, world: World) -> Iterator[tuple[str, Standing]]:
+def _standings(one: Recorded | None, world: World) -> Iterator[tuple[str, BundleStanding]]:
     installs = installs_of(world) if one else {}
     for bundle, version in _named(one) if one else ():
         place = (one.node if one else "", bundle, version)
@@ -77,11 +76,11 @@ def _standings(one: Recorded | None, world: World) -> Iterator[tuple[str, Standi
 
 
 def _named(one: Recorded) -> Iterator[tuple[str, str]]:
-    for named in ALLOCATIONS.applied(one).runtimes:
-        yield named.bundle, named.version
+    for named in one.normal["spec"].get("runtimes", ()):
+        yield named["bundle"], named["version"]
 
 
-def _words(one: Standing) -> str:
+def _words(one: BundleStanding) -> str:
     """As recorded, since when; and what the host shows where that is something else."""
     told = f"{one.state} since {one.since} on {one.node}" if one.state else ASKED
     why = f": {one.problem}" if one.problem else ""

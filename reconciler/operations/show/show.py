@@ -1,26 +1,20 @@
-"""One resource in full: its four states side by side, and what placement says of it."""
+"""One resource in full: its four states side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 
-from reconciler.kinds.allocation.spec import ALLOCATIONS
-from reconciler.kinds.registry import KINDS
 from reconciler.model.codec import encode
 from reconciler.model.condition import Condition, Sync
-from reconciler.model.host.capacity import Candidate, Placement
 from reconciler.model.plan.lifecycle import Phase
-from reconciler.model.problem import Problem, ProblemError, refuse
+from reconciler.model.problem import ProblemError
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded, World
 from reconciler.operations.fleet import Fleet, without_collector
-from reconciler.operations.options import PlanOptions
-from reconciler.operations.plan.plan import plan_from
 from reconciler.operations.reconcile.source.tree import as_it_reads
-from reconciler.operations.references import unknown, unknown_ref
+from reconciler.operations.references import unknown_ref
 from reconciler.operations.show.bundle_links import facts_of as runtime_facts
 from reconciler.operations.show.storage_links import facts_of as storage_facts
 from reconciler.operations.specs import read_desired, read_origins
@@ -32,46 +26,13 @@ from reconciler.operations.status.status import ref_of
 from reconciler.operations.status.stock import as_resource
 from reconciler.operations.status.sync import recall_standing
 from reconciler.operations.status.usage import cards_of, used
-from reconciler.operations.views import Explained, Shown
+from reconciler.operations.views import Shown
 from reconciler.planner.changes.text import price
 from reconciler.planner.core.facts import shown
-from reconciler.planner.core.seat import WITH_CAPACITY
-from reconciler.planner.placement import explanation
-from reconciler.planner.proof.overrides import vouched_for
 from reconciler.store import queries
 from reconciler.store.snapshot import read_world
 
 LAST_EVENTS = 20
-
-
-def explain(fleet: Fleet, ref_text: str) -> Explained:
-    """Every node as the plan of this moment sees it for an allocation, all others in their places.
-
-    Raises ProblemError `not_found`, or `usage` for a kind that asks for no place.
-    """
-    ref = ref_of(ref_text)
-    with without_collector():
-        with fleet.reading() as database:
-            world = read_world(database)
-        desired = read_desired(fleet)
-        resource = desired.resources.get(ref)
-        if resource is None:
-            known = (*desired.resources, *desired.frozen)
-            raise unknown(ref, "not in the specs", known)
-        if ref.kind not in WITH_CAPACITY:
-            raise refuse("usage", f"{ref} asks for no place", "name an allocation")
-        plan = plan_from(fleet, desired, world, PlanOptions())
-        candidates = explanation.explain(desired, world, fleet.now(), ref, plan)
-    change = next((change for change in plan.changes if change.ref == ref), None)
-    recorded = world.recorded.get(ref)
-    planned = change.placement if change else None
-    return Explained(
-        ref=str(ref),
-        need=KINDS[ref.kind].needs(resource, desired),
-        placement=planned or (_placement(recorded) if recorded else None),
-        candidates=tuple(_marked(candidate, world) for candidate in candidates),
-        problem=_without_this_hint(change.problem) if change and change.problem else None,
-    )
 
 
 def show(fleet: Fleet, ref_text: str) -> Shown:
@@ -120,30 +81,9 @@ def _price(recorded: Recorded | None, world: World, now: datetime) -> str:
     """What it costs from now on, by the SKU as it was applied last."""
     if recorded is None or not recorded.id or recorded.phase is not Phase.ACTIVE:
         return ""
-    sku = world.recorded.get(Ref("sku", "", ALLOCATIONS.applied(recorded).sku))
+    sku = world.recorded.get(Ref("sku", "", recorded.normal["spec"]["sku"]))
     hourly = price(as_resource(sku) if sku else None, len(recorded.slots), now)
     return ", ".join(f"{amount:f} {currency} an hour" for currency, amount in hourly.items())
-
-
-def _marked(candidate: Candidate, world: World) -> Candidate:
-    """A place that was freed by somebody's word says so to whoever could get it (REL-04)."""
-    words = vouched_for(world.overrides, candidate.node, candidate.slots)
-    if candidate.rule or not words:
-        return candidate
-    told = " · ".join(filter(None, (candidate.detail, f"unproved {words}")))
-    return replace(candidate, detail=told)
-
-
-def _without_this_hint(problem: Problem) -> Problem:
-    """Nobody needs to be sent to where he is."""
-    here = problem.hint == f"gpuaas explain {problem.ref}"
-    return replace(problem, hint="") if here else problem
-
-
-def _placement(recorded: Recorded) -> Placement | None:
-    if not recorded.node or recorded.shape is None:
-        return None
-    return Placement(node=recorded.node, slots=recorded.slots, shape=recorded.shape)
 
 
 def _observed(world: World, ref: Ref, recorded: Recorded | None) -> Mapping[str, object] | None:

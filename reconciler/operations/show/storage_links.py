@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from reconciler.model.ref import Ref
 from reconciler.model.state.volume import Attachment, Volume, VolumeState
 from reconciler.model.state.world import World
-from reconciler.operations.why.case import Case, Link
+from reconciler.operations.why.case import Link, WhyCase
 from reconciler.planner.storage.references import called_now
 
 
@@ -35,7 +35,7 @@ def had_by(allocation_id: str, world: World) -> tuple[str, ...]:
     return tuple(f"{_name(one, world)} {one.mode} at {one.mount_path}" for one in having)
 
 
-def had(case: Case) -> Iterator[Link]:
+def had(case: WhyCase) -> Iterator[Link]:
     """What an allocation has, or may have."""
     names = called_now(case.world)
     for one in _had(case.ref, case.world) if case.ref.kind == "allocation" else ():
@@ -47,7 +47,7 @@ def had(case: Case) -> Iterator[Link]:
         yield Link(about="has", text=text, command=command)
 
 
-def stored(case: Case) -> Iterator[Link]:
+def stored(case: WhyCase) -> Iterator[Link]:
     """Where the data of a storage lies."""
     volume = case.world.volumes.get(case.ref)
     if volume is None:
@@ -58,7 +58,7 @@ def stored(case: Case) -> Iterator[Link]:
     yield Link(about="data", text=text, command=command)
 
 
-def attached(case: Case) -> Iterator[Link]:
+def attached(case: WhyCase) -> Iterator[Link]:
     """Who has a storage, or may have it."""
     volume = case.world.volumes.get(case.ref)
     for one in _by(volume, case.world) if volume else ():

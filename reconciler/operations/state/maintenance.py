@@ -10,7 +10,7 @@ from pathlib import Path
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.records import dataclass
-from reconciler.model.state.lock import Holder
+from reconciler.model.state.lock import LockHolder
 from reconciler.model.state.snapshot import Snapshot
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import locking, writing
@@ -126,7 +126,7 @@ def _named(fleet: Fleet, which: str) -> Path:
     )
 
 
-def state_unlock(folder: Path | None, id_: str) -> Holder:
+def state_unlock(folder: Path | None, id_: str) -> LockHolder:
     """Forget a dead holder of the lock, which an event says; who it was.
 
     Raises ProblemError `state_locked` while a holder lives, `lock_other` if `id_` is of another

@@ -15,7 +15,7 @@ from reconciler.model.host.evidence import Observation
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
-from reconciler.model.state.rebuilt import Ended, Judged, Rebuilt
+from reconciler.model.state.rebuilt import EndedDoubt, JudgedDoubts, Rebuilt
 from reconciler.model.state.world import Doubt, DoubtKind, World
 from reconciler.operations.apply.record import recorded_as
 from reconciler.operations.fleet import Fleet, without_collector
@@ -33,7 +33,7 @@ from reconciler.operations.state.rebuild_findings import Finds, found_rows, node
 from reconciler.planner import plan
 from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.rebuild import volume_records
-from reconciler.planner.rebuild.descriptors import Found, read_found, verify
+from reconciler.planner.rebuild.descriptors import FoundDescriptor, read_found, verify
 from reconciler.planner.rebuild.taints import judge_doubts
 from reconciler.planner.rebuild.trust import Authority, Sighting
 from reconciler.planner.rebuild.volume_records import FoundVolume
@@ -94,12 +94,12 @@ def give_up(fleet: Fleet, nodes: Sequence[str], reason: str) -> None:
                 f"{', '.join(strangers)}: nobody is in doubt about what lies there",
                 "those in doubt: gpuaas status",
             )
-        ended = tuple(Ended(node=node, kind=DoubtKind.UNSEEN) for node in sorted(set(nodes)))
+        ended = tuple(EndedDoubt(node=node, kind=DoubtKind.UNSEEN) for node in sorted(set(nodes)))
         why = f"given up: {reason}"
         kept = tuple(
             Doubt(node=one.node, kind=DoubtKind.UNPROVED, reason=why, since=at) for one in ended
         )
-        journal.judge_doubts(Judged(ended=ended, kept=kept), why)
+        journal.judge_doubts(JudgedDoubts(ended=ended, kept=kept), why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ def _draft(fleet: Fleet, options: RebuildOptions, before: World | None) -> _Draf
 class _Told:
     """What is new to this state, judged; `records` are those of volumes that are believed."""
 
-    allocations: tuple[Found, ...]
+    allocations: tuple[FoundDescriptor, ...]
     data: tuple[FoundVolume, ...]
     records: tuple[FoundVolume, ...]
 
@@ -194,7 +194,9 @@ def _conclude(
     )
 
 
-def _judge(request: PlanRequest, world: World, seen: Mapping[str, Observation], at: str) -> Judged:
+def _judge(
+    request: PlanRequest, world: World, seen: Mapping[str, Observation], at: str
+) -> JudgedDoubts:
     """Both doubts about every node that was asked, whether anybody had them or not."""
     since = {(one.node, one.kind): one.since for one in world.doubts}
     doubts = [
@@ -242,7 +244,7 @@ def _agree(ask_person: Ask, draft: _Draft) -> None:
         raise refuse("declined", "nothing was written", "run it again and answer yes")
 
 
-def _provenance(one: Found, options: RebuildOptions) -> str:
+def _provenance(one: FoundDescriptor, options: RebuildOptions) -> str:
     if one.adopted and one.why:
         return f"adopted from the descriptor on {one.node}, though {one.why}: {options.reason}"
     return f"rebuilt from the descriptor on {one.node}"

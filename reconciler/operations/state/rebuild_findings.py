@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.state.rebuilt import Judged
+from reconciler.model.state.rebuilt import JudgedDoubts
 from reconciler.model.state.volume import Volume
 from reconciler.model.state.world import Doubt
-from reconciler.planner.rebuild.descriptors import Found
+from reconciler.planner.rebuild.descriptors import FoundDescriptor
 from reconciler.planner.rebuild.volume_records import FoundVolume
 from reconciler.planner.rebuild.volumes import Regained
-from reconciler.planner.rebuild.world import Verdict
+from reconciler.planner.rebuild.world import FoundVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class FoundRow:
 
     node: str
     id: str
-    verdict: Verdict
+    verdict: FoundVerdict
     ref: str = ""
     slots: tuple[str, ...] = ()
     why: str = ""
@@ -47,7 +47,7 @@ class VolumeRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRow:
+class RebuiltNodeRow:
     """One node that was asked; `doubts` are what is not known of it afterwards."""
 
     node: str
@@ -62,22 +62,22 @@ class Finds:
     state_id: str
     found: tuple[FoundRow, ...]
     volumes: tuple[VolumeRow, ...]
-    nodes: tuple[NodeRow, ...]
+    nodes: tuple[RebuiltNodeRow, ...]
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What is left open, each with the next thing to do."""
         return (
-            *(_unverified(row) for row in self.found if row.verdict is Verdict.UNVERIFIED),
+            *(_unverified(row) for row in self.found if row.verdict is FoundVerdict.UNVERIFIED),
             *(_unverified(row) for row in self.volumes if not row.state),
             *(_doubted(row) for row in self.nodes if row.doubts),
         )
 
 
 def found_rows(
-    judged: Sequence[Found],
+    judged: Sequence[FoundDescriptor],
     refs: Mapping[str, Ref],
-    verdicts: Mapping[str, tuple[Verdict, str]],
+    verdicts: Mapping[str, tuple[FoundVerdict, str]],
 ) -> tuple[FoundRow, ...]:
     """By ref; those that nobody could read come last."""
     rows = [_found_row(one, refs, verdicts) for one in judged]
@@ -98,13 +98,13 @@ def volume_rows(judged: Sequence[FoundVolume], regained: Regained) -> tuple[Volu
 
 
 def node_rows(
-    names: Sequence[str], answered: Mapping[str, object], doubts: Judged
-) -> tuple[NodeRow, ...]:
+    names: Sequence[str], answered: Mapping[str, object], doubts: JudgedDoubts
+) -> tuple[RebuiltNodeRow, ...]:
     told: dict[str, list[Doubt]] = defaultdict(list)
     for doubt in doubts.kept:
         told[doubt.node].append(doubt)
     return tuple(
-        NodeRow(
+        RebuiltNodeRow(
             node=name,
             answered=name in answered,
             doubts=tuple(f"{one.kind}: {one.reason}" for one in told[name]),
@@ -114,14 +114,14 @@ def node_rows(
 
 
 def _found_row(
-    one: Found, refs: Mapping[str, Ref], verdicts: Mapping[str, tuple[Verdict, str]]
+    one: FoundDescriptor, refs: Mapping[str, Ref], verdicts: Mapping[str, tuple[FoundVerdict, str]]
 ) -> FoundRow:
     descriptor = one.descriptor
     verdict, why = (
-        verdicts.get(one.id, (Verdict.UNVERIFIED, one.why))
+        verdicts.get(one.id, (FoundVerdict.UNVERIFIED, one.why))
         if one.taken
         else (
-            Verdict.UNVERIFIED,
+            FoundVerdict.UNVERIFIED,
             one.why,
         )
     )
@@ -158,7 +158,7 @@ def _unverified(row: FoundRow | VolumeRow) -> Problem:
     )
 
 
-def _doubted(row: NodeRow) -> Problem:
+def _doubted(row: RebuiltNodeRow) -> Problem:
     return Problem(
         code="node_in_doubt",
         message=f"{row.node}: {'; '.join(row.doubts)}",

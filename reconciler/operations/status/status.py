@@ -1,4 +1,4 @@
-"""What the store knows: the fleet at a glance, nodes, slots, capacity and events.
+"""The fleet at a glance, and its nodes: what the store knows.
 
 No spec is read and nothing is planned, so that a look stays quick however large the fleet.
 """
@@ -11,39 +11,33 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from reconciler.kinds.user import USERS
 from reconciler.model.moment import parse_moment
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
-from reconciler.model.state.event import Event
 from reconciler.model.state.volume import Volume
 from reconciler.model.state.world import World
-from reconciler.model.symptom import Diagnosis
 from reconciler.operations.fleet import Fleet, without_collector
-from reconciler.operations.reconcile.holds import diagnose_holds
-from reconciler.operations.reconcile.liveness.diagnosis import diagnose_loop, loop_row
-from reconciler.operations.references import insist_on_name, insist_on_ref
+from reconciler.operations.reconcile.liveness.diagnosis import loop_row
+from reconciler.operations.references import insist_on_name
 from reconciler.operations.status.ages import aged
 from reconciler.operations.status.allocations import allocation_rows
 from reconciler.operations.status.diagnosis_context import chart_of
 from reconciler.operations.status.page_lifetime import lasts_until
+from reconciler.operations.status.slot import stock_now
 from reconciler.operations.status.stock import (
-    Stock,
     age_of,
     node_rows,
     sku_rows,
     slot_rows,
     take_stock,
 )
-from reconciler.operations.status.sync import Standing, alarms, needs_of, synced
+from reconciler.operations.status.sync import SyncSummary, needs_of, synced
 from reconciler.operations.status.usage import CardRow, cards_of
 from reconciler.operations.views import (
     AllocationRow,
     LastRun,
     NeedsYou,
     NodeRow,
-    SkuRow,
-    SlotRow,
     Status,
 )
 from reconciler.planner.diagnosis.context import Chart
@@ -55,7 +49,7 @@ LAST_EVENTS = 20
 
 
 def status(
-    fleet: Fleet, project: str = "", login: str = "", standing: Standing | None = None
+    fleet: Fleet, project: str = "", login: str = "", standing: SyncSummary | None = None
 ) -> Status:
     """The fleet at a glance; with `project`, only its allocations.
 
@@ -73,7 +67,7 @@ class Glance(NamedTuple):
 
 
 def glance(
-    fleet: Fleet, project: str = "", login: str = "", standing: Standing | None = None
+    fleet: Fleet, project: str = "", login: str = "", standing: SyncSummary | None = None
 ) -> Glance:
     """As `status`, for whoever keeps it."""
     now = fleet.now()
@@ -155,46 +149,7 @@ def only_stale(found: Status, seconds: float) -> Status:
 
 
 def nodes(fleet: Fleet) -> tuple[NodeRow, ...]:
-    return node_rows(_stock(fleet))
-
-
-def slots(fleet: Fleet) -> tuple[SlotRow, ...]:
-    return slot_rows(_stock(fleet))
-
-
-def capacity(fleet: Fleet) -> tuple[SkuRow, ...]:
-    return sku_rows(_stock(fleet))
-
-
-def events(fleet: Fleet, ref_text: str = "", after: int = 0) -> Iterator[Event]:
-    """Events after the sequence number `after`, oldest first; of one resource, or all.
-
-    Raises ProblemError `not_found` for one that nobody has ever heard of.
-    """
-    ref = ref_of(ref_text) if ref_text else None
-    with fleet.reading() as database:
-        if ref is not None and not queries.was(database, str(ref)):
-            insist_on_ref(fleet, database, read_world(database), ref)
-        yield from queries.events(database, str(ref or ""), after)
-
-
-def _stock(fleet: Fleet) -> Stock:
-    with without_collector(), fleet.reading() as database:
-        return take_stock(fleet.settings, read_world(database), fleet.now())
-
-
-def examine(fleet: Fleet) -> tuple[Diagnosis, ...]:
-    """Everything that is stuck, overdue or stale, in the order in which somebody should care."""
-    with without_collector(), fleet.reading() as database:
-        world = read_world(database)
-        stock = take_stock(fleet.settings, world, fleet.now())
-        last = next(iter(queries.runs(database, 1)), None)
-    found = diagnose(chart_of(fleet.state, world, stock, last, fleet.now()))
-    held = tuple(alarms(fleet))
-    more = tuple(diagnose_holds(fleet, world, {one.code for one in held}))
-    alike = {f"the loop: {one.text}" for one in more}
-    loop = (one for one in diagnose_loop(fleet) if one.text not in alike)
-    return (*held, *more, *loop, *found)
+    return node_rows(stock_now(fleet))
 
 
 def _needs_you(chart: Chart) -> Iterator[tuple[str, NeedsYou]]:
@@ -221,8 +176,8 @@ def _volumes(world: World, project: str) -> Iterator[Volume]:
 
 def _users_of(world: World, login: str) -> frozenset[str]:
     """The Users that an OS login stands for; without any, the one of that name."""
-    users = USERS.recorded(world) if login else ()
-    named = frozenset(u.ref.name for u in users if login in USERS.applied(u).os_logins)
+    users = (world.recorded[ref] for ref in world.recorded if login and ref.kind == "user")
+    named = frozenset(u.ref.name for u in users if login in u.normal["spec"]["osLogins"])
     return named or frozenset((login,))
 
 

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from reconciler.kinds import node_family as family_kind
 from reconciler.kinds import policy as policy_kind
 from reconciler.kinds import sku as sku_kind
-from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.node import node as node_kind
 from reconciler.kinds.node.spec import AdminState
 from reconciler.model.host.capacity import Claim, ClaimState, SlotState
@@ -27,7 +26,13 @@ from reconciler.model.state.world import Override, Recorded, World
 from reconciler.operations.views import NodeRow, SkuRow, SlotRow
 from reconciler.planner.access.suspensions import in_force
 from reconciler.planner.placement.filters import hindrance, judge
-from reconciler.planner.placement.inventory import Held, Offer, Slot, read_held, read_offers
+from reconciler.planner.placement.inventory import (
+    InventorySlot,
+    Occupancy,
+    Offer,
+    read_held,
+    read_offers,
+)
 from reconciler.planner.placement.predicates import node_draining, readiness_stale
 from reconciler.planner.placement.supply import need_of
 from reconciler.planner.proof.overrides import vouched_for
@@ -78,7 +83,11 @@ def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
     return Stock(
         offers=read_offers(desired, world, now, {}),
         skus=tuple(desired.of("sku")),
-        sold=Counter(ALLOCATIONS.applied(one).sku for one in ALLOCATIONS.recorded(world)),
+        sold=Counter(
+            world.recorded[ref].normal["spec"]["sku"]
+            for ref in world.recorded
+            if ref.kind == "allocation"
+        ),
         claims=world.claims,
         by_slot={(claim.node, claim.slot): claim for claim in world.claims},
         now=now,
@@ -105,7 +114,7 @@ def _is_before(text: str, moment: datetime) -> bool:
 
 def as_resource(recorded: Recorded) -> Resource:
     """A recorded resource in the form that planning reads."""
-    spec = recorded.spec(PARSERS[recorded.ref.kind])
+    spec = PARSERS[recorded.ref.kind](recorded.normal["spec"], recorded.ref.name)
     return Resource(
         ref=recorded.ref,
         spec=spec,
@@ -173,7 +182,9 @@ def _node_row(stock: Stock, offer: Offer) -> NodeRow:
     )
 
 
-def _states(stock: Stock, offer: Offer) -> Iterator[tuple[Slot, Claim | None, SlotState, str]]:
+def _states(
+    stock: Stock, offer: Offer
+) -> Iterator[tuple[InventorySlot, Claim | None, SlotState, str]]:
     """Each slot with who holds it, what it is called for that, and the cause where one is known."""
     whole = stock.by_slot.get((offer.name, None))
     for slot in offer.slots:
@@ -237,7 +248,7 @@ class _Room:
         self.widest = max((len(offer.slots) for offer in stock.offers), default=0)
         self.by = max(stock.ending.values(), default="")
 
-    def fitting(self, sku: Resource, held: Mapping[str, Held]) -> int:
+    def fitting(self, sku: Resource, held: Mapping[str, Occupancy]) -> int:
         """How many fit, each node counted for somebody who may share it with who is there."""
         slots, count = sku.spec.slots or 0, 0
         for family in set(sku.spec.families):

@@ -22,7 +22,7 @@ from reconciler.operations.fleet import Fleet
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan_cache import input_key, recall_plan
 from reconciler.operations.reconcile.liveness.lease import is_held
-from reconciler.operations.views import AllocationRow, NeedsYou, Pending
+from reconciler.operations.views import AllocationRow, NeedsYou, PendingChanges
 
 SPACE = "standings"
 CONSENT, NO_ROOM = "held_for_approval", "sku_unavailable"
@@ -38,7 +38,7 @@ SYNC: tuple[tuple[Sync, Callable[[Change], bool]], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SyncSummary:
     """What `status` tells of a plan: in numbers, and each allocation that is not in sync.
 
     `wanted` are the allocations it speaks of as their documents say them, by ref. It holds from
@@ -47,7 +47,7 @@ class Standing:
 
     made_at: str
     next_moment: str = ""
-    pending: Pending
+    pending: PendingChanges
     wanted: tuple[AllocationRow, ...] = ()
     needs: Mapping[str, NeedsYou] = field(default_factory=dict)
 
@@ -64,7 +64,7 @@ def as_it_goes(fleet: Fleet) -> PlanOptions:
     return PlanOptions(unattended=is_held(fleet))
 
 
-def recall_standing(fleet: Fleet) -> Standing | None:
+def recall_standing(fleet: Fleet) -> SyncSummary | None:
     """That of the plan of this very input; None if nobody has looked since it changed."""
     options = as_it_goes(fleet)
     with fleet.reading() as database:
@@ -76,14 +76,14 @@ def recall_standing(fleet: Fleet) -> Standing | None:
     if row is None:
         plan = recall_plan(fleet, options)
         return None if plan is None else standing_of(plan)
-    standing = decode(Standing, json.loads(row))
+    standing = decode(SyncSummary, json.loads(row))
     made, ends = parse_moment(standing.made_at), parse_moment(standing.next_moment)
     now = fleet.now()
     over = made is None or now < made or (ends is not None and now >= ends)
     return None if over else standing
 
 
-def make_standing(fleet: Fleet, make: Callable[[Fleet, PlanOptions], Plan]) -> Standing:
+def make_standing(fleet: Fleet, make: Callable[[Fleet, PlanOptions], Plan]) -> SyncSummary:
     """That of a plan that is made now, and remembered. `make` loads what planning takes."""
     options = as_it_goes(fleet)
     with fleet.reading() as database:
@@ -131,8 +131,8 @@ def alarms(fleet: Fleet) -> Iterator[Diagnosis]:
         )
 
 
-def standing_of(plan: Plan) -> Standing:
-    return Standing(
+def standing_of(plan: Plan) -> SyncSummary:
+    return SyncSummary(
         made_at=plan.made_at,
         next_moment=plan.next_moment,
         pending=_pending(plan),
@@ -154,7 +154,7 @@ def scope_of(plan: Plan) -> Collection[str] | None:
 
 def synced(
     rows: Iterable[AllocationRow],
-    standing: Standing,
+    standing: SyncSummary,
     project: str = "",
     *,
     only: Collection[str] | None = None,
@@ -182,7 +182,7 @@ def _beside(row: AllocationRow, planned: AllocationRow | None) -> AllocationRow:
     return replace(row, sync=planned.sync, sync_cause=planned.sync_cause)
 
 
-def needs_of(standing: Standing, waiting: Collection[str]) -> Iterator[tuple[str, NeedsYou]]:
+def needs_of(standing: SyncSummary, waiting: Collection[str]) -> Iterator[tuple[str, NeedsYou]]:
     """What the plan would not do, by ref; who waits for room is told of already."""
     for ref, need in standing.needs.items():
         if need.code != NO_ROOM or ref not in waiting:
@@ -235,9 +235,9 @@ def _wanted(plan: Plan) -> Iterator[AllocationRow]:
             )
 
 
-def _pending(plan: Plan) -> Pending:
+def _pending(plan: Plan) -> PendingChanges:
     words = [sync_of(change).word for change in plan.changes]
-    return Pending(
+    return PendingChanges(
         commit=plan.revision.commit,
         dirty=plan.revision.dirty,
         changes=sum(word in (Sync.CHANGES, Sync.DRIFTED) for word in words),

@@ -23,7 +23,7 @@ from reconciler.operations.node.approve import operator
 from reconciler.operations.published.publish import publish
 from reconciler.operations.references import unknown
 from reconciler.operations.specs import read_desired
-from reconciler.operations.storage.storage import Holder, holders, storage_of
+from reconciler.operations.storage.storage import StorageHolder, holders, storage_of
 from reconciler.store.snapshot import read_world
 
 
@@ -33,7 +33,7 @@ class Severed:
 
     storage: str
     volume: str
-    holder: Holder
+    holder: StorageHolder
     silent: str
 
 
@@ -44,7 +44,7 @@ class Fenced:
     severed: Severed
     actor: str
     reason: str
-    left: tuple[Holder, ...] = ()
+    left: tuple[StorageHolder, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 

@@ -15,7 +15,7 @@ from reconciler.model.plan.work import HostProgress
 from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.state.reopening import Reopening, Wish
+from reconciler.model.state.reopening import Reopening, ReopenRequest
 from reconciler.model.state.volume import Volume
 from reconciler.model.state.world import World
 from reconciler.operations.drift.accept import insist_on
@@ -55,7 +55,7 @@ class Reopened:
 
 def reopen(
     fleet: Fleet,
-    wish: Wish,
+    wish: ReopenRequest,
     ask: Callable[[Reopening], bool],
     on_progress: Callable[[HostProgress], None],
     interrupts: Interrupts,
@@ -81,7 +81,7 @@ def reopen(
         return _carry_out(speaking, wish, one, call)
 
 
-def _carry_out(fleet: Fleet, wish: Wish, one: Reopening, call: Call) -> Reopened:
+def _carry_out(fleet: Fleet, wish: ReopenRequest, one: Reopening, call: Call) -> Reopened:
     """Call by call, each under the lock and after another look at who has what."""
     found = Reopened(reopening=one, actor=fleet.actor.user, reason=wish.reason)
     begun = False
@@ -115,7 +115,7 @@ def _carry_out(fleet: Fleet, wish: Wish, one: Reopening, call: Call) -> Reopened
         fleet = replace(fleet, patience=longer)
 
 
-def _insist_on_same(journal: Journal, one: Reopening, wish: Wish) -> None:
+def _insist_on_same(journal: Journal, one: Reopening, wish: ReopenRequest) -> None:
     """Raises ProblemError where something is no longer as it was shown."""
     world = journal.world()
     volume = _volume(world, one.storage)

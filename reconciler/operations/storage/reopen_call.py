@@ -24,7 +24,7 @@ MOST = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ReopenResult:
     """`changed` counts from the beginning. `whole` is None where nobody knows what was done."""
 
     changed: int = 0
@@ -41,10 +41,10 @@ class Call:
     on_progress: Callable[[HostProgress], None]
     interrupts: Interrupts
 
-    def to_host(self, fleet: Fleet, world: World, one: Reopening) -> Answer:
+    def to_host(self, fleet: Fleet, world: World, one: Reopening) -> ReopenResult:
         host = host_of(fleet, self.desired, world, one.node)
         if host is None:
-            return Answer(problem=unfinished(one, f"nobody knows how {one.node} is reached"))
+            return ReopenResult(problem=unfinished(one, f"nobody knows how {one.node} is reached"))
         options = replace(run_options(fleet), forced=lambda: self.interrupts.forced)
         work = HostWork(host=host, steps=(reopening_step(one, world.volumes[one.storage]),))
         (receipt,) = run_wave([work], options, self.on_progress, self.interrupts)
@@ -61,12 +61,12 @@ def unfinished(one: Reopening, why: str) -> Problem:
     )
 
 
-def _answer(one: Reopening, receipt: Receipt) -> Answer:
+def _answer(one: Reopening, receipt: Receipt) -> ReopenResult:
     """A host that says nothing that can be understood has said nothing."""
     if receipt.problem is not None:
-        return Answer(problem=receipt.problem)
+        return ReopenResult(problem=receipt.problem)
     said = _SAID.fullmatch(str(receipt.evidence.get("reopened", "")))
     if said is None:
-        return Answer(problem=unfinished(one, f"{one.node} does not say how far it has come"))
+        return ReopenResult(problem=unfinished(one, f"{one.node} does not say how far it has come"))
     left = "".join(c if c.isprintable() else " " for c in str(receipt.evidence.get("left") or ""))
-    return Answer(changed=int(said[2]), left=left[:MOST], whole=said[1] == "all")
+    return ReopenResult(changed=int(said[2]), left=left[:MOST], whole=said[1] == "all")

@@ -14,7 +14,6 @@ from typing import Any
 
 from reconciler.kinds.allocation.storage import record_path
 from reconciler.kinds.checks.once import once
-from reconciler.kinds.storage import STORAGES
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parse_ref
@@ -35,7 +34,7 @@ RECORDS = record_path("")[: -len(".json")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class StorageHolder:
     """Who has a storage, or may have it; `phase` is that of the allocation, empty if it is gone."""
 
     allocation: str
@@ -63,7 +62,7 @@ class StorageRow:
     size_gib: int = 0
     used_mib: int | None = None
     node: str = ""
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[StorageHolder, ...] = ()
     volume: str = ""
     since: str = ""
     owner: str = ""
@@ -145,14 +144,14 @@ def storage_of(text: str) -> Ref:
     return ref
 
 
-def holders(attachments: Iterable[Attachment], world: World) -> tuple[Holder, ...]:
+def holders(attachments: Iterable[Attachment], world: World) -> tuple[StorageHolder, ...]:
     return tuple(_holder(one, world) for one in attachments)
 
 
-def _holder(one: Attachment, world: World) -> Holder:
+def _holder(one: Attachment, world: World) -> StorageHolder:
     recorded = world.recorded.get(one.ref)
     lives = recorded is not None and recorded.id == one.allocation_id
-    return Holder(
+    return StorageHolder(
         allocation=str(one.ref),
         allocation_id=one.allocation_id,
         node=one.node,
@@ -176,15 +175,15 @@ def _rows(database: Database, world: World, project: str) -> Iterator[StorageRow
 
 
 def _row(ref: Ref, volume: Volume | None, recorded: Recorded | None, world: World) -> StorageRow:
-    spec = STORAGES.applied(recorded) if recorded else None
-    access = spec.access_mode if spec else ""
+    spec = recorded.normal["spec"] if recorded else {}
+    access = str(spec.get("accessMode", ""))
     if volume is None:
         return StorageRow(
             ref=str(ref),
             state=UNUSED,
-            class_name=spec.class_ if spec else "",
+            class_name=str(spec.get("class", "")),
             access=access,
-            size_gib=spec.size_gib if spec else 0,
+            size_gib=int(spec.get("sizeGiB", 0)),
             since=recorded.applied_at if recorded else "",
         )
     having = world.attachments_of(volume.id)

@@ -19,7 +19,7 @@ from reconciler.operations.views import AccessRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SpecPlace:
     """Where something stands: `line` is 0 where only the file is known."""
 
     file: str = ""
@@ -33,12 +33,12 @@ class Link:
 
     about: str
     text: str
-    place: Place = field(default_factory=Place)
+    place: SpecPlace = field(default_factory=SpecPlace)
     command: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class WhyCase:
     """All that a chain is made from. `node` is the one it is on, or is itself.
 
     `events` are those of the ref, `change` what a plan would do about it now, `places` where the
@@ -58,10 +58,10 @@ class Case:
     approvals: tuple[InForce, ...] = ()
     checks: tuple[Check, ...] = ()
     access: tuple[AccessRow, ...] = ()
-    places: Mapping[Ref, Place] = field(default_factory=dict)
+    places: Mapping[Ref, SpecPlace] = field(default_factory=dict)
 
-    def place(self, ref: Ref) -> Place:
-        return self.places.get(ref, Place())
+    def place(self, ref: Ref) -> SpecPlace:
+        return self.places.get(ref, SpecPlace())
 
     def last(self, *types: EventType) -> Event | None:
         return next((one for one in reversed(self.events) if one.type in types), None)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.host.capacity import ClaimState
 from reconciler.model.host.evidence import CheckResult
 from reconciler.model.moment import format_age, parse_moment
@@ -18,10 +17,10 @@ from reconciler.model.runbooks import RUNBOOKS
 from reconciler.model.state.event import EventType
 from reconciler.operations.show.bundle_links import runs, stands
 from reconciler.operations.show.storage_links import attached, had, stored
-from reconciler.operations.why.case import Case, Link, Place
+from reconciler.operations.why.case import Link, SpecPlace, WhyCase
 
 
-def _is(case: Case) -> Iterator[Link]:
+def _is(case: WhyCase) -> Iterator[Link]:
     one = case.recorded
     if one is None:
         left = case.last(EventType.FORGOTTEN)
@@ -38,7 +37,7 @@ def _is(case: Case) -> Iterator[Link]:
     yield Link(about="is", text=f"{one.phase}{on}{login}{health}")
 
 
-def _wanted(case: Case) -> Iterator[Link]:
+def _wanted(case: WhyCase) -> Iterator[Link]:
     if case.resource is not None:
         yield Link(about="wanted", text="by its document", place=case.place(case.ref))
     elif case.ref in case.desired.frozen:
@@ -49,7 +48,7 @@ def _wanted(case: Case) -> Iterator[Link]:
         yield Link(about="wanted", text=told or "by no document any more")
 
 
-def _applied(case: Case) -> Iterator[Link]:
+def _applied(case: WhyCase) -> Iterator[Link]:
     kept = case.last(EventType.RECORDED, EventType.RENAMED, EventType.FORGOTTEN)
     if kept is not None:
         run = f" in {kept.run}" if kept.run else ""
@@ -58,7 +57,7 @@ def _applied(case: Case) -> Iterator[Link]:
         yield Link(about="applied", text=text, command=f"gpuaas timeline {case.ref}")
 
 
-def _placed(case: Case) -> Iterator[Link]:
+def _placed(case: WhyCase) -> Iterator[Link]:
     """The rule stands with the claim, and is that of the moment when it was made."""
     claimed = case.last(EventType.CLAIMED)
     if claimed is not None and case.recorded is not None:
@@ -66,11 +65,11 @@ def _placed(case: Case) -> Iterator[Link]:
         yield Link(about="placed", text=text, command=f"gpuaas explain {case.ref}")
 
 
-def _allowed(case: Case) -> Iterator[Link]:
+def _allowed(case: WhyCase) -> Iterator[Link]:
     project = case.desired.get("project", case.ref.project) if case.ref.project else None
-    if project is None or case.resource is None or case.ref.kind != "allocation":
+    sku = case.resource.normal["spec"].get("sku", "") if case.resource else ""
+    if project is None or not sku:
         return
-    sku = ALLOCATIONS.spec(case.resource).sku
     held = sum(
         1
         for claim in case.world.claims
@@ -82,7 +81,7 @@ def _allowed(case: Case) -> Iterator[Link]:
     yield Link(about="allowed", text=text, place=case.place(project.ref))
 
 
-def _approved(case: Case) -> Iterator[Link]:
+def _approved(case: WhyCase) -> Iterator[Link]:
     """Of a node all of it, of an allocation the host and the slots it is on."""
     if case.node is None:
         return
@@ -98,7 +97,7 @@ def _approved(case: Case) -> Iterator[Link]:
             yield Link(about="approved", text=text, place=place, command=command)
 
 
-def _evidence(case: Case) -> Iterator[Link]:
+def _evidence(case: WhyCase) -> Iterator[Link]:
     seen = case.world.observations.get(case.node_name)
     if case.node is None:
         return
@@ -117,7 +116,7 @@ def _evidence(case: Case) -> Iterator[Link]:
     )
 
 
-def _ready(case: Case) -> Iterator[Link]:
+def _ready(case: WhyCase) -> Iterator[Link]:
     wrong = [check for check in case.checks if check.result is not CheckResult.PASS]
     if not case.checks:
         return
@@ -129,7 +128,7 @@ def _ready(case: Case) -> Iterator[Link]:
         yield Link(about="ready", text=text, command=f"gpuaas node show {case.node_name}")
 
 
-def _vouched(case: Case) -> Iterator[Link]:
+def _vouched(case: WhyCase) -> Iterator[Link]:
     """Places that were last freed by somebody's word and no proof: they stay marked by it."""
     slots = case.recorded.slots if case.recorded else ()
     for one in case.world.overrides:
@@ -140,7 +139,7 @@ def _vouched(case: Case) -> Iterator[Link]:
             yield Link(about="vouched", text=text)
 
 
-def _let_in(case: Case) -> Iterator[Link]:
+def _let_in(case: WhyCase) -> Iterator[Link]:
     for row in case.access:
         cause = case.ref if row.cause == row.allocation else _ref(row.cause)
         until = f" until {row.until}" if row.until else ""
@@ -149,7 +148,7 @@ def _let_in(case: Case) -> Iterator[Link]:
         state = "" if row.state == Phase.ACTIVE else f", {row.state}"
         by = f" by {cause}" if cause != case.ref else ""
         text = f"{row.user}{keys}{until}{by}{reason}{state}"
-        yield Link(about="let in", text=text, place=case.place(cause) if by else Place())
+        yield Link(about="let in", text=text, place=case.place(cause) if by else SpecPlace())
 
 
 def _ref(text: str) -> Ref:
@@ -158,7 +157,7 @@ def _ref(text: str) -> Ref:
     return Ref(kind, project, name)
 
 
-def _admin(case: Case) -> Iterator[Link]:
+def _admin(case: WhyCase) -> Iterator[Link]:
     admin = case.node.spec.admin if case.node is not None else None
     if admin is not None and admin.state != "active":
         assert case.node is not None
@@ -168,7 +167,7 @@ def _admin(case: Case) -> Iterator[Link]:
         yield Link(about="admin", text=text, place=case.place(case.node.ref))
 
 
-def _suspended(case: Case) -> Iterator[Link]:
+def _suspended(case: WhyCase) -> Iterator[Link]:
     scopes = {str(case.ref), f"project/{case.ref.project}", f"node/{case.node_name}", "all"}
     scopes |= {"loop", *(f"loop/{scope}" for scope in scopes)}
     scopes |= {f"user/{row.user}" for row in case.access}
@@ -181,7 +180,7 @@ def _suspended(case: Case) -> Iterator[Link]:
             )
 
 
-def _ends(case: Case) -> Iterator[Link]:
+def _ends(case: WhyCase) -> Iterator[Link]:
     one = case.recorded
     if one is None:
         return
@@ -189,14 +188,14 @@ def _ends(case: Case) -> Iterator[Link]:
         text = f"a git revert restores it until {one.undo_until}, then it is wiped"
         yield Link(about="ends", text=text, command="gpuaas runbook quarantine_open")
     elif one.expires_at:
-        stated = ALLOCATIONS.spec(case.resource).expires_at if case.resource else None
+        stated = case.resource.normal["spec"].get("expiresAt") if case.resource else None
         by = "as its document says" if stated else "as its project's or the policy's default says"
         yield Link(
             about="ends", text=f"{one.expires_at}, {by}", command=f"gpuaas extend {case.ref}"
         )
 
 
-def _blocked(case: Case) -> Iterator[Link]:
+def _blocked(case: WhyCase) -> Iterator[Link]:
     for claim in case.world.claims:
         if claim.ref == case.ref and claim.problem:
             where = f"{claim.node}/{claim.slot or '*'}"
@@ -207,7 +206,7 @@ def _blocked(case: Case) -> Iterator[Link]:
             )
 
 
-def _next(case: Case) -> Iterator[Link]:
+def _next(case: WhyCase) -> Iterator[Link]:
     change = case.change
     if change is None:
         text = "nothing: it is as it is wanted" if case.resource else "nothing"
@@ -226,7 +225,7 @@ def _next(case: Case) -> Iterator[Link]:
     yield Link(about="next", text=" · ".join(filter(None, words)), command=command)
 
 
-LINKS: tuple[tuple[str, Callable[[Case], Iterator[Link]]], ...] = (
+LINKS: tuple[tuple[str, Callable[[WhyCase], Iterator[Link]]], ...] = (
     ("is", _is),
     ("wanted", _wanted),
     ("applied", _applied),
@@ -251,6 +250,6 @@ LINKS: tuple[tuple[str, Callable[[Case], Iterator[Link]]], ...] = (
 """In the order in which one explains the other."""
 
 
-def links_of(case: Case) -> Iterator[Link]:
+def links_of(case: WhyCase) -> Iterator[Link]:
     for _, tell in LINKS:
         yield from tell(case)

@@ -15,7 +15,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
-from reconciler.operations.access.review import review_access
+from reconciler.operations.access.grant import review_access
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.node.show import in_force
 from reconciler.operations.options import PlanOptions
@@ -26,7 +26,7 @@ from reconciler.operations.status.ages import as_last_seen
 from reconciler.operations.status.allocations import stage_in
 from reconciler.operations.status.health import health_of
 from reconciler.operations.status.status import ref_of
-from reconciler.operations.why.case import Case, Link, Place
+from reconciler.operations.why.case import Link, SpecPlace, WhyCase
 from reconciler.operations.why.links import links_of
 from reconciler.planner.placement.inventory import read_offers
 from reconciler.planner.placement.readiness import readiness
@@ -55,7 +55,7 @@ def why(fleet: Fleet, ref_text: str) -> Why:
     return Why(ref=str(ref), links=tuple(links_of(replace(case, events=events))))
 
 
-def _case(fleet: Fleet, ref: Ref, world: World, desired: Desired) -> Case:
+def _case(fleet: Fleet, ref: Ref, world: World, desired: Desired) -> WhyCase:
     resource, recorded = desired.resources.get(ref), world.recorded.get(ref)
     plan = plan_from(fleet, desired, world, PlanOptions())
     is_allocation = ref.kind == "allocation"
@@ -65,7 +65,7 @@ def _case(fleet: Fleet, ref: Ref, world: World, desired: Desired) -> Case:
     causes = [ref_of(row.cause) for row in access]
     project = [Ref("project", "", ref.project)] if ref.project else []
     stand = [ref, *([node.ref] if node else ()), *project, *causes]
-    return Case(
+    return WhyCase(
         ref=ref,
         now=fleet.now(),
         world=world,
@@ -95,8 +95,10 @@ def _checks(fleet: Fleet, world: World, desired: Desired, node: Resource) -> tup
     return tuple(readiness(offer, family.spec if family else None))
 
 
-def _places(fleet: Fleet, desired: Desired, refs: Iterable[Ref]) -> Mapping[Ref, Place]:
+def _places(fleet: Fleet, desired: Desired, refs: Iterable[Ref]) -> Mapping[Ref, SpecPlace]:
     """File, line and commit of each document that git has."""
     found = [one for ref in refs if (one := desired.resources.get(ref)) is not None]
     commits = read_origins(fleet, {one.ref: one.file for one in found})
-    return {one.ref: Place(file=one.file, line=one.line, origin=commits[one.ref]) for one in found}
+    return {
+        one.ref: SpecPlace(file=one.file, line=one.line, origin=commits[one.ref]) for one in found
+    }

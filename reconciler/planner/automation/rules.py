@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from reconciler.kinds.automation import Allow, Automation, Freeze, Rule, Window
+from reconciler.kinds.automation import Allow, Automation, AutomationRule, Freeze, Window
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan.plan import RISKS, Risk
 from reconciler.model.records import dataclass
@@ -21,7 +21,7 @@ HELD_BY_POLICY = "held_by_policy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leave:
+class Allowance:
     """The worst that goes alone, by which word of the Policy, and what would let more go."""
 
     allow: Allow
@@ -50,16 +50,16 @@ def next_turn_of(automation: Automation, now: datetime) -> datetime | None:
     return min([*moments, *([window] if window else [])], default=None)
 
 
-def _leave(ref: Ref, automation: Automation, now: datetime) -> Leave:
-    found = Leave(allow=automation.allow, by="automation.allow of the Policy")
+def _leave(ref: Ref, automation: Automation, now: datetime) -> Allowance:
+    found = Allowance(allow=automation.allow, by="automation.allow of the Policy")
     for number, rule in enumerate(automation.rules, start=1):
         if _fits(rule, ref):
-            found = Leave(allow=rule.allow, by=f"rule {number} of automation in the Policy")
+            found = Allowance(allow=rule.allow, by=f"rule {number} of automation in the Policy")
             break
     for window in automation.windows:
         more = _rank(window.allow) > _rank(found.allow)
         if more and _fits(window, ref) and is_open(window, now):
-            found = Leave(allow=window.allow, by=f"window {window.name} of the Policy")
+            found = Allowance(allow=window.allow, by=f"window {window.name} of the Policy")
     return found
 
 
@@ -79,7 +79,7 @@ def _openings(windows: Iterable[Window], now: datetime) -> Iterator[tuple[dateti
             yield moment, window.name
 
 
-def _fits(one: Rule | Window | Freeze, ref: Ref) -> bool:
+def _fits(one: AutomationRule | Window | Freeze, ref: Ref) -> bool:
     project = ref.name if ref.kind == "project" else ref.project
     of_kind = not one.kinds or ref.kind in one.kinds
     return of_kind and (not one.projects or project in one.projects)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from reconciler.model.canonical import canonical
 from reconciler.model.codec import encode
-from reconciler.model.plan.comparison import Base, Comparison
+from reconciler.model.plan.comparison import Comparison, ComparisonBase
 from reconciler.model.plan.plan import Change, Plan
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
@@ -20,7 +20,7 @@ BEFORE = "before"
 T = TypeVar("T")
 
 
-def compare_plans(ours: Plan, theirs: Plan, base: Base, place: str = "") -> Comparison:
+def compare_plans(ours: Plan, theirs: Plan, base: ComparisonBase, place: str = "") -> Comparison:
     """What `ours` has beyond `theirs`, the plan of the base."""
     left: dict[Ref, list[Change]] = {}
     for change in theirs.changes:
@@ -93,7 +93,7 @@ def _said(change: Change) -> Hashable:
     )
 
 
-def _beside(change: Change, others: Iterable[Change], base: Base) -> Change:
+def _beside(change: Change, others: Iterable[Change], base: ComparisonBase) -> Change:
     """With what the base would do instead."""
     told = "; ".join(filter(None, map(_deed, others)))
     facts = {**change.facts, BEFORE: f"{base.revision} would: {told}"} if told else change.facts

@@ -7,13 +7,12 @@ by an error, or by a word, in a document about themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from reconciler.kinds.checks.once import once
-from reconciler.kinds.project import PROJECTS
-from reconciler.kinds.user import USERS, UserSpec
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.spec.desired import Desired, Doubt, Origin
+from reconciler.model.spec.desired import AuthorDoubt, Desired, Origin
 from reconciler.model.state.world import World
 
 MAY_GRANT = frozenset({"owner", "maintainer"})
@@ -55,8 +54,9 @@ def author_in(project: str, desired: Desired, world: World, origin: Origin) -> A
 def _members(project: str, desired: Desired, world: World) -> Mapping[str, str]:
     """Roles by user, as recorded where the project's document cannot be acted on."""
     ref = Ref("project", "", project)
-    found = desired.resources.get(ref) or world.recorded.get(ref)
-    return {one.user: one.role for one in PROJECTS.spec(found).members} if found else {}
+    found, recorded = desired.resources.get(ref), world.recorded.get(ref)
+    normal = found.normal if found else recorded.normal if recorded else None
+    return {one["user"]: one["role"] for one in normal["spec"]["members"]} if normal else {}
 
 
 def is_operator(origin: Origin, desired: Desired, world: World) -> bool:
@@ -92,14 +92,14 @@ def _look_up(people: tuple[Names, Names], origin: Origin) -> frozenset[str]:
 def _shut_out(name: str, desired: Desired, world: World) -> str:
     """Why somebody may give nothing whatever role they have; empty if they may."""
     ref = Ref("user", "", name)
-    user, recorded = USERS.at(desired, ref), world.recorded.get(ref)
+    user, recorded = desired.resources.get(ref), world.recorded.get(ref)
     if str(ref) in desired.suspended:
         return "suspended"
     if user is not None:
-        return "" if user.spec.is_active else "suspended"
+        return "suspended" if user.spec.state != "active" else ""
     if recorded is None or not _may_be_there(ref, recorded.file, desired):
         return "no longer in the specs"
-    return "" if USERS.applied(recorded).is_active else "suspended"
+    return "suspended" if recorded.normal["spec"].get("state", "active") != "active" else ""
 
 
 def _may_be_there(ref: Ref, file: str, desired: Desired) -> bool:
@@ -124,22 +124,23 @@ def _renamed(desired: Desired) -> Mapping[str, str]:
 
 @once
 def _desired_people(desired: Desired) -> tuple[Names, Names]:
-    return _people((user.ref.name, user.spec) for user in USERS.of(desired))
+    return _people((user.ref.name, user.normal["spec"]) for user in desired.of("user"))
 
 
 @once
 def _recorded_people(world: World) -> tuple[Names, Names]:
-    return _people((one.ref.name, USERS.applied(one)) for one in USERS.recorded(world))
+    recorded = world.recorded.items()
+    return _people((ref.name, one.normal["spec"]) for ref, one in recorded if ref.kind == "user")
 
 
-def _people(users: Iterable[tuple[str, UserSpec]]) -> tuple[Names, Names]:
+def _people(users: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[Names, Names]:
     """Users by each of their addresses, and by each of their logins of this machine."""
     emails: dict[str, set[str]] = {}
     logins: dict[str, set[str]] = {}
     for name, spec in users:
-        for email in spec.emails:
+        for email in spec.get("emails", ()):
             emails.setdefault(email.lower(), set()).add(name)
-        for login in spec.os_logins:
+        for login in spec.get("osLogins", ()):
             logins.setdefault(login, set()).add(name)
     return _frozen(emails), _frozen(logins)
 
@@ -148,21 +149,21 @@ def _frozen(found: Mapping[str, set[str]]) -> Names:
     return {key: frozenset(names) for key, names in found.items()}
 
 
-def doubted(doubt: Doubt) -> tuple[str, str]:
+def doubted(doubt: AuthorDoubt) -> tuple[str, str]:
     """Why nobody knows by which commit something is so, and what helps."""
     return DOUBTS[doubt]
 
 
-DOUBTS: Mapping[Doubt, tuple[str, str]] = {
-    Doubt.SHALLOW: (
+DOUBTS: Mapping[AuthorDoubt, tuple[str, str]] = {
+    AuthorDoubt.SHALLOW: (
         "by whom this is, is unknown: it lies beyond the end of this shallow clone",
         "git fetch --unshallow",
     ),
-    Doubt.UNCLEAR: (
+    AuthorDoubt.UNCLEAR: (
         "by whom this is, is unknown: no commit says plainly who gave it its value",
         "take it out in one commit, and write it into a file of its own in the next",
     ),
-    Doubt.SILENT: (
+    AuthorDoubt.SILENT: (
         "by whom this is, is unknown: git does not say",
         "make `git log` work in this folder",
     ),

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from reconciler.model.moment import format_age, parse_moment
 from reconciler.model.plan.lifecycle import RunState
 from reconciler.model.records import dataclass
-from reconciler.model.state.lock import Holder
+from reconciler.model.state.lock import LockHolder
 from reconciler.model.state.world import World
 from reconciler.planner.placement.inventory import Offer
 
@@ -36,7 +36,7 @@ class Chart:
     offers: tuple[Offer, ...]
     now: datetime
     run: RunNow | None = None
-    stopped: Holder | None = None
+    stopped: LockHolder | None = None
     worded: list[datetime] = field(default_factory=list)
 
     def age(self, at: str) -> timedelta | None:

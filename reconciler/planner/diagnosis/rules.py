@@ -16,7 +16,7 @@ from reconciler.planner.diagnosis.context import Chart, Seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class DiagnosisRule:
     """`needs` is the word under which `status` shows what it finds, empty where it does not."""
 
     code: str
@@ -25,14 +25,16 @@ class Rule:
     find: Callable[[Chart], Iterator[Seen]]
 
 
-def _rule(code: str, sort: Sort, needs: str, find: Callable[[Chart], Iterator[Seen]]) -> Rule:
-    return Rule(code=code, sort=sort, needs=needs, find=find)
+def _rule(
+    code: str, sort: Sort, needs: str, find: Callable[[Chart], Iterator[Seen]]
+) -> DiagnosisRule:
+    return DiagnosisRule(code=code, sort=sort, needs=needs, find=find)
 
 
 MOST = 20
 """Of one sort about one thing so many are told."""
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[DiagnosisRule, ...] = (
     _rule("revocation_pending", Sort.ALARM, "alarm", checks.revocations),
     _rule("stray_key", Sort.ALARM, "access", checks.keys_lying_about),
     _rule("login_refused", Sort.STUCK, "access", checks.shut_out),
@@ -82,7 +84,7 @@ def diagnose(chart: Chart) -> Iterator[Diagnosis]:
                 yield _diagnosis(rule, Seen(about=about, text=text, command=f"gpuaas show {about}"))
 
 
-def _diagnosis(rule: Rule, seen: Seen) -> Diagnosis:
+def _diagnosis(rule: DiagnosisRule, seen: Seen) -> Diagnosis:
     return Diagnosis(
         sort=rule.sort,
         code=seen.code or rule.code,

@@ -13,8 +13,8 @@ from reconciler.model.state.event import Event, EventType
 from reconciler.model.timeline import (
     MOMENTS,
     ON_HOST,
-    Deed,
     Operation,
+    OperationFacts,
     PhaseTold,
     Standing,
     Steps,
@@ -88,11 +88,11 @@ def _waiting(event: Event) -> Operation:
     )
 
 
-def _deed(events: Sequence[Event]) -> Deed:
+def _deed(events: Sequence[Event]) -> OperationFacts:
     kept = [event for event in events if event.type is EventType.RECORDED]
     begun = [e.after or {} for e in events if e.type is EventType.STEP_STARTED]
     before = (kept[0].before or {}) if kept else {}
-    return Deed(
+    return OperationFacts(
         types=frozenset(event.type for event in events),
         verbs=frozenset(str(told.get("verb", "")) for told in begun),
         action=next((str(told["action"]) for told in begun if "action" in told), ""),

@@ -9,7 +9,7 @@ from typing import Any
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.ref import Ref
-from reconciler.model.spec.rollback import Reverted, Told
+from reconciler.model.spec.rollback import Reverted, RollbackNote
 from reconciler.model.state.world import World
 from reconciler.planner.access.suspensions import in_force
 
@@ -108,17 +108,19 @@ _OPENS = {
 }
 
 
-def lost(reverted: Iterable[Reverted], world: World, now: datetime) -> Iterator[Told]:
+def lost(reverted: Iterable[Reverted], world: World, now: datetime) -> Iterator[RollbackNote]:
     """What stays gone, or is otherwise than it was, though the text is that of then."""
     reverted = tuple(reverted)
     back = {one.ref for one in reverted if one.now is None}
     for one in reverted:
         for text in (*_lost(one, world, now), *_renamed(one, back)):
-            yield Told(ref=one.ref, text=text)
+            yield RollbackNote(ref=one.ref, text=text)
         shut = (one.ref.kind, one.ref.name)
         for word in in_force(world.suspensions, now):
             if one.then is not None and word.scope in (str(one.ref), f"{shut[0]}/{shut[1]}"):
-                yield Told(ref=one.ref, text=f"stays suspended by {word.actor}: gpuaas resume")
+                yield RollbackNote(
+                    ref=one.ref, text=f"stays suspended by {word.actor}: gpuaas resume"
+                )
 
 
 def _lost(one: Reverted, world: World, now: datetime) -> Iterator[str]:

@@ -23,7 +23,7 @@ from reconciler.planner.storage.attachment_rules import (
     refusal,
     refuse_joins,
 )
-from reconciler.planner.storage.attachments import Ledger
+from reconciler.planner.storage.attachments import AttachmentLedger
 from reconciler.planner.storage.reclaim import find_wipes, refuse_storage, with_data
 from reconciler.planner.storage.stale_records import find_words
 
@@ -32,7 +32,7 @@ from reconciler.planner.storage.stale_records import find_words
 class Joins:
     """Volumes and who has them, while joins are let through one by one."""
 
-    ledger: Ledger
+    ledger: AttachmentLedger
 
     def located(self, need: Need) -> Need:
         return self.ledger.located(need)
@@ -59,7 +59,7 @@ class Storages(Feature):
         renamed = {
             d.former: d.ref for d in draft.differences if d.former and d.ref not in draft.refused
         }
-        ledger = Ledger(draft.context.desired, draft.request.world, renamed)
+        ledger = AttachmentLedger(draft.context.desired, draft.request.world, renamed)
         refused = refuse_joins(draft.differences, draft.refused, ledger)
         joins = Joins(ledger=ledger)
         return replace(draft, reservations=(*draft.reservations, joins)).refusing(refused)
@@ -89,7 +89,7 @@ class Storages(Feature):
         return replace(plan, attachments=attachments, volumes=volumes)
 
 
-def _ledger(draft: Draft) -> Ledger:
+def _ledger(draft: Draft) -> AttachmentLedger:
     return next(one.ledger for one in draft.reservations if isinstance(one, Joins))
 
 

@@ -30,7 +30,7 @@ JOINS = frozenset({Action.CREATE, Action.CHANGE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class LeaseRequest:
     """What somebody asks for by one document, and the moment. `claims` are those it has already."""
 
     difference: Difference
@@ -70,7 +70,7 @@ def refuse_leases(
     refused = {}
     for difference in asked:
         assert difference.resource is not None
-        wish = Wish(
+        wish = LeaseRequest(
             difference=difference,
             resource=difference.resource,
             desired=desired,
@@ -87,7 +87,7 @@ def refuse_leases(
     return refused
 
 
-def _lapsed(wish: Wish) -> Problem | None:
+def _lapsed(wish: LeaseRequest) -> Problem | None:
     """Its time was over and it has gone for that: the same file makes it no second time."""
     since = wish.world.lapsed.get(wish.resource.ref)
     stated = parse_moment(wish.resource.spec.expires_at or "")
@@ -98,7 +98,7 @@ def _lapsed(wish: Wish) -> Problem | None:
     return _problem(wish.resource, "lease_lapsed", message, hint)
 
 
-def _over(wish: Wish) -> Problem | None:
+def _over(wish: LeaseRequest) -> Problem | None:
     end = parse_moment(wish.end)
     if not wish.begins or end is None or end > wish.now:
         return None
@@ -106,7 +106,7 @@ def _over(wish: Wish) -> Problem | None:
     return _problem(wish.resource, "lease_lapsed", message, "state a time to come, or remove it")
 
 
-def _too_long(wish: Wish) -> Problem | None:
+def _too_long(wish: LeaseRequest) -> Problem | None:
     """Counted from when it began. What lives already as long as it may is not cut short."""
     recorded = wish.difference.recorded
     if not wish.begins and wish.difference.action not in LASTS:
@@ -124,7 +124,7 @@ def _too_long(wish: Wish) -> Problem | None:
     return _problem(wish.resource, "lease_too_long", message, hint)
 
 
-def _endless(wish: Wish) -> Problem | None:
+def _endless(wish: LeaseRequest) -> Problem | None:
     """Where its project is in error, nobody has asked that of its document."""
     project = wish.desired.get("project", wish.resource.ref.project)
     if wish.resource.spec.expires_at != OPEN_ENDED or project is None:
@@ -137,7 +137,7 @@ def _endless(wish: Wish) -> Problem | None:
     return _problem(wish.resource, "lease_too_long", message, "state a time")
 
 
-def _waited_enough(wish: Wish) -> Problem | None:
+def _waited_enough(wish: LeaseRequest) -> Problem | None:
     """Who has given up waiting is not surprised by a place afterwards."""
     if wish.difference.action is not Action.CREATE or wish.claims or wish.difference.recorded:
         return None
@@ -168,7 +168,7 @@ def ends_of_waits(desired: Desired, world: World) -> Iterator[datetime]:
             yield until
 
 
-def _joins_what_leaves(wish: Wish) -> Problem | None:
+def _joins_what_leaves(wish: LeaseRequest) -> Problem | None:
     spec = wish.resource.spec
     state = wish.leaving.get(Ref("allocation", wish.resource.ref.project, spec.allocation))
     if state is None or wish.difference.action not in JOINS:
@@ -177,7 +177,7 @@ def _joins_what_leaves(wish: Wish) -> Problem | None:
     return _problem(wish.resource, "allocation_leaving", f"{state}: nobody joins it", hint)
 
 
-RULES: Mapping[str, tuple[Callable[[Wish], Problem | None], ...]] = {
+RULES: Mapping[str, tuple[Callable[[LeaseRequest], Problem | None], ...]] = {
     "allocation": (_lapsed, _over, _endless, _too_long, _waited_enough),
     "grant": (_joins_what_leaves,),
 }

@@ -18,7 +18,7 @@ from reconciler.planner.placement.filters import (
 )
 from reconciler.planner.placement.inventory import (
     EVERYBODY,
-    Held,
+    Occupancy,
     Offer,
     project_group,
     tenant_group,
@@ -93,7 +93,7 @@ class Tally:
                     self._always[refused_elsewhere(offers[at], need)] += 1
         self._always["family_mismatch"] += len(offers) - among
 
-    def count(self, offer: Offer, held: Held, need: Need) -> None:
+    def count(self, offer: Offer, held: Occupancy, need: Need) -> None:
         """One node by all rules but those on who may share it."""
         if rule := refused_to_all(offer, need).rule:
             self._always[rule] += 1

@@ -14,7 +14,7 @@ from reconciler.model.state.world import World
 from reconciler.planner.placement.forecast import claim_of
 from reconciler.planner.placement.inventory import read_offers
 from reconciler.planner.placement.scheduler import Placer
-from reconciler.planner.storage.attachments import Ledger
+from reconciler.planner.storage.attachments import AttachmentLedger
 
 
 def explain(
@@ -37,7 +37,7 @@ def explain(
     intents = [intent for intent in (made.claims if made else ()) if intent.ref != ref]
     preparing = {c.ref for c in (made.changes if made else ()) if c.ref.kind == "node" and c.steps}
     offers = read_offers(desired, world, now, blocked, preparing)
-    need = Ledger(desired, world, {}).located(need)
+    need = AttachmentLedger(desired, world, {}).located(need)
     return Placer(offers, (*claims, *map(claim_of, intents))).explain(need)
 
 

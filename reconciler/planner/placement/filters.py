@@ -10,7 +10,7 @@ from reconciler.model.host.capacity import Candidate, Need, SlotState
 from reconciler.model.records import dataclass
 from reconciler.planner.bundles.compatibility import RULES as FIT_RULES
 from reconciler.planner.placement import predicates
-from reconciler.planner.placement.inventory import Held, Offer, Slot
+from reconciler.planner.placement.inventory import InventorySlot, Occupancy, Offer
 from reconciler.planner.storage.topology import REACH_RULES
 
 REQUEST_RULES: Mapping[str, Callable[[Offer, Need], str]] = MappingProxyType(
@@ -55,7 +55,7 @@ RUNTIME_RULES: Mapping[str, Callable[[Offer, Need], str]] = MappingProxyType(
 )
 """What is to run on a node against what it shows, once that can be believed."""
 
-HELD_RULES: Mapping[str, Callable[[Offer, Held, Need], str]] = MappingProxyType(
+HELD_RULES: Mapping[str, Callable[[Offer, Occupancy, Need], str]] = MappingProxyType(
     {
         "host_shared_with_other_tenant": predicates.shared_with_other_tenant,
         "host_shared_with_other_project": predicates.shared_with_other_project,
@@ -70,26 +70,28 @@ FOR_ALL = MappingProxyType(
 )
 """Those that say the same to everybody."""
 
-SLOT_RULES: Mapping[str, tuple[Callable[[Offer, Slot], str], SlotState]] = MappingProxyType(
-    {
-        "slot_not_named": (predicates.slot_not_named, SlotState.UNAVAILABLE),
-        "slot_disabled": (predicates.slot_disabled, SlotState.DISABLED),
-        "slot_not_approved": (predicates.slot_not_approved, SlotState.NOT_APPROVED),
-        "device_shared": (predicates.device_shared, SlotState.NOT_READY),
-        "gpu_ambiguous": (predicates.gpu_ambiguous, SlotState.NOT_READY),
-        "gpu_faulty": (predicates.gpu_faulty, SlotState.NOT_READY),
-        "gpu_missing": (predicates.gpu_missing, SlotState.NOT_READY),
-        "gpu_seen_twice": (predicates.gpu_seen_twice, SlotState.NOT_READY),
-        "gpu_changed": (predicates.gpu_changed, SlotState.NOT_READY),
-        "gpu_busy": (predicates.gpu_busy, SlotState.NOT_READY),
-        "numa_mismatch": (predicates.numa_mismatch, SlotState.NOT_READY),
-        "nvme_missing": (predicates.nvme_missing, SlotState.NOT_READY),
-        "nic_missing": (predicates.nic_missing, SlotState.NOT_READY),
-    }
+SLOT_RULES: Mapping[str, tuple[Callable[[Offer, InventorySlot], str], SlotState]] = (
+    MappingProxyType(
+        {
+            "slot_not_named": (predicates.slot_not_named, SlotState.UNAVAILABLE),
+            "slot_disabled": (predicates.slot_disabled, SlotState.DISABLED),
+            "slot_not_approved": (predicates.slot_not_approved, SlotState.NOT_APPROVED),
+            "device_shared": (predicates.device_shared, SlotState.NOT_READY),
+            "gpu_ambiguous": (predicates.gpu_ambiguous, SlotState.NOT_READY),
+            "gpu_faulty": (predicates.gpu_faulty, SlotState.NOT_READY),
+            "gpu_missing": (predicates.gpu_missing, SlotState.NOT_READY),
+            "gpu_seen_twice": (predicates.gpu_seen_twice, SlotState.NOT_READY),
+            "gpu_changed": (predicates.gpu_changed, SlotState.NOT_READY),
+            "gpu_busy": (predicates.gpu_busy, SlotState.NOT_READY),
+            "numa_mismatch": (predicates.numa_mismatch, SlotState.NOT_READY),
+            "nvme_missing": (predicates.nvme_missing, SlotState.NOT_READY),
+            "nic_missing": (predicates.nic_missing, SlotState.NOT_READY),
+        }
+    )
 )
 """One slot's own condition; the other slots of its node may serve."""
 
-PROMISE_RULES: Mapping[str, Callable[[Offer, Slot, Need], str]] = MappingProxyType(
+PROMISE_RULES: Mapping[str, Callable[[Offer, InventorySlot, Need], str]] = MappingProxyType(
     {
         "min_cpus": predicates.min_cpus,
         "min_memory": predicates.min_memory,
@@ -103,7 +105,7 @@ NODE_TOO_SMALL, TOO_FEW_FREE_SLOTS = "node_too_small", "too_few_free_slots"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class NodeVerdict:
     """The slots of a node that may be taken, as a mask, and the first rule that refused it."""
 
     usable: int = 0
@@ -111,7 +113,7 @@ class Verdict:
     detail: str = ""
 
 
-def judge(offer: Offer, held: Held, need: Need, *, sharing: bool = True) -> Verdict:
+def judge(offer: Offer, held: Occupancy, need: Need, *, sharing: bool = True) -> NodeVerdict:
     """One node against one request, by every rule in order; without `sharing`, as if everybody
 
     on it were of the same project.
@@ -121,20 +123,20 @@ def judge(offer: Offer, held: Held, need: Need, *, sharing: bool = True) -> Verd
         return refusal
     for name, objection in (HELD_RULES if sharing else FOR_ALL).items():
         if detail := objection(offer, held, need):
-            return Verdict(rule=name, detail=detail)
+            return NodeVerdict(rule=name, detail=detail)
     verdict = _judge_slots(offer, need)
     if verdict.rule:
         return verdict
     free = verdict.usable & ~held.mask
     if free.bit_count() < _wanted(offer, need):
         detail = f"{free.bit_count()} of {_wanted(offer, need)} free"
-        return Verdict(usable=free, rule=TOO_FEW_FREE_SLOTS, detail=detail)
-    return Verdict(usable=free)
+        return NodeVerdict(usable=free, rule=TOO_FEW_FREE_SLOTS, detail=detail)
+    return NodeVerdict(usable=free)
 
 
 def refused_to_all(offer: Offer, need: Need) -> Candidate:
     """A node to all who ask this, whatever is free on it; without a rule where none refuses it."""
-    refusal = _judge_node(offer, need) or Verdict()
+    refusal = _judge_node(offer, need) or NodeVerdict()
     return Candidate(node=offer.name, rule=refusal.rule, detail=refusal.detail)
 
 
@@ -149,7 +151,7 @@ def usable_slots(offer: Offer, need: Need) -> int:
     return 0 if _judge_node(offer, need) else _judge_slots(offer, need).usable
 
 
-def hindrance(offer: Offer, slot: Slot) -> tuple[SlotState, str]:
+def hindrance(offer: Offer, slot: InventorySlot) -> tuple[SlotState, str]:
     """Why a slot that nobody holds can be given to nobody; FREE if it can."""
     for objection, state in NODE_RULES.values():
         if detail := objection(offer):
@@ -160,24 +162,24 @@ def hindrance(offer: Offer, slot: Slot) -> tuple[SlotState, str]:
     return SlotState.FREE, ""
 
 
-def _judge_node(offer: Offer, need: Need) -> Verdict | None:
+def _judge_node(offer: Offer, need: Need) -> NodeVerdict | None:
     for name, of_request in REQUEST_RULES.items():
         if detail := of_request(offer, need):
-            return Verdict(rule=name, detail=detail)
+            return NodeVerdict(rule=name, detail=detail)
     for name, (of_node, _) in NODE_RULES.items():
         if detail := of_node(offer):
-            return Verdict(rule=name, detail=detail)
+            return NodeVerdict(rule=name, detail=detail)
     for name, of_runtimes in RUNTIME_RULES.items():
         if detail := of_runtimes(offer, need):
-            return Verdict(rule=name, detail=detail)
+            return NodeVerdict(rule=name, detail=detail)
     return None
 
 
-def _judge_slots(offer: Offer, need: Need) -> Verdict:
+def _judge_slots(offer: Offer, need: Need) -> NodeVerdict:
     wanted = _wanted(offer, need)
     usable = (1 << len(offer.slots)) - 1
     if len(offer.slots) < wanted:
-        return Verdict(rule=NODE_TOO_SMALL, detail=f"{len(offer.slots)} slots")
+        return NodeVerdict(rule=NODE_TOO_SMALL, detail=f"{len(offer.slots)} slots")
     for name, objection in _slot_objections(need):
         objected = []
         for at, slot in enumerate(offer.slots):
@@ -185,11 +187,11 @@ def _judge_slots(offer: Offer, need: Need) -> Verdict:
                 usable &= ~(1 << at)
                 objected.append(f"{slot.name}: {detail}")
         if usable.bit_count() < wanted:
-            return Verdict(rule=name, detail="; ".join(objected))
-    return Verdict(usable=usable)
+            return NodeVerdict(rule=name, detail="; ".join(objected))
+    return NodeVerdict(usable=usable)
 
 
-def _slot_objections(need: Need) -> list[tuple[str, Callable[[Offer, Slot], str]]]:
+def _slot_objections(need: Need) -> list[tuple[str, Callable[[Offer, InventorySlot], str]]]:
     own = [(name, objection) for name, (objection, _) in SLOT_RULES.items()]
     promised = [
         (name, lambda offer, slot, judged=objection: judged(offer, slot, need))

@@ -134,7 +134,7 @@ def _tightest(counts: tuple[int, ...], size: int) -> tuple[int, ...]:
     return min(fitting)[1]
 
 
-class Found(NamedTuple):
+class BestNode(NamedTuple):
     """The best node by its number, and how many nodes fitted."""
 
     node: int
@@ -207,7 +207,7 @@ class Pool:
         self._groups: dict[str, _Group] = {}
         self._at: dict[int, _Bucket] = {}
 
-    def find(self, size: int, groups: Sequence[str]) -> Found | None:
+    def find(self, size: int, groups: Sequence[str]) -> BestNode | None:
         """The best node for `size` slots among those that one of `groups` may join."""
         best: tuple[Score, int] | None = None
         fitting = 0
@@ -219,7 +219,7 @@ class Pool:
             top = self._top(group, size)
             if top is not None and (best is None or top < best):
                 best = top
-        return Found(best[1], best[0], fitting) if best else None
+        return BestNode(best[1], best[0], fitting) if best else None
 
     def put(self, node: int, profile: Profile, group: str) -> None:
         """A node as it is now; `group` says who may join it."""

@@ -32,7 +32,7 @@ OUT_OF_USE = ("unavailable", "lost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
+class InventorySlot:
     """One slot of a node's spec, with what placement asks of it worked out once.
 
     `doubles` are the other slots, of whatever node, that name the same GPU; `elsewhere` are the
@@ -52,7 +52,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A node as specs, suspensions and evidence show it; who holds its slots is in `Held`.
+    """A node as specs, suspensions and evidence show it; who holds its slots is in `Occupancy`.
 
     `blocked` is why the node itself is no node yet, `unnamed` why specs do not offer it any more,
     `unprepared` why tenants would not be kept apart on it. `doubt` is what is not known of it since
@@ -63,7 +63,7 @@ class Offer:
 
     name: str
     spec: Any
-    slots: tuple[Slot, ...]
+    slots: tuple[InventorySlot, ...]
     approved: bool
     blocked: str = ""
     unnamed: str = ""
@@ -89,7 +89,7 @@ class Offer:
         return self.observation.facts if self.observation else None
 
 
-class Held:
+class Occupancy:
     """Who is on one node: a mask of held slots, and the tenants and projects of its claims."""
 
     __slots__ = ("_projects", "_tenants", "mask", "projects", "tenants", "whole")
@@ -191,10 +191,10 @@ def read_offers(
     return tuple(offers)
 
 
-def read_held(offers: Iterable[Offer], claims: Iterable[Claim]) -> dict[str, Held]:
+def read_held(offers: Iterable[Offer], claims: Iterable[Claim]) -> dict[str, Occupancy]:
     """Live claims per node, as masks over its slots."""
     positions = {offer.name: {s.name: at for at, s in enumerate(offer.slots)} for offer in offers}
-    held: dict[str, Held] = {name: Held() for name in positions}
+    held: dict[str, Occupancy] = {name: Occupancy() for name in positions}
     for claim in claims:
         node = held.get(claim.node)
         if node is None or claim.state is ClaimState.FREED:
@@ -242,10 +242,10 @@ def _slots(
     facts: NodeFacts | None,
     doubles: Mapping[str, frozenset[str]],
     sightings: Sightings,
-) -> Iterator[Slot]:
+) -> Iterator[InventorySlot]:
     approved, twice = approved_names(node.spec), shared(node.spec, facts)
     for slot in node.spec.slots:
-        yield Slot(
+        yield InventorySlot(
             name=slot.name,
             spec=slot,
             cpus=len(parse_cpus(slot.cpus)),

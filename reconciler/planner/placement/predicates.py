@@ -15,7 +15,7 @@ from reconciler.model.moment import format_age
 from reconciler.planner.bundles.compatibility import machine_of, objection
 from reconciler.planner.core.facts import listed
 from reconciler.planner.nodes.gpu_health import fabric_faults, faults_of
-from reconciler.planner.placement.inventory import OUT_OF_USE, Held, Offer, Slot
+from reconciler.planner.placement.inventory import OUT_OF_USE, InventorySlot, Occupancy, Offer
 from reconciler.planner.storage.topology import REACH_RULES
 
 MIB_PER_GIB = 1024
@@ -178,51 +178,51 @@ def node_not_prepared(offer: Offer) -> str:
     return offer.unprepared
 
 
-def shared_with_other_tenant(offer: Offer, held: Held, need: Need) -> str:
+def shared_with_other_tenant(offer: Offer, held: Occupancy, need: Need) -> str:
     if offer.spec.sharing != Sharing.TENANT:
         return ""
     others = sorted(held.tenants - {need.tenant})
     return f"{', '.join(others)} on it" if others else ""
 
 
-def shared_with_other_project(offer: Offer, held: Held, need: Need) -> str:
+def shared_with_other_project(offer: Offer, held: Occupancy, need: Need) -> str:
     if offer.spec.sharing != Sharing.PROJECT:
         return ""
     others = sorted(held.projects - {need.project})
     return f"{', '.join(others)} on it" if others else ""
 
 
-def node_exclusive(offer: Offer, held: Held, need: Need) -> str:
+def node_exclusive(offer: Offer, held: Occupancy, need: Need) -> str:
     return f"held whole by {held.whole}" if held.whole else ""
 
 
-def node_has_slices(offer: Offer, held: Held, need: Need) -> str:
+def node_has_slices(offer: Offer, held: Occupancy, need: Need) -> str:
     if need.shape is not Shape.BAREMETAL or not (held.mask or held.tenants):
         return ""
     names = [slot.name for at, slot in enumerate(offer.slots) if held.mask >> at & 1]
     return f"{', '.join(names) or 'slots'} held"
 
 
-def slot_not_named(offer: Offer, slot: Slot) -> str:
+def slot_not_named(offer: Offer, slot: InventorySlot) -> str:
     return slot.unnamed
 
 
-def slot_disabled(offer: Offer, slot: Slot) -> str:
+def slot_disabled(offer: Offer, slot: InventorySlot) -> str:
     disabled = slot.spec.disabled
     if disabled is None:
         return ""
     return f"{disabled.reason} ({disabled.ticket})" if disabled.ticket else str(disabled.reason)
 
 
-def slot_not_approved(offer: Offer, slot: Slot) -> str:
+def slot_not_approved(offer: Offer, slot: InventorySlot) -> str:
     return "" if slot.approved else "no approval in force"
 
 
-def device_shared(offer: Offer, slot: Slot) -> str:
+def device_shared(offer: Offer, slot: InventorySlot) -> str:
     return slot.shared
 
 
-def gpu_faulty(offer: Offer, slot: Slot) -> str:
+def gpu_faulty(offer: Offer, slot: InventorySlot) -> str:
     """Named before it is missed: a card that fell off the bus is known by what the kernel says."""
     seen = offer.gpus.get(slot.spec.gpu.uuid)
     at = seen.pci_address if seen else slot.spec.gpu.pci_address
@@ -230,11 +230,11 @@ def gpu_faulty(offer: Offer, slot: Slot) -> str:
     return f"{slot.spec.gpu.uuid}: {listed(faults)}" if faults else ""
 
 
-def gpu_missing(offer: Offer, slot: Slot) -> str:
+def gpu_missing(offer: Offer, slot: InventorySlot) -> str:
     return "" if slot.spec.gpu.uuid in offer.gpus else f"{slot.spec.gpu.uuid} not seen"
 
 
-def gpu_changed(offer: Offer, slot: Slot) -> str:
+def gpu_changed(offer: Offer, slot: InventorySlot) -> str:
     """An approval is of a card of this sort in this place."""
     seen, stated = offer.gpus[slot.spec.gpu.uuid], slot.spec.gpu
     tolerance = offer.family.spec.gpu.memory_tolerance_percent if offer.family else None
@@ -245,18 +245,18 @@ def gpu_changed(offer: Offer, slot: Slot) -> str:
     return ""
 
 
-def gpu_ambiguous(offer: Offer, slot: Slot) -> str:
+def gpu_ambiguous(offer: Offer, slot: InventorySlot) -> str:
     """While a change of one node is held back, its card may stand in the spec of another."""
     others = sorted(slot.doubles)
     return f"{slot.spec.gpu.uuid} is in {', '.join(others)} as well" if others else ""
 
 
-def gpu_seen_twice(offer: Offer, slot: Slot) -> str:
+def gpu_seen_twice(offer: Offer, slot: InventorySlot) -> str:
     others = listed(sorted(slot.elsewhere))
     return f"{slot.spec.gpu.uuid} is shown by {others} as well" if others else ""
 
 
-def gpu_busy(offer: Offer, slot: Slot) -> str:
+def gpu_busy(offer: Offer, slot: InventorySlot) -> str:
     """A card is given out as clean as it has to be given back."""
     processes = offer.gpus[slot.spec.gpu.uuid].processes
     if processes is None:
@@ -264,7 +264,7 @@ def gpu_busy(offer: Offer, slot: Slot) -> str:
     return f"processes {listed(processes)} on it" if processes else ""
 
 
-def numa_mismatch(offer: Offer, slot: Slot) -> str:
+def numa_mismatch(offer: Offer, slot: InventorySlot) -> str:
     seen = offer.gpus[slot.spec.gpu.uuid].numa
     if seen is None:
         return f"NUMA node unknown, {slot.spec.numa} when it was approved"
@@ -272,7 +272,7 @@ def numa_mismatch(offer: Offer, slot: Slot) -> str:
     return "" if max(seen, 0) == slot.spec.numa else f"NUMA {seen}, approved {slot.spec.numa}"
 
 
-def nvme_missing(offer: Offer, slot: Slot) -> str:
+def nvme_missing(offer: Offer, slot: InventorySlot) -> str:
     if slot.spec.nvme is None:
         return ""
     seen = offer.facts.nvmes if offer.facts else None
@@ -281,7 +281,7 @@ def nvme_missing(offer: Offer, slot: Slot) -> str:
     return "" if slot.spec.nvme.id in seen else f"{slot.spec.nvme.id} not seen"
 
 
-def nic_missing(offer: Offer, slot: Slot) -> str:
+def nic_missing(offer: Offer, slot: InventorySlot) -> str:
     if slot.spec.nic is None:
         return ""
     seen = offer.facts.nics if offer.facts else None
@@ -290,15 +290,15 @@ def nic_missing(offer: Offer, slot: Slot) -> str:
     return "" if slot.spec.nic.pci_address in seen else f"{slot.spec.nic.pci_address} not seen"
 
 
-def min_cpus(offer: Offer, slot: Slot, need: Need) -> str:
+def min_cpus(offer: Offer, slot: InventorySlot, need: Need) -> str:
     return "" if slot.cpus >= need.min_cpus_per_slot else f"{slot.cpus} CPUs"
 
 
-def min_memory(offer: Offer, slot: Slot, need: Need) -> str:
+def min_memory(offer: Offer, slot: InventorySlot, need: Need) -> str:
     memory = slot.spec.memory_gib
     return "" if memory >= need.min_memory_gib_per_slot else f"{memory} GiB"
 
 
-def rdma_missing(offer: Offer, slot: Slot, need: Need) -> str:
+def rdma_missing(offer: Offer, slot: InventorySlot, need: Need) -> str:
     nic = slot.spec.nic
     return "no RDMA card" if need.rdma and not (nic and nic.rdma) else ""

@@ -18,7 +18,7 @@ from reconciler.model.records import dataclass
 from reconciler.planner.core.facts import UNKNOWN, listed
 from reconciler.planner.nodes.gpu_health import REMEDY, marks_of
 from reconciler.planner.placement import predicates
-from reconciler.planner.placement.inventory import Offer, Slot
+from reconciler.planner.placement.inventory import InventorySlot, Offer
 from reconciler.planner.placement.predicates import MIB_PER_GIB
 
 OF_MACHINES = frozenset({"gpus", "cardErrors", "fabric", "memory", "machineId", "descriptors"})
@@ -34,9 +34,9 @@ PASS, FAIL, UNSEEN = CheckResult.PASS, CheckResult.FAIL, CheckResult.UNKNOWN
 class _Part:
     """What slots may have: whether one states it, whether the host could say, and the rule."""
 
-    stated: Callable[[Slot], bool]
-    told: Callable[[Offer, Slot], bool]
-    objection: Callable[[Offer, Slot], str]
+    stated: Callable[[InventorySlot], bool]
+    told: Callable[[Offer, InventorySlot], bool]
+    objection: Callable[[Offer, InventorySlot], str]
 
 
 _PARTS: Mapping[str, _Part] = {
@@ -97,7 +97,7 @@ def contradictions(offer: Offer) -> Mapping[str, str]:
     return doubts
 
 
-def _doubt(offer: Offer, slot: Slot) -> str:
+def _doubt(offer: Offer, slot: InventorySlot) -> str:
     if missing := _card(offer, slot):
         return missing
     told = (part for part in _PARTS.values() if part.told(offer, slot))
@@ -200,7 +200,7 @@ def _unanswered(offer: Offer, facts: NodeFacts) -> Iterator[Check]:
             yield Check(name=f"probe {one.probe}", result=UNSEEN, value=one.message)
 
 
-def _card(offer: Offer, slot: Slot) -> str:
+def _card(offer: Offer, slot: InventorySlot) -> str:
     """Whether the card of a slot is seen, and is what the slot says."""
     if why := predicates.gpu_missing(offer, slot) or predicates.gpu_seen_twice(offer, slot):
         return why

@@ -15,7 +15,7 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
 from reconciler.planner.placement.filters import REQUEST_RULES, judge
-from reconciler.planner.placement.inventory import Held, Offer
+from reconciler.planner.placement.inventory import Occupancy, Offer
 
 PUT_OFF = frozenset(
     {
@@ -70,7 +70,7 @@ def _reasons(need: Need, offers: Sequence[Offer]) -> list[str] | None:
     """Why each host cannot serve it; None as soon as one can, or may be able to."""
     reasons = []
     for offer in offers:
-        verdict = judge(offer, Held(), need)
+        verdict = judge(offer, Occupancy(), need)
         if not verdict.rule or verdict.rule in PUT_OFF:
             return None
         if verdict.rule not in REQUEST_RULES:

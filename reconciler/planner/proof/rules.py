@@ -8,11 +8,9 @@ was deleted is called deleted, and a card that was not reset is not called so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from reconciler.kinds.allocation.account import INSTANCES
-from reconciler.kinds.allocation.spec import ALLOCATIONS
-from reconciler.kinds.node.spec import Slot
-from reconciler.kinds.sku import SKUS
 from reconciler.model.canonical import digest
 from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts, Observation, Proof
@@ -44,7 +42,7 @@ from reconciler.planner.proof.checks import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ProofRule:
     """`promises` is what a pass means, in the words of the reference."""
 
     name: str
@@ -85,11 +83,11 @@ def prove(
 
 
 def inventory_of(
-    slots: Iterable[Slot], idle_mib: Mapping[str, int], roots: Iterable[str] = ()
+    slots: Iterable[Mapping[str, Any]], idle_mib: Mapping[str, int], roots: Iterable[str] = ()
 ) -> Inventory:
-    """Under a claim `slots` stay as they are recorded."""
+    """`slots` in normal form; under a claim these stay as they are recorded."""
     devices = {
-        slot.name: Devices(gpu=slot.gpu.uuid, drive=slot.nvme.id if slot.nvme else "")
+        slot["name"]: Devices(gpu=slot["gpu"]["uuid"], drive=(slot.get("nvme") or {}).get("id", ""))
         for slot in slots
     }
     return Inventory(slots=devices, idle_mib=idle_mib, roots=frozenset(roots))
@@ -104,9 +102,9 @@ def roots_on(node: str, desired: Desired, world: World) -> Iterator[str]:
 
 def _may_be_root(ref: Ref, desired: Desired, world: World) -> bool:
     sources = (world.recorded.get(ref), desired.resources.get(ref))
-    skus = {Ref("sku", "", ALLOCATIONS.spec(source).sku) for source in sources if source}
+    skus = {Ref("sku", "", str(source.normal["spec"]["sku"])) for source in sources if source}
     terms = [known.get(sku) for sku in skus for known in (world.recorded, desired.resources)]
-    return any(sku is not None and SKUS.spec(sku).root_access for sku in terms)
+    return any(sku is not None and bool(sku.normal["spec"].get("rootAccess")) for sku in terms)
 
 
 def _slots(claim: Claim, inventory: Inventory) -> tuple[str, ...]:
@@ -116,130 +114,130 @@ def _slots(claim: Claim, inventory: Inventory) -> tuple[str, ...]:
     return tuple(sorted(inventory.slots)) or ("any slot",)
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+RULES: tuple[ProofRule, ...] = (
+    ProofRule(
         name="keys",
         promises="nobody can log in: its key file is gone",
         check=places("/etc/gpuaas/ssh/"),
     ),
-    Rule(
+    ProofRule(
         name="sessions",
         promises="nobody is logged in as its uid",
         check=left("session"),
     ),
-    Rule(
+    ProofRule(
         name="processes",
         promises="nothing runs as its uid or in its slice; what comes back is named with its unit",
         check=left("process"),
     ),
-    Rule(
+    ProofRule(
         name="sockets",
         promises="no socket of the network is its uid's",
         check=left("socket"),
     ),
-    Rule(
+    ProofRule(
         name="cron and at",
         promises="no crontab and no at job is left, by name or by owner",
         check=left("crontab", "at"),
     ),
-    Rule(
+    ProofRule(
         name="linger",
         promises="systemd starts nothing for it without a login",
         check=of_an_account(places("linger ")),
     ),
-    Rule(
+    ProofRule(
         name="ipc",
         promises="no System V object and no message queue is its uid's, made or owned",
         check=left("shm", "msg", "sem", "mqueue"),
     ),
-    Rule(
+    ProofRule(
         name="keyrings",
         promises="the kernel keeps no key of its uid, which others could be let read",
         check=left("key"),
     ),
-    Rule(
+    ProofRule(
         name="mounts",
         promises="nothing is mounted by its uid",
         check=left("mount"),
     ),
-    Rule(
+    ProofRule(
         name="files",
         promises="no file of its uid is left on any local file system",
         check=left("file"),
     ),
-    Rule(
+    ProofRule(
         name="open cards",
         promises="no tenant has a card open that is not his",
         check=left("open"),
     ),
-    Rule(
+    ProofRule(
         name="home",
         promises="deleted with all that it held; not erased, as a disk keeps what was deleted",
         check=places("/home/", method="deleted, not erased"),
     ),
-    Rule(
+    ProofRule(
         name="scratch",
         promises="the same",
         check=places("/var/lib/gpuaas/scratch/", method="deleted, not erased"),
     ),
-    Rule(
+    ProofRule(
         name="tmp",
         promises="the same, of what it saw as /tmp and /var/tmp",
         check=of_an_account(
             places(f"{INSTANCES}/tmp/", f"{INSTANCES}/var-tmp/", method="deleted, not erased")
         ),
     ),
-    Rule(
+    ProofRule(
         name="shm",
         promises="what it saw as /dev/shm was memory of its own, and is unmounted",
         check=of_an_account(places(f"{INSTANCES}/shm/", "shm ", method="unmounted")),
     ),
-    Rule(
+    ProofRule(
         name="account",
         promises="no account has its name or number",
         check=of_an_account(places("account ")),
     ),
-    Rule(
+    ProofRule(
         name="storage",
         promises="all storage that it had is detached; what lies in there is its project's",
         check=attachments,
     ),
-    Rule(
+    ProofRule(
         name="settings",
         promises="every file, unit and drop-in that was made for it is gone",
         check=the_rest,
     ),
-    Rule(
+    ProofRule(
         name="descriptor",
         promises="the host does not say any more that it has it",
         check=descriptor,
     ),
-    Rule(
+    ProofRule(
         name="processes on",
         promises="nobody computes on the card of the slot",
         check=processes,
     ),
-    Rule(
+    ProofRule(
         name="handles on",
         promises="nobody has its card open, nor root nor any service, but daemons that keep cards",
         check=of_an_account(handles),
     ),
-    Rule(
+    ProofRule(
         name="memory of",
         promises=f"its card has at most {TOLERANCE_MIB} MiB more in use than when it was idle",
         check=memory,
     ),
-    Rule(
+    ProofRule(
         name="errors of",
         promises="what its card tells of errors is on record; a fault keeps the slot out of use",
         check=errors,
     ),
-    Rule(
+    ProofRule(
         name="drive of",
         promises="its drive is mounted nowhere and part of nothing; tenants are given none",
         check=drives,
     ),
-    Rule(
+    ProofRule(
         name="root",
         promises="where its tenant was root, the host has been installed anew",
         check=root,

@@ -17,8 +17,8 @@ from reconciler.model.state.world import World
 from reconciler.planner.rebuild.trust import (
     STATE,
     Authority,
-    Holder,
     Key,
+    KeyHolder,
     Sighting,
     Signed,
     adopted,
@@ -31,7 +31,7 @@ from reconciler.planner.rebuild.trust import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found(Sighting):
+class FoundDescriptor(Sighting):
     """The descriptor of an allocation."""
 
     descriptor: Descriptor | None = None
@@ -41,7 +41,7 @@ class Found(Sighting):
         return self.descriptor
 
 
-def read_found(told: Mapping[str, Mapping[str, str]]) -> tuple[Found, ...]:
+def read_found(told: Mapping[str, Mapping[str, str]]) -> tuple[FoundDescriptor, ...]:
     """Every descriptor of every node, `node` → `id` → text."""
     return tuple(
         _read(node, id, text) for node in sorted(told) for id, text in sorted(told[node].items())
@@ -49,8 +49,8 @@ def read_found(told: Mapping[str, Mapping[str, str]]) -> tuple[Found, ...]:
 
 
 def verify(
-    found: Iterable[Found], authority: Authority, adopt: Collection[str]
-) -> tuple[Found, ...]:
+    found: Iterable[FoundDescriptor], authority: Authority, adopt: Collection[str]
+) -> tuple[FoundDescriptor, ...]:
     """Each of them judged; what is in `adopt` (`node/id`) is taken where that can be."""
     known = {(claim.node, claim.allocation_id) for claim in authority.world.claims}
     judged = [_judged(one, authority) for one in found if (one.node, one.id) not in known]
@@ -67,20 +67,20 @@ def verify(
     return tuple(without_conflicts(told, lambda one: _keys(one, whole), held))
 
 
-def rooted_nodes(found: Iterable[Found], desired: Desired) -> frozenset[str]:
+def rooted_nodes(found: Iterable[FoundDescriptor], desired: Desired) -> frozenset[str]:
     """What is said on a host whose tenants are root is theirs to say."""
     skus = {sku.ref.name for sku in desired.of("sku") if sku.spec.root_access}
     return frozenset(one.node for one in found if one.descriptor and one.descriptor.sku in skus)
 
 
-def _read(node: str, id: str, text: str) -> Found:
+def _read(node: str, id: str, text: str) -> FoundDescriptor:
     try:
-        return Found(node=node, id=id, descriptor=read_descriptor(text))
+        return FoundDescriptor(node=node, id=id, descriptor=read_descriptor(text))
     except DescriptorError as error:
-        return Found(node=node, id=id, why=str(error), beyond=True)
+        return FoundDescriptor(node=node, id=id, why=str(error), beyond=True)
 
 
-def _judged(one: Found, authority: Authority) -> Found:
+def _judged(one: FoundDescriptor, authority: Authority) -> FoundDescriptor:
     descriptor = one.descriptor
     if descriptor is None:
         return one
@@ -90,13 +90,13 @@ def _judged(one: Found, authority: Authority) -> Found:
     return replace(one, why=doubtful(descriptor, authority))
 
 
-def _misplaced(one: Found, descriptor: Descriptor, authority: Authority) -> str:
+def _misplaced(one: FoundDescriptor, descriptor: Descriptor, authority: Authority) -> str:
     if descriptor.id != one.id:
         return f"its file is that of {one.id}, and it says {descriptor.id}"
     return "" if descriptor.node == one.node else f"it was made for node {descriptor.node}"
 
 
-def _without_place(one: Found, descriptor: Descriptor, authority: Authority) -> str:
+def _without_place(one: FoundDescriptor, descriptor: Descriptor, authority: Authority) -> str:
     node = authority.desired.get("node", one.node)
     if node is None:
         return f"node {one.node} is in no spec"
@@ -109,13 +109,13 @@ def _without_place(one: Found, descriptor: Descriptor, authority: Authority) -> 
     return ""
 
 
-Rule = Callable[[Found, Descriptor, Authority], str]
+Rule = Callable[[FoundDescriptor, Descriptor, Authority], str]
 
 IMPOSSIBLE: tuple[Rule, ...] = (_misplaced, _without_place)
 """Nothing can be taken in from these, whoever says so."""
 
 
-def _keys(one: Found, whole: Collection[str]) -> Iterator[tuple[Key, str]]:
+def _keys(one: FoundDescriptor, whole: Collection[str]) -> Iterator[tuple[Key, str]]:
     """What only one allocation may have, and what only one project may, each with its value."""
     descriptor = one.descriptor
     if descriptor is None:
@@ -132,14 +132,14 @@ def _keys(one: Found, whole: Collection[str]) -> Iterator[tuple[Key, str]]:
         yield from numbers(descriptor.ref.project, descriptor.gid)
 
 
-def _held(world: World, whole: Collection[str]) -> Iterator[tuple[Key, Holder]]:
+def _held(world: World, whole: Collection[str]) -> Iterator[tuple[Key, KeyHolder]]:
     counters = world.counters
     for claim in world.claims:
-        yield ("ref", str(claim.ref)), Holder(STATE, STATE)
-        yield ("slot", claim.node, claim.slot or ""), Holder(STATE, STATE)
+        yield ("ref", str(claim.ref)), KeyHolder(STATE, STATE)
+        yield ("slot", claim.node, claim.slot or ""), KeyHolder(STATE, STATE)
         if claim.node in whole:
-            yield ("node", claim.node), Holder(STATE, STATE)
-    yield from ((("id", id), Holder(STATE, STATE)) for id in counters.login_of)
-    yield from ((("login", login), Holder(STATE, STATE)) for login in counters.logins)
-    yield from ((("uid", str(uid)), Holder(STATE, STATE)) for uid in counters.uids.values())
+            yield ("node", claim.node), KeyHolder(STATE, STATE)
+    yield from ((("id", id), KeyHolder(STATE, STATE)) for id in counters.login_of)
+    yield from ((("login", login), KeyHolder(STATE, STATE)) for login in counters.logins)
+    yield from ((("uid", str(uid)), KeyHolder(STATE, STATE)) for uid in counters.uids.values())
     yield from numbers_held(world)

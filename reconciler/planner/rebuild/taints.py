@@ -20,7 +20,7 @@ from reconciler.model.host.evidence import Check, CheckResult, GpuFact, NodeFact
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
-from reconciler.model.state.rebuilt import Ended, Judged
+from reconciler.model.state.rebuilt import EndedDoubt, JudgedDoubts
 from reconciler.model.state.world import Doubt, DoubtKind, World
 from reconciler.planner.core.effective_spec import as_recorded
 from reconciler.planner.core.facts import barred
@@ -34,7 +34,7 @@ NOT_TOLD = "not told"
 
 def judge_doubts(
     desired: Desired, world: World, doubts: Iterable[Doubt], seen: Mapping[str, Observation]
-) -> Judged:
+) -> JudgedDoubts:
     """Every one of `doubts` whose node is among `seen`."""
     ended, kept = [], []
     for doubt in doubts:
@@ -42,10 +42,10 @@ def judge_doubts(
             continue
         checks = tuple(_checks(doubt, desired, world, seen[doubt.node]))
         if checks and all(check.result is CheckResult.PASS for check in checks):
-            ended.append(Ended(node=doubt.node, kind=doubt.kind, checks=checks))
+            ended.append(EndedDoubt(node=doubt.node, kind=doubt.kind, checks=checks))
         else:
             kept.append(replace(doubt, reason=_words(checks)))
-    return Judged(ended=tuple(ended), kept=tuple(kept))
+    return JudgedDoubts(ended=tuple(ended), kept=tuple(kept))
 
 
 def _checks(

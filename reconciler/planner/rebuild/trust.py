@@ -19,7 +19,7 @@ STATE = "this state"
 Key = tuple[str, ...]
 
 
-class Holder(NamedTuple):
+class KeyHolder(NamedTuple):
     """Who has a key, and with which value."""
 
     value: str
@@ -109,7 +109,7 @@ def distrusted(one: S) -> S:
 
 
 def without_conflicts(
-    found: Iterable[S], keys: Keys[S], held: Iterable[tuple[Key, Holder]]
+    found: Iterable[S], keys: Keys[S], held: Iterable[tuple[Key, KeyHolder]]
 ) -> Iterator[S]:
     """Of two that claim the same, neither is believed; one that is adopted is, and the others not.
 
@@ -117,12 +117,12 @@ def without_conflicts(
     have, each with a value: two of one key conflict where their values differ.
     """
     found = list(found)
-    holders: dict[Key, list[Holder]] = defaultdict(list)
+    holders: dict[Key, list[KeyHolder]] = defaultdict(list)
     for key, holder in held:
         holders[key].append(holder)
     for one in found:
         for key, value in keys(one) if one.taken else ():
-            holders[key].append(Holder(value, one.place))
+            holders[key].append(KeyHolder(value, one.place))
     weak = {one.place for one in found if one.taken and not one.adopted}
     for one in found:
         rivals = {
@@ -139,10 +139,10 @@ def without_conflicts(
         yield replace(one, why=why, adopted=False, beyond=who == STATE)
 
 
-def numbers_held(world: World) -> Iterator[tuple[Key, Holder]]:
+def numbers_held(world: World) -> Iterator[tuple[Key, KeyHolder]]:
     """One number of a group for each project, and one project for each number."""
     for project, gid in world.counters.gids.items():
-        yield from ((key, Holder(value, STATE)) for key, value in numbers(project, gid))
+        yield from ((key, KeyHolder(value, STATE)) for key, value in numbers(project, gid))
 
 
 def numbers(project: str, gid: int) -> Iterator[tuple[Key, str]]:

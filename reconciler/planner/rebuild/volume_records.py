@@ -11,12 +11,12 @@ from reconciler.model.host.volume_record import VolumeRecord, read_volume_record
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
-from reconciler.planner.rebuild.descriptors import Found, rooted_nodes
+from reconciler.planner.rebuild.descriptors import FoundDescriptor, rooted_nodes
 from reconciler.planner.rebuild.trust import (
     STATE,
     Authority,
-    Holder,
     Key,
+    KeyHolder,
     Sighting,
     Signed,
     adopted,
@@ -50,7 +50,7 @@ def read_volumes(
 
 def verify_volumes(
     found: Iterable[FoundVolume],
-    allocations: Iterable[Found],
+    allocations: Iterable[FoundDescriptor],
     authority: Authority,
     adopt: Collection[str],
 ) -> tuple[FoundVolume, ...]:
@@ -61,10 +61,13 @@ def verify_volumes(
     judged = [_judged(one, authority) for one in found if one.id not in known]
     judged = [distrusted(one) if one.node in rooted else one for one in judged]
     held = [
-        *((("storage", str(r)), Holder(v.id, STATE)) for r, v in authority.world.volumes.items()),
+        *(
+            (("storage", str(r)), KeyHolder(v.id, STATE))
+            for r, v in authority.world.volumes.items()
+        ),
         *numbers_held(authority.world),
         *(
-            (key, Holder(value, one.place))
+            (key, KeyHolder(value, one.place))
             for one in allocations
             if one.taken and one.descriptor and one.descriptor.gid
             for key, value in numbers(one.descriptor.ref.project, one.descriptor.gid)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 
-from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.registry import KINDS
 from reconciler.model.canonical import digest
@@ -33,7 +32,7 @@ from reconciler.planner.core.effective_spec import as_recorded
 from reconciler.planner.core.facts import differing, is_unknown, shown
 from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.identity.render_hash import basis_of
-from reconciler.planner.rebuild.descriptors import Found
+from reconciler.planner.rebuild.descriptors import FoundDescriptor
 from reconciler.planner.rebuild.volume_records import FoundVolume
 from reconciler.planner.rebuild.volumes import Ground, Regained, regain
 
@@ -41,7 +40,7 @@ Shown = Mapping[str, NodeFacts]
 """What each node says of itself."""
 
 
-class Verdict(StrEnum):
+class FoundVerdict(StrEnum):
     """What an allocation comes to that was found on a host."""
 
     AS_APPLIED = "as_applied"
@@ -62,7 +61,7 @@ class Seeded:
 
 def seed(
     request: PlanRequest,
-    taken: Iterable[Found],
+    taken: Iterable[FoundDescriptor],
     facts: Shown,
     records: Iterable[FoundVolume] = (),
 ) -> Seeded:
@@ -133,7 +132,7 @@ def settled(made: Plan) -> tuple[Change, ...]:
     return (*needless, *made.confirmed)
 
 
-def verdicts(seeded: Seeded, made: Plan) -> Mapping[str, tuple[Verdict, str]]:
+def verdicts(seeded: Seeded, made: Plan) -> Mapping[str, tuple[FoundVerdict, str]]:
     """By allocation id, and what the next plan will do about it; a refusal is told first."""
     lines = {c.ref: c for c in sorted(made.changes, key=lambda c: c.problem is not None)}
     return {id: _verdict(lines.get(ref)) for id, ref in seeded.refs.items()}
@@ -144,7 +143,7 @@ def usage(seeded: Seeded, request: PlanRequest) -> tuple[Change, ...]:
     changes = []
     for ref in sorted(seeded.refs.values()):
         one = seeded.world.recorded[ref]
-        sku = request.desired.get("sku", ALLOCATIONS.applied(one).sku)
+        sku = request.desired.get("sku", str(one.normal["spec"]["sku"]))
         rate = text.price_delta(text.price(sku, len(one.slots), request.now), {})
         gpus = len(one.slots)
         changes.append(Change(ref=ref, action=Action.CREATE, gpus=gpus, rate_per_hour=rate))
@@ -237,15 +236,14 @@ def _counters(
 
 def _recorded(descriptor: Descriptor, ref: Ref, desired: Desired, at: str) -> Recorded:
     """As git wants it, but for what its descriptor says otherwise: that is what it was."""
-    resource = ALLOCATIONS.at(desired, ref)
+    resource = desired.resources.get(ref)
     normal = dict(resource.normal) if resource else {"labels": {}}
-    if resource is None:
-        spec = ALLOCATIONS.parse({"sku": descriptor.sku, "owner": descriptor.owner}, ref.name)
-    else:
-        spec = replace(resource.spec, sku=descriptor.sku, owner=descriptor.owner)
-    if spec.node not in (None, descriptor.node):
-        spec = replace(spec, node=descriptor.node)
-    normal["spec"] = encode(spec)
+    spec = dict(resource.normal["spec"]) if resource else {}
+    spec |= {"sku": descriptor.sku, "owner": descriptor.owner}
+    if spec.get("node", descriptor.node) != descriptor.node:
+        spec["node"] = descriptor.node
+    kind = KINDS["allocation"]
+    normal["spec"] = encode(kind.parse(spec, ref.name))
     return Recorded(
         ref=ref,
         normal=normal,
@@ -273,13 +271,13 @@ def _as_shown(
     return {key: fact for key, fact in seen.items() if not is_unknown(fact)}
 
 
-def _verdict(change: Change | None) -> tuple[Verdict, str]:
+def _verdict(change: Change | None) -> tuple[FoundVerdict, str]:
     if change is None:
-        return Verdict.AS_APPLIED, ""
+        return FoundVerdict.AS_APPLIED, ""
     if change.action is Action.RELEASE:
-        return Verdict.UNWANTED, "no spec wants it: the next plan releases it, once you agree"
+        return FoundVerdict.UNWANTED, "no spec wants it: the next plan releases it, once you agree"
     if change.problem is not None:
-        return Verdict.DIFFERS, change.problem.message
+        return FoundVerdict.DIFFERS, change.problem.message
     if change.action is Action.CHANGE and not change.steps:
-        return Verdict.AS_APPLIED, ""
-    return Verdict.DIFFERS, f"the next plan is to {change.action} it"
+        return FoundVerdict.AS_APPLIED, ""
+    return FoundVerdict.DIFFERS, f"the next plan is to {change.action} it"

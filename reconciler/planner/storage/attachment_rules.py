@@ -17,7 +17,7 @@ from reconciler.model.state.volume import Attachment, Joining, VolumeIntent, Vol
 from reconciler.model.state.world import World
 from reconciler.planner.core.difference import Difference
 from reconciler.planner.core.risks import absence
-from reconciler.planner.storage.attachments import Join, Ledger
+from reconciler.planner.storage.attachments import AttachmentLedger, Join
 from reconciler.planner.storage.text import who
 from reconciler.planner.storage.topology import REACH_RULES
 
@@ -28,7 +28,7 @@ STAYS = frozenset(
 
 
 def refusal(
-    ledger: Ledger, difference: Difference, id: str = "", node: Resource | None = None
+    ledger: AttachmentLedger, difference: Difference, id: str = "", node: Resource | None = None
 ) -> Problem | None:
     """The first objection to anything that the allocation would join; `id` once it has one."""
     for storage in ledger.unknown(difference):
@@ -42,7 +42,7 @@ def refusal(
     return None
 
 
-def _is_own_rival(code: str, join: Join, ledger: Ledger) -> bool:
+def _is_own_rival(code: str, join: Join, ledger: AttachmentLedger) -> bool:
     """Whether nothing would be in the way but the one that it takes the place of."""
     if code not in SHARED or not join.replaces:
         return False
@@ -61,7 +61,7 @@ def _problem(code: str, message: str, difference: Difference, storage: Ref) -> P
 
 
 def refuse_joins(
-    differences: Iterable[Difference], refused: Mapping[Ref, Problem], ledger: Ledger
+    differences: Iterable[Difference], refused: Mapping[Ref, Problem], ledger: AttachmentLedger
 ) -> Mapping[Ref, Problem]:
     """The problem of each allocation that stays in its place and may not join what it names."""
     found: dict[Ref, Problem] = {}
@@ -107,7 +107,9 @@ def attachments_of(steps: Iterable[Step], world: World) -> tuple[Attachment, ...
     return tuple(sorted(found, key=lambda one: (one.volume, one.allocation_id)))
 
 
-def begun_by(attachments: Iterable[Attachment], ledger: Ledger) -> tuple[VolumeIntent, ...]:
+def begun_by(
+    attachments: Iterable[Attachment], ledger: AttachmentLedger
+) -> tuple[VolumeIntent, ...]:
     """The volumes that are begun by them, by id."""
     ids = {one.volume for one in attachments} & ledger.begun.keys()
     return tuple(ledger.begun[id] for id in sorted(ids))
@@ -144,7 +146,7 @@ def after_detaching(steps: Iterable[Step]) -> Mapping[str, frozenset[str]]:
     return waits
 
 
-def _missing(join: Join, ledger: Ledger) -> str:
+def _missing(join: Join, ledger: AttachmentLedger) -> str:
     """Unknown is not absent: what may lie somewhere is not made a second time."""
     if ledger.volumes.get(join.storage.ref) is not None:
         return ""
@@ -154,12 +156,12 @@ def _missing(join: Join, ledger: Ledger) -> str:
     return f"its data may lie on {unseen}, where nobody has looked" if unseen else ""
 
 
-def _wiping(join: Join, ledger: Ledger) -> str:
+def _wiping(join: Join, ledger: AttachmentLedger) -> str:
     volume = ledger.volumes.get(join.storage.ref)
     return "its data is being wiped" if volume and volume.state is VolumeState.WIPING else ""
 
 
-def _conflicts(join: Join, ledger: Ledger) -> str:
+def _conflicts(join: Join, ledger: AttachmentLedger) -> str:
     volume, others = ledger.volumes.get(join.storage.ref), ledger.others(join)
     if volume is not None and join.id in volume.fenced:
         return f"{join.resource.ref} was cut off from it by somebody's word"
@@ -171,21 +173,21 @@ def _conflicts(join: Join, ledger: Ledger) -> str:
     return f"it is {mode}, and {who(others)} it" if others else ""
 
 
-def _over_limit(join: Join, ledger: Ledger) -> str:
+def _over_limit(join: Join, ledger: AttachmentLedger) -> str:
     others, most = ledger.others(join), join.class_.spec.max_attachments
     if len(others) < most:
         return ""
     return f"class {join.class_.ref.name} allows {most} at one time, and {who(others)} it"
 
 
-def _out_of_reach(code: str, join: Join, ledger: Ledger) -> str:
+def _out_of_reach(code: str, join: Join, ledger: AttachmentLedger) -> str:
     """Where it has no place yet, placement asks the same of every node."""
     if join.node is None:
         return ""
     return REACH_RULES[code](join.node.ref.name, join.node.spec, ledger.need_of(join))
 
 
-RULES: Mapping[str, Callable[[Join, Ledger], str]] = MappingProxyType(
+RULES: Mapping[str, Callable[[Join, AttachmentLedger], str]] = MappingProxyType(
     {
         "storage_missing": _missing,
         "storage_wiping": _wiping,

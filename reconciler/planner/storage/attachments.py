@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.host.capacity import Need, StorageNeed
 from reconciler.model.plan.plan import Action
 from reconciler.model.records import dataclass
@@ -41,7 +40,7 @@ class Join:
     known: bool = False
 
 
-class Ledger:
+class AttachmentLedger:
     """`desired` is what will be in force; `names` maps refs of the world to those that come."""
 
     def __init__(self, desired: Desired, world: World, names: Mapping[Ref, Ref]) -> None:
@@ -126,8 +125,8 @@ class Ledger:
         resource, recorded = difference.resource, difference.recorded
         if resource is None or resource.ref.kind != "allocation":
             return
-        before = ALLOCATIONS.applied(recorded).storage if recorded else ()
-        named = {one.name for one in before}
+        before = recorded.normal["spec"].get("storage", ()) if recorded else ()
+        named = {str(one["name"]) for one in before}
         replaces = recorded.id if recorded and difference.action is Action.REPLACE else ""
         for one in resource.spec.storage:
             storage = self.desired.resources.get(Ref("storage", resource.ref.project, one.name))

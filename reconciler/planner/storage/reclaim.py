@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from reconciler.kinds.allocation.storage import record_path
 from reconciler.kinds.contract import Context
-from reconciler.kinds.storage import STORAGES, OnDelete
+from reconciler.kinds.storage import OnDelete
 from reconciler.model.plan.plan import Action, Cause, Order, Step, step_id
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -54,7 +54,7 @@ def _by_its_data(one: Difference, world: World) -> Difference:
             if _state(ref, world) is VolumeState.KEPT:
                 return replace(one, action=Action.ADOPT, former=ref if ref != one.ref else None)
     if one.action is Action.FORGET and one.recorded is not None:
-        wipes = STORAGES.applied(one.recorded).on_delete is OnDelete.WIPE
+        wipes = one.recorded.normal["spec"].get("onDelete") == OnDelete.WIPE
         if wipes and _state(one.ref, world) in (VolumeState.MADE, VolumeState.PENDING):
             return replace(one, action=Action.RELEASE)
     return one
@@ -66,7 +66,7 @@ def _state(ref: Ref, world: World) -> VolumeState | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class StorageRequest:
     """What somebody wants of one storage.
 
     `sizes` are those that count by now, and `held` is what they come to in each project.
@@ -103,7 +103,7 @@ def refuse_storage(
         if one.ref.kind != "storage":
             continue
         origin = origins.get(one.ref, Origin())
-        wish = Wish(
+        wish = StorageRequest(
             difference=one, desired=desired, world=world, origin=origin, sizes=sizes, held=held
         )
         for code, (rule, hint) in RULES.items():
@@ -127,11 +127,12 @@ def _sizes(world: World) -> Iterable[tuple[Ref, int]]:
     for ref, volume in world.volumes.items():
         if volume.state is not VolumeState.GONE:
             yield ref, volume.size_gib
-    for recorded in STORAGES.recorded(world):
-        yield recorded.ref, STORAGES.applied(recorded).size_gib
+    for ref, recorded in world.recorded.items():
+        if ref.kind == "storage":
+            yield ref, int(recorded.normal["spec"]["sizeGiB"])
 
 
-def _pinned_by_nobody(wish: Wish) -> str:
+def _pinned_by_nobody(wish: StorageRequest) -> str:
     one, resource = wish.difference, wish.difference.resource
     if resource is None or one.action not in COMES or not resource.spec.node:
         return ""
@@ -141,7 +142,7 @@ def _pinned_by_nobody(wish: Wish) -> str:
     return f"only an operator may pin a node, and {who} wrote this"
 
 
-def _in_use(wish: Wish) -> str:
+def _in_use(wish: StorageRequest) -> str:
     volume, goes = wish.volume, wish.difference.action in GOES
     if volume is None or not goes:
         return ""
@@ -149,7 +150,7 @@ def _in_use(wish: Wish) -> str:
     return f"{words.who(having)} it" if having else ""
 
 
-def _out_of_reach(wish: Wish) -> str:
+def _out_of_reach(wish: StorageRequest) -> str:
     """What nobody can be asked to wipe is not told to be wiped."""
     volume, goes = wish.volume, wish.difference.action is Action.RELEASE
     if volume is None or not goes or _wiper(volume, wish.world, wish.desired):
@@ -157,7 +158,7 @@ def _out_of_reach(wish: Wish) -> str:
     return "no node answers that could wipe its data"
 
 
-def _name_taken(wish: Wish) -> str:
+def _name_taken(wish: StorageRequest) -> str:
     """Of a name there is one storage, what is kept under it is somebody's, and what is being wiped
 
     is nobody's any more.
@@ -171,7 +172,7 @@ def _name_taken(wish: Wish) -> str:
     return f"data is kept under the name {one.ref.name}" if taken else ""
 
 
-def _adopted_otherwise(wish: Wish) -> str:
+def _adopted_otherwise(wish: StorageRequest) -> str:
     """What was kept comes back as what it is."""
     resource, volume = wish.difference.resource, wish.volume
     if wish.difference.action is not Action.ADOPT or resource is None or volume is None:
@@ -186,7 +187,7 @@ def _adopted_otherwise(wish: Wish) -> str:
     return ""
 
 
-def _over_quota(wish: Wish) -> str:
+def _over_quota(wish: StorageRequest) -> str:
     one, resource = wish.difference, wish.difference.resource
     project = wish.desired.get("project", one.ref.project)
     if resource is None or project is None:
@@ -200,7 +201,7 @@ def _over_quota(wish: Wish) -> str:
     return f"project {one.ref.project} holds {held} GiB, {more} more would exceed its {most}"
 
 
-RULES: Mapping[str, tuple[Callable[[Wish], str], str]] = MappingProxyType(
+RULES: Mapping[str, tuple[Callable[[StorageRequest], str], str]] = MappingProxyType(
     {
         "operator_only": (_pinned_by_nobody, "take spec.node out, or ask an operator"),
         "storage_in_use": (

@@ -11,7 +11,7 @@ from reconciler.kinds.allocation.storage import REOPEN
 from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
-from reconciler.model.state.reopening import Former, Reopening, Wish
+from reconciler.model.state.reopening import Former, Reopening, ReopenRequest
 from reconciler.model.state.volume import Volume
 from reconciler.model.state.world import World
 from reconciler.planner.storage.successors import former_of, heir_of
@@ -21,7 +21,9 @@ TO_OTHERS = (
 )
 
 
-def reopening_of(world: World, formers: Sequence[Former], volume: Volume, wish: Wish) -> Reopening:
+def reopening_of(
+    world: World, formers: Sequence[Former], volume: Volume, wish: ReopenRequest
+) -> Reopening:
     """`formers` are all that have or had the volume.
 
     Raises ProblemError `usage`, `not_found` or `reopen_refused`, with which rule says no.

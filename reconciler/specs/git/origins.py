@@ -10,7 +10,7 @@ from reconciler.model.problem import ProblemError
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
-from reconciler.model.spec.desired import Doubt, Origin
+from reconciler.model.spec.desired import AuthorDoubt, Origin
 from reconciler.model.spec.document import DocumentCache
 from reconciler.model.spec.ownership import may_stand
 from reconciler.specs.git import history
@@ -51,9 +51,9 @@ def origins(
                 asked = _Asked(settings=settings, tree=tree, changed=stand.changed, cache=cache)
                 told = asked.origins(here, frozenset(gone))
                 found.update(_since(tree.git(settings), told, applied))
-                found.update(dict.fromkeys(linked, Origin(doubt=Doubt.UNCLEAR)))
+                found.update(dict.fromkeys(linked, Origin(doubt=AuthorDoubt.UNCLEAR)))
         except ProblemError:
-            found.update(dict.fromkeys(here, Origin(doubt=Doubt.SILENT)))
+            found.update(dict.fromkeys(here, Origin(doubt=AuthorDoubt.SILENT)))
     return found
 
 

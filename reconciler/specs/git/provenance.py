@@ -12,7 +12,7 @@ from dataclasses import field, replace
 
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.spec.desired import Doubt, Origin
+from reconciler.model.spec.desired import AuthorDoubt, Origin
 from reconciler.model.spec.document import DocumentCache
 from reconciler.specs.git.blobs import ABSENT, ANY, Blobs, may_come_from
 from reconciler.specs.git.history import Commit, Git, Log, Touch, read_commits, read_log, signed
@@ -115,12 +115,12 @@ class Provenance:
                 return _by(left) if left else self._unseen(wanted)
             commit = log.commits[event.number]
             if commit.id in self.ends:
-                return Origin(doubt=Doubt.SHALLOW)
+                return Origin(doubt=AuthorDoubt.SHALLOW)
             if value is None:
                 value = yield from self._value(event.blob, ref)
             moved = yield from self._moved(ref, path, value, event)
             if moved is None or (value == ABSENT and moved in seen):
-                return Origin(doubt=Doubt.UNCLEAR)
+                return Origin(doubt=AuthorDoubt.UNCLEAR)
             if not moved:
                 return _by(commit)
             seen.add(moved)
@@ -139,8 +139,8 @@ class Provenance:
         Where git says that a file is as committed, it is not by who happens to ask.
         """
         if self.ends:
-            return Origin(doubt=Doubt.SHALLOW)
-        return Origin() if wanted.value == ABSENT else Origin(doubt=Doubt.UNCLEAR)
+            return Origin(doubt=AuthorDoubt.SHALLOW)
+        return Origin() if wanted.value == ABSENT else Origin(doubt=AuthorDoubt.UNCLEAR)
 
     def _event(
         self, ref: Ref, path: str, value: str | None, touches: list[Touch]

@@ -40,7 +40,7 @@ class Unsound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class CheckedFile:
     """What a file says. `frozen` are its documents with errors; `suspended`, whom its text calls so
 
     where it has any. `broken`: a document of it could not be told from another, or the file not be
@@ -64,7 +64,7 @@ class Judge:
         self._schemas = schemas
         self._validators: dict[str, Validator] = {}
 
-    def judge(self, file: str, content: bytes) -> Judged:
+    def judge(self, file: str, content: bytes) -> CheckedFile:
         """Everything the content says and everything wrong with it, in its place."""
         parsed = read_documents(file, content)
         problems = list(parsed.problems)
@@ -83,7 +83,7 @@ class Judge:
             elif ref is not None:
                 frozen.append(_unsound(located, ref))
             broken = broken or bool(known) or ref is None
-        return Judged(
+        return CheckedFile(
             file=file,
             resources=tuple(resources),
             frozen=tuple(frozen),

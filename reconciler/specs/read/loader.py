@@ -21,7 +21,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.document import DocumentCache
 from reconciler.model.spec.resource import Resource
-from reconciler.specs.read.check_file import Judge, Judged, Unsound, restore, store
+from reconciler.specs.read.check_file import CheckedFile, Judge, Unsound, restore, store
 from reconciler.specs.read.library import Listing, SpecFile, is_settled, program_digest, read_file
 
 CHUNK = 500
@@ -45,7 +45,7 @@ class Loaded:
     content: dict[str, str] = field(default_factory=dict)
     """File → digest of its content, for all that could be read."""
 
-    def add(self, judged: Judged) -> None:
+    def add(self, judged: CheckedFile) -> None:
         self.resources += judged.resources
         self.frozen += ((judged.file, one) for one in judged.frozen)
         self.suspended += ((judged.file, ref) for ref in judged.suspended)
@@ -154,7 +154,7 @@ class _Reading:
         self.cache.put_many(self.space, rows)
 
 
-_Verdict = tuple[Judged, str]
+_Verdict = tuple[CheckedFile, str]
 """What a file says, and the same to be remembered; "" if it has problems."""
 
 _helper: list[Judge] = []

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from reconciler.kinds.bundle import Install, Version
+from reconciler.kinds.bundle import InstallSpec, Version
 from reconciler.kinds.checks.findings import Path, finding
 from reconciler.model.canonical import text_digest
 from reconciler.model.problem import Problem, ProblemError
@@ -59,7 +59,7 @@ def _read(
 def _of_version(
     settings: Settings,
     bundle: Resource,
-    install: Install,
+    install: InstallSpec,
     path: Path,
     locks: dict[str, Requirements],
 ) -> Iterator[Problem]:

@@ -29,7 +29,7 @@ class Flaw:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FailedKeyword:
     """A keyword that failed: what it wanted, the schema it stands in, the value it was put to."""
 
     keyword: str
@@ -50,7 +50,7 @@ class Found:
         return [Flaw(path=self.path, problem=problem)]
 
 
-def words_of(found: Found) -> Iterable[Flaw]:
+def words_of(found: FailedKeyword) -> Iterable[Flaw]:
     return _WORDS.get(found.keyword, _anything_else)(found)
 
 
@@ -85,7 +85,7 @@ def repetitions(entries: Sequence[Any]) -> Iterator[int]:
         seen.add(text)
 
 
-def _unknown_fields(found: Found) -> Iterator[Flaw]:
+def _unknown_fields(found: FailedKeyword) -> Iterator[Flaw]:
     legal = found.schema.get("properties", {})
     hints = found.schema.get("x-hints", {})
     for name in sorted(found.value.keys() - legal.keys()):
@@ -99,11 +99,11 @@ def _unknown_fields(found: Found) -> Iterator[Flaw]:
         yield Flaw(path=(*found.path, name), problem=problem, key=True)
 
 
-def _missing_field(found: Found) -> list[Flaw]:
+def _missing_field(found: FailedKeyword) -> list[Flaw]:
     return [_missing(found, name) for name in found.wanted if name not in found.value]
 
 
-def _missing(found: Found, name: str) -> Flaw:
+def _missing(found: FailedKeyword, name: str) -> Flaw:
     meaning = found.schema.get("properties", {}).get(name, {}).get("description", "")
     problem = Problem(
         code="field_missing",
@@ -113,7 +113,7 @@ def _missing(found: Found, name: str) -> Flaw:
     return Flaw(path=(*found.path, name), problem=problem, key=True)
 
 
-def _wrong_type(found: Found) -> list[Flaw]:
+def _wrong_type(found: FailedKeyword) -> list[Flaw]:
     types = [found.wanted] if isinstance(found.wanted, str) else found.wanted
     wanted = [_TYPES.get(name, name) for name in types]
     message = f"{show(found.value)} is {_type(found.value)}, but {' or '.join(wanted)} is needed"
@@ -125,7 +125,7 @@ def _wrong_type(found: Found) -> list[Flaw]:
     return found.says("value_type", message, hint)
 
 
-def _wrong_choice(found: Found) -> list[Flaw]:
+def _wrong_choice(found: FailedKeyword) -> list[Flaw]:
     options = found.wanted if found.keyword == "enum" else [found.wanted]
     texts = [str(option) for option in options]
     named = ", ".join(texts)
@@ -137,20 +137,20 @@ def _wrong_choice(found: Found) -> list[Flaw]:
     return found.says(found.schema.get("x-code", "value_choice"), message, hint)
 
 
-def _wrong_form(found: Found) -> list[Flaw]:
+def _wrong_form(found: FailedKeyword) -> list[Flaw]:
     return found.says("value_pattern", f"{show(found.value)} has not the right form")
 
 
-def _wrong_word(found: Found) -> list[Flaw]:
+def _wrong_word(found: FailedKeyword) -> list[Flaw]:
     return found.says("value_choice", f"{show(found.value)} may not stand here")
 
 
-def _out_of_range(found: Found) -> list[Flaw]:
+def _out_of_range(found: FailedKeyword) -> list[Flaw]:
     sentence = _RANGES[found.keyword].format(show(found.value), found.wanted)
     return found.says("value_range", sentence)
 
 
-def _repeated_value(found: Found) -> Iterator[Flaw]:
+def _repeated_value(found: FailedKeyword) -> Iterator[Flaw]:
     for index in repetitions(found.value):
         problem = Problem(
             code="value_repeated",
@@ -160,7 +160,7 @@ def _repeated_value(found: Found) -> Iterator[Flaw]:
         yield Flaw(path=(*found.path, index), problem=problem)
 
 
-def _wrong_key(found: Found) -> list[Flaw]:
+def _wrong_key(found: FailedKeyword) -> list[Flaw]:
     key = str(found.value)
     problem = Problem(
         code="value_pattern",
@@ -170,20 +170,20 @@ def _wrong_key(found: Found) -> list[Flaw]:
     return [Flaw(path=(*found.path, key), problem=problem, key=True)]
 
 
-def _forbidden(found: Found) -> list[Flaw]:
+def _forbidden(found: FailedKeyword) -> list[Flaw]:
     name = found.path[-1] if found.path else "it"
     return found.says("field_forbidden", f"`{name}` may not stand here", "delete it")
 
 
-def _several_of(found: Found) -> list[Flaw]:
+def _several_of(found: FailedKeyword) -> list[Flaw]:
     return found.says("field_forbidden", "these fields exclude each other", "keep one of them")
 
 
-def _anything_else(found: Found) -> list[Flaw]:
+def _anything_else(found: FailedKeyword) -> list[Flaw]:
     return found.says("document_rejected", found.message)
 
 
-_WORDS: Mapping[str, Callable[[Found], Iterable[Flaw]]] = {
+_WORDS: Mapping[str, Callable[[FailedKeyword], Iterable[Flaw]]] = {
     "additionalProperties": _unknown_fields,
     "required": _missing_field,
     "type": _wrong_type,

@@ -12,8 +12,8 @@ import jsonschema_rs
 
 from reconciler.model.problem import Problem, Source
 from reconciler.specs.read.schema_errors import (
+    FailedKeyword,
     Flaw,
-    Found,
     Path,
     gated_field,
     repeated_entry,
@@ -79,7 +79,9 @@ class Validator:
             for refused in self._check.iter_errors(value):
                 path = tuple(refused.instance_path)
                 yield from words_of(
-                    Found(keyword="", path=path, value=value, schema={}, message=refused.message)
+                    FailedKeyword(
+                        keyword="", path=path, value=value, schema={}, message=refused.message
+                    )
                 )
 
 
@@ -123,7 +125,7 @@ def _words(error: ValidationError) -> Iterable[Flaw]:
     if "propertyNames" in error.absolute_schema_path:
         keyword = "propertyNames"
     return words_of(
-        Found(
+        FailedKeyword(
             keyword=keyword,
             path=path,
             value=error.instance,

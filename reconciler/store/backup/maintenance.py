@@ -42,7 +42,7 @@ from reconciler.store.file.schema import (
 )
 from reconciler.store.retention import archive
 from reconciler.store.tables import taints
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 SHARED_BYTES = (510, 0x40000002)
 """Length and start of what every connection of SQLite locks, to share it, in the file."""
@@ -242,7 +242,7 @@ def _say_so(record: Record, beyond: Beyond, now: datetime) -> None:
     taints.raise_floors(connection, {**least, "incarnation": int(now.timestamp())})
     nodes = {name for (name,) in connection.execute(_NODES)} | set(beyond.nodes)
     taints.begin(record, taints.both(nodes, reason, record.at))
-    record.write(Entry(type=EventType.STATE_RESTORED, reason=reason))
+    record.write(EventDraft(type=EventType.STATE_RESTORED, reason=reason))
     connection.execute("COMMIT")
 
 

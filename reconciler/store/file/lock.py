@@ -19,7 +19,7 @@ from types import TracebackType
 
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, ProblemError, refuse
-from reconciler.model.state.lock import NO_PATIENCE, Holder, Patience
+from reconciler.model.state.lock import NO_PATIENCE, LockHolder, LockPatience
 from reconciler.stops import reach
 from reconciler.store.file.errors import LOST_OR_NEW, os_problem
 
@@ -44,14 +44,14 @@ class StateLock:
     """
 
     def __init__(
-        self, path: Path, *, actor: str, command: str, patience: Patience = NO_PATIENCE
+        self, path: Path, *, actor: str, command: str, patience: LockPatience = NO_PATIENCE
     ) -> None:
         self._path = path
         self._actor = actor
         self._command = command
         self._patience = patience
         self._folder = -1
-        self.left_behind: Holder | None = None
+        self.left_behind: LockHolder | None = None
 
     def __enter__(self) -> StateLock:
         folder = _open(self._path.parent)
@@ -106,7 +106,7 @@ class StateLock:
             time.sleep(PAUSE)
 
 
-def _told(who: Holder | None) -> str:
+def _told(who: LockHolder | None) -> str:
     """Of whom is waited for; one that is stopped is waited for in vain."""
     if who is None or not is_stopped(who.pid):
         return str(who or NAMELESS)
@@ -146,19 +146,19 @@ def alone(folder: Path) -> Iterator[None]:
         _close(number)
 
 
-def holder(path: Path) -> Holder | None:
+def holder(path: Path) -> LockHolder | None:
     """Who holds the lock now, without touching it; None if nobody does."""
     found = _read(path)
     return found if found and lives(found) else None
 
 
-def lives(who: Holder) -> bool:
+def lives(who: LockHolder) -> bool:
     """Whether it is this very process; another one with the same pid is not."""
     same = who.host == os.uname().nodename and who.boot_id == _boot_id()
     return same and who.start != 0 and who.start == _start_of(who.pid)
 
 
-def left_behind(path: Path, id_: str = "") -> Holder:
+def left_behind(path: Path, id_: str = "") -> LockHolder:
     """The dead holder whose name still stands in the lock. Nothing is changed.
 
     Raises ProblemError `state_locked` while somebody holds it, `lock_other` if its id is not
@@ -234,8 +234,8 @@ def _take(folder: int) -> bool:
     return True
 
 
-def _myself(actor: str, command: str) -> Holder:
-    return Holder(
+def _myself(actor: str, command: str) -> LockHolder:
+    return LockHolder(
         id=os.urandom(4).hex(),
         pid=os.getpid(),
         start=_start_of(os.getpid()),
@@ -247,7 +247,7 @@ def _myself(actor: str, command: str) -> Holder:
     )
 
 
-def _write(path: Path, who: Holder | None) -> None:
+def _write(path: Path, who: LockHolder | None) -> None:
     text = json.dumps(asdict(who)).encode() if who else b""
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -259,10 +259,10 @@ def _write(path: Path, who: Holder | None) -> None:
         raise os_problem(error, path) from error
 
 
-def _read(path: Path) -> Holder | None:
+def _read(path: Path) -> LockHolder | None:
     """None for no file, for an empty one, and for one that a crash left half written."""
     try:
-        return Holder(**json.loads(path.read_bytes()))
+        return LockHolder(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
 
@@ -293,7 +293,7 @@ def is_stopped(pid: int) -> bool:
     return text.rpartition(")")[2].split()[:1] in (["T"], ["t"])
 
 
-def _locked(who: Holder | None, path: Path, waited: float = 0.0) -> ProblemError:
+def _locked(who: LockHolder | None, path: Path, waited: float = 0.0) -> ProblemError:
     last = _read(path)
     if who and is_stopped(who.pid):
         problem = Problem(

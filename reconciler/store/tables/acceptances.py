@@ -10,7 +10,7 @@ from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.world import FORGOTTEN, Recorded
 from reconciler.store.tables.expiry import end_use
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 _READ = "SELECT ref, path, fact, actor, reason, since, until FROM accepted_drift ORDER BY ref, path"
 
@@ -34,7 +34,7 @@ def read_acceptances(connection: sqlite3.Connection) -> Iterator[Acceptance]:
 def accept(record: Record, one: Acceptance) -> None:
     """A newer word about the same thing takes the place of the older."""
     record.write(
-        Entry(
+        EventDraft(
             type=EventType.DRIFT_ACCEPTED,
             ref=one.ref,
             after={"key": one.key, "shown": one.shown, "until": one.until},
@@ -53,7 +53,9 @@ def accept(record: Record, one: Acceptance) -> None:
 def retract(record: Record, one: Acceptance, reason: str) -> None:
     """The word counts no more."""
     before = {"key": one.key, "shown": one.shown, "until": one.until}
-    record.write(Entry(type=EventType.DRIFT_RETRACTED, ref=one.ref, before=before, reason=reason))
+    record.write(
+        EventDraft(type=EventType.DRIFT_RETRACTED, ref=one.ref, before=before, reason=reason)
+    )
     record.connection.execute(
         "DELETE FROM accepted_drift WHERE ref = ? AND path = ?", (str(one.ref), one.key)
     )
@@ -62,7 +64,7 @@ def retract(record: Record, one: Acceptance, reason: str) -> None:
 def let_go(record: Record, one: Recorded, reason: str) -> None:
     """It stays where it is, holds what it holds, and is nobody's work or bill from now on."""
     record.write(
-        Entry(
+        EventDraft(
             type=EventType.FORGOTTEN,
             ref=one.ref,
             before={"id": one.id, "login": one.login, "phase": one.phase},

@@ -16,7 +16,7 @@ from reconciler.model.state.event import EventType
 from reconciler.model.state.rebuilt import Rebuilt
 from reconciler.model.state.volume import Attachment
 from reconciler.store.tables.volumes import ATTACH
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 DETACH = "storage.detach"
 CUT_OFF = "cut off before the state was lost: what stands beside the data does not have it"
@@ -57,7 +57,7 @@ def begin(record: Record, attachments: Iterable[Attachment]) -> None:
             "mountPath": one.mount_path,
         }
         (event,) = record.write(
-            Entry(type=EventType.ATTACHING, ref=one.ref, before=before, after=after)
+            EventDraft(type=EventType.ATTACHING, ref=one.ref, before=before, after=after)
         )
         if live:
             record.connection.execute(
@@ -136,7 +136,7 @@ def fence(record: Record, held: Sequence[Attachment], reason: str) -> None:
     query = "SELECT storage FROM volume WHERE id = ?"
     (storage,) = record.connection.execute(query, (one.volume,)).fetchone()
     (event,) = record.write(
-        Entry(
+        EventDraft(
             type=EventType.FENCED,
             ref=parse_ref(storage),
             before={"node": one.node, "mode": one.mode},
@@ -185,7 +185,7 @@ def _show_modes(record: Record, outcome: StepOutcome) -> None:
         live = _at(record, *place)
         if live and live[1] != told["mode"]:
             record.write(
-                Entry(
+                EventDraft(
                     type=EventType.ATTACHING,
                     ref=outcome.step.ref,
                     before={"mode": live[1]},
@@ -206,7 +206,7 @@ def _end(
             "SELECT ref, storage, volume, mode FROM attachment WHERE event = ?", (event,)
         ).fetchone()
         record.write(
-            Entry(
+            EventDraft(
                 type=EventType.DETACHED,
                 ref=parse_ref(ref),
                 before={"mode": mode},

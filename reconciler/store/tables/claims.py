@@ -15,7 +15,7 @@ from reconciler.model.plan.plan import ClaimIntent
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
 from reconciler.store.tables.accounts import keep_logins, keep_numbers
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 
 def make_claims(
@@ -29,7 +29,9 @@ def make_claims(
     fresh = _new_allocations(record, claims)
     sequences = record.write(
         *(
-            Entry(type=EventType.CLAIMED, ref=claim.ref, after=_place(claim), reason=why(claim))
+            EventDraft(
+                type=EventType.CLAIMED, ref=claim.ref, after=_place(claim), reason=why(claim)
+            )
             for claim in claims
         )
     )
@@ -108,7 +110,7 @@ def release_claims(
         given_up += [(ref, *row) for row in rows if only is None or row[1] in only]
     record.write(
         *(
-            Entry(type=EventType.CLAIM_RELEASING, ref=ref, after={"claim": claim})
+            EventDraft(type=EventType.CLAIM_RELEASING, ref=ref, after={"claim": claim})
             for ref, claim, _ in given_up
         )
     )
@@ -169,7 +171,7 @@ def _free(record: Record, proofs: Iterable[Proof]) -> None:
     freed = [(proof, *row) for proof in proofs for row in _waiting_for(record, proof)]
     record.write(
         *(
-            Entry(
+            EventDraft(
                 type=EventType.CLAIM_FREED,
                 ref=parse_ref(ref),
                 after={"claim": claim, "proof": proof.id},
@@ -193,7 +195,7 @@ def _block(record: Record, proofs: Iterable[Proof]) -> None:
     ]
     record.write(
         *(
-            Entry(
+            EventDraft(
                 type=EventType.CLAIM_BLOCKED,
                 ref=parse_ref(ref),
                 after={"claim": claim},
@@ -218,11 +220,11 @@ def _waiting_for(record: Record, proof: Proof) -> list[tuple[str, str, str, str]
     ).fetchall()
 
 
-def _proved(record: Record, proof: Proof) -> Entry:
+def _proved(record: Record, proof: Proof) -> EventDraft:
     row = record.connection.execute(
         "SELECT ref FROM claim WHERE allocation_id = ? LIMIT 1", (proof.allocation_id,)
     ).fetchone()
-    return Entry(
+    return EventDraft(
         type=EventType.PROVED,
         ref=parse_ref(row[0]) if row else None,
         after={

@@ -13,7 +13,7 @@ from reconciler.model.problem import refuse
 from reconciler.model.state.event import EventType
 from reconciler.model.state.world import Override, Recorded
 from reconciler.store.tables import resources
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 _FREE = (
     "SELECT json_extract(slot.value, '$.gpu.uuid') FROM resource"
@@ -98,14 +98,16 @@ def override(record: Record, claims: Sequence[Claim], reason: str) -> None:
     for claim in claims:
         place = {"claim": claim.id, "node": claim.node, "slot": claim.slot}
         said, _ = record.write(
-            Entry(
+            EventDraft(
                 type=EventType.OVERRIDDEN,
                 ref=claim.ref,
                 before={"problem": claim.problem},
                 after=place,
                 reason=reason,
             ),
-            Entry(type=EventType.CLAIM_FREED, ref=claim.ref, after={**place, "override": claim.id}),
+            EventDraft(
+                type=EventType.CLAIM_FREED, ref=claim.ref, after={**place, "override": claim.id}
+            ),
         )
         record.connection.execute(
             "INSERT INTO override (id, claim, actor, reason, at, event) VALUES (?, ?, ?, ?, ?, ?)",

@@ -11,7 +11,7 @@ from reconciler.model.plan.approval import Consent
 from reconciler.model.plan.plan import Action, Change, Order, Step
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 KEPT = timedelta(days=30)
 """After its end. What it was about stands in the events for good."""
@@ -41,7 +41,7 @@ def give(record: Record, given: Iterable[Consent]) -> None:
         record.connection.execute("DELETE FROM consent WHERE expires_at <= ?", (old,))
     for one in given:
         after = {"action": one.action, "fingerprint": one.fingerprint, "until": one.expires_at}
-        entry = Entry(type=EventType.APPROVED, ref=one.ref, after=after, reason=one.reason)
+        entry = EventDraft(type=EventType.APPROVED, ref=one.ref, after=after, reason=one.reason)
         (sequence,) = record.write(entry)
         record.connection.execute(
             f"INSERT INTO consent ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '')",

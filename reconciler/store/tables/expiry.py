@@ -11,7 +11,7 @@ from reconciler.model.plan.plan import Cause, Change, Step
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.world import Recorded
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 
 def quarantine(record: Record, steps: Sequence[Step], changes: Mapping[Ref, Change]) -> None:
@@ -29,7 +29,7 @@ def quarantine(record: Record, steps: Sequence[Step], changes: Mapping[Ref, Chan
         if phase != Phase.QUARANTINED:
             until = _later(record.at, change.undo_minutes)
             record.write(
-                Entry(
+                EventDraft(
                     type=EventType.RECORDED,
                     ref=ref,
                     before={"phase": phase},

@@ -13,7 +13,7 @@ from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.failure import MOST, Failure, basis_of
 from reconciler.model.state.world import Recorded
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 PREPARE, PROVIDE = "node.prepare", "allocation.provide"
 
@@ -65,7 +65,7 @@ def clear_changed(record: Record, recorded: Sequence[Recorded]) -> None:
 
 
 def clear(record: Record, node: str, why: str) -> None:
-    record.write(Entry(type=EventType.NODE_CLEARED, ref=Ref("node", "", node), reason=why))
+    record.write(EventDraft(type=EventType.NODE_CLEARED, ref=Ref("node", "", node), reason=why))
     record.connection.execute("DELETE FROM node_failure WHERE node = ?", (node,))
 
 
@@ -87,7 +87,7 @@ def _count(record: Record, outcome: StepOutcome, facts: NodeFacts | None) -> Non
         basis=basis_of(facts),
     )
     record.write(
-        Entry(
+        EventDraft(
             type=EventType.NODE_FAILED,
             ref=Ref("node", "", one.node),
             after={"count": one.count, "verb": one.verb, "ref": str(one.ref), "code": one.code},

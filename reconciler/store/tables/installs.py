@@ -12,7 +12,7 @@ from reconciler.model.plan.work import StepOutcome
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.install import Install, InstallState
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 STAGING = frozenset({"runtime.stage", "runtime.repair"})
 DISCARD = "runtime.discard"
@@ -112,7 +112,7 @@ def _known(record: Record, one: Install) -> Install | None:
 
 def _write(record: Record, one: Install, before: Install | None) -> None:
     record.write(
-        Entry(
+        EventDraft(
             type=EVENTS[one.state],
             ref=Ref("bundle", "", one.bundle),
             before={"state": before.state.value} if before else None,
@@ -128,7 +128,7 @@ def _write(record: Record, one: Install, before: Install | None) -> None:
 def _discard(record: Record, step: Step) -> None:
     bundle, version = step.item["bundle"], step.item["version"]
     after = {"node": step.node, "version": version}
-    record.write(Entry(type=EventType.DISCARDED, ref=Ref("bundle", "", bundle), after=after))
+    record.write(EventDraft(type=EventType.DISCARDED, ref=Ref("bundle", "", bundle), after=after))
     record.connection.execute(
         "DELETE FROM install WHERE node = ? AND bundle = ? AND version = ?",
         (step.node, bundle, version),

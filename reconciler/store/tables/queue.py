@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 
 def join(record: Record, refs: Sequence[Ref]) -> None:
     """Who waited before keeps his place."""
     waiting = {ref for (ref,) in record.connection.execute("SELECT ref FROM waiting")}
     new = [ref for ref in refs if str(ref) not in waiting]
-    record.write(*(Entry(type=EventType.WAITING, ref=ref) for ref in new))
+    record.write(*(EventDraft(type=EventType.WAITING, ref=ref) for ref in new))
     record.connection.executemany(
         "INSERT INTO waiting (ref, since) VALUES (?, ?)", [(str(ref), record.at) for ref in new]
     )

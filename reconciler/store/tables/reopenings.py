@@ -9,7 +9,7 @@ from typing import Any
 from reconciler.model.state.event import EventType
 from reconciler.model.state.reopening import Former, Reopening
 from reconciler.store.file.database import Database
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 _FORMER = (
     "SELECT a.allocation_id, max(a.ref), max(a.ended), min(a.ended) = '',"
@@ -31,7 +31,7 @@ def formers(database: Database, volume: str) -> tuple[Former, ...]:
 def reopen(record: Record, one: Reopening, reason: str) -> None:
     """By the word of whoever acts, files of one allocation are about to be those of another."""
     (event,) = record.write(
-        Entry(type=EventType.REOPENING, ref=one.storage, after=_told(one), reason=reason)
+        EventDraft(type=EventType.REOPENING, ref=one.storage, after=_told(one), reason=reason)
     )
     record.connection.execute(
         "INSERT INTO reopening (event, volume, from_id, from_uid, to_id, to_uid, actor, reason, at)"
@@ -53,7 +53,7 @@ def reopen(record: Record, one: Reopening, reason: str) -> None:
 def reopened(record: Record, one: Reopening, changed: int, left: str) -> None:
     """A host has looked at all of it."""
     after = {**_told(one), "changed": changed, "left": left}
-    record.write(Entry(type=EventType.REOPENED, ref=one.storage, after=after))
+    record.write(EventDraft(type=EventType.REOPENED, ref=one.storage, after=after))
 
 
 def _told(one: Reopening) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from reconciler.model.state.world import Recorded
 from reconciler.store.tables import acceptances, attachments, installs, people, revocations, volumes
 from reconciler.store.tables.accounts import end_gids, keep_logins, rename_gid
 from reconciler.store.tables.expiry import end_use
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 COLUMNS = (
     'ref, kind, project, name, digest, basis, file, "commit", applied_at, generation, phase,'
@@ -47,7 +47,9 @@ def keep(record: Record, recorded: Sequence[Recorded]) -> None:
         row = _row(one, _generation(one, before), record)
         after = dict(zip(_SUMMARY, _summary(row), strict=True))
         if after != before:
-            entries.append(Entry(type=EventType.RECORDED, ref=one.ref, before=before, after=after))
+            entries.append(
+                EventDraft(type=EventType.RECORDED, ref=one.ref, before=before, after=after)
+            )
         rows.append(row)
     record.write(*entries)
     record.connection.executemany(_UPSERT, sorted(rows))
@@ -75,7 +77,7 @@ def forget(record: Record, refs: Sequence[Ref]) -> None:
     gone = [ref for ref in refs if str(ref) in known and str(ref) not in stay]
     volumes.keep(record, gone)
     record.write(
-        *(Entry(type=EventType.FORGOTTEN, ref=ref, before=known[str(ref)]) for ref in gone)
+        *(EventDraft(type=EventType.FORGOTTEN, ref=ref, before=known[str(ref)]) for ref in gone)
     )
     record.connection.executemany(
         "DELETE FROM resource WHERE ref = ?", [(str(ref),) for ref in gone]
@@ -105,7 +107,7 @@ def unsee(record: Record, gone: Iterable[Ref]) -> None:
 def rename(record: Record, former: Ref, ref: Ref) -> None:
     """One resource under another name; its claims go with it, its id and login stay."""
     record.write(
-        Entry(
+        EventDraft(
             type=EventType.RENAMED,
             ref=ref,
             before={"ref": str(former)},

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from reconciler.model.plan.plan import Action, Change, Step
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 GENERATION = "spec.restart.generation"
 
@@ -19,10 +19,10 @@ def tell(record: Record, steps: Iterable[Step], changes: Mapping[Ref, Change]) -
     record.write(*(_entry(change) for change in restarts if change.action is Action.RESTART))
 
 
-def _entry(change: Change) -> Entry:
+def _entry(change: Change) -> EventDraft:
     raised = {field.path: field for field in change.fields}.get(GENERATION)
     asked = ((change.normal or {}).get("spec") or {}).get("restart") or {}
-    return Entry(
+    return EventDraft(
         type=EventType.RESTARTING,
         ref=change.ref,
         before={"generation": (raised.before or 0) if raised else 0},

@@ -18,7 +18,7 @@ from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
 from reconciler.store.tables import revocations
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 LOG_LIMIT = 4000
 NO_CHANGES: Mapping[Ref, Change] = MappingProxyType({})
@@ -55,7 +55,7 @@ def begin(record: Record, plan: Plan, program: str) -> str:
         ),
     )
     replace(record, run=run).write(
-        Entry(
+        EventDraft(
             type=EventType.RUN_STARTED,
             after={
                 "run": run,
@@ -65,7 +65,7 @@ def begin(record: Record, plan: Plan, program: str) -> str:
             },
         ),
         *(
-            Entry(type=EventType.DETACH_FORCED, ref=parse_ref(text), reason=plan.forced.why)
+            EventDraft(type=EventType.DETACH_FORCED, ref=parse_ref(text), reason=plan.forced.why)
             for text in plan.forced.refs
         ),
     )
@@ -90,7 +90,7 @@ def begin_steps(
     ).fetchone()[0]
     record.write(
         *(
-            Entry(
+            EventDraft(
                 type=EventType.STEP_STARTED,
                 ref=step.ref,
                 after={
@@ -135,7 +135,7 @@ def end_steps(
     """Their ends, each with when its host came to which phase, as far as that is known."""
     record.write(
         *(
-            Entry(
+            EventDraft(
                 type=EventType.STEP_ENDED,
                 ref=outcome.step.ref,
                 after={
@@ -181,7 +181,7 @@ def end(record: Record, state: RunState, problems: Sequence[Problem], program: s
         (state.value, record.at, words, record.run),
     )
     record.write(
-        Entry(
+        EventDraft(
             type=EventType.RUN_ENDED,
             after={"run": record.run, "state": state.value, "program": program},
             reason="; ".join(sorted({problem.code for problem in problems})),
@@ -217,7 +217,7 @@ def close_open(record: Record) -> None:
     ).fetchall()
     record.write(
         *(
-            Entry(
+            EventDraft(
                 type=EventType.STEP_ENDED,
                 ref=parse_ref(ref),
                 after={"run": run, "step": id_, "state": StepState.UNKNOWN.value},
@@ -226,7 +226,7 @@ def close_open(record: Record) -> None:
             for run, id_, ref in steps
         ),
         *(
-            Entry(
+            EventDraft(
                 type=EventType.RUN_ENDED,
                 after={"run": run, "state": RunState.INTERRUPTED.value},
                 reason="its end was never written",
@@ -255,7 +255,7 @@ def observe(record: Record, observations: Sequence[Observation]) -> None:
         after = {"digest": one.digest, "problem": one.problem}
         if after != before:
             node = parse_ref(f"node/{one.node}")
-            record.write(Entry(type=EventType.OBSERVED, ref=node, before=before, after=after))
+            record.write(EventDraft(type=EventType.OBSERVED, ref=node, before=before, after=after))
         since = one.unreachable_since or (row[2] if row else "") or one.at
         record.connection.execute(
             "INSERT INTO observation (node, at, facts, digest, problem, message,"
@@ -296,7 +296,7 @@ def refuse(record: Record, plan: Plan) -> None:
         }
         if ref is not None and _last_word(record, problem.ref) != canonical(after):
             before = _known(record, problem.ref)
-            entry = Entry(type=EventType.REFUSED, ref=ref, before=before, after=after)
+            entry = EventDraft(type=EventType.REFUSED, ref=ref, before=before, after=after)
             record.write(replace(entry, reason=problem.message))
 
 

@@ -8,7 +8,7 @@ from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.world import Suspension
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 
 def read_suspensions(connection: sqlite3.Connection) -> tuple[Suspension, ...]:
@@ -26,7 +26,7 @@ def begin(record: Record, one: Suspension) -> None:
     """In the place of an earlier one of the same scope, which its event tells of."""
     after = {"scope": one.scope, "until": one.until}
     record.write(
-        Entry(type=EventType.SUSPENDED, ref=_ref(one.scope), after=after, reason=one.reason)
+        EventDraft(type=EventType.SUSPENDED, ref=_ref(one.scope), after=after, reason=one.reason)
     )
     record.connection.execute(
         "INSERT INTO suspension (scope, reason, actor, since, until) VALUES (?, ?, ?, ?, ?)"
@@ -46,7 +46,7 @@ def end(record: Record, one: Suspension, why: str) -> None:
             "somebody has said so anew: see gpuaas status, and agree with him first",
         )
     before = {"scope": one.scope, "reason": one.reason, "until": one.until}
-    record.write(Entry(type=EventType.RESUMED, ref=_ref(one.scope), before=before, reason=why))
+    record.write(EventDraft(type=EventType.RESUMED, ref=_ref(one.scope), before=before, reason=why))
     record.connection.execute("DELETE FROM suspension WHERE scope = ?", (one.scope,))
 
 

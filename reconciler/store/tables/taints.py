@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from reconciler.model.codec import encode
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
-from reconciler.model.state.rebuilt import Ended
+from reconciler.model.state.rebuilt import EndedDoubt
 from reconciler.model.state.world import Doubt, DoubtKind
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 
 def read_doubts(connection: sqlite3.Connection) -> tuple[Doubt, ...]:
@@ -27,7 +27,7 @@ def begin(record: Record, doubts: Iterable[Doubt]) -> None:
     doubts = sorted(doubts, key=lambda one: (one.node, one.kind))
     record.write(
         *(
-            Entry(
+            EventDraft(
                 type=EventType.DOUBTED,
                 ref=_node(one.node),
                 after={"kind": one.kind},
@@ -44,11 +44,11 @@ def begin(record: Record, doubts: Iterable[Doubt]) -> None:
     )
 
 
-def end(record: Record, ended: Sequence[Ended], why: str = "") -> None:
+def end(record: Record, ended: Sequence[EndedDoubt], why: str = "") -> None:
     """With what was measured; or with `why`, where somebody's word stands for that."""
     record.write(
         *(
-            Entry(
+            EventDraft(
                 type=EventType.DOUBT_ENDED,
                 ref=_node(one.node),
                 after={"kind": one.kind, "checks": encode(one.checks)},

@@ -18,7 +18,7 @@ from reconciler.model.state.event import EventType
 from reconciler.model.state.volume import Volume, VolumeIntent, VolumeState
 from reconciler.store.tables import storage_usage
 from reconciler.store.tables.accounts import end_gids
-from reconciler.store.transaction import Entry, Record
+from reconciler.store.transaction import EventDraft, Record
 
 ATTACH, WIPE, FORGET = "storage.attach", "storage.wipe", "storage.forget"
 EVENTS: Mapping[VolumeState, EventType] = {
@@ -82,7 +82,7 @@ def _exists(record: Record, id_: str) -> bool:
 
 def _begin(record: Record, one: VolumeIntent) -> None:
     after = {"volume": one.id, "class": one.class_name, "node": one.node, "sizeGiB": one.size_gib}
-    (event,) = record.write(Entry(type=EventType.VOLUME_PENDING, ref=one.ref, after=after))
+    (event,) = record.write(EventDraft(type=EventType.VOLUME_PENDING, ref=one.ref, after=after))
     record.connection.execute(
         "INSERT INTO volume (id, storage, class, backend, node, size_gib, state, since, event)"
         " VALUES (?, ?, ?, ?, ?, ?, 'pending', ?, ?)",
@@ -135,7 +135,7 @@ def made(record: Record, id_: str, size_gib: int) -> None:
         _become(record, [id_], VolumeState.MADE)
     if size_gib > size:
         record.write(
-            Entry(
+            EventDraft(
                 type=EventType.VOLUME_GROWN,
                 ref=parse_ref(ref),
                 before={"sizeGiB": size},
@@ -215,7 +215,7 @@ def _become(record: Record, ids: Sequence[str], state: VolumeState) -> None:
         ).fetchone()
         kept = {"owner": owner} if state is VolumeState.KEPT else {}
         record.write(
-            Entry(
+            EventDraft(
                 type=EVENTS[state],
                 ref=parse_ref(ref),
                 before={"state": before},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.hosts.ansible.events import Answer, Played
+from reconciler.hosts.ansible.events import Played, TaskResult
 from reconciler.hosts.ansible.receipts import receipts_of
 from reconciler.hosts.host_codes import HOST_CODES
 from reconciler.model.codes import CODES
@@ -31,7 +31,7 @@ FAILED = {**SOUND, "ok": False, "problem": {"code": "path_not_removed", "message
 
 
 def receipt(result: dict[str, Any], outcome: str = "ok", status: str = "successful") -> Receipt:
-    answers = {"gpu01": Answer(outcome=outcome, result=result)}
+    answers = {"gpu01": TaskResult(outcome=outcome, result=result)}
     logs = {"gpu01": "the log", "gpu02": "of another host"}
     played = Played(status=status, answers=answers, log="of all hosts", logs=logs)
     (only,) = receipts_of(WORK, played)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler import shipped
-from reconciler.kinds.node.proposal import Proposal, Wish, propose
+from reconciler.kinds.node.proposal import NodeAddress, Proposal, propose
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.cpus import parse_cpus
 from reconciler.model.host.evidence import GpuFact, NodeFacts, ProbeProblem
@@ -24,7 +24,7 @@ OTHER_KEY = (
     "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBGvKZXVmMLX0cOsJR3W3"
     "bfUf7MByzYk1xFLRN70C5rivCuoRORQiJ3/M6k0/oASyiOMBUxKCvSy+hp4eeE+SQD8="
 )
-WISH = Wish(address="gpu09.example", host_keys=(KEY,))
+WISH = NodeAddress(address="gpu09.example", host_keys=(KEY,))
 CORES = 28
 
 
@@ -89,7 +89,7 @@ def with_topology(**more: Any) -> NodeFacts:
     return replace(facts, topology=replace(facts.topology, **more))
 
 
-def proposed(facts: NodeFacts, wish: Wish = WISH) -> Proposal:
+def proposed(facts: NodeFacts, wish: NodeAddress = WISH) -> Proposal:
     return propose(facts, wish, Fleet().desired())
 
 

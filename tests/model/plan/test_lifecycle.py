@@ -13,7 +13,7 @@ from reconciler.model.plan.lifecycle import (
     STAGES,
     Phase,
     Stage,
-    Standing,
+    StageFacts,
     may_become,
     stage_of,
 )
@@ -62,7 +62,7 @@ def test_edges() -> None:
 def test_stages(facts: dict[str, Any], stage: Stage) -> None:
     """ALC-01: fine stages behind coarse phases, the first row that holds."""
     asked = frozenset(facts.pop("asked", ()))
-    found = stage_of(Standing(asked=asked, **facts))
+    found = stage_of(StageFacts(asked=asked, **facts))
     assert found is stage
     phase = facts["phase"] or Phase.PROVIDING
     assert PHASE_OF[found] is phase

@@ -12,7 +12,13 @@ from reconciler.model.host.evidence import NodeFacts, Observation
 from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.work import Host, Receipt
 from reconciler.model.ref import Ref
-from reconciler.operations.apply.reboot import NOT_BACK, Boot, Patience, Sight, await_boots
+from reconciler.operations.apply.reboot import (
+    NOT_BACK,
+    Boot,
+    RebootPatience,
+    RebootState,
+    await_boots,
+)
 from reconciler.planner.proof.verify_step import judge
 
 OLD, NEW = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -60,7 +66,7 @@ class Timeline:
         self.now += seconds
 
     def wait(self, limit: float = 900.0, stop: float = 1e9) -> Observation | None:
-        patience = Patience(limit=limit, clock=lambda: self.now, sleep=self.sleep)
+        patience = RebootPatience(limit=limit, clock=lambda: self.now, sleep=self.sleep)
         found = await_boots([BOOT], self.look, lambda: self.now >= stop, patience)
         return found.get("gpu01")
 
@@ -75,21 +81,24 @@ def outcome(observation: Observation | None) -> str:
 @pytest.mark.parametrize(
     ("observation", "sight"),
     [
-        (silent(), Sight.DOWN),
-        (silent("host_timeout"), Sight.DOWN),
-        (silent("host_answer_invalid"), Sight.DOWN),
-        (seen(""), Sight.DOWN),
-        (seen("cat: boot_id: No such file"), Sight.DOWN),
-        (seen("System is going down. Unprivileged users are not permitted", DONE), Sight.DOWN),
-        (BEFORE, Sight.BEFORE),
-        (seen(OLD, DONE), Sight.BEFORE),
-        (seen(NEW, {"abcdefghij": "generation 3 ordered"}), Sight.STARTING),
-        (seen(NEW), Sight.STARTING),
-        (BACK, Sight.BACK),
-        (silent("host_identity_changed"), Sight.CHANGED),
+        (silent(), RebootState.DOWN),
+        (silent("host_timeout"), RebootState.DOWN),
+        (silent("host_answer_invalid"), RebootState.DOWN),
+        (seen(""), RebootState.DOWN),
+        (seen("cat: boot_id: No such file"), RebootState.DOWN),
+        (
+            seen("System is going down. Unprivileged users are not permitted", DONE),
+            RebootState.DOWN,
+        ),
+        (BEFORE, RebootState.BEFORE),
+        (seen(OLD, DONE), RebootState.BEFORE),
+        (seen(NEW, {"abcdefghij": "generation 3 ordered"}), RebootState.STARTING),
+        (seen(NEW), RebootState.STARTING),
+        (BACK, RebootState.BACK),
+        (silent("host_identity_changed"), RebootState.CHANGED),
     ],
 )
-def test_what_one_look_says(observation: Observation, sight: Sight) -> None:
+def test_what_one_look_says(observation: Observation, sight: RebootState) -> None:
     """F-ANS-09: an error text is no boot id, and a boot id alone is no health."""
     assert BOOT.judge(observation) is sight
 

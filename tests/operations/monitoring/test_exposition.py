@@ -28,7 +28,7 @@ from reconciler.model.problem import ProblemError
 from reconciler.model.settings import LoopSettings, MetricsSettings
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.monitoring.exposition import Exposition
-from reconciler.operations.monitoring.listener import AT_ONCE, Answer, Listener
+from reconciler.operations.monitoring.listener import AT_ONCE, HttpListener, HttpResponse
 from reconciler.operations.reconcile.liveness import health, presence
 from reconciler.operations.reconcile.liveness.diagnosis import diagnose_loop
 from reconciler.operations.reconcile.liveness.health import LoopCondition, health_of
@@ -205,7 +205,7 @@ def test_nothing_is_shown_where_nobody_wants_it(fleet: Fleet) -> None:
 def test_whoever_says_nothing_keeps_nobody_waiting() -> None:
     """More at once than are answered are sent away; the loop has no part in it."""
     port = free_port()
-    listener = Listener(f"127.0.0.1:{port}", lambda path: Answer(200, "text/plain", b"x"))  # type: ignore[arg-type]
+    listener = HttpListener(f"127.0.0.1:{port}", lambda path: HttpResponse(200, "text/plain", b"x"))  # type: ignore[arg-type]
     crowd = [socket.create_connection(("127.0.0.1", port)) for _ in range(AT_ONCE)]
     try:
         time.sleep(0.3)

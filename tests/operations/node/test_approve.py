@@ -15,7 +15,7 @@ from reconciler.model.problem import ProblemError
 from reconciler.model.state.world import Suspension
 from reconciler.operations.fleet import utc_now
 from reconciler.operations.journal import writing
-from reconciler.operations.node.approve import Approved, Wish, approve
+from reconciler.operations.node.approve import ApprovalScope, ApprovedNode, approve
 from reconciler.operations.specs import read_desired
 from tests.operations.yard import Yard, laid, node
 from tests.planner import fleet as paper
@@ -61,8 +61,8 @@ def in_force(yard: Yard) -> frozenset[str]:
     return approved_names(found.spec)
 
 
-def say(yard: Yard, **wish: Any) -> Approved:
-    return approve(yard.fleet(), Wish(node="gpu01", **wish))
+def say(yard: Yard, **wish: Any) -> ApprovedNode:
+    return approve(yard.fleet(), ApprovalScope(node="gpu01", **wish))
 
 
 def refusal(yard: Yard, **wish: Any) -> tuple[str, str]:
@@ -122,7 +122,7 @@ def test_only_what_is_there_is_approved(yard: Yard) -> None:
     )
     assert refusal(yard, slots=("host",))[0] == "not_found"
     with pytest.raises(ProblemError) as refused:
-        approve(yard.fleet(), Wish(node="gpu10"))
+        approve(yard.fleet(), ApprovalScope(node="gpu10"))
     assert refused.value.problems[0].hint == "did you mean `gpu01`?"
 
 

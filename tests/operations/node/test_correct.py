@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.kinds.approval import approval_digest, approved_names
 from reconciler.kinds.node.corrections import corrections
-from reconciler.kinds.node.spec import Nic, Nvme
+from reconciler.kinds.node.spec import NicSpec, Nvme
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.spec.resource import Resource
 from reconciler.operations.node.correct import Corrected, correct
@@ -160,7 +160,7 @@ def test_a_drive_or_card_that_is_gone_is_replaced_by_a_free_one(
     written(yard)
     spec = node(yard).spec
     first, *others = spec.slots
-    gone = {"nvme": Nvme(id="gone", size_gib=1), "nic": Nic(pci_address="gone")}[part]
+    gone = {"nvme": Nvme(id="gone", size_gib=1), "nic": NicSpec(pci_address="gone")}[part]
     spec = replace(spec, slots=(replace(first, **{part: gone}), *others))
     seen = facts if told else replace(facts, nvmes=None, nics=None)
     found = corrections(spec, PROPOSED["slots"], seen)

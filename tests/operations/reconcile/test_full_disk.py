@@ -19,7 +19,7 @@ from tests.operations.test_no_room import fill, free, is_whole, small, use_inode
 from tests.operations.yard import Yard, copy_of
 from tests.planner import fleet as paper
 
-pytestmark = [pytest.mark.walk, privileges.needs(privileges.mounts)]
+pytestmark = [pytest.mark.walk, pytest.mark.ansible, privileges.needs(privileges.mounts)]
 
 DESK = paper.allocation("desk", node="gpu02", expiresAt=paper.LASTING)
 AWAY = "source_unreachable"

@@ -18,7 +18,7 @@ from reconciler.operations.reconcile import holds
 from reconciler.operations.reconcile.loop import LoopOptions, reconcile_once
 from reconciler.operations.reconcile.service.signals import LoopSignals
 from reconciler.operations.reconcile.source.accept import accept_history
-from reconciler.operations.status.status import examine
+from reconciler.operations.status.doctor import examine
 from reconciler.store.cache import SqliteCache
 from tests.operations.reconcile.test_signatures import git, key
 from tests.operations.yard import Yard, laid

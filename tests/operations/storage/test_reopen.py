@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from reconciler.model.problem import ProblemError
-from reconciler.model.state.reopening import Wish
+from reconciler.model.state.reopening import ReopenRequest
 from reconciler.operations.signals import Interrupts
 from reconciler.operations.storage import reopen as storage_reopen
 from reconciler.operations.storage import reopen_call
@@ -216,7 +216,9 @@ class TestRefused:
         assert file.stat().st_uid == OLD_UID
 
     def test_what_changes_while_somebody_is_asked(self, yard: Yard, file: Path) -> None:
-        wish = Wish(storage="vision/data", old="vision/train", new="vision/next", reason="x")
+        wish = ReopenRequest(
+            storage="vision/data", old="vision/train", new="vision/next", reason="x"
+        )
 
         def ask(_: Any) -> bool:
             return let_go(yard) == 0
@@ -322,7 +324,7 @@ def test_an_end_that_is_asked_for_comes_after_the_call(
     """F-REAL-11: and says that it is not finished."""
     calls = answers(monkeypatch, "more 5", "all 9")
     interrupts = Interrupts()
-    wish = Wish(storage="vision/data", old="vision/train", new="vision/next", reason="x")
+    wish = ReopenRequest(storage="vision/data", old="vision/train", new="vision/next", reason="x")
 
     def on_progress(_: Any) -> None:
         interrupts._count = 1

@@ -23,7 +23,7 @@ from reconciler.model.state.volume import Attachment, Volume, VolumeState
 from reconciler.model.state.world import Override, Recorded, Suspension
 from reconciler.operations.node.show import InForce, in_force
 from reconciler.operations.views import AccessRow
-from reconciler.operations.why.case import Case, Link, Place
+from reconciler.operations.why.case import Link, SpecPlace, WhyCase
 from reconciler.operations.why.links import LINKS, links_of
 from tests.planner import fleet as paper
 
@@ -31,7 +31,7 @@ TRAIN = Ref("allocation", "vision", "train")
 DESIRED = paper.desired([*paper.base_fleet(nodes=1), paper.allocation("train")])
 NODE = DESIRED.resources[Ref("node", "", "gpu01")]
 IN_2_DAYS = format_moment(paper.NOW + timedelta(days=2))
-HERE = Place(file="specs/train.yaml", line=3, origin=Origin(commit="3f9c2e1", author="ana"))
+HERE = SpecPlace(file="specs/train.yaml", line=3, origin=Origin(commit="3f9c2e1", author="ana"))
 
 
 def event(type_: EventType, reason: str = "", run: str = "run-000001") -> Event:
@@ -46,7 +46,7 @@ def recorded(**changes: Any) -> Recorded:
     return Recorded(**{**given, **changes})
 
 
-def case(**changes: Any) -> Case:
+def case(**changes: Any) -> WhyCase:
     """An allocation that stands as it is wanted."""
     world = paper.world(DESIRED, claims=(paper.claim("train", "gpu01", "s0"),))
     world = replace(world, **changes.pop("world", {}))
@@ -67,10 +67,10 @@ def case(**changes: Any) -> Case:
         "access": (access,),
         "places": {TRAIN: HERE},
     }
-    return Case(**given | changes)
+    return WhyCase(**given | changes)
 
 
-def told(of: Case, about: str) -> list[str]:
+def told(of: WhyCase, about: str) -> list[str]:
     return [one.text for one in links_of(of) if one.about == about]
 
 
@@ -109,7 +109,7 @@ STAGED = {
     )
 }  # fmt: skip
 
-SAYS: Mapping[str, tuple[Case, str]] = {
+SAYS: Mapping[str, tuple[WhyCase, str]] = {
     "is": (case(), "active on gpu01/s0 as train-k7q2, healthy"),
     "wanted": (case(), "by its document"),
     "applied": (case(), "2026-11-01T00:00:00Z by olga in run-000001, of commit 3f9c2e1"),
@@ -178,7 +178,7 @@ def test_a_link_says_its_fact(about: str) -> None:
     assert bool(told(case(), about)) is (about not in SILENT_AT_REST)
 
 
-def link(of: Case, about: str) -> Link:
+def link(of: WhyCase, about: str) -> Link:
     return next(one for one in links_of(of) if one.about == about)
 
 
@@ -240,7 +240,7 @@ GONE = case(resource=None, recorded=None, events=(event(EventType.FORGOTTEN),), 
         ),
     ],
 )  # fmt: skip
-def test_what_stands_otherwise_is_told_so(of: Case, about: str, text: str) -> None:
+def test_what_stands_otherwise_is_told_so(of: WhyCase, about: str, text: str) -> None:
     assert told(of, about) == [text]
 
 

@@ -18,7 +18,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.runbooks import RUNBOOKS
 from reconciler.model.state.failure import Failure, basis_of
 from reconciler.model.state.install import Install, InstallState
-from reconciler.model.state.lock import Holder
+from reconciler.model.state.lock import LockHolder
 from reconciler.model.state.volume import Attachment, Volume, VolumeState
 from reconciler.model.state.world import (
     Doubt,
@@ -402,7 +402,7 @@ def test_everything_that_is_found_stands_in_status() -> None:
 
 def test_a_stopped_holder_of_the_lock_is_told_with_the_way_on() -> None:
     """F-REAL-20: whatever run it is in, and at once."""
-    who = Holder(
+    who = LockHolder(
         pid=4711, start=1, host="h", boot_id="b", since=at(), actor="olga", command="apply"
     )
     (one,) = diagnose(replace(chart(), stopped=who))

@@ -10,7 +10,15 @@ import pytest
 
 from reconciler.hosts.verbs import VERBS
 from reconciler.model.state.event import Event, EventType
-from reconciler.model.timeline import MOMENTS, NAMES, Deed, Standing, StepTold, Under, name_of
+from reconciler.model.timeline import (
+    MOMENTS,
+    NAMES,
+    OperationFacts,
+    Standing,
+    StepTold,
+    Under,
+    name_of,
+)
 from reconciler.planner.diagnosis.timeline import operations_of
 
 REF = "allocation/vision/train"
@@ -33,23 +41,25 @@ def step(verb: str, at: str, end: str = "", run: str = "run-1", **more: Any) -> 
     return [asked, *([event("step_ended", end, run, reason, **told)] if end else [])]
 
 
-def asked(*verbs: str) -> Deed:
-    return Deed(types=frozenset({EventType.STEP_STARTED}), verbs=frozenset(verbs))
+def asked(*verbs: str) -> OperationFacts:
+    return OperationFacts(types=frozenset({EventType.STEP_STARTED}), verbs=frozenset(verbs))
 
 
-def of(*types: EventType) -> Deed:
-    return Deed(types=frozenset(types), verbs=frozenset())
+def of(*types: EventType) -> OperationFacts:
+    return OperationFacts(types=frozenset(types), verbs=frozenset())
 
 
 CASES = {
     "replace": of(EventType.CLAIMED, EventType.CLAIM_RELEASING),
     "release": asked("allocation.quarantine", "storage.detach", "allocation.release"),
     "quarantine": asked("allocation.quarantine"),
-    "restore": Deed(types=frozenset(), verbs=frozenset(), before="quarantined", after="active"),
+    "restore": OperationFacts(
+        types=frozenset(), verbs=frozenset(), before="quarantined", after="active"
+    ),
     "restart": asked("allocation.restart"),
     "prepare": asked("node.prepare"),
-    "adopt": Deed(types=frozenset(), verbs=frozenset(), action="adopt"),
-    "repair": Deed(types=frozenset(), verbs=frozenset({"access.sync"}), action="repair"),
+    "adopt": OperationFacts(types=frozenset(), verbs=frozenset(), action="adopt"),
+    "repair": OperationFacts(types=frozenset(), verbs=frozenset({"access.sync"}), action="repair"),
     "stage": asked("runtime.stage"),
     "discard": asked("runtime.discard"),
     "create": of(EventType.CLAIMED),

@@ -11,7 +11,7 @@ import pytest
 from reconciler.cli.exit_codes import Exit, of_plan
 from reconciler.model.plan.plan import Plan
 from reconciler.model.ref import Ref, parse_ref
-from reconciler.model.spec.desired import Absence, Desired, Doubt, Origin
+from reconciler.model.spec.desired import Absence, AuthorDoubt, Desired, Origin
 from tests.planner.fleet import allocation, base_fleet, desired, grant, policy, project, user
 from tests.planner.walk import make_plan, settled
 
@@ -144,8 +144,8 @@ def test_what_the_commit_still_has_is_held_whatever_has_begun() -> None:
     assert codes(made)["allocation/vision/a"] == "removal_uncommitted"
 
 
-@pytest.mark.parametrize("doubt", list(Doubt))
-def test_unknown_history_releases_nothing(doubt: Doubt) -> None:
+@pytest.mark.parametrize("doubt", list(AuthorDoubt))
+def test_unknown_history_releases_nothing(doubt: AuthorDoubt) -> None:
     """F-REAL-01, F-REAL-17"""
 
     def unknown(files: Mapping[Ref, str], gone: Collection[Ref]) -> Mapping[Ref, Origin]:

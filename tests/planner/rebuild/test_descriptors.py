@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Counters, World
-from reconciler.planner.rebuild.descriptors import Found, read_found, verify
+from reconciler.planner.rebuild.descriptors import FoundDescriptor, read_found, verify
 from reconciler.planner.rebuild.trust import Authority, signed_states
 from tests.planner.descriptors import sign, told
 from tests.planner.fleet import STATE_ID, claim, desired, family, node, sku, world
@@ -37,7 +37,7 @@ def judge(
     of: Desired = FLEET,
     state: World | None = None,
     key: bool = True,
-) -> dict[str, Found]:
+) -> dict[str, FoundDescriptor]:
     authority = Authority(
         state_id=STATE_ID, sign=sign if key else None, desired=of, world=state or world(of)
     )

@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.model.host.evidence import CheckResult, GpuFact, NodeFacts, Observation
 from reconciler.model.spec.desired import Desired
-from reconciler.model.state.rebuilt import Judged
+from reconciler.model.state.rebuilt import JudgedDoubts
 from reconciler.model.state.world import Counters, Doubt, DoubtKind, World
 from reconciler.planner.rebuild.taints import judge_doubts
 from tests.planner.fleet import claim, desired, family, node, observation, world
@@ -56,14 +56,14 @@ def seen(wanted: Desired, **facts: Any) -> Observation:
     return observation(resource, **told)
 
 
-def judged(kind: DoubtKind, isolation: str = "directory", **facts: Any) -> Judged:
+def judged(kind: DoubtKind, isolation: str = "directory", **facts: Any) -> JudgedDoubts:
     wanted = fleet(isolation)
     if isolation == "account":
         facts = {"platform": LISTED, "strangers": {}, "holders": HELD_BY_NOBODY, **facts}
     return judge_doubts(wanted, of(wanted), [doubt(kind)], {"gpu01": seen(wanted, **facts)})
 
 
-def reason(found: Judged) -> str:
+def reason(found: JudgedDoubts) -> str:
     assert not found.ended
     (kept,) = found.kept
     assert (kept.node, kept.since) == ("gpu01", SINCE)
@@ -150,7 +150,7 @@ def test_no_answer_ends_nothing() -> None:
     for kind in DoubtKind:
         found = judge_doubts(wanted, of(wanted), [doubt(kind)], {"gpu01": silent})
         assert reason(found) == "answer no route"
-        assert judge_doubts(wanted, of(wanted), [doubt(kind)], {}) == Judged()
+        assert judge_doubts(wanted, of(wanted), [doubt(kind)], {}) == JudgedDoubts()
     elsewhere = replace(doubt(DoubtKind.UNPROVED), node="gone")
     facts = Observation(node="gone", at=SINCE, facts=NodeFacts(source="host"))
     found = judge_doubts(wanted, of(wanted), [elsewhere], {"gone": facts})

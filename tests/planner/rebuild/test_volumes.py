@@ -15,7 +15,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.volume import Attachment, Volume, VolumeState
 from reconciler.model.state.world import Doubt, DoubtKind, World
-from reconciler.planner.rebuild.descriptors import Found
+from reconciler.planner.rebuild.descriptors import FoundDescriptor
 from reconciler.planner.rebuild.taints import judge_doubts
 from reconciler.planner.rebuild.trust import Authority
 from reconciler.planner.rebuild.volume_records import of_known_volumes, read_volumes, verify_volumes
@@ -71,7 +71,7 @@ def judged(
     *adopt: str,
     of: Desired | None = None,
     known: World | None = None,
-    allocations: tuple[Found, ...] = (),
+    allocations: tuple[FoundDescriptor, ...] = (),
 ) -> dict[str, str]:
     """Place → why it is not believed; '' for what is."""
     of = of or fleet(storage("data"))

@@ -12,7 +12,7 @@ from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Counters
 from reconciler.planner.core.request import PlanRequest
-from reconciler.planner.rebuild.descriptors import Found
+from reconciler.planner.rebuild.descriptors import FoundDescriptor
 from reconciler.planner.rebuild.world import Seeded, floors, seed, usage
 from tests.planner.descriptors import sign, told
 from tests.planner.fleet import NOW, allocation, base_fleet, desired, world
@@ -33,7 +33,7 @@ def request(*documents: Any, **changes: Any) -> PlanRequest:
 
 def seeded(asked: PlanRequest, *texts: str) -> Seeded:
     read = map(read_descriptor, texts)
-    return seed(asked, [Found(node=d.node, id=d.id, descriptor=d) for d in read], {})
+    return seed(asked, [FoundDescriptor(node=d.node, id=d.id, descriptor=d) for d in read], {})
 
 
 def test_counters_go_on_above_all_that_was() -> None:
@@ -67,7 +67,7 @@ def test_what_must_not_be_there_and_is_not_is_shown_as_it_was_made() -> None:
     of = fleet(host("gpu01"))
     asked = replace(request(), desired=of, world=world(of))
     read = read_descriptor(told("a", ref="allocation/vision/a0", name="a0", uid=20123, gid=20007))
-    found = [Found(node="gpu01", id=read.id, descriptor=read)]
+    found = [FoundDescriptor(node="gpu01", id=read.id, descriptor=read)]
     lists = {f"{word} *": "listed" for word in ("subids", "account")}
     facts = NodeFacts(source="host", paths={}, platform=lists)
     (shown,) = seed(asked, found, {"gpu01": facts}).world.recorded.values()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.model.spec.desired import Doubt, Origin
+from reconciler.model.spec.desired import AuthorDoubt, Origin
 from tests.specs.git.test_origins import FILE, HELLO, OTHER, Story, text
 from tests.specs.small_fleet import Fleet
 
@@ -32,7 +32,7 @@ def test_an_encoding_makes_nobody_the_author(story: Story, commits: int) -> None
     for number in range(commits):
         story.write(text("hello") + f"# {number}\n").by("cem")
     assert not check_out(story)
-    assert story.of() == Origin(doubt=Doubt.UNCLEAR)
+    assert story.of() == Origin(doubt=AuthorDoubt.UNCLEAR)
 
 
 def test_what_git_itself_makes_another_is_nobodys_edit(story: Story) -> None:
@@ -43,7 +43,7 @@ def test_what_git_itself_makes_another_is_nobodys_edit(story: Story) -> None:
     attribute(story, "ident")
     check_out(story)
     assert "$Id: x $" not in (story.fleet.folder / FILE).read_text()
-    assert story.of() == Origin(doubt=Doubt.UNCLEAR)
+    assert story.of() == Origin(doubt=AuthorDoubt.UNCLEAR)
     story.write(text("hello", "mine"))
     assert story.of() == Origin(), "edited, and by who asks"
 
@@ -55,7 +55,7 @@ def test_an_edit_that_git_does_not_look_at_is_not_its_commits(story: Story, word
     story.write("# fine\n" + text("hello"))
     assert story.author() == "op"
     story.write(text("hello", "b"))
-    assert story.of() == Origin(doubt=Doubt.UNCLEAR)
+    assert story.of() == Origin(doubt=AuthorDoubt.UNCLEAR)
 
 
 def test_line_ends_of_another_system_change_no_author(story: Story) -> None:
@@ -69,6 +69,6 @@ def test_line_ends_of_another_system_change_no_author(story: Story) -> None:
 def test_what_is_not_there_silences_git_for_nobody_else(story: Story) -> None:
     story.write(text("hello")).write(text("other"), "specs/other.yaml").by("op")
     story.remove().by("op")
-    assert story.of().doubt is Doubt.UNCLEAR
+    assert story.of().doubt is AuthorDoubt.UNCLEAR
     assert story.author(OTHER, "specs/other.yaml") == "op"
     assert story.of(HELLO, gone={HELLO}).author == "op"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.ref import Ref
-from reconciler.model.spec.desired import Doubt, Origin
+from reconciler.model.spec.desired import AuthorDoubt, Origin
 from reconciler.model.spec.document import NoCache
 from reconciler.specs.git import blobs
 from reconciler.specs.git.origins import origins
@@ -264,7 +264,7 @@ def test_a_shallow_clone_does_not_know(story: Story, tmp_path: Path) -> None:
     shallow = Fleet(clone)
     files = {HELLO: FILE, OTHER: "specs/other.yaml"}
     found = origins(shallow.settings, files, (), NoCache())
-    assert {one.doubt for one in found.values()} == {Doubt.SHALLOW}
+    assert {one.doubt for one in found.values()} == {AuthorDoubt.SHALLOW}
     story.git("fetch", "-q", "--unshallow", folder=clone)
     found = origins(shallow.settings, files, (), NoCache())
     assert [found[ref].author for ref in files] == ["op", "member"]
@@ -273,7 +273,7 @@ def test_a_shallow_clone_does_not_know(story: Story, tmp_path: Path) -> None:
 def test_git_that_does_not_answer_is_nobody(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-REAL-17: unknown is not whoever asks."""
     monkeypatch.setenv("PATH", "/nonexistent")
-    assert story.of().doubt is Doubt.SILENT
+    assert story.of().doubt is AuthorDoubt.SILENT
 
 
 def test_specs_in_a_submodule(story: Story, tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_what_is_larger_than_any_spec_is_never_asked_for(
     assert story.author() == "ana"
     monkeypatch.setattr(blobs, "SIZE_LIMIT", 3000)
     story.write(text("hello") + "# small\n").by("cem")
-    assert story.of().doubt is Doubt.UNCLEAR
+    assert story.of().doubt is AuthorDoubt.UNCLEAR
 
 
 RULES = """operators: [ana]

@@ -61,7 +61,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that are parsed."""
     names: list[str] = []
 
-    def judge(self: loader.Judge, file: str, content: bytes) -> loader.Judged:
+    def judge(self: loader.Judge, file: str, content: bytes) -> loader.CheckedFile:
         names.append(file)
         return real(self, file, content)
 

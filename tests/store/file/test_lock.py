@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.problem import Problem, ProblemError
-from reconciler.model.state.lock import NO_PATIENCE, Patience
+from reconciler.model.state.lock import NO_PATIENCE, LockPatience
 from reconciler.store.file.lock import (
     StateLock,
     give_way,
@@ -60,11 +60,11 @@ def other(path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def take(path: Path, patience: Patience = NO_PATIENCE) -> StateLock:
+def take(path: Path, patience: LockPatience = NO_PATIENCE) -> StateLock:
     return StateLock(path, actor="ana", command="apply", patience=patience)
 
 
-def refusal(path: Path, patience: Patience = NO_PATIENCE) -> Problem:
+def refusal(path: Path, patience: LockPatience = NO_PATIENCE) -> Problem:
     with pytest.raises(ProblemError) as caught, take(path, patience):
         raise AssertionError("the lock was given twice")
     (problem,) = caught.value.problems
@@ -177,7 +177,7 @@ class TestPatience:
         told: list[str] = []
         threading.Timer(0.6, other.kill).start()
         began = time.monotonic()
-        with take(path, Patience(seconds=30, tell=told.append)) as lock:
+        with take(path, LockPatience(seconds=30, tell=told.append)) as lock:
             assert time.monotonic() - began < 10
             assert lock.left_behind is not None
         assert len(told) == 1 and f"pid {other.pid}" in told[0]
@@ -185,7 +185,7 @@ class TestPatience:
     def test_says_who_holds_it_when_it_ends(self, path: Path, other: subprocess.Popen[str]) -> None:
         """F-STA-08: a busy write waits, then says who holds it."""
         told: list[str] = []
-        problem = refusal(path, Patience(seconds=0.3, tell=told.append))
+        problem = refusal(path, LockPatience(seconds=0.3, tell=told.append))
         assert problem.message.startswith("after 0.3 s of waiting held by olga (apply, pid ")
         assert len(told) == 1
 
@@ -198,7 +198,7 @@ class TestPatience:
             path.write_text(json.dumps(first | {"id": "second", "actor": "ana"}))
 
         threading.Timer(0.5, pass_on).start()
-        refusal(path, Patience(seconds=1.2, tell=told.append))
+        refusal(path, LockPatience(seconds=1.2, tell=told.append))
         assert [words.split()[0] for words in told] == ["olga", "ana"]
 
 
@@ -301,8 +301,8 @@ def test_a_round_of_a_loop_is_waited_for_by_people_and_not_by_a_suspension(tmp_p
     began.wait(10)
     assert refusal(path).code == "state_locked"
     threading.Timer(0.3, over.set).start()
-    with take(path, Patience(of_a_round=10)):
+    with take(path, LockPatience(of_a_round=10)):
         pass
     loop.join()
     with take(path):
-        assert refusal(path, Patience(of_a_round=10)).code == "state_locked"
+        assert refusal(path, LockPatience(of_a_round=10)).code == "state_locked"

@@ -18,7 +18,7 @@ from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import insist_on_state
 from reconciler.operations.reconcile.liveness.presence import alone
 from reconciler.operations.reconcile.source.tree import (
-    Reading,
+    TreeReading,
     as_it_reads,
     inner_of,
     mirror_of,
@@ -93,7 +93,7 @@ def follow(fleet: Fleet, *, looks: bool = False) -> Sourced:
     return Sourced(fleet=read, commit=commit, stale=stale, notes=tuple(_notes(fleet, source)))
 
 
-def as_followed(fleet: Fleet) -> Reading:
+def as_followed(fleet: Fleet) -> TreeReading:
     """The fleet as the loop's next round reads it, and its commit; as it is where none ever ran.
 
     Where a loop lives, nothing of its tree is touched. Raises ProblemError `loop_running` while it
@@ -102,11 +102,11 @@ def as_followed(fleet: Fleet) -> Reading:
     insist_on_state(fleet)
     mirror = mirror_of(fleet)
     if not mirror.bare.is_dir() or not mirror.followed():
-        return Reading(fleet, "")
+        return TreeReading(fleet, "")
     try:
         with alone(fleet):
             sourced = follow(fleet, looks=True)
-            return Reading(sourced.fleet, sourced.commit)
+            return TreeReading(sourced.fleet, sourced.commit)
     except ProblemError as error:
         if all(problem.code != "loop_running" for problem in error.problems):
             raise
@@ -119,7 +119,7 @@ def as_followed(fleet: Fleet) -> Reading:
 
 def is_as_followed(fleet: Fleet, commit: str) -> bool:
     """Whether what was read meanwhile is of that commit, and of no other."""
-    return stands(Reading(fleet, commit))
+    return stands(TreeReading(fleet, commit))
 
 
 def asked_for(fleet: Fleet, commit: str) -> tuple[str, str]:

@@ -20,7 +20,7 @@ MIRROR = "source"
 ASKS, ASK_SECONDS = 20, 0.1
 
 
-class Reading(NamedTuple):
+class TreeReading(NamedTuple):
     """`fleet` reads exactly `commit`; that is empty where it reads its own folder."""
 
     fleet: Fleet
@@ -40,24 +40,24 @@ def inner_of(fleet: Fleet) -> str:
     return "" if top is None else fleet.folder.relative_to(top).as_posix()
 
 
-def as_it_reads(fleet: Fleet) -> Reading:
+def as_it_reads(fleet: Fleet) -> TreeReading:
     """As a loop that lives reads it, else as it is.
 
     Raises ProblemError `loop_running` while that checks out another commit, and takes long.
     """
     if not is_held(fleet):
-        return Reading(fleet, "")
+        return TreeReading(fleet, "")
     mirror = mirror_of(fleet)
     if not mirror.tree.is_dir():
-        return Reading(fleet, "")
+        return TreeReading(fleet, "")
     for _ in range(ASKS):
         if commit := mirror.standing():
-            return Reading(replace(fleet, tree=str(mirror.tree / inner_of(fleet))), commit)
+            return TreeReading(replace(fleet, tree=str(mirror.tree / inner_of(fleet))), commit)
         time.sleep(ASK_SECONDS)
     message = "the loop is checking out a commit, and what it will do is not known until it has"
     raise refuse("loop_running", message, "look again in a while")
 
 
-def stands(reading: Reading) -> bool:
+def stands(reading: TreeReading) -> bool:
     """Whether what was read meanwhile is of that commit, and of no other."""
     return not reading.fleet.tree or mirror_of(reading.fleet).standing() == reading.commit

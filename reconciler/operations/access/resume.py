@@ -1,0 +1,36 @@
+"""A suspension ends, and what was taken away is given back; it waits for the lock."""
+
+from __future__ import annotations
+
+from reconciler.model.problem import refuse
+from reconciler.operations.access.suspension import (
+    Progress,
+    Suspended,
+    SuspensionRequest,
+    carry_out,
+)
+from reconciler.operations.access.suspension_scope import of_loop
+from reconciler.operations.drift.accept import insist_on
+from reconciler.operations.fleet import Fleet
+from reconciler.operations.journal import writing
+from reconciler.operations.signals import Interrupts
+from reconciler.specs.read.suggest import did_you_mean
+
+
+def resume(
+    fleet: Fleet, word: SuspensionRequest, on_progress: Progress, interrupts: Interrupts
+) -> Suspended:
+    """Give it back now. Raises ProblemError `not_found` or `usage`."""
+    insist_on(word.reason)
+    with writing(fleet, "resume") as journal:
+        world = journal.world()
+        scope = of_loop(word.scope) or word.scope
+        one = next((s for s in world.suspensions if s.scope == scope), None)
+        if one is None:
+            known = [s.scope for s in world.suspensions]
+            near = did_you_mean(word.scope, known)
+            hint = f"{near} suspended now: {', '.join(known) or 'nothing is'}".strip()
+            raise refuse("not_found", f"{word.scope} is not suspended", hint)
+        with interrupts:
+            journal.resume(one, word.reason)
+            return carry_out(fleet, journal, one, on_progress, interrupts)

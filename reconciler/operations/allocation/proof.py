@@ -1,0 +1,66 @@
+"""Who has had a place, one after the other, and how each was proved gone."""
+
+from __future__ import annotations
+
+from reconciler.model.host.capacity import Claim
+from reconciler.model.problem import refuse
+from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
+from reconciler.model.state.tenancy import Tenancy
+from reconciler.model.state.world import World
+from reconciler.operations.fleet import Fleet, without_collector
+from reconciler.specs.read.suggest import did_you_mean
+from reconciler.store.snapshot import read_world
+from reconciler.store.tables.tenancies import tenancies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """Who has had a place, oldest first."""
+
+    place: str
+    tenancies: tuple[Tenancy, ...]
+
+
+def chain(fleet: Fleet, place: CleanupPlace) -> Chain:
+    """Raises ProblemError `not_found` where no such place was ever known."""
+    with without_collector(), fleet.reading() as database:
+        world = read_world(database)
+        found = tenancies(database, place.node, place.slot)
+    if not found:
+        insist_on_place(world, place)
+    return Chain(place=str(place), tenancies=found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupPlace:
+    """A slot, or where `slot` is empty a node with all that it has."""
+
+    node: str
+    slot: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.node}/{self.slot}" if self.slot else self.node
+
+    def holds(self, claim: Claim) -> bool:
+        return claim.node == self.node and (not self.slot or claim.slot in (None, self.slot))
+
+
+def place_of(text: str) -> CleanupPlace:
+    """`NODE/SLOT`, `NODE`, or either behind `node/`."""
+    node, _, slot = text.removeprefix("node/").partition("/")
+    return CleanupPlace(node=node, slot=slot)
+
+
+def insist_on_place(world: World, place: CleanupPlace) -> None:
+    """A node that was applied or is claimed, and a slot of it."""
+    known = {ref.name for ref in world.recorded if ref.kind == "node"}
+    known |= {claim.node for claim in world.claims}
+    node = world.recorded.get(Ref("node", "", place.node))
+    slots = [slot["name"] for slot in node.normal["spec"]["slots"]] if node else []
+    slots += [claim.slot for claim in world.claims if claim.node == place.node and claim.slot]
+    if place.node in known and (not place.slot or place.slot in slots):
+        return
+    names = [f"{place.node}/{slot}" for slot in slots] or sorted(known)
+    hint = did_you_mean(str(place), names) or "see what there is: gpuaas slots"
+    raise refuse("not_found", f"no place is called {place}", hint)
