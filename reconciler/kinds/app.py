@@ -10,6 +10,7 @@ from typing import Any
 
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.plain import NO_HOST_EFFECTS
+from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -59,6 +60,9 @@ class AppSpec:
 def parse(spec: Mapping[str, Any], name: str) -> AppSpec:
     app = decode(AppSpec, spec)
     return replace(app, members=tuple(sorted(app.members, key=attrgetter("allocation"))))
+
+
+APPS = TypedSpecs(kind="app", parse=parse)
 
 
 def refs(resource: Resource) -> Iterator[Reference]:

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from reconciler.kinds.plain import NO_HOST_EFFECTS
+from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.host.capacity import Shape
 from reconciler.model.problem import Problem
@@ -86,6 +87,9 @@ def parse(spec: Mapping[str, Any], name: str) -> AppManifestSpec:
             profile, ports=tuple(sorted(profile.ports, key=attrgetter("name")))
         ),
     )
+
+
+APP_MANIFESTS = TypedSpecs(kind="app_manifest", parse=parse)
 
 
 def refs(resource: Resource) -> tuple[Reference, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.plain import NO_HOST_EFFECTS
+from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -62,6 +63,9 @@ class ArtifactSpec:
 
 def parse(spec: Mapping[str, Any], name: str) -> ArtifactSpec:
     return decode(ArtifactSpec, spec)
+
+
+ARTIFACTS = TypedSpecs(kind="artifact", parse=parse)
 
 
 def refs(resource: Resource) -> tuple[Reference, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from reconciler.kinds.checks.findings import Path, finding, unsafe_path
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.host.capacity import RuntimeNeed
 from reconciler.model.problem import Problem
@@ -126,6 +127,9 @@ def parse(spec: Mapping[str, Any], name: str) -> BundleSpec:
     bundle = decode(BundleSpec, spec)
     ordered = sorted(bundle.versions, key=attrgetter("version"))
     return replace(bundle, versions=tuple(map(_in_order, ordered)))
+
+
+BUNDLES = TypedSpecs(kind="bundle", parse=parse)
 
 
 def refs(resource: Resource) -> Iterator[Reference]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from reconciler.kinds.checks.findings import finding, same_moment, unreal_times
 from reconciler.kinds.plain import NO_HOST_EFFECTS
+from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.host.capacity import Isolation, Shape
 from reconciler.model.problem import Problem
@@ -74,6 +75,9 @@ def parse(spec: Mapping[str, Any], name: str) -> GrantSpec:
         "options": {**options, "from": sorted(options.get("from", ()))},
     }
     return decode(GrantSpec, stated)
+
+
+GRANTS = TypedSpecs(kind="grant", parse=parse)
 
 
 def refs(resource: Resource) -> Iterator[Reference]:

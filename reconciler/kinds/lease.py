@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from reconciler.kinds.access.leave import OPEN_ENDED
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.records import dataclass
 from reconciler.model.spec.desired import Desired
@@ -53,7 +54,7 @@ def end_of(
     stated = resource.spec.expires_at
     if stated is not None:
         return "" if stated == OPEN_ENDED else str(stated)
-    if recorded is not None and recorded.normal["spec"].get("expiresAt") is None:
+    if recorded is not None and ALLOCATIONS.applied(recorded).expires_at is None:
         kept = parse_moment(recorded.lease_until)
         if not recorded.forgotten:
             return recorded.expires_at

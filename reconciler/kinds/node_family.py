@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -82,6 +83,9 @@ def parse(spec: Mapping[str, Any], name: str) -> NodeFamilySpec:
         driver_branches=tuple(sorted(family.base.driver_branches)),
     )
     return replace(family, base=base)
+
+
+NODE_FAMILIES = TypedSpecs(kind="node_family", parse=parse)
 
 
 def refs(resource: Resource) -> tuple[Reference, ...]:

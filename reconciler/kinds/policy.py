@@ -12,6 +12,7 @@ from reconciler.kinds.automation import Automation, in_order
 from reconciler.kinds.automation import check as check_automation
 from reconciler.kinds.checks.findings import finding, same_moment, unreal_times
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -161,6 +162,9 @@ def parse(spec: Mapping[str, Any], name: str) -> PolicySpec:
         approval=replace(policy.approval, second_person_for=risks),
         accepted_drift=tuple(replace(d, until=same_moment(d.until) or d.until) for d in drift),
     )
+
+
+POLICIES = TypedSpecs(kind="policy", parse=parse)
 
 
 def refs(resource: Resource) -> Iterator[Reference]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -107,6 +108,9 @@ def parse(spec: Mapping[str, Any], name: str) -> ProjectSpec:
             storage_classes=tuple(sorted(entitled.storage_classes)),
         ),
     )
+
+
+PROJECTS = TypedSpecs(kind="project", parse=parse)
 
 
 def refs(resource: Resource) -> Iterator[Reference]:

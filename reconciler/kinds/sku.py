@@ -13,6 +13,7 @@ from reconciler.kinds.approval import HOST, approved_by_family
 from reconciler.kinds.checks.findings import check_prices, finding, same_moment, warning
 from reconciler.kinds.node.spec import NodeSpec, Slot
 from reconciler.kinds.plain import NO_HOST_EFFECTS
+from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.host.capacity import Isolation, Shape
 from reconciler.model.host.cpus import count_cpus
@@ -79,6 +80,9 @@ def parse(spec: Mapping[str, Any], name: str) -> SkuSpec:
         isolation=tuple(sorted(sku.isolation)),
         prices=tuple(replace(p, from_=same_moment(p.from_) or p.from_) for p in sku.prices),
     )
+
+
+SKUS = TypedSpecs(kind="sku", parse=parse)
 
 
 def refs(resource: Resource) -> Iterator[Reference]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -51,6 +52,9 @@ class StorageSpec:
 
 def parse(spec: Mapping[str, Any], name: str) -> StorageSpec:
     return decode(StorageSpec, spec)
+
+
+STORAGES = TypedSpecs(kind="storage", parse=parse)
 
 
 def refs(resource: Resource) -> Iterator[Reference]:

@@ -17,6 +17,7 @@ from reconciler.kinds.checks.findings import (
     unsound_texts,
 )
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode, encode
 from reconciler.model.formats import why_no_host
 from reconciler.model.host.capacity import Isolation, StorageNeed
@@ -145,6 +146,9 @@ def parse(spec: Mapping[str, Any], name: str) -> StorageClassSpec:
         ),
         prices=tuple(replace(p, from_=same_moment(p.from_) or p.from_) for p in storage.prices),
     )
+
+
+STORAGE_CLASSES = TypedSpecs(kind="storage_class", parse=parse)
 
 
 def refs(resource: Resource) -> Iterator[Reference]:

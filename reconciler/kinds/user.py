@@ -12,6 +12,7 @@ from reconciler.kinds.access.ssh_key import SshKey, parse_public_key
 from reconciler.kinds.checks.findings import Path, finding, same_moment, unreal_times, unsound_texts
 from reconciler.kinds.checks.once import once
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.formats import why_no_email
 from reconciler.model.problem import Problem, Severity
@@ -52,6 +53,10 @@ class UserSpec:
     state: UserState = UserState.ACTIVE
     keys: tuple[Key, ...] = ()
 
+    @property
+    def is_active(self) -> bool:
+        return self.state is UserState.ACTIVE
+
 
 def parse(spec: Mapping[str, Any], name: str) -> UserSpec:
     stated = {
@@ -62,6 +67,9 @@ def parse(spec: Mapping[str, Any], name: str) -> UserSpec:
         "keys": [_key(key) for key in sorted(spec.get("keys", ()), key=itemgetter("id"))],
     }
     return decode(UserSpec, stated)
+
+
+USERS = TypedSpecs(kind="user", parse=parse)
 
 
 def _key(key: Mapping[str, Any]) -> dict[str, Any]:

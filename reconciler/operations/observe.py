@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from reconciler import shipped
 from reconciler.hosts.ansible.executor import RunOptions
 from reconciler.hosts.evidence import Question, ask
-from reconciler.kinds.node.spec import control_login
+from reconciler.kinds.node.spec import NODES, NodeSpec, control_login
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.descriptor import LAST_UID
@@ -156,8 +155,7 @@ def host_of(fleet: Fleet, desired: Desired, world: World, name: str) -> Host | N
     where it was: in any other place nothing of its allocations lies, which would pass for clean.
     """
     ref = Ref("node", "", name)
-    resource, recorded = desired.resources.get(ref), world.recorded.get(ref)
-    before = KINDS["node"].parse(recorded.normal["spec"], name) if recorded else None
+    resource, before = NODES.at(desired, ref), NODES.last(world, name)
     if resource is None or KINDS["node"].unsupported(resource):
         spec = before
     else:
@@ -165,11 +163,11 @@ def host_of(fleet: Fleet, desired: Desired, world: World, name: str) -> Host | N
     return _host(fleet, name, spec) if spec is not None else None
 
 
-def _place(spec: Any) -> tuple[str, str]:
+def _place(spec: NodeSpec) -> tuple[str, str]:
     return spec.root, spec.isolation
 
 
-def _host(fleet: Fleet, name: str, spec: Any) -> Host:
+def _host(fleet: Fleet, name: str, spec: NodeSpec) -> Host:
     identity, ssh = spec.identity, spec.ssh
     return Host(
         node=name,

@@ -451,5 +451,7 @@ def proof(facts: NodeFacts) -> Proof:
     )
     seen = Observation(node="gpu01", at="2026-12-01T12:00:00Z", facts=facts)
     idle = dict.fromkeys(UUIDS, 9)
-    (made,) = prove([claim], [step], seen, "2026-12-01T12:00:00Z", inventory_of(slots(), idle))
+    (made,) = prove(
+        [claim], [step], seen, "2026-12-01T12:00:00Z", inventory_of(the_node().spec.slots, idle)
+    )
     return made

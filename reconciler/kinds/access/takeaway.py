@@ -12,7 +12,8 @@ from typing import Any
 from reconciler.kinds.access.leave import OPEN_ENDED
 from reconciler.kinds.access.ssh_key import SshKey, parse_public_key
 from reconciler.model.moment import format_moment, parse_moment
-from reconciler.model.spec.reading import Reading
+from reconciler.model.spec.reading import Reading, whole
+from reconciler.model.state.world import Recorded
 
 Spec = Mapping[str, Any]
 
@@ -30,6 +31,12 @@ def remaining(kind: str, spec: Spec, readings: Sequence[Reading]) -> Spec | None
         if left is not None:
             left = RULES[kind](left, reading)
     return left
+
+
+def takes_away(kind: str, recorded: Recorded, readings: Sequence[Reading]) -> bool:
+    """Whether any of them takes anything from what was recorded."""
+    spec = whole(recorded).spec
+    return remaining(kind, spec, readings) is not spec
 
 
 def _user(spec: Spec, reading: Reading) -> Spec:

@@ -11,10 +11,10 @@ from typing import Any
 from reconciler.kinds.allocation.containers import allows_containers
 from reconciler.kinds.allocation.steps import mount_unit
 from reconciler.kinds.contract import Binding, Context, Render
+from reconciler.kinds.node.spec import NODES, Slot
 from reconciler.model.host.cpus import format_cpus, parse_cpus
 from reconciler.model.host.posix import SUBIDS, inside, loopback_of, numbers
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref
 
 SLICE = "allocation/slice.conf.j2"
 USER_MANAGER = "allocation/user.conf.j2"
@@ -96,10 +96,8 @@ class Folder:
         return f"dir {self.mode} {self.uid}:{self.gid}" if self.uid else f"dir {self.mode}"
 
 
-def account_of(
-    binding: Binding, slots: Sequence[Mapping[str, Any]], context: Context
-) -> Account | None:
-    """None on a node without accounts. `slots` are those of the placement, in normal form."""
+def account_of(binding: Binding, slots: Sequence[Slot], context: Context) -> Account | None:
+    """None on a node without accounts. `slots` are those of the placement."""
     if not binding.uid:
         return None
     return Account(
@@ -107,10 +105,10 @@ def account_of(
         uid=binding.uid,
         gid=binding.gid,
         group=f"p-{binding.ref.project[:20]}-{binding.gid}",
-        gpus=tuple(sorted(slot["gpu"]["uuid"] for slot in slots)),
-        cpus=format_cpus(cpu for slot in slots for cpu in parse_cpus(slot["cpus"])),
-        mems=format_cpus(slot["numa"] for slot in slots),
-        memory_bytes=sum(slot["memoryGiB"] for slot in slots) * GIB,
+        gpus=tuple(sorted(slot.gpu.uuid for slot in slots)),
+        cpus=format_cpus(cpu for slot in slots for cpu in parse_cpus(slot.cpus)),
+        mems=format_cpus(slot.numa for slot in slots),
+        memory_bytes=sum(slot.memory_gib for slot in slots) * GIB,
         slots=len(slots),
         node_slots=max(len(slots), _slots_of(binding.placement.node, context)),
         containers=allows_containers(context.desired),
@@ -119,9 +117,9 @@ def account_of(
 
 def _slots_of(node: str, context: Context) -> int:
     """How many it is sold by."""
-    ref = Ref("node", "", node)
-    source = context.desired.resources.get(ref) or context.world.recorded.get(ref)
-    return len(source.normal["spec"]["slots"]) if source else 0
+    resource = NODES.get(context.desired, node)
+    spec = resource.spec if resource else NODES.last(context.world, node)
+    return len(spec.slots) if spec else 0
 
 
 def item(account: Account, id: str) -> Mapping[str, Any]:

@@ -6,19 +6,15 @@ What it looks like on its host is `allocation_host`; who may log in is `access`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
-from enum import StrEnum
-from typing import Any
 
 from reconciler.kinds.access.leave import OPEN_ENDED
 from reconciler.kinds.allocation.host import basis, expected, steps
 from reconciler.kinds.allocation.runtime import runtime_needs
-from reconciler.kinds.checks.findings import Path, finding, same_moment, twice, unreal_times
+from reconciler.kinds.allocation.spec import AllocationSpec, parse
+from reconciler.kinds.checks.findings import Path, finding, twice, unreal_times
 from reconciler.kinds.plain import everything_is_supported
-from reconciler.model.codec import decode
 from reconciler.model.host.capacity import Isolation, Need, Shape, StorageNeed
 from reconciler.model.problem import Problem
-from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Reference, Resource
@@ -55,57 +51,6 @@ FIELD_RULES: Mapping[str, str] = {
     "spec.protect": "live",
     "spec.node": "replace",
 }
-
-
-class MountMode(StrEnum):
-    READ_ONLY = "ro"
-    READ_WRITE = "rw"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttachmentSpec:
-    name: str
-    mount_path: str
-    mode: MountMode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime:
-    bundle: str
-    version: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restart:
-    generation: int = 0
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllocationSpec:
-    """None = not stated. `access` is sorted; `runtimes` keeps its order, the first is default."""
-
-    sku: str
-    owner: str
-    access: tuple[str, ...]
-    storage: tuple[AttachmentSpec, ...] = ()
-    runtimes: tuple[Runtime, ...] = ()
-    restart: Restart = field(default_factory=Restart)
-    expires_at: str | None = None
-    wait_until: str | None = None
-    protect: bool = False
-    node: str | None = None
-
-
-def parse(spec: Mapping[str, Any], name: str) -> AllocationSpec:
-    """The owner alone has access, and storage lies at `/data/<name>`, unless stated otherwise."""
-    storage = [
-        {"mountPath": f"/data/{attachment['name']}", **attachment}
-        for attachment in sorted(spec.get("storage", ()), key=lambda entry: str(entry["name"]))
-    ]
-    access = sorted(spec.get("access", [spec["owner"]]))
-    times = {key: same_moment(spec[key]) for key in ("expiresAt", "waitUntil") if key in spec}
-    return decode(AllocationSpec, {**spec, **times, "access": access, "storage": storage})
 
 
 def refs(resource: Resource) -> Iterator[Reference]:

@@ -18,13 +18,13 @@ from reconciler.kinds.allocation.runtime import ENVIRONMENT, environment, runtim
 from reconciler.kinds.allocation.steps import file_facts, file_items, own_mode, shown, step_of
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.lease import end_of
+from reconciler.kinds.node.spec import NODES, Slot
 from reconciler.model.canonical import canonical
 from reconciler.model.codec import encode
 from reconciler.model.host.descriptor import DESCRIPTOR_VERSION
 from reconciler.model.plan.plan import Order, Step
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
 
 DESCRIPTOR = "allocation/descriptor.json.j2"
@@ -70,7 +70,7 @@ def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
     providing = _providing(binding, binding.resource, context)
     if not binding.restart:
         return providing
-    uuids = [slot["gpu"]["uuid"] for slot in _slots(binding, context)]
+    uuids = [slot.gpu.uuid for slot in _slots(binding, context)]
     return restarting(binding, uuids, providing)
 
 
@@ -233,9 +233,9 @@ def _seat(binding: Binding, resource: Resource, context: Context) -> _Seated:
         ),
         "slots": [
             {
-                "name": slot["name"],
-                "uuid": slot["gpu"]["uuid"],
-                "pciAddress": slot["gpu"]["pciAddress"],
+                "name": slot.name,
+                "uuid": slot.gpu.uuid,
+                "pciAddress": slot.gpu.pci_address,
             }
             for slot in slots
         ],
@@ -261,22 +261,23 @@ def _key_lines(binding: Binding, resource: Resource, context: Context) -> list[s
     return [one.line for one in key_lines(resource, context.desired, context.now)]
 
 
-def _slots(binding: Binding, context: Context) -> tuple[Mapping[str, Any], ...]:
-    """Its slots in normal form, in the order of the placement.
+def _slots(binding: Binding, context: Context) -> tuple[Slot, ...]:
+    """Its slots in the order of the placement.
 
     A node that may not change under a claim stands in the record as it is; the spec may already
     be past that, or gone.
     """
-    ref = Ref("node", "", binding.placement.node)
-    known: dict[str, Mapping[str, Any]] = {}
-    for source in (context.desired.resources.get(ref), context.world.recorded.get(ref)):
-        if source is not None:
-            known.update({slot["name"]: slot for slot in source.normal["spec"]["slots"]})
+    node = binding.placement.node
+    resource = NODES.get(context.desired, node)
+    known: dict[str, Slot] = {}
+    for spec in (resource.spec if resource else None, NODES.last(context.world, node)):
+        if spec is not None:
+            known.update({slot.name: slot for slot in spec.slots})
     for name in binding.placement.slots:
         if name not in known:
             raise refuse(
                 "dangling_reference",
-                f"{binding.ref} is on {ref.name}/{name}, which neither spec nor state know",
-                f"put the slot back into the spec of node {ref.name}",
+                f"{binding.ref} is on {node}/{name}, which neither spec nor state know",
+                f"put the slot back into the spec of node {node}",
             )
     return tuple(known[name] for name in binding.placement.slots)

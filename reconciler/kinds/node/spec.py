@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from reconciler.kinds.checks.findings import same_moment
+from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.host.capacity import Isolation, Shape, Sharing
 from reconciler.model.host.cpus import format_cpus, parse_cpus
@@ -172,7 +173,7 @@ def control_login(spec: NodeSpec, settings: Settings) -> str:
     return spec.ssh.user or settings.ssh.user or CONTROL_LOGIN
 
 
-def read_node(spec: Mapping[str, Any]) -> NodeSpec:
+def read_node(spec: Mapping[str, Any], name: str = "") -> NodeSpec:
     """The typed spec, in the one spelling that equal intents share."""
     sharing = Sharing.TENANT if spec["isolation"] == Isolation.ACCOUNT else Sharing.ANY
     defaults = {"publicAddress": spec["address"], "sharing": sharing}
@@ -215,3 +216,6 @@ def _same_cpus(text: str) -> str:
 def _same_partitions(partitions: tuple[Partition, ...]) -> tuple[Partition, ...]:
     ordered = sorted(partitions, key=attrgetter("id"))
     return tuple(replace(one, slots=tuple(sorted(one.slots))) for one in ordered)
+
+
+NODES = TypedSpecs(kind="node", parse=read_node)

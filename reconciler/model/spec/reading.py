@@ -10,6 +10,7 @@ from typing import Any
 
 from reconciler.model.records import dataclass
 from reconciler.model.spec.resource import Resource
+from reconciler.model.state.world import Recorded
 
 LETS_IN = frozenset({"allocation", "grant", "project", "user"})
 """Kinds whose documents decide who may log in."""
@@ -29,6 +30,7 @@ class Reading:
     only_there: bool = False
 
 
-def whole(resource: Resource) -> Reading:
-    """What a document says that its schema took."""
-    return Reading(file=resource.file, spec=resource.normal["spec"], whole=True)
+def whole(stated: Resource | Recorded, *, only_there: bool = False) -> Reading:
+    """What a document says, or said, that its schema took."""
+    spec: Mapping[str, Any] = stated.normal["spec"]
+    return Reading(file=stated.file, spec=spec, whole=True, only_there=only_there)

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from reconciler.model.problem import PathPart, Source
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    SpecT = TypeVar("SpecT", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    SpecT = TypeVar("SpecT", covariant=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
+class Resource(Generic[SpecT]):
     """`normal` is the JSON form of labels and spec with defaults filled and keyed lists sorted;
 
     `digest` is its digest. Two spellings of one intent have equal digests.
-    `spec` is the typed form, a dataclass of the kind's own module.
+    `spec` is the typed form, a dataclass of the kind's own module; see kinds/typed_specs.
     """
 
     ref: Ref
-    spec: Any
+    spec: SpecT
     normal: Mapping[str, Any]
     digest: str
     file: str

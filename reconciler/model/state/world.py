@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from reconciler.model.host.capacity import Claim, Shape
 from reconciler.model.host.evidence import Observation
@@ -17,6 +17,8 @@ from reconciler.model.ref import Ref
 from reconciler.model.state.failure import Failure
 from reconciler.model.state.install import Install
 from reconciler.model.state.volume import Attachment, Volume
+
+SpecT = TypeVar("SpecT")
 
 FORGOTTEN = "forgotten"
 """The word in `Recorded.problem` for what was let go of."""
@@ -52,6 +54,18 @@ class Recorded:
     undo_until: str = ""
     lease_until: str = ""
     """The end that it had when it was let go of; nothing ends it meanwhile."""
+    _spec: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def spec(self, parse: Callable[[Mapping[str, Any], str], SpecT]) -> SpecT:
+        """What was applied as `parse`, that of its kind, understands it; it is asked once."""
+        if not self._spec:
+            self._spec.append(parse(self.normal["spec"], self.ref.name))
+        spec: SpecT = self._spec[0]
+        return spec
+
+    def take_spec(self, spec: object) -> None:
+        """Its typed form, from a resource of the same digest: that need not be parsed again."""
+        self._spec[:] = (spec,)
 
     @property
     def forgotten(self) -> bool:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
-from reconciler.kinds.node import node as node_kind
-from reconciler.kinds.node.spec import NodeSpec
+from reconciler.kinds.node.spec import NODES, NodeSpec
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.endpoint import Endpoint, short_host
 from reconciler.model.plan.lifecycle import Phase
@@ -79,13 +77,7 @@ def publish_folder(settings: Settings) -> Path | None:
 
 def _nodes(world: World) -> Callable[[str], NodeSpec | None]:
     """Nodes as recorded: those are the machines that the allocations were made on."""
-
-    @cache
-    def node_of(name: str) -> NodeSpec | None:
-        recorded = world.recorded.get(Ref("node", "", name))
-        return node_kind.parse(recorded.normal["spec"], name) if recorded else None
-
-    return node_of
+    return lambda name: NODES.last(world, name)
 
 
 def _endpoint(settings: Settings, one: Recorded, spec: NodeSpec) -> Endpoint:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from reconciler.kinds.access.doors import doors
+from reconciler.kinds.node.spec import NODES
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.plan.lifecycle import Phase
-from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Revocation, World
@@ -92,5 +92,5 @@ def _unseen(world: World, reviewed: set[str] | None) -> tuple[str, ...]:
 
 
 def _has_logins(world: World, node: str) -> bool:
-    recorded = world.recorded.get(Ref("node", "", node))
-    return recorded is None or recorded.normal["spec"]["isolation"] != Isolation.DIRECTORY
+    recorded = NODES.last(world, node)
+    return recorded is None or recorded.isolation is not Isolation.DIRECTORY

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 
-from reconciler.kinds.node.spec import AdminState
+from reconciler.kinds.node.spec import NODES, AdminState
 from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.host.evidence import Check, CheckResult
 from reconciler.model.plan.plan import Action, Plan
 from reconciler.model.plan.work import HostProgress
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref
 from reconciler.model.state.world import World
 from reconciler.operations.allocation.proof import CleanupPlace, insist_on_place
 from reconciler.operations.apply.application import Applied, ApplyOptions
@@ -178,9 +177,8 @@ def _problems(done: Applied, left: Sequence[Unproved]) -> Iterator[Problem]:
 
 
 def _is_lost(world: World, name: str) -> bool:
-    node = world.recorded.get(Ref("node", "", name))
-    admin = node.normal["spec"].get("admin", {}) if node else {}
-    return bool(admin.get("state") == AdminState.LOST)
+    node = NODES.last(world, name)
+    return node is not None and node.admin.state is AdminState.LOST
 
 
 def _ends_only(refs: tuple[str, ...]) -> Callable[[Plan], bool]:

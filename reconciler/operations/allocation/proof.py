@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from reconciler.kinds.node.spec import NODES
 from reconciler.model.host.capacity import Claim
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref
 from reconciler.model.state.tenancy import Tenancy
 from reconciler.model.state.world import World
 from reconciler.operations.fleet import Fleet, without_collector
@@ -56,8 +56,8 @@ def insist_on_place(world: World, place: CleanupPlace) -> None:
     """A node that was applied or is claimed, and a slot of it."""
     known = {ref.name for ref in world.recorded if ref.kind == "node"}
     known |= {claim.node for claim in world.claims}
-    node = world.recorded.get(Ref("node", "", place.node))
-    slots = [slot["name"] for slot in node.normal["spec"]["slots"]] if node else []
+    node = NODES.last(world, place.node)
+    slots = [slot.name for slot in node.slots] if node else []
     slots += [claim.slot for claim in world.claims if claim.node == place.node and claim.slot]
     if place.node in known and (not place.slot or place.slot in slots):
         return

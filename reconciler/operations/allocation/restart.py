@@ -5,6 +5,7 @@ Nothing happens by it on any host; whoever applies it says yes to what it interr
 
 from __future__ import annotations
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parse_ref
@@ -85,5 +86,4 @@ def _is_asked(fleet: Fleet, ref: Ref, generation: int) -> bool:
         recorded = read_world(database).recorded.get(ref)
     if recorded is None:
         return False
-    applied: int = recorded.normal["spec"]["restart"]["generation"]
-    return generation > applied
+    return generation > ALLOCATIONS.applied(recorded).restart.generation

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
+from reconciler.kinds.node.spec import NODES
 from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.host.evidence import Observation, Proof
 from reconciler.model.plan.plan import Action, Order, Plan, Step
@@ -95,7 +96,7 @@ class WaveProofs:
         gpus = (seen.facts.gpus if seen and seen.facts else None) or ()
         idle = {gpu.uuid: self.now.idle_mib.get((gpu.uuid, gpu.driver or "")) for gpu in gpus}
         return inventory_of(
-            source.normal["spec"]["slots"] if source else (),
+            NODES.spec(source).slots if source else (),
             {uuid: mib for uuid, mib in idle.items() if mib is not None},
             roots_on(node, self.desired, self.now),
         )

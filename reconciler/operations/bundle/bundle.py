@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import Any
 
 from reconciler.kinds.allocation.runtime import RUNTIMES
+from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.bundle import BUNDLES, BundleSpec, Compatible, GpuVendor, Verify
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -103,7 +104,7 @@ def bundles(fleet: Fleet) -> tuple[BundleRow, ...]:
     """All versions that are recorded or that nodes have, by bundle and version."""
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
-    recorded = {ref.name: one.normal for ref, one in world.recorded.items() if ref.kind == "bundle"}
+    recorded = {one.ref.name: BUNDLES.applied(one) for one in BUNDLES.recorded(world)}
     names = recorded.keys() | {one.bundle for one in world.installs}
     held = _Holdings(world)
     return tuple(row for name in sorted(names) for row in _rows(name, recorded.get(name), held))
@@ -118,7 +119,7 @@ def show_bundle(fleet: Fleet, text: str) -> BundleShown:
         world = read_world(database)
     recorded = world.recorded.get(ref)
     known = resource or recorded
-    rows = _rows(name, known.normal if known else None, _Holdings(world))
+    rows = _rows(name, BUNDLES.spec(known) if known else None, _Holdings(world))
     found = [row for row in rows if version in ("", row.version)]
     if not found:
         names = {one.name for one in world.recorded if one.kind == "bundle"} - {name}
@@ -149,8 +150,8 @@ def users_of(world: World) -> Users:
     found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for ref, recorded in sorted(world.recorded.items()):
         if ref.kind == "allocation" and recorded.node:
-            for one in recorded.normal["spec"].get("runtimes", ()):
-                found[recorded.node, one["bundle"], one["version"]].append(str(ref))
+            for one in ALLOCATIONS.applied(recorded).runtimes:
+                found[recorded.node, one.bundle, one.version].append(str(ref))
     return found
 
 
@@ -197,28 +198,27 @@ class _Holdings:
             self.places[bundle].add((version, node))
 
 
-def _rows(name: str, normal: Mapping[str, Any] | None, held: _Holdings) -> Iterator[BundleRow]:
-    spec: Mapping[str, Any] = normal["spec"] if normal else {}
-    stated = {one["version"]: one for one in spec.get("versions", ())}
+def _rows(name: str, spec: BundleSpec | None, held: _Holdings) -> Iterator[BundleRow]:
+    stated = {one.version: one for one in spec.versions} if spec else {}
     places: dict[str, set[str]] = {version: set() for version in stated}
     for version, node in held.places.get(name, ()):
         places.setdefault(version, set()).add(node)
     for version in in_order(places):
-        one: Mapping[str, Any] = stated.get(version, {})
-        install, verify = one.get("install") or {}, one.get("verify") or {}
+        one = stated.get(version)
+        install, verify = one.install if one else None, one.verify if one else Verify()
         yield BundleRow(
             bundle=name,
             version=version,
-            state=one.get("state", "active") if one else GONE,
-            display_name=spec.get("displayName", ""),
-            support_level=spec.get("supportLevel", ""),
-            runs_on=runs_on(one.get("compatible")),
-            python=install.get("python", ""),
-            lock=install.get("lock", ""),
-            lock_digest=install.get("lockDigest", ""),
-            index=install.get("index") or "",
-            imports=tuple(verify.get("imports", ())),
-            asks_for_gpu=verify.get("gpu", False),
+            state=one.state if one else GONE,
+            display_name=spec.display_name if spec else "",
+            support_level=spec.support_level if spec else "",
+            runs_on=runs_on(one.compatible if one else None),
+            python=install.python if install else "",
+            lock=install.lock if install else "",
+            lock_digest=install.lock_digest if install else "",
+            index=(install.index or "") if install else "",
+            imports=verify.imports,
+            asks_for_gpu=verify.gpu,
             nodes=tuple(
                 standing(place, held.world, held.installs.get(place), held.users)
                 for node in sorted(places[version])
@@ -227,16 +227,15 @@ def _rows(name: str, normal: Mapping[str, Any] | None, held: _Holdings) -> Itera
         )
 
 
-def runs_on(compatible: Mapping[str, Any] | None) -> str:
+def runs_on(compatible: Compatible | None) -> str:
     """In words, what is stated of it; empty where nothing is."""
     if not compatible:
         return ""
-    vendor, driver = compatible.get("gpuVendor"), compatible.get("driverMin")
-    families = compatible.get("families") or ()
+    vendor, driver = compatible.gpu_vendor, compatible.driver_min
     told = (
-        "no GPU needed" if vendor == "none" else vendor,
+        "no GPU needed" if vendor is GpuVendor.NONE else vendor,
         f"driver {driver} or later" if driver else "",
-        f"CUDA {cuda}" if (cuda := compatible.get("cuda")) else "",
-        f"families {', '.join(families)}" if families else "",
+        f"CUDA {compatible.cuda}" if compatible.cuda else "",
+        f"families {', '.join(compatible.families)}" if compatible.families else "",
     )
     return ", ".join(filter(None, told))

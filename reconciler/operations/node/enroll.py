@@ -22,6 +22,7 @@ from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import is_name
 from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.reading import whole
 from reconciler.model.spec.resource import Resource
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.node.families import family_for, with_family
@@ -129,7 +130,7 @@ def propose_node(desired: Desired, target: Target, facts: NodeFacts) -> Discover
     _check_whole(target.address, proposal)
     documents = [_document("Node", name, proposal.spec)]
     if family is not None:
-        documents.insert(0, _document("NodeFamily", family.ref.name, family.normal["spec"]))
+        documents.insert(0, _document("NodeFamily", family.ref.name, whole(family).spec))
     notes = (*_in_specs(desired, target, name, facts), *_of_family(family), *proposal.notes)
     found = Discovered(
         name=name, documents=tuple(documents), source=facts.source, notes=_shortened(notes)

@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from reconciler.hosts.ssh.openssh import known_hosts, ssh_config
+from reconciler.kinds.project import PROJECTS
+from reconciler.kinds.user import USERS
 from reconciler.model.codec import encode
 from reconciler.model.host.endpoint import unsound
 from reconciler.model.plan.plan import Change, Plan
@@ -127,11 +129,11 @@ def texts_of(told: Published, folder: Path) -> Mapping[str, str]:
 
 def _people(world: World, project: str) -> Mapping[str, str]:
     """OS logins of the project's members, and the Users they are."""
-    members = world.recorded[Ref("project", "", project)].normal["spec"]["members"]
+    members = PROJECTS.applied(world.recorded[Ref("project", "", project)]).members
     found = {}
-    for name in sorted({member["user"] for member in members}):
-        user = world.recorded.get(Ref("user", "", name))
-        found.update(dict.fromkeys(user.normal["spec"]["osLogins"] if user else (), name))
+    for name in sorted({member.user for member in members}):
+        user = USERS.last(world, name)
+        found.update(dict.fromkeys(user.os_logins if user else (), name))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded, World
 from reconciler.operations.bundle.bundle import (
@@ -76,8 +77,8 @@ def _standings(one: Recorded | None, world: World) -> Iterator[tuple[str, Bundle
 
 
 def _named(one: Recorded) -> Iterator[tuple[str, str]]:
-    for named in one.normal["spec"].get("runtimes", ()):
-        yield named["bundle"], named["version"]
+    for named in ALLOCATIONS.applied(one).runtimes:
+        yield named.bundle, named.version
 
 
 def _words(one: BundleStanding) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.codec import encode
 from reconciler.model.condition import Condition, Sync
 from reconciler.model.plan.lifecycle import Phase
@@ -81,7 +82,7 @@ def _price(recorded: Recorded | None, world: World, now: datetime) -> str:
     """What it costs from now on, by the SKU as it was applied last."""
     if recorded is None or not recorded.id or recorded.phase is not Phase.ACTIVE:
         return ""
-    sku = world.recorded.get(Ref("sku", "", recorded.normal["spec"]["sku"]))
+    sku = world.recorded.get(Ref("sku", "", ALLOCATIONS.applied(recorded).sku))
     hourly = price(as_resource(sku) if sku else None, len(recorded.slots), now)
     return ", ".join(f"{amount:f} {currency} an hour" for currency, amount in hourly.items())
 

@@ -7,8 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from reconciler.kinds.access.leave import LOGIN, DoorState, Leave, Roll, state_of
+from reconciler.kinds.access.leave import DoorState, Leave, Roll, state_of
+from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.grant import GRANTS
+from reconciler.kinds.project import PROJECTS
 from reconciler.kinds.sku import price_in_force
+from reconciler.kinds.user import USERS
 from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.lifecycle import PHASE_OF, Phase, Stage, StageFacts, stage_of
@@ -54,14 +58,14 @@ def allocation_rows(
             continue
         one = world.recorded[ref]
         health = health_of(one, stage, world)
-        spec = one.normal["spec"]
-        price = prices.get(spec["sku"])
+        spec = ALLOCATIONS.applied(one)
+        price = prices.get(spec.sku)
         price = price if one.phase not in UNBILLED else None
         rate = Decimal(price.per_gpu_hour) * len(one.slots) if price else None
         yield AllocationRow(
             ref=str(ref),
-            owner=spec["owner"],
-            sku=spec["sku"],
+            owner=spec.owner,
+            sku=spec.sku,
             node=one.node,
             slots=one.slots,
             phase=one.phase,
@@ -138,33 +142,28 @@ def _people(one: Recorded, roll: Roll, grants: Iterable[Leave], now: datetime) -
     """Who may log in, with a key of theirs; nobody while it is not in use."""
     if one.phase is not Phase.ACTIVE:
         return ()
-    own = (Leave(user=name, cause=one.ref) for name in one.normal["spec"]["access"])
+    own = (Leave(user=name, cause=one.ref) for name in ALLOCATIONS.applied(one).access)
     may = (x.user for x in (*own, *grants) if state_of(x, roll, now) is DoorState.ACTIVE)
     return tuple(sorted(set(may)))
 
 
 def _grants(world: World) -> Mapping[Ref, Sequence[Leave]]:
     found: dict[Ref, list[Leave]] = defaultdict(list)
-    for ref in (ref for ref in world.recorded if ref.kind == "grant"):
-        spec = world.recorded[ref].normal["spec"]
+    for grant in GRANTS.recorded(world):
+        spec, ref = GRANTS.applied(grant), grant.ref
         leave = Leave(
-            user=spec["user"],
-            cause=ref,
-            privilege=spec.get("privilege", LOGIN),
-            expires_at=spec["expiresAt"],
+            user=spec.user, cause=ref, privilege=spec.privilege, expires_at=spec.expires_at
         )
-        found[Ref("allocation", ref.project, spec["allocation"])].append(leave)
+        found[Ref("allocation", ref.project, spec.allocation)].append(leave)
     return found
 
 
 def _roll(world: World, now: datetime) -> Roll:
-    users = {ref.name: one for ref, one in world.recorded.items() if ref.kind == "user"}
-    projects = {ref.name: one for ref, one in world.recorded.items() if ref.kind == "project"}
     return Roll(
-        people={n: one.normal["spec"]["state"] == "active" for n, one in users.items()},
+        people={one.ref.name: USERS.applied(one).is_active for one in USERS.recorded(world)},
         members={
-            name: frozenset(member["user"] for member in one.normal["spec"]["members"])
-            for name, one in projects.items()
+            one.ref.name: frozenset(member.user for member in PROJECTS.applied(one).members)
+            for one in PROJECTS.recorded(world)
         },
         suspended=scopes_at(world.suspensions, now),
     )

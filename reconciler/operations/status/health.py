@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 
+from reconciler.kinds.node.spec import NODES
 from reconciler.model.condition import Condition, Health
 from reconciler.model.host.evidence import NodeFacts, Observation
 from reconciler.model.plan.lifecycle import Phase, Stage
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.access.login_checks import refusal_of_all, refusals
 from reconciler.planner.core.facts import differing, is_unknown
@@ -85,9 +85,10 @@ def health_of_begun(stage: Stage, *, at_work: bool) -> Condition:
 
 def uuids_of(one: Recorded, world: World) -> frozenset[str]:
     """The GPUs of its slots, as its node was recorded: under a claim these do not change."""
-    node = world.recorded.get(Ref("node", "", one.node))
-    slots = node.normal["spec"]["slots"] if node else ()
-    return frozenset(slot["gpu"]["uuid"] for slot in slots if slot["name"] in one.slots)
+    node = NODES.last(world, one.node)
+    return frozenset(
+        slot.gpu.uuid for slot in (node.slots if node else ()) if slot.name in one.slots
+    )
 
 
 def _silent_since(seen: Observation | None) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
+from reconciler.kinds.user import USERS
 from reconciler.model.moment import parse_moment
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
@@ -176,8 +177,8 @@ def _volumes(world: World, project: str) -> Iterator[Volume]:
 
 def _users_of(world: World, login: str) -> frozenset[str]:
     """The Users that an OS login stands for; without any, the one of that name."""
-    users = (world.recorded[ref] for ref in world.recorded if login and ref.kind == "user")
-    named = frozenset(u.ref.name for u in users if login in u.normal["spec"]["osLogins"])
+    users = USERS.recorded(world) if login else ()
+    named = frozenset(u.ref.name for u in users if login in USERS.applied(u).os_logins)
     return named or frozenset((login,))
 
 

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from reconciler.kinds import node_family as family_kind
 from reconciler.kinds import policy as policy_kind
 from reconciler.kinds import sku as sku_kind
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.node import node as node_kind
 from reconciler.kinds.node.spec import AdminState
 from reconciler.model.host.capacity import Claim, ClaimState, SlotState
@@ -83,11 +84,7 @@ def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
     return Stock(
         offers=read_offers(desired, world, now, {}),
         skus=tuple(desired.of("sku")),
-        sold=Counter(
-            world.recorded[ref].normal["spec"]["sku"]
-            for ref in world.recorded
-            if ref.kind == "allocation"
-        ),
+        sold=Counter(ALLOCATIONS.applied(one).sku for one in ALLOCATIONS.recorded(world)),
         claims=world.claims,
         by_slot={(claim.node, claim.slot): claim for claim in world.claims},
         now=now,
@@ -114,7 +111,7 @@ def _is_before(text: str, moment: datetime) -> bool:
 
 def as_resource(recorded: Recorded) -> Resource:
     """A recorded resource in the form that planning reads."""
-    spec = PARSERS[recorded.ref.kind](recorded.normal["spec"], recorded.ref.name)
+    spec = recorded.spec(PARSERS[recorded.ref.kind])
     return Resource(
         ref=recorded.ref,
         spec=spec,

@@ -12,10 +12,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from reconciler.kinds.node.spec import NODES
 from reconciler.model.host.evidence import GpuFact
 from reconciler.model.moment import format_age, parse_moment
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.changes.text import UNKNOWN
 
@@ -87,20 +87,20 @@ def _rounded(amount: Decimal) -> str:
 
 def cards_of(one: Recorded, world: World) -> Iterator[CardRow]:
     """By the slots of its node as that was recorded: under a claim these do not change."""
-    node = world.recorded.get(Ref("node", "", one.node))
+    node = NODES.last(world, one.node)
     seen = world.observations.get(one.node)
     facts = seen.facts if seen else None
     told: dict[str, GpuFact] = {gpu.uuid: gpu for gpu in (facts.gpus if facts else None) or ()}
-    for slot in node.normal["spec"]["slots"] if node else ():
-        if slot["name"] not in one.slots:
+    for slot in node.slots if node else ():
+        if slot.name not in one.slots:
             continue
-        gpu = told.get(slot["gpu"]["uuid"])
+        gpu = told.get(slot.gpu.uuid)
         yield CardRow(
             ref=str(one.ref),
             node=one.node,
-            slot=slot["name"],
-            uuid=slot["gpu"]["uuid"],
-            model=slot["gpu"]["model"],
+            slot=slot.name,
+            uuid=slot.gpu.uuid,
+            model=slot.gpu.model,
             percent=gpu.utilization if gpu else None,
             memory_used_mib=gpu.memory_used_mib if gpu else None,
             memory_mib=gpu.memory_mib if gpu else None,

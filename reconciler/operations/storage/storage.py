@@ -14,6 +14,7 @@ from typing import Any
 
 from reconciler.kinds.allocation.storage import record_path
 from reconciler.kinds.checks.once import once
+from reconciler.kinds.storage import STORAGES
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parse_ref
@@ -175,15 +176,15 @@ def _rows(database: Database, world: World, project: str) -> Iterator[StorageRow
 
 
 def _row(ref: Ref, volume: Volume | None, recorded: Recorded | None, world: World) -> StorageRow:
-    spec = recorded.normal["spec"] if recorded else {}
-    access = str(spec.get("accessMode", ""))
+    spec = STORAGES.applied(recorded) if recorded else None
+    access = spec.access_mode if spec else ""
     if volume is None:
         return StorageRow(
             ref=str(ref),
             state=UNUSED,
-            class_name=str(spec.get("class", "")),
+            class_name=spec.class_ if spec else "",
             access=access,
-            size_gib=int(spec.get("sizeGiB", 0)),
+            size_gib=spec.size_gib if spec else 0,
             since=recorded.applied_at if recorded else "",
         )
     having = world.attachments_of(volume.id)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.host.capacity import ClaimState
 from reconciler.model.host.evidence import CheckResult
 from reconciler.model.moment import format_age, parse_moment
@@ -67,9 +68,9 @@ def _placed(case: WhyCase) -> Iterator[Link]:
 
 def _allowed(case: WhyCase) -> Iterator[Link]:
     project = case.desired.get("project", case.ref.project) if case.ref.project else None
-    sku = case.resource.normal["spec"].get("sku", "") if case.resource else ""
-    if project is None or not sku:
+    if project is None or case.resource is None or case.ref.kind != "allocation":
         return
+    sku = ALLOCATIONS.spec(case.resource).sku
     held = sum(
         1
         for claim in case.world.claims
@@ -188,7 +189,7 @@ def _ends(case: WhyCase) -> Iterator[Link]:
         text = f"a git revert restores it until {one.undo_until}, then it is wiped"
         yield Link(about="ends", text=text, command="gpuaas runbook quarantine_open")
     elif one.expires_at:
-        stated = case.resource.normal["spec"].get("expiresAt") if case.resource else None
+        stated = ALLOCATIONS.spec(case.resource).expires_at if case.resource else None
         by = "as its document says" if stated else "as its project's or the policy's default says"
         yield Link(
             about="ends", text=f"{one.expires_at}, {by}", command=f"gpuaas extend {case.ref}"

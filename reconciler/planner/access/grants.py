@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from reconciler.kinds.access.keys import in_force
 from reconciler.kinds.access.leave import OPEN_ENDED
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.plan import Action
 from reconciler.model.problem import Problem
@@ -98,7 +99,7 @@ def _access_refused(
     Nor does a member join what somebody else leaves to another name.
     """
     kept = difference.recorded if difference.action is not Action.CREATE else None
-    before = kept.normal["spec"]["access"] if kept is not None else ()
+    before = ALLOCATIONS.applied(kept).access if kept is not None else ()
     added = set(allocation.spec.access) - set(before)
     if not added or allocation.ref in desired.lessened:
         return None

@@ -12,7 +12,9 @@ from datetime import datetime
 
 from reconciler.kinds.access.fencing import is_fenced
 from reconciler.kinds.access.keys import KeyLine, key_lines
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Context
+from reconciler.kinds.grant import GRANTS
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.plan import Action, Change, Step
 from reconciler.model.ref import Ref
@@ -109,13 +111,13 @@ def _by_suspensions(
 
 def _related(refs: Collection[Ref], world: World) -> set[Ref]:
     """All that decides who was let in to these allocations."""
-    users = {user for ref in refs for user in world.recorded[ref].normal["spec"]["access"]}
+    users = {user for ref in refs for user in ALLOCATIONS.applied(world.recorded[ref]).access}
     grants = set()
-    for ref in (ref for ref in world.recorded if ref.kind == "grant"):
-        spec = world.recorded[ref].normal["spec"]
-        if Ref("allocation", ref.project, spec["allocation"]) in refs:
-            grants.add(ref)
-            users.add(spec["user"])
+    for grant in GRANTS.recorded(world):
+        spec = GRANTS.applied(grant)
+        if Ref("allocation", grant.ref.project, spec.allocation) in refs:
+            grants.add(grant.ref)
+            users.add(spec.user)
     projects = {Ref("project", "", ref.project) for ref in refs}
     return {*refs, *grants, *projects, *(Ref("user", "", user) for user in users)}
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.grant import GRANTS
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.ref import Ref
@@ -62,9 +64,9 @@ def touched(world: World, scope: str) -> tuple[Ref, ...]:
     if word not in ("user", "project"):
         return ()
     guests = {
-        Ref("allocation", ref.project, one.normal["spec"]["allocation"])
-        for ref, one in world.recorded.items()
-        if ref.kind == "grant" and one.normal["spec"]["user"] == name
+        Ref("allocation", one.ref.project, spec.allocation)
+        for one in GRANTS.recorded(world)
+        if (spec := GRANTS.applied(one)).user == name
     }
     return tuple(
         ref
@@ -75,6 +77,6 @@ def touched(world: World, scope: str) -> tuple[Ref, ...]:
         and (
             ref.project == name
             if word == "project"
-            else ref in guests or name in one.normal["spec"]["access"]
+            else ref in guests or name in ALLOCATIONS.applied(one).access
         )
     )

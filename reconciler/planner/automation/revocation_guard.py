@@ -10,12 +10,17 @@ from datetime import datetime
 from typing import Any
 
 from reconciler.kinds.access.keys import in_force
+from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.grant import GRANTS
+from reconciler.kinds.project import PROJECTS
+from reconciler.kinds.user import USERS, Key, UserSpec
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
+from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded
 from reconciler.planner.context import Situation
 from reconciler.planner.core.difference import Difference
@@ -82,43 +87,39 @@ def _losses(differences: Iterable[Difference], situation: Situation) -> Iterator
         if recorded is None:
             continue
         if kind == "user" and one.action in (Action.FORGET, Action.RENAME):
-            if _is_active(recorded.normal):
+            if USERS.applied(recorded).is_active:
                 yield _Loss(change=one.ref, what="users", person=recorded.ref.name)
         elif kind == "user" and one.resource is not None:
-            if _is_shut_out(one, recorded.normal, one.resource.normal, situation):
+            if _is_shut_out(one, USERS.applied(recorded), USERS.spec(one.resource), situation):
                 yield _Loss(change=one.ref, what="users", person=one.ref.name)
         elif kind == "grant" and _is_ended(one, recorded, situation):
-            yield _Loss(change=one.ref, what="grants", person=str(recorded.normal["spec"]["user"]))
+            yield _Loss(change=one.ref, what="grants", person=GRANTS.applied(recorded).user)
         elif kind in NAMING and one.resource is not None and recorded.phase is Phase.ACTIVE:
             what = "members of projects" if kind == "project" else "people in access"
-            named = people(one.resource.normal, kind)
-            for person in people(recorded.normal, kind) - named:
+            for person in people(recorded) - people(one.resource):
                 if _stays_active(person, situation):
                     yield _Loss(change=one.ref, what=what, person=person)
 
 
 def _is_shut_out(
-    difference: Difference,
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    situation: Situation,
+    difference: Difference, before: UserSpec, after: UserSpec, situation: Situation
 ) -> bool:
     """Whether somebody active loses all keys, or is suspended by what is no word of his own file:
 
     by a reading of a document in error, which may be anybody's.
     """
-    if not _is_active(before):
+    if not before.is_active:
         return False
     read = difference.ref in situation.desired.lessened
-    if not _is_active(after):
+    if not after.is_active:
         return read
     opens, opened = (_open_keys(one, situation.now if read else None) for one in (after, before))
     return bool(opened) and not opens
 
 
-def _open_keys(normal: Mapping[str, Any], now: datetime | None) -> list[Any]:
+def _open_keys(user: UserSpec, now: datetime | None) -> list[Key]:
     """Those whose time is not over by `now`; all of them where that is not asked."""
-    ends = ((key, parse_moment(key.get("expiresAt") or "")) for key in normal["spec"]["keys"])
+    ends = ((key, parse_moment(key.expires_at or "")) for key in user.keys)
     return [key for key, end in ends if now is None or end is None or end > now]
 
 
@@ -162,23 +163,19 @@ def _totals(situation: Situation) -> dict[str, set[Any]]:
             totals["grants"].add(ref)
         elif ref.kind in NAMING:
             what = "members of projects" if ref.kind == "project" else "people in access"
-            totals[what] |= people(recorded.normal, ref.kind)
+            totals[what] |= people(recorded)
     return {**totals, "people": totals["users"]}
 
 
-def people(normal: Mapping[str, Any], kind: str) -> set[str]:
+def people(stated: Resource | Recorded) -> set[str]:
     """Whom a project or an allocation names as let in."""
-    entries = normal["spec"].get(NAMING[kind], ())
-    return {str(one["user"] if isinstance(one, Mapping) else one) for one in entries}
-
-
-def _is_active(normal: Mapping[str, Any]) -> bool:
-    return str(normal["spec"].get("state", "active")) == "active"
+    if stated.ref.kind == "project":
+        return {member.user for member in PROJECTS.spec(stated).members}
+    return set(ALLOCATIONS.spec(stated).access)
 
 
 def _stays_active(person: str, situation: Situation) -> bool:
     """Whether nothing else shuts somebody out, such as a word that he is suspended."""
     ref = Ref("user", "", person)
-    resource, recorded = situation.desired.resources.get(ref), situation.world.recorded.get(ref)
-    found = resource.normal if resource else recorded.normal if recorded else None
-    return found is not None and _is_active(found)
+    found = situation.desired.resources.get(ref) or situation.world.recorded.get(ref)
+    return found is not None and USERS.spec(found).is_active

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from reconciler.kinds.allocation.runtime import runtime_needs
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.bundle import VersionState
 from reconciler.model.host.capacity import Candidate, RuntimeNeed
 from reconciler.model.host.evidence import GpuFact, NodeFacts
@@ -137,8 +138,8 @@ def newly_named(difference: Difference) -> frozenset[tuple[str, str]]:
     resource, recorded = difference.resource, difference.recorded
     if resource is None or resource.ref.kind != "allocation":
         return frozenset()
-    before = recorded.normal["spec"].get("runtimes", ()) if recorded else ()
-    had = {(one["bundle"], one["version"]) for one in before}
+    before = ALLOCATIONS.applied(recorded).runtimes if recorded else ()
+    had = {(one.bundle, one.version) for one in before}
     return frozenset((one.bundle, one.version) for one in resource.spec.runtimes) - had
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.bundle import Version, VersionState
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.records import dataclass
@@ -59,10 +60,10 @@ def wanted(
 def named(world: World) -> Mapping[Place, set[str]]:
     """What descriptors on hosts may name: of all that is recorded there, whatever its phase."""
     found: dict[Place, set[str]] = defaultdict(set)
-    for ref, recorded in world.recorded.items():
-        if ref.kind == "allocation" and recorded.node:
-            for one in recorded.normal["spec"].get("runtimes", ()):
-                found[recorded.node, one["bundle"]].add(one["version"])
+    for recorded in ALLOCATIONS.recorded(world):
+        if recorded.node:
+            for one in ALLOCATIONS.applied(recorded).runtimes:
+                found[recorded.node, one.bundle].add(one.version)
     return found
 
 

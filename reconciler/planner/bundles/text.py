@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.bundle import VersionState
 from reconciler.kinds.contract import Context
 from reconciler.model.spec.resource import Resource
@@ -23,8 +24,8 @@ def switching(
     resource: Resource, recorded: Recorded | None, node: str, context: Context
 ) -> Mapping[str, str]:
     """What becomes otherwise about the runtimes of an allocation; nothing where nothing does."""
-    entries = recorded.normal["spec"].get("runtimes", ()) if recorded else ()
-    before = _by_bundle((one["bundle"], one["version"]) for one in entries)
+    entries = ALLOCATIONS.applied(recorded).runtimes if recorded else ()
+    before = _by_bundle((one.bundle, one.version) for one in entries)
     after = _by_bundle((one.bundle, one.version) for one in resource.spec.runtimes)
     told = list(_changes(before, after))
     if not told:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.lease import end_of
 from reconciler.kinds.registry import KINDS
@@ -363,7 +364,7 @@ def _price_before(ref: Ref, changes: ChangeSet) -> Mapping[str, Decimal]:
     recorded = context.world.recorded.get(ref)
     if recorded is None or not recorded.id or recorded.phase is not Phase.ACTIVE:
         return {}
-    name = str(recorded.normal["spec"]["sku"])
+    name = ALLOCATIONS.applied(recorded).sku
     sku = context.desired.get("sku", name)
     before = context.world.recorded.get(Ref("sku", "", name))
     if sku is None and before is not None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from reconciler.kinds.access.keys import key_lines
 from reconciler.kinds.allocation.restart import RESTART, reboots
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.evidence import NodeFacts
@@ -40,7 +41,7 @@ def restarted(
     binding = replace(binding_of(recorded, resource, context.world), restart=generation)
     steps = kind.steps(binding, context)
     begun, stale = has_begun(difference, context.world), changes.stale.get(difference.ref)
-    before = recorded.normal["spec"].get("restart", {}).get("generation", 0)
+    before = ALLOCATIONS.applied(recorded).restart.generation
     reason = f' "{resource.spec.restart.reason}"' if resource.spec.restart.reason else ""
     told = replace(
         change,

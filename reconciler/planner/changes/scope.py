@@ -13,7 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import copy
 from difflib import get_close_matches
 
-from reconciler.kinds.access.takeaway import remaining
+from reconciler.kinds.access.takeaway import takes_away
+from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.grant import GRANTS
 from reconciler.kinds.registry import KINDS
 from reconciler.model.plan.plan import Action, ClaimIntent
 from reconciler.model.problem import Problem, ProblemError
@@ -115,17 +117,18 @@ def _revoking(
         projects.add(ref.project)
         recorded, resource = world.recorded.get(ref), desired.resources.get(ref)
         people.update(resource.spec.access if resource else ())
-        people.update(recorded.normal["spec"]["access"] if recorded else ())
+        people.update(ALLOCATIONS.applied(recorded).access if recorded else ())
     for grant in desired.of("grant"):
         if Ref("allocation", grant.ref.project, grant.spec.allocation) in named:
             people.add(grant.spec.user)
     for ref, one in by_ref.items():
         if ref.kind not in LETS_IN or one.recorded is None or not _takes_away(one, one.recorded):
             continue
-        spec = one.recorded.normal["spec"]
-        if ref.kind == "grant" and Ref("allocation", ref.project, spec["allocation"]) in named:
-            people.add(spec["user"])
-            yield ref
+        if ref.kind == "grant":
+            spec = GRANTS.applied(one.recorded)
+            if Ref("allocation", ref.project, spec.allocation) in named:
+                people.add(spec.user)
+                yield ref
         if (ref.kind == "user" and ref.name in people) or (
             ref.kind == "project" and ref.name in projects
         ):
@@ -136,8 +139,7 @@ def _takes_away(one: Difference, recorded: Recorded) -> bool:
     """Whether whoever it lets in is let in by less, or no more."""
     if one.resource is None:
         return True
-    spec = recorded.normal["spec"]
-    return remaining(one.ref.kind, spec, [whole(one.resource)]) is not spec
+    return takes_away(one.ref.kind, recorded, [whole(one.resource)])
 
 
 def _unmatched(text: str, ref: Ref | None, there: Iterable[Ref]) -> Problem:

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any
 
 from reconciler.kinds.access.keys import in_force, key_lines
 from reconciler.kinds.access.leave import OPEN_ENDED
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.lease import terms_of
+from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.sku import price_in_force
 from reconciler.model.host.capacity import Claim, Need, Placement, Unavailable
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.moment import format_age, format_moment, parse_moment
-from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
@@ -104,7 +104,7 @@ def release_facts(
 ) -> Mapping[str, str]:
     """Who is hit, what is kept and what is lost."""
     guests = {grant.spec.user for grant in grants if in_force(grant, now)}
-    people = sorted({*recorded.normal["spec"]["access"], *guests})
+    people = sorted({*ALLOCATIONS.applied(recorded).access, *guests})
     seen = world.observations.get(recorded.node)
     facts = seen.facts if seen else None
     home, scratch = f"/home/{recorded.login}", f"/var/lib/gpuaas/scratch/{recorded.id}"
@@ -229,11 +229,10 @@ def _sessions(facts: NodeFacts | None, login: str) -> int | None:
 
 
 def _processes(facts: NodeFacts | None, recorded: Recorded, world: World) -> int | None:
-    node = world.recorded.get(Ref("node", "", recorded.node))
+    node = NODES.last(world, recorded.node)
     if facts is None or facts.gpus is None or node is None:
         return None
-    slots: list[Mapping[str, Any]] = node.normal["spec"]["slots"]
-    uuids = {slot["gpu"]["uuid"] for slot in slots if slot["name"] in recorded.slots}
+    uuids = {slot.gpu.uuid for slot in node.slots if slot.name in recorded.slots}
     seen = [gpu.processes for gpu in facts.gpus if gpu.uuid in uuids]
     known = [processes for processes in seen if processes is not None]
     if len(known) < len(recorded.slots):

@@ -7,9 +7,10 @@ by an error, or by a word, in a document about themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from reconciler.kinds.checks.once import once
+from reconciler.kinds.project import PROJECTS
+from reconciler.kinds.user import USERS, UserSpec
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import AuthorDoubt, Desired, Origin
@@ -54,9 +55,8 @@ def author_in(project: str, desired: Desired, world: World, origin: Origin) -> A
 def _members(project: str, desired: Desired, world: World) -> Mapping[str, str]:
     """Roles by user, as recorded where the project's document cannot be acted on."""
     ref = Ref("project", "", project)
-    found, recorded = desired.resources.get(ref), world.recorded.get(ref)
-    normal = found.normal if found else recorded.normal if recorded else None
-    return {one["user"]: one["role"] for one in normal["spec"]["members"]} if normal else {}
+    found = desired.resources.get(ref) or world.recorded.get(ref)
+    return {one.user: one.role for one in PROJECTS.spec(found).members} if found else {}
 
 
 def is_operator(origin: Origin, desired: Desired, world: World) -> bool:
@@ -92,14 +92,14 @@ def _look_up(people: tuple[Names, Names], origin: Origin) -> frozenset[str]:
 def _shut_out(name: str, desired: Desired, world: World) -> str:
     """Why somebody may give nothing whatever role they have; empty if they may."""
     ref = Ref("user", "", name)
-    user, recorded = desired.resources.get(ref), world.recorded.get(ref)
+    user, recorded = USERS.at(desired, ref), world.recorded.get(ref)
     if str(ref) in desired.suspended:
         return "suspended"
     if user is not None:
-        return "suspended" if user.spec.state != "active" else ""
+        return "" if user.spec.is_active else "suspended"
     if recorded is None or not _may_be_there(ref, recorded.file, desired):
         return "no longer in the specs"
-    return "suspended" if recorded.normal["spec"].get("state", "active") != "active" else ""
+    return "" if USERS.applied(recorded).is_active else "suspended"
 
 
 def _may_be_there(ref: Ref, file: str, desired: Desired) -> bool:
@@ -124,23 +124,22 @@ def _renamed(desired: Desired) -> Mapping[str, str]:
 
 @once
 def _desired_people(desired: Desired) -> tuple[Names, Names]:
-    return _people((user.ref.name, user.normal["spec"]) for user in desired.of("user"))
+    return _people((user.ref.name, user.spec) for user in USERS.of(desired))
 
 
 @once
 def _recorded_people(world: World) -> tuple[Names, Names]:
-    recorded = world.recorded.items()
-    return _people((ref.name, one.normal["spec"]) for ref, one in recorded if ref.kind == "user")
+    return _people((one.ref.name, USERS.applied(one)) for one in USERS.recorded(world))
 
 
-def _people(users: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[Names, Names]:
+def _people(users: Iterable[tuple[str, UserSpec]]) -> tuple[Names, Names]:
     """Users by each of their addresses, and by each of their logins of this machine."""
     emails: dict[str, set[str]] = {}
     logins: dict[str, set[str]] = {}
     for name, spec in users:
-        for email in spec.get("emails", ()):
+        for email in spec.emails:
             emails.setdefault(email.lower(), set()).add(name)
-        for login in spec.get("osLogins", ()):
+        for login in spec.os_logins:
             logins.setdefault(login, set()).add(name)
     return _frozen(emails), _frozen(logins)
 

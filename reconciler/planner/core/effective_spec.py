@@ -26,7 +26,7 @@ def as_recorded(recorded: Recorded) -> Resource:
     ref = recorded.ref
     return Resource(
         ref=ref,
-        spec=KINDS[ref.kind].parse(recorded.normal["spec"], ref.name),
+        spec=recorded.spec(KINDS[ref.kind].parse),
         normal=recorded.normal,
         digest=recorded.digest,
         file=recorded.file,
@@ -60,7 +60,7 @@ def less(recorded: Resource, readings: Sequence[Reading]) -> Resource | None:
 
     None: nothing is left of it.
     """
-    kind, spec = recorded.ref.kind, recorded.normal["spec"]
+    kind, spec = recorded.ref.kind, whole(recorded).spec
     left = remaining(kind, spec, readings) if kind in RULES else spec
     if left is None or left is spec:
         return None if left is None else recorded

@@ -7,9 +7,10 @@ Each finds one sort of it in a chart, in the order in which somebody should care
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.node.spec import AdminState
 from reconciler.model.host.capacity import ClaimState
 from reconciler.model.host.evidence import Observation
@@ -265,5 +266,4 @@ def _quarantined(world: World) -> Iterator[Recorded]:
 
 
 def _owner(one: Recorded) -> str:
-    spec: Mapping[str, str] = one.normal["spec"]
-    return spec["owner"]
+    return ALLOCATIONS.applied(one).owner

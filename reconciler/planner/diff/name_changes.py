@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.plan.plan import Action
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
@@ -41,19 +41,18 @@ def hindrance(difference: Difference, situation: Situation) -> str:
     if held is not None:
         _, message, hint = held
         return f"{message} ({hint})"
-    recorded = difference.recorded.normal["spec"] if difference.recorded else {}
-    return _not_theirs(resource, former, recorded, situation)
+    return _not_theirs(resource, former, difference.recorded, situation)
 
 
 def _not_theirs(
-    resource: Resource, former: Ref, recorded: Mapping[str, Any], situation: Situation
+    resource: Resource, former: Ref, recorded: Recorded | None, situation: Situation
 ) -> str:
     ref, origins = resource.ref, situation.origins
     if ref.kind not in KEEPING:
         return ""
     given, taken = origins.get(ref, Origin()), origins.get(former)
-    owner = recorded.get("owner")
-    if owner is not None and owner == resource.normal["spec"].get("owner"):
+    owner = _owner(recorded) if recorded else None
+    if owner is not None and owner == _owner(resource):
         return ""
     if given.doubt is not None:
         return doubted(given.doubt)[0]
@@ -66,8 +65,13 @@ def _not_theirs(
     return f"{whose}, and {author.told}"
 
 
+def _owner(stated: Resource | Recorded) -> str | None:
+    """Data of a project is no person's."""
+    return ALLOCATIONS.spec(stated).owner if stated.ref.kind == "allocation" else None
+
+
 def _by_the_same(given: Origin, taken: Origin) -> bool:
-    """Whether whoever wrote the one has taken away the other: data of a project is no person's."""
+    """Whether whoever wrote the one has taken away the other."""
     if given.commit == taken.commit and taken.doubt is None:
         return True
     return bool(taken.commit and given.commit) and given.email.lower() == taken.email.lower()
@@ -105,7 +109,7 @@ def rivals(declined: Mapping[Ref, Problem], desired: Desired) -> Mapping[Ref, Pr
 
 def objection(resource: Resource, recorded: Recorded, situation: Situation) -> Problem | None:
     """The problem of one that claims what it may not have."""
-    why = _not_theirs(resource, recorded.ref, recorded.normal["spec"], situation)
+    why = _not_theirs(resource, recorded.ref, recorded, situation)
     if resource.ref.kind == "grant":
         given = situation.origins.get(resource.ref, Origin())
         author = author_in(resource.ref.project, situation.desired, situation.world, given)

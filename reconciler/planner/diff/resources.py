@@ -67,6 +67,8 @@ def _present(
             recorded.digest != resource.digest or recorded.phase is not active or recorded.forgotten
         ):
             yield _changed(resource, recorded, unsound.get(ref))
+        else:
+            recorded.take_spec(resource.spec)
 
 
 def _stuck(desired: Desired, world: World) -> frozenset[Ref]:

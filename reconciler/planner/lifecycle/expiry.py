@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from reconciler.kinds.access.leave import OPEN_ENDED
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.lease import after, end_of, terms_of
 from reconciler.kinds.policy import LeaseRules, PolicySpec
 from reconciler.model.host.capacity import Claim
@@ -217,7 +218,7 @@ def horizon(world: World, rules: LeaseRules, now: datetime) -> Horizon:
 
 
 def _end(recorded: Recorded, state: EndState, at: str) -> End:
-    owner = str(recorded.normal["spec"]["owner"])
+    owner = ALLOCATIONS.applied(recorded).owner
     return End(ref=recorded.ref, state=state, at=at, owner=owner)
 
 

@@ -8,9 +8,11 @@ was deleted is called deleted, and a card that was not reset is not called so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from reconciler.kinds.allocation.account import INSTANCES
+from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.node.spec import Slot
+from reconciler.kinds.sku import SKUS
 from reconciler.model.canonical import digest
 from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts, Observation, Proof
@@ -83,11 +85,11 @@ def prove(
 
 
 def inventory_of(
-    slots: Iterable[Mapping[str, Any]], idle_mib: Mapping[str, int], roots: Iterable[str] = ()
+    slots: Iterable[Slot], idle_mib: Mapping[str, int], roots: Iterable[str] = ()
 ) -> Inventory:
-    """`slots` in normal form; under a claim these stay as they are recorded."""
+    """Under a claim `slots` stay as they are recorded."""
     devices = {
-        slot["name"]: Devices(gpu=slot["gpu"]["uuid"], drive=(slot.get("nvme") or {}).get("id", ""))
+        slot.name: Devices(gpu=slot.gpu.uuid, drive=slot.nvme.id if slot.nvme else "")
         for slot in slots
     }
     return Inventory(slots=devices, idle_mib=idle_mib, roots=frozenset(roots))
@@ -102,9 +104,9 @@ def roots_on(node: str, desired: Desired, world: World) -> Iterator[str]:
 
 def _may_be_root(ref: Ref, desired: Desired, world: World) -> bool:
     sources = (world.recorded.get(ref), desired.resources.get(ref))
-    skus = {Ref("sku", "", str(source.normal["spec"]["sku"])) for source in sources if source}
+    skus = {Ref("sku", "", ALLOCATIONS.spec(source).sku) for source in sources if source}
     terms = [known.get(sku) for sku in skus for known in (world.recorded, desired.resources)]
-    return any(sku is not None and bool(sku.normal["spec"].get("rootAccess")) for sku in terms)
+    return any(sku is not None and SKUS.spec(sku).root_access for sku in terms)
 
 
 def _slots(claim: Claim, inventory: Inventory) -> tuple[str, ...]:

@@ -11,8 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
-from reconciler.kinds.registry import KINDS
-from reconciler.kinds.storage import AccessMode
+from reconciler.kinds.storage import STORAGES, AccessMode, StorageSpec
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
 from reconciler.model.host.evidence import NodeFacts
@@ -234,12 +233,14 @@ def _mounted(lying: Mapping[str, Volume], ground: Ground) -> Iterator[tuple[_Key
 
 def _recorded(one: Volume, having: Iterable[Attachment], ground: Ground) -> Recorded:
     """As git wants it, but for what its record says otherwise: that is what it was."""
-    resource = ground.desired.resources.get(one.ref)
+    resource = STORAGES.at(ground.desired, one.ref)
     normal = dict(resource.normal) if resource else {"labels": {}}
-    access = next((a.access for a in having), str(ALONE))
-    spec = dict(resource.normal["spec"]) if resource else {"accessMode": access}
-    spec |= {"class": one.class_name, "sizeGiB": one.size_gib}
-    normal["spec"] = encode(KINDS["storage"].parse(spec, one.ref.name))
+    if resource is None:
+        access = AccessMode(next((a.access for a in having), ALONE))
+        spec = StorageSpec(class_=one.class_name, size_gib=one.size_gib, access_mode=access)
+    else:
+        spec = replace(resource.spec, class_=one.class_name, size_gib=one.size_gib)
+    normal["spec"] = encode(spec)
     return Recorded(
         ref=one.ref,
         normal=normal,

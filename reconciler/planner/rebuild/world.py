@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.registry import KINDS
 from reconciler.model.canonical import digest
@@ -143,7 +144,7 @@ def usage(seeded: Seeded, request: PlanRequest) -> tuple[Change, ...]:
     changes = []
     for ref in sorted(seeded.refs.values()):
         one = seeded.world.recorded[ref]
-        sku = request.desired.get("sku", str(one.normal["spec"]["sku"]))
+        sku = request.desired.get("sku", ALLOCATIONS.applied(one).sku)
         rate = text.price_delta(text.price(sku, len(one.slots), request.now), {})
         gpus = len(one.slots)
         changes.append(Change(ref=ref, action=Action.CREATE, gpus=gpus, rate_per_hour=rate))
@@ -236,14 +237,15 @@ def _counters(
 
 def _recorded(descriptor: Descriptor, ref: Ref, desired: Desired, at: str) -> Recorded:
     """As git wants it, but for what its descriptor says otherwise: that is what it was."""
-    resource = desired.resources.get(ref)
+    resource = ALLOCATIONS.at(desired, ref)
     normal = dict(resource.normal) if resource else {"labels": {}}
-    spec = dict(resource.normal["spec"]) if resource else {}
-    spec |= {"sku": descriptor.sku, "owner": descriptor.owner}
-    if spec.get("node", descriptor.node) != descriptor.node:
-        spec["node"] = descriptor.node
-    kind = KINDS["allocation"]
-    normal["spec"] = encode(kind.parse(spec, ref.name))
+    if resource is None:
+        spec = ALLOCATIONS.parse({"sku": descriptor.sku, "owner": descriptor.owner}, ref.name)
+    else:
+        spec = replace(resource.spec, sku=descriptor.sku, owner=descriptor.owner)
+    if spec.node not in (None, descriptor.node):
+        spec = replace(spec, node=descriptor.node)
+    normal["spec"] = encode(spec)
     return Recorded(
         ref=ref,
         normal=normal,

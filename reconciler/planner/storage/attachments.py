@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.host.capacity import Need, StorageNeed
 from reconciler.model.plan.plan import Action
 from reconciler.model.records import dataclass
@@ -125,8 +126,8 @@ class AttachmentLedger:
         resource, recorded = difference.resource, difference.recorded
         if resource is None or resource.ref.kind != "allocation":
             return
-        before = recorded.normal["spec"].get("storage", ()) if recorded else ()
-        named = {str(one["name"]) for one in before}
+        before = ALLOCATIONS.applied(recorded).storage if recorded else ()
+        named = {one.name for one in before}
         replaces = recorded.id if recorded and difference.action is Action.REPLACE else ""
         for one in resource.spec.storage:
             storage = self.desired.resources.get(Ref("storage", resource.ref.project, one.name))

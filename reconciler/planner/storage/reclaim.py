@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from reconciler.kinds.allocation.storage import record_path
 from reconciler.kinds.contract import Context
-from reconciler.kinds.storage import OnDelete
+from reconciler.kinds.storage import STORAGES, OnDelete
 from reconciler.model.plan.plan import Action, Cause, Order, Step, step_id
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -54,7 +54,7 @@ def _by_its_data(one: Difference, world: World) -> Difference:
             if _state(ref, world) is VolumeState.KEPT:
                 return replace(one, action=Action.ADOPT, former=ref if ref != one.ref else None)
     if one.action is Action.FORGET and one.recorded is not None:
-        wipes = one.recorded.normal["spec"].get("onDelete") == OnDelete.WIPE
+        wipes = STORAGES.applied(one.recorded).on_delete is OnDelete.WIPE
         if wipes and _state(one.ref, world) in (VolumeState.MADE, VolumeState.PENDING):
             return replace(one, action=Action.RELEASE)
     return one
@@ -127,9 +127,8 @@ def _sizes(world: World) -> Iterable[tuple[Ref, int]]:
     for ref, volume in world.volumes.items():
         if volume.state is not VolumeState.GONE:
             yield ref, volume.size_gib
-    for ref, recorded in world.recorded.items():
-        if ref.kind == "storage":
-            yield ref, int(recorded.normal["spec"]["sizeGiB"])
+    for recorded in STORAGES.recorded(world):
+        yield recorded.ref, STORAGES.applied(recorded).size_gib
 
 
 def _pinned_by_nobody(wish: StorageRequest) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.grant import GRANTS
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
@@ -49,7 +51,7 @@ def heir_of(world: World, having: Sequence[Attachment], ref: Ref, text: str) -> 
         ref=recorded.ref,
         login=recorded.login,
         uid=world.counters.uids.get(recorded.id, 0),
-        owner=str(recorded.normal["spec"]["owner"]),
+        owner=ALLOCATIONS.applied(recorded).owner,
         people=_people(world, recorded),
     )
     return heir, held[0].node
@@ -57,15 +59,10 @@ def heir_of(world: World, having: Sequence[Attachment], ref: Ref, text: str) -> 
 
 def _people(world: World, recorded: Recorded) -> tuple[str, ...]:
     """Whoever may log in, now or by a grant that is not in force just now."""
-    spec, ref = recorded.normal["spec"], recorded.ref
-    guests = (
-        str(one.normal["spec"]["user"])
-        for grant, one in world.recorded.items()
-        if grant.kind == "grant"
-        and grant.project == ref.project
-        and one.normal["spec"]["allocation"] == ref.name
-    )
-    return tuple(sorted({str(spec["owner"]), *map(str, spec.get("access", ())), *guests}))
+    spec, ref = ALLOCATIONS.applied(recorded), recorded.ref
+    grants = (one for one in GRANTS.recorded(world) if one.ref.project == ref.project)
+    guests = (one.user for one in map(GRANTS.applied, grants) if one.allocation == ref.name)
+    return tuple(sorted({spec.owner, *spec.access, *guests}))
 
 
 def _tail(text: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.allocation.storage import ATTACH, DETACH, attached
 from reconciler.kinds.contract import Context
 from reconciler.kinds.storage_class import price_in_force
@@ -39,8 +40,8 @@ def lasting(resource: Resource) -> str:
 
 def kept(recorded: Recorded, world: World) -> str:
     """What is left of an allocation that goes."""
-    entries = recorded.normal["spec"].get("storage", ())
-    told = [_kept(str(one["name"]), recorded, world) for one in entries]
+    entries = ALLOCATIONS.applied(recorded).storage
+    told = [_kept(one.name, recorded, world) for one in entries]
     return f"storage {', '.join(told)}" if told else NOTHING_KEPT
 
 

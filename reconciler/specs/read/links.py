@@ -18,7 +18,7 @@ from reconciler.model.ref import KIND_WORDS, Ref
 from reconciler.model.settings import OwnershipRule, Settings
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.ownership import permits, rules_of
-from reconciler.model.spec.reading import LETS_IN, Reading
+from reconciler.model.spec.reading import LETS_IN, Reading, whole
 from reconciler.model.spec.resource import Reference, Resource
 from reconciler.specs.read.loader import Loaded
 from reconciler.specs.read.suggest import nearest
@@ -146,8 +146,7 @@ def _readings(
     for one in loaded.resources if frozen or out_of_place else ():
         astray = (one.ref, one.file) in out_of_place
         if one.ref.kind in LETS_IN and (astray or one.ref in frozen):
-            spec = one.normal["spec"]
-            found[one.ref].append(Reading(file=one.file, spec=spec, whole=True, only_there=astray))
+            found[one.ref].append(whole(one, only_there=astray))
     for file, unsound in loaded.frozen:
         if unsound.reading is not None:
             astray = (unsound.ref, file) in out_of_place

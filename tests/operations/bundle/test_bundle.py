@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from reconciler.kinds.bundle import Compatible
+from reconciler.model.codec import decode
 from reconciler.model.ref import Ref
 from reconciler.model.state.install import Install, InstallState
 from reconciler.model.state.world import Recorded, World
@@ -118,7 +120,7 @@ def test_one_line_a_runtime() -> None:
 def test_who_has_no_runtime_is_told_nothing() -> None:
     """OBJ-04: an allocation is whole without any."""
     of = world()
-    plain = replace(of.recorded[TRAIN], normal={"spec": {}})
+    plain = replace(of.recorded[TRAIN], normal={"spec": {"sku": "gpus-1", "owner": "ana"}})
     assert facts_of(TRAIN, replace(of, recorded={TRAIN: plain})) == {}
     assert run_by(plain, {}) == ()
 
@@ -141,4 +143,4 @@ def test_a_bundle_tells_where_it_is_and_who_uses_it() -> None:
     ],
 )
 def test_what_it_runs_on_in_words(compatible: dict[str, object] | None, told: str) -> None:
-    assert runs_on(compatible) == told
+    assert runs_on(decode(Compatible, compatible) if compatible else None) == told
