@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from gpuaas.building import at_work
 from gpuaas.converge import converge
 from gpuaas.probes import Probes
+from gpuaas.runtime_builds import at_work
 from gpuaas.runtimes import Runtime, read_currents, read_runtimes
 
 from tests.bundles import hello

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from gpuaas import projects, quotactl, quotas, shares
+from gpuaas import projects, quota_shares, quotactl, quotas
 from gpuaas.mounts import Mount
 from gpuaas.paths import Tree
 from gpuaas.quotactl import PROJECT, USER, Limits
@@ -88,8 +88,8 @@ class Kernel:
     def stand_in(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(quotactl, "call", self.call)
         patch.setattr(projects, "ioctl", self.ioctl)
-        patch.setattr(shares, "device_of", lambda mount: DEVICE)
-        patch.setattr(shares.os, "statvfs", self.statvfs)
-        for module in (shares, quotas):
+        patch.setattr(quota_shares, "device_of", lambda mount: DEVICE)
+        patch.setattr(quota_shares.os, "statvfs", self.statvfs)
+        for module in (quota_shares, quotas):
             patch.setattr(module, "mounts", self.mounts)
         patch.setattr(Tree, "whole_host", property(lambda tree: True))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import access, account, converge, denied, subids
+from gpuaas import access, account, converge, cron_deny, subids
 from gpuaas.home import put_home
 from gpuaas.passwd import Accounts, ageing_of
 from gpuaas.paths import Places, Refusal, Tree, mount_unit
@@ -373,13 +373,13 @@ def test_only_our_own_line_is_added_and_taken_away(
     for one in lists:
         one.write_bytes(before)
         one.chmod(0o640)
-    denied.deny(tree(tmp_path), LOGIN)
+    cron_deny.deny(tree(tmp_path), LOGIN)
     assert [one.read_bytes() for one in lists] == [after] * 2
     again = tree(tmp_path)
-    denied.deny(again, LOGIN)
+    cron_deny.deny(again, LOGIN)
     assert not again.changed
     assert {one.stat().st_mode & 0o7777 for one in lists} == {0o640}
-    denied.forget(tree(tmp_path), LOGIN)
+    cron_deny.forget(tree(tmp_path), LOGIN)
     ended = before if before.endswith(b"\n") or not before else before + b"\n"
     assert [one.read_bytes() for one in lists] == [ended] * 2
 
@@ -387,20 +387,20 @@ def test_only_our_own_line_is_added_and_taken_away(
 def test_no_list_is_made_that_would_let_others_in(tmp_path: Path) -> None:
     """Without lists cron serves everybody and at serves root; a list of ours must not open at."""
     (tmp_path / "etc").mkdir()
-    assert not denied.is_denied(str(tmp_path), "cron", LOGIN)
-    assert denied.is_denied(str(tmp_path), "at", LOGIN)
-    denied.deny(tree(tmp_path), LOGIN)
+    assert not cron_deny.is_denied(str(tmp_path), "cron", LOGIN)
+    assert cron_deny.is_denied(str(tmp_path), "at", LOGIN)
+    cron_deny.deny(tree(tmp_path), LOGIN)
     assert sorted(path.name for path in (tmp_path / "etc").iterdir()) == ["cron.deny"]
-    assert all(denied.is_denied(str(tmp_path), word, LOGIN) for word in ("cron", "at"))
+    assert all(cron_deny.is_denied(str(tmp_path), word, LOGIN) for word in ("cron", "at"))
 
 
 def test_a_list_of_those_allowed_decides(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/cron.allow").write_text("guest\n")
-    assert denied.is_denied(str(tmp_path), "cron", LOGIN)
+    assert cron_deny.is_denied(str(tmp_path), "cron", LOGIN)
     (tmp_path / "etc/cron.allow").write_text(f"guest\n{LOGIN}\n")
     (tmp_path / "etc/cron.deny").write_text(f"{LOGIN}\n")
-    assert not denied.is_denied(str(tmp_path), "cron", LOGIN)
+    assert not cron_deny.is_denied(str(tmp_path), "cron", LOGIN)
 
 
 # The whole of it.

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from gpuaas import attachments, folder_usage, silence
+from gpuaas import attachments, folder_usage, stale_mounts
 from gpuaas.mounts import Mount
 from gpuaas.probes import ProbeError, Probes
 
@@ -110,15 +110,15 @@ def test_what_does_not_answer_is_waited_for_once(
         (records / f"{id}.json").write_text(json.dumps({"id": id, "backend": backend}))
     asked: list[str] = []
 
-    def room_of(path: str) -> silence.Room:
+    def room_of(path: str) -> stale_mounts.Room:
         asked.append(path)
         if "/dead" in path:
             raise ProbeError("it does not answer")
-        return silence.Room(2 << 20, 1 << 20)
+        return stale_mounts.Room(2 << 20, 1 << 20)
 
     table = [mount(f"{tmp_path}/srv/dead", "/", device="0:50"), mount("/", "/"), ELSE]
-    monkeypatch.setattr(silence, "mounts", lambda: table)
-    monkeypatch.setattr(silence, "room_of", room_of)
+    monkeypatch.setattr(stale_mounts, "mounts", lambda: table)
+    monkeypatch.setattr(stale_mounts, "room_of", room_of)
     probes = Probes(str(tmp_path))
     assert attachments.read_volumes(probes) == {VOLUME: {"sizeMiB": 2}}
     assert len(asked) == 2
@@ -147,17 +147,17 @@ def test_a_directory_uses_what_its_files_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F-REAL-23: not what the disk that it lies on has; linked twice is there once."""
-    monkeypatch.setattr(silence.Rooms, "is_distant", lambda rooms, path: False)
+    monkeypatch.setattr(stale_mounts.Rooms, "is_distant", lambda rooms, path: False)
     data = laid(tmp_path, "directory")
     told = attachments.read_volumes(Probes(str(tmp_path)))[VOLUME]
     assert 3 <= told["usedMiB"] <= 4
-    assert told["sizeMiB"] == silence.room_of(str(data)).total >> 20  # type: ignore[union-attr]
+    assert told["sizeMiB"] == stale_mounts.room_of(str(data)).total >> 20  # type: ignore[union-attr]
 
 
 def test_a_disk_of_its_own_is_asked_for_its_use(tmp_path: Path) -> None:
     data = laid(tmp_path, "loop")
     told = attachments.read_volumes(Probes(str(tmp_path)))[VOLUME]
-    room = silence.room_of(str(data))
+    room = stale_mounts.room_of(str(data))
     assert room is not None
     assert abs(told["usedMiB"] - (room.used >> 20)) < 64
 
@@ -176,6 +176,6 @@ def test_what_is_too_much_to_count_is_unknown(
 def test_a_share_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-STO-06 F-REAL-23: whoever counts there waits for its server."""
     laid(tmp_path, "directory")
-    monkeypatch.setattr(silence.Rooms, "is_distant", lambda rooms, path: True)
+    monkeypatch.setattr(stale_mounts.Rooms, "is_distant", lambda rooms, path: True)
     told = attachments.read_volumes(Probes(str(tmp_path)))[VOLUME]
     assert set(told) == {"sizeMiB"}

@@ -7,7 +7,7 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
-from gpuaas import bus
+from gpuaas import dbus_access
 from gpuaas.probes import ProbeError, Probes
 
 
@@ -34,12 +34,12 @@ def test_only_who_is_hung_up_on_is_shut_out(
 
     probe = SimpleNamespace(pw_uid=990, pw_gid=991)
     monkeypatch.setattr(pwd, "getpwnam", lambda name: probe)
-    monkeypatch.setattr(bus, "call", call)
+    monkeypatch.setattr(dbus_access, "call", call)
     if fact:
-        assert bus.read_bus(Probes("/")) == {"tenants": fact}
+        assert dbus_access.read_bus(Probes("/")) == {"tenants": fact}
     else:
         with pytest.raises(ProbeError):
-            bus.read_bus(Probes("/"))
+            dbus_access.read_bus(Probes("/"))
     (words,) = asked
     assert words[:6] == ("setpriv", "--reuid", "990", "--regid", "991", "--clear-groups")
 
@@ -49,4 +49,4 @@ def test_a_host_that_is_not_prepared_says_nothing_of_it(monkeypatch: pytest.Monk
         raise KeyError(name)
 
     monkeypatch.setattr(pwd, "getpwnam", nobody)
-    assert bus.read_bus(Probes("/")) == {}
+    assert dbus_access.read_bus(Probes("/")) == {}

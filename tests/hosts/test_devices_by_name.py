@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from playbooks.module_utils.gpuaas.devices import read_devices
+from playbooks.module_utils.gpuaas.device_names import read_devices
 from playbooks.module_utils.gpuaas.probes import Probes
 
 EUI, MODEL, OTHER = "nvme-eui.0025385b21400a0", "nvme-SAMSUNG_MZQL_S64H", "nvme-eui.1"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import drives, leftovers, processes
+from gpuaas import processes, residue, slot_drives
 from gpuaas.probes import Probes
 
 ID = "nvme-eui.0025385b21401a00"
@@ -21,25 +21,25 @@ def probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Probes:
     (tmp_path / "sys/block/nvme0n1/nvme0n1p1/holders").mkdir(parents=True)
     (tmp_path / "sys/block/nvme0n1/holders").mkdir()
     (tmp_path / "mounts").write_text("/dev/sda1 / ext4 rw 0 0\n")
-    monkeypatch.setattr(drives, "MOUNTS", str(tmp_path / "mounts"))
+    monkeypatch.setattr(slot_drives, "MOUNTS", str(tmp_path / "mounts"))
     return Probes(str(tmp_path))
 
 
 def test_a_drive_that_nobody_uses_is_told_so(probes: Probes) -> None:
-    assert drives.read_drive_users(probes) == {ID: ""}
+    assert slot_drives.read_drive_users(probes) == {ID: ""}
 
 
 @pytest.mark.parametrize("device", ["nvme0n1", "nvme0n1p1"])
 def test_a_mounted_drive_or_part_of_one_is_in_use(probes: Probes, device: str) -> None:
     """F-PLC-05: tenants are given no drive, so whoever uses one has put data there."""
     Path(probes.at("mounts")).write_text(f"/dev/{device} /mnt/data xfs rw 0 0\n")
-    assert drives.read_drive_users(probes) == {ID: "mounted at /mnt/data"}
+    assert slot_drives.read_drive_users(probes) == {ID: "mounted at /mnt/data"}
 
 
 @pytest.mark.parametrize("part", ["holders", "nvme0n1p1/holders"])
 def test_a_drive_that_is_part_of_something_is_in_use(probes: Probes, part: str) -> None:
     Path(probes.at("sys/block/nvme0n1", part, "dm-0")).mkdir()
-    assert drives.read_drive_users(probes) == {ID: "part of dm-0"}
+    assert slot_drives.read_drive_users(probes) == {ID: "part of dm-0"}
 
 
 MANAGER = "/user.slice/user-20000.slice/user@20000.service"
@@ -97,6 +97,6 @@ def test_whose_a_process_is_is_known_where_its_group_has_no_name(
 def test_no_sort_of_thing_crowds_out_another() -> None:
     """F-PLC-05: a thousand files hide neither a process nor a queue."""
     files = [f"file /opt/{n}" for n in range(1000)]
-    told = leftovers.by_sort(["process 1 sh", *files, "mqueue /x"])
+    told = residue.by_sort(["process 1 sh", *files, "mqueue /x"])
     assert {one.split()[0] for one in told} == {"process", "file", "and", "mqueue"}
     assert len(told) < 100

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from gpuaas import detach, eviction, mounting
+from gpuaas import detach, eviction, systemd_mounts
 from gpuaas.mounts import mounted_at
 from gpuaas.paths import Tree
 
@@ -33,7 +33,7 @@ NEIGHBOUR = ("setpriv", f"--reuid={UID - 1}", f"--regid={UID - 1}", "--clear-gro
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for folder in (tmp_path, *tmp_path.parents[:3]):
         folder.chmod(0o755)
-    monkeypatch.setattr(mounting, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(systemd_mounts, "GRACE_SECONDS", 0.2)
     monkeypatch.setattr(detach, "GRACE_SECONDS", 0.2)
     monkeypatch.setattr(eviction, "GRACE_SECONDS", 0.5)
     monkeypatch.setattr(eviction, "KILL_SECONDS", 1.0)
@@ -43,7 +43,7 @@ def let_go(tree: Tree, point: Path) -> None:
     """As a detach does it, of one place."""
 
     def once() -> None:
-        mounting.unmount(tree, str(point), users)
+        systemd_mounts.unmount(tree, str(point), users)
         detach.refuse_hidden(tree, SEAT, UID, VOLUME)
 
     eviction.letting_go(tree, SEAT, UID, VOLUME, once)

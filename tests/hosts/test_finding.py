@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from gpuaas import file_search, finding, leftovers
-from gpuaas.finding import Complaints, any_of, owned_below
+from gpuaas import file_search, find_files, residue
+from gpuaas.find_files import Complaints, any_of, owned_below
 from gpuaas.mounts import Mount
 from gpuaas.probes import ProbeError, Probes
 
@@ -77,7 +77,7 @@ def test_a_look_that_did_not_come_to_its_end_is_none(
     find = tmp_path / "find"
     find.write_text(f"#!/bin/sh\n{program}\n")
     find.chmod(0o755)
-    monkeypatch.setattr(finding, "found_in_path", lambda _: str(find))
+    monkeypatch.setattr(find_files, "found_in_path", lambda _: str(find))
     with pytest.raises(ProbeError, match=f"^{tmp_path}: "):
         list(owned_below(str(tmp_path), any_of([UID]), (), time.monotonic() + 10))
 
@@ -107,7 +107,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shm = disk._replace(point="/var/lib/gpuaas/instances/shm/b-bbbb", device="0:9", kind="tmpfs")
     monkeypatch.setattr(file_search, "places", lambda _: [disk, shm])
     monkeypatch.setattr(file_search, "not_entered", lambda _: {"/", shm.point})
-    monkeypatch.setattr(leftovers, "check_queues", lambda _: None)
+    monkeypatch.setattr(residue, "check_queues", lambda _: None)
     return tmp_path
 
 
@@ -132,7 +132,7 @@ def test_what_a_neighbour_has_too_much_of_is_named_and_hides_nothing_else(
 
     monkeypatch.setattr(file_search, "topmost", topmost)
     until = time.monotonic() + 10
-    found = leftovers.files_of(Probes(str(host)), [20003], until)[20003]
+    found = residue.files_of(Probes(str(host)), [20003], until)[20003]
     assert found == [
         "file /opt/x",
         "file /home/b-bbbb/given",
@@ -142,7 +142,7 @@ def test_what_a_neighbour_has_too_much_of_is_named_and_hides_nothing_else(
     assert untils[0] < until and max(untils) <= until
 
     looked.clear()
-    leftovers.files_of(Probes(str(host)), [20001, 20003], until)
+    residue.files_of(Probes(str(host)), [20001, 20003], until)
     assert "/home/a-aaaa" not in looked, "whoever is asked about is looked for with all the rest"
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gpuaas import handles, holders
-from gpuaas.handles import Handles
+from gpuaas import device_holders, open_devices
+from gpuaas.open_devices import Handles
 from gpuaas.probes import Probes
 
 from tests import privileges
@@ -143,12 +143,12 @@ def test_where_the_kernel_does_not_count_what_waits_sockets_are_not_told_of(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = start("a, b = socket.socketpair()\nready()\ntime.sleep(60)")
-    monkeypatch.setattr(handles, "IN_FLIGHT", re.compile("no such line"))
-    handles._sockets_tell.cache_clear()
+    monkeypatch.setattr(open_devices, "IN_FLIGHT", re.compile("no such line"))
+    open_devices._sockets_tell.cache_clear()
     try:
         _, (why,) = Handles(Probes("/")).look(pid)
     finally:
-        handles._sockets_tell.cache_clear()
+        open_devices._sockets_tell.cache_clear()
     assert why == "this kernel does not tell what waits in its sockets"
 
 
@@ -157,7 +157,7 @@ def test_an_io_uring_that_the_kernel_is_busy_with_is_not_told_of(tmp_path: Path)
     for name, text in (("fd", None), ("fdinfo", "pos:\t0\nflags:\t02000002\n")):
         (tmp_path / "proc/7" / name).mkdir(parents=True)
         place = tmp_path / "proc/7" / name / "3"
-        place.symlink_to(handles.RING) if text is None else place.write_text(text)
+        place.symlink_to(open_devices.RING) if text is None else place.write_text(text)
     assert Handles(Probes(str(tmp_path))).look(7) == (set(), ["its io_uring is not told of"])
 
 
@@ -174,17 +174,17 @@ def test_more_handles_than_can_be_looked_at_are_unknown(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F-REAL-04: whoever has a million of them does not hold up the look."""
-    monkeypatch.setattr(handles, "SECONDS", 0.0)
-    with pytest.raises(handles.TooMany):
+    monkeypatch.setattr(open_devices, "SECONDS", 0.0)
+    with pytest.raises(open_devices.TooMany):
         Handles(Probes("/")).look(start("ready()\ntime.sleep(60)"))
 
 
 def test_what_no_file_system_tells_of_is_no_device(tmp_path: Path) -> None:
     """F-REAL-04: a program of a tenant's that serves files refuses, and costs nobody's look."""
     (tmp_path / "loop").symlink_to("loop")
-    assert handles.device_of(str(tmp_path / "loop")) is None
-    assert handles.device_of(str(tmp_path / "gone")) is None
-    assert handles.device_of("/dev/null") == (1, 3)
+    assert open_devices.device_of(str(tmp_path / "loop")) is None
+    assert open_devices.device_of(str(tmp_path / "gone")) is None
+    assert open_devices.device_of("/dev/null") == (1, 3)
 
 
 def test_what_is_mapped_costs_no_more_by_a_long_name(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_what_is_mapped_costs_no_more_by_a_long_name(tmp_path: Path) -> None:
     (of_it / "map_files/1000-2000").symlink_to("/dev/null")
     rows = (f"{at:x}000-{at + 1:x}000 r--s 0 08:01 {at} /{'x' * 4000}\n" for at in range(1, 3000))
     (of_it / "maps").write_text(
-        "".join(rows) + f"ffff000-ffff1000 rw-s 0 00:0f 77 {handles.RING}\n"
+        "".join(rows) + f"ffff000-ffff1000 rw-s 0 00:0f 77 {open_devices.RING}\n"
     )
     tracemalloc.start()
     try:
@@ -215,7 +215,7 @@ def test_cards_of_which_two_name_one_node_are_unknown(monkeypatch: pytest.Monkey
     for address, minor in (("a", "1"), ("b", "01"), ("c", "2")):
         cards[address].told["minor_number"] = minor
     rows = {address: {"uuid": f"GPU-{address}"} for address in "abc"}
-    monkeypatch.setattr(holders, "inquiry", lambda _: Inquiry(rows, {}, cards, [], None))
-    monkeypatch.setattr(holders, "holders_by_minor", lambda _: {})
-    monkeypatch.setattr(holders, "hidden", lambda _: ["process 7"])
-    assert holders.read_holders(Probes("/")) == {"GPU-c": ["process 7"]}
+    monkeypatch.setattr(device_holders, "inquiry", lambda _: Inquiry(rows, {}, cards, [], None))
+    monkeypatch.setattr(device_holders, "holders_by_minor", lambda _: {})
+    monkeypatch.setattr(device_holders, "hidden", lambda _: ["process 7"])
+    assert device_holders.read_holders(Probes("/")) == {"GPU-c": ["process 7"]}

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from gpuaas import handles, holders
+from gpuaas import device_holders, open_devices
 from gpuaas.probes import Probes
 
 from tests import privileges
@@ -76,23 +76,23 @@ def process(
 def test_every_open_handle_counts_whoever_holds_it(root: Path, uid: int, whose: str) -> None:
     """F-REAL-04: root's, a service's, an ordinary account's, nobody's and a tenant's."""
     process(root, 77, uid, program(root, "usr/bin/python3"), 3, 255)
-    assert holders.holders_by_minor(Probes(str(root))) == {3: [f"process 77 any of {whose}"]}
+    assert device_holders.holders_by_minor(Probes(str(root))) == {3: [f"process 77 any of {whose}"]}
 
 
 @with_nodes
 def test_what_is_mapped_is_open(root: Path) -> None:
     """F-REAL-04: a handle that was closed after it was mapped is one still."""
     process(root, 77, 0, program(root, "usr/bin/python3"), maps=(0, 255))
-    assert list(holders.holders_by_minor(Probes(str(root)))) == [0]
+    assert list(device_holders.holders_by_minor(Probes(str(root)))) == [0]
 
 
 @with_nodes
-@pytest.mark.parametrize("path", holders.KEEPERS)
+@pytest.mark.parametrize("path", device_holders.KEEPERS)
 @pytest.mark.parametrize("uid", [0, 143])
 def test_programs_that_keep_or_watch_cards_are_no_holders(root: Path, path: str, uid: int) -> None:
     """F-REAL-04: by the file that runs, whatever account it runs as."""
     process(root, 77, uid, program(root, path), 0, 3)
-    assert holders.holders_by_minor(Probes(str(root))) == {}
+    assert device_holders.holders_by_minor(Probes(str(root))) == {}
 
 
 @with_nodes
@@ -118,7 +118,7 @@ def test_programs_that_keep_or_watch_cards_are_no_holders(root: Path, path: str,
 def test_a_name_makes_no_keeper(root: Path, path: str, mode: int, owner: int, uid: int) -> None:
     """F-REAL-04: not a name, not a file that others can change, and never a tenant."""
     process(root, 77, uid, program(root, path, mode, owner), 0)
-    assert list(holders.holders_by_minor(Probes(str(root)))) == [0]
+    assert list(device_holders.holders_by_minor(Probes(str(root)))) == [0]
 
 
 @with_nodes
@@ -127,7 +127,7 @@ def test_a_program_that_was_replaced_is_another(root: Path) -> None:
     exe = program(root, "usr/bin/nv-hostengine")
     process(root, 77, 0, exe.rename(root / "usr/bin/old"), 0)
     program(root, "usr/bin/nv-hostengine")
-    assert list(holders.holders_by_minor(Probes(str(root)))) == [0]
+    assert list(device_holders.holders_by_minor(Probes(str(root)))) == [0]
 
 
 @with_nodes
@@ -141,15 +141,18 @@ def test_the_noise_of_one_hides_nobody_elses(root: Path, monkeypatch: pytest.Mon
     for number in range(10, 200):
         (root / f"proc/70/fd/{number}").symlink_to("socket:[1]")
     ticks = count()
-    monkeypatch.setattr(handles, "time", SimpleNamespace(monotonic=lambda: next(ticks) / 30))
-    monkeypatch.setattr(handles, "PROCESS_SECONDS", handles.OWNER_SECONDS)
+    monkeypatch.setattr(open_devices, "time", SimpleNamespace(monotonic=lambda: next(ticks) / 30))
+    monkeypatch.setattr(open_devices, "PROCESS_SECONDS", open_devices.OWNER_SECONDS)
     probes = Probes(str(root))
     why = "more is open than can be looked at in time"
     whys = [f"process {pid} any of a-abcd: {why}" for pid in (70, 71, 74)]
-    assert holders.unseen_cards(probes) == whys
-    assert holders.held_cards(probes) == ["process 72 any of b-efgh has /dev/nvidia3 open"]
-    assert [words.split()[1] for words in holders.holders_by_minor(probes)[3]] == ["72", "73"]
-    assert [words.split()[1] for words in holders.hidden(probes)] == ["70", "71", "74"]
+    assert device_holders.unseen_cards(probes) == whys
+    assert device_holders.held_cards(probes) == ["process 72 any of b-efgh has /dev/nvidia3 open"]
+    assert [words.split()[1] for words in device_holders.holders_by_minor(probes)[3]] == [
+        "72",
+        "73",
+    ]
+    assert [words.split()[1] for words in device_holders.hidden(probes)] == ["70", "71", "74"]
 
 
 @with_nodes
@@ -157,6 +160,6 @@ def test_what_a_slice_holds_is_its_tenants_whatever_it_runs_as(root: Path) -> No
     """A program of root's that it has started, as by `sudo`, is no keeper."""
     process(root, 77, 0, program(root, "usr/bin/nv-hostengine"), 0)
     (root / "proc/77/cgroup").write_text("0::/user.slice/user-20001.slice/session-1.scope\n")
-    assert holders.held_cards(Probes(str(root))) == [
+    assert device_holders.held_cards(Probes(str(root))) == [
         "process 77 any of a-abcd has /dev/nvidia0 open"
     ]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from gpuaas import keyrings
-from gpuaas.leftovers import keys
 from gpuaas.paths import Tree
 from gpuaas.probes import ProbeError, Probes
+from gpuaas.residue import keys
 
 from tests import privileges
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gpuaas import admission, entry, filters, logins
+from gpuaas import filters, logins, pam_check, trial_login
 from gpuaas.probes import ProbeError, Probes
 from gpuaas.tenants import slice_fact
 
@@ -85,11 +85,11 @@ def test_what_is_told(why: str, fact: str) -> None:
 
 def test_pam_is_asked_by_somebody_who_may_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """F-REAL-12: a module that never answers, or takes whoever asks down, costs this fact alone."""
-    monkeypatch.setattr(admission, "SECONDS", 0.3)
-    monkeypatch.setattr(admission, "_why_not", lambda *told: __import__("time").sleep(30))
-    assert admission.admitted(["a"], "sshd", "10.0.0.1") == {"a": "unknown: PAM does not answer"}
-    monkeypatch.setattr(admission, "_why_not", lambda *told: __import__("os")._exit(9))
-    found = admission.admitted(["a", "b"], "sshd", "10.0.0.1")
+    monkeypatch.setattr(pam_check, "SECONDS", 0.3)
+    monkeypatch.setattr(pam_check, "_why_not", lambda *told: __import__("time").sleep(30))
+    assert pam_check.admitted(["a"], "sshd", "10.0.0.1") == {"a": "unknown: PAM does not answer"}
+    monkeypatch.setattr(pam_check, "_why_not", lambda *told: __import__("os")._exit(9))
+    found = pam_check.admitted(["a", "b"], "sshd", "10.0.0.1")
     assert set(found.values()) == {"unknown: PAM ended whoever asked"}
 
 
@@ -98,12 +98,12 @@ def test_nothing_of_a_login_that_fails_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F-REAL-12: the key, its folder, and what somebody who was killed left before."""
-    monkeypatch.setattr(entry, "FOLDER", str(tmp_path))
-    monkeypatch.setattr(entry, "STALE_SECONDS", -1)
+    monkeypatch.setattr(trial_login, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(trial_login, "STALE_SECONDS", -1)
     (tmp_path / "gpuaas-entry-old").mkdir()
     lines: list[str] = []
     with pytest.raises(ProbeError, match="sshd hears nobody just now: ssh: connect to host"):
-        entry.why_refused("nobody-aaaa", "127.0.0.1", "9", "ssh-ed25519", lines.append)
+        trial_login.why_refused("nobody-aaaa", "127.0.0.1", "9", "ssh-ed25519", lines.append)
     (line,) = lines
     assert line.startswith('restrict,command="internal-sftp",from="127.0.0.1",expiry-time="2')
     assert list(tmp_path.iterdir()) == []
@@ -123,12 +123,14 @@ def test_a_door_that_others_stand_in_refuses_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, is_known: bool
 ) -> None:
     """F-REAL-12: whoever fills MaxStartups makes it unknown who would get in, not refused."""
-    monkeypatch.setattr(entry, "FOLDER", str(tmp_path))
-    monkeypatch.setattr(entry, "SAFE_PATH", str(tmp_path))
+    monkeypatch.setattr(trial_login, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(trial_login, "SAFE_PATH", str(tmp_path))
     (tmp_path / "ssh").write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 255\n")
     (tmp_path / "ssh").chmod(0o755)
     try:
-        why = entry.why_refused("nobody-aaaa", "127.0.0.1", "22", "ssh-ed25519", lambda line: None)
+        why = trial_login.why_refused(
+            "nobody-aaaa", "127.0.0.1", "22", "ssh-ed25519", lambda line: None
+        )
     except ProbeError as error:
         assert not is_known and str(error) == f"sshd hears nobody just now: {said}"
     else:
@@ -136,9 +138,9 @@ def test_a_door_that_others_stand_in_refuses_nobody(
 
 
 def test_without_a_client_no_login_can_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entry, "found_in_path", lambda program: None)
+    monkeypatch.setattr(trial_login, "found_in_path", lambda program: None)
     with pytest.raises(ProbeError, match="no ssh"):
-        entry.why_refused("a", "127.0.0.1", "9", "", print)
+        trial_login.why_refused("a", "127.0.0.1", "9", "", print)
 
 
 CARDS = {0: "GPU-a", 1: "GPU-b"}

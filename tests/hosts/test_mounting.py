@@ -15,16 +15,16 @@ from threading import Thread
 import pytest
 from gpuaas import (
     attachments,
+    create_volume,
     detach,
     file_search,
-    hidden,
-    making,
-    mounting,
-    occupants,
-    silence,
+    hidden_mounts,
+    stale_mounts,
+    systemd_mounts,
+    volume_users,
 )
-from gpuaas.attached import Seat
-from gpuaas.finding import any_of
+from gpuaas.find_files import any_of
+from gpuaas.mount_places import Seat
 from gpuaas.mounts import Mount, mounted_at
 from gpuaas.paths import Refusal
 from gpuaas.probes import ProbeError, Probes
@@ -86,20 +86,20 @@ def process(*words: str | Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def users(volume: str = VOLUME) -> str:
-    return occupants.told(occupants.users_of(SEAT, UID, volume))
+    return volume_users.told(volume_users.users_of(SEAT, UID, volume))
 
 
 def test_nothing_is_taken_from_under_anybody(
     point: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F-STO-06, F-STO-08, STO-10: who is in there is named, and can leave; then it goes."""
-    monkeypatch.setattr(mounting, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(systemd_mounts, "GRACE_SECONDS", 0.2)
     with opened(tmp_path) as tree:
         with process("env", "-C", point) as inside:
-            code, said = refused(mounting.unmount, tree, str(point), users)
+            code, said = refused(systemd_mounts.unmount, tree, str(point), users)
             assert code == "storage_busy" and f"{point}: in use by {inside.pid} sleep" in said
             assert (point / "log").read_text() == "one"
-        mounting.unmount(tree, str(point), users)
+        systemd_mounts.unmount(tree, str(point), users)
         assert mounted_at(str(point)) is None and not list(point.iterdir())
 
 
@@ -123,11 +123,11 @@ def test_who_has_it_by_a_socket_is_named(
     point: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """F-STO-06, STO-10: nothing is open in there, and it is not let go of; who can be ended is."""
-    monkeypatch.setattr(mounting, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(systemd_mounts, "GRACE_SECONDS", 0.2)
     with opened(tmp_path) as tree, process(sys.executable, "-c", IN_SOCKETS, how, point) as one:
-        code, said = refused(mounting.unmount, tree, str(point), users)
+        code, said = refused(systemd_mounts.unmount, tree, str(point), users)
         assert code == "storage_busy" and f"in use by {one.pid} " in said
-        assert one.pid in hidden.tenants_in(SEAT, os.getuid(), VOLUME)
+        assert one.pid in hidden_mounts.tenants_in(SEAT, os.getuid(), VOLUME)
 
 
 def test_an_unmount_that_only_hides_is_none(
@@ -138,7 +138,7 @@ def test_an_unmount_that_only_hides_is_none(
     tenant = ("setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups")
     with opened(tmp_path) as tree:
         with process("unshare", "--mount", "--propagation=private", *tenant) as inside:
-            mounting.unmount(tree, str(point), users)
+            systemd_mounts.unmount(tree, str(point), users)
             assert mounted_at(str(point)) is None
             for _ in range(2):
                 code, said = refused(detach.refuse_hidden, tree, SEAT, UID, VOLUME)
@@ -233,11 +233,11 @@ def test_what_a_tenant_has_aside_is_not_let_go_of(
     tenant = ("setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups")
     with opened(tmp_path) as tree:
         with process(*HIDING[how], point, other, *tenant) as inside:
-            mounting.unmount(tree, str(point), users)
+            systemd_mounts.unmount(tree, str(point), users)
             code, said = refused(detach.refuse_hidden, tree, SEAT, UID, VOLUME)
             assert code == "storage_busy" and f" {inside.pid} " in said
             assert SAID.get(how, "has it mounted") in said
-            assert hidden.tenants_in(SEAT, UID, VOLUME).keys() == {inside.pid}
+            assert hidden_mounts.tenants_in(SEAT, UID, VOLUME).keys() == {inside.pid}
         detach.refuse_hidden(tree, SEAT, UID, VOLUME)
 
 
@@ -250,7 +250,7 @@ def test_what_somebody_has_open_elsewhere_holds_nobody_up(point: Path, tmp_path:
     words = (*ALONE, script, "sh", "/dev/shm/gpuaas-test-log")
     tenant = ("setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups")
     with opened(tmp_path) as tree:
-        mounting.unmount(tree, str(point), users)
+        systemd_mounts.unmount(tree, str(point), users)
         seat = SEAT._replace(place=str(tmp_path))
         with process(*words, *tenant):
             detach.refuse_hidden(tree, seat, UID, VOLUME)
@@ -273,7 +273,7 @@ def test_what_somebody_has_open_elsewhere_holds_nobody_up(point: Path, tmp_path:
 def test_what_neighbours_have_holds_nobody_up(place: str, *, ours: bool) -> None:
     """Every session sees the mounts of its host, and comes into none but its own."""
     mount = Mount(place, "8:1", f"/srv/{VOLUME}/data", "ext4", ())
-    assert occupants._is_ours(mount, SEAT) is ours
+    assert volume_users._is_ours(mount, SEAT) is ours
 
 
 def test_nothing_is_removed_through_a_mount(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_home_with_a_volume_in_it_is_not_removed(point: Path, tmp_path: Path) 
 @pytest.fixture
 def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A share whose server took the first greeting, and then never says a word."""
-    monkeypatch.setattr(silence, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(stale_mounts, "PATIENCE_SECONDS", 0.3)
     share = tmp_path / "srv/volumes"
     share.mkdir(parents=True)
     device = os.open("/dev/fuse", os.O_RDWR)
@@ -364,15 +364,15 @@ def test_nobody_waits_for_a_share_that_is_silent(
     monkeypatch.setattr("gpuaas.paths.Tree.whole_host", True)
     monkeypatch.setattr(Volume, "place", str(silent))
     with opened(root) as tree:
-        code, said = refused(making.reach, tree, volume_of(VOLUME, SHARED))
+        code, said = refused(create_volume.reach, tree, volume_of(VOLUME, SHARED))
     assert code == "volume_not_answering" and str(silent) in said
     assert time.monotonic() - began < 5
 
 
 def test_a_share_that_answers_is_looked_at(point: Path, tmp_path: Path) -> None:
-    room = silence.room_of(str(point))
+    room = stale_mounts.room_of(str(point))
     assert room is not None and 0 < room.used <= room.total
-    assert silence.room_of(str(tmp_path / "none")) is None
+    assert stale_mounts.room_of(str(tmp_path / "none")) is None
     assert volume_of(VOLUME, DIRECTORY).shared is False
 
 
@@ -392,7 +392,7 @@ def test_where_a_path_is_too_long_to_be_told_somebody_may_be_at_work(tmp_path: P
     words = [sys.executable, "-c", DEEP, str(tmp_path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as deep:
         assert deep.stdout is not None and deep.stdout.readline()
-        held = list(occupants._held(deep.pid))
+        held = list(volume_users._held(deep.pid))
         deep.kill()
     assert None in held
     subprocess.run(["rm", "-rf", str(tmp_path / ("y" * 250))], check=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import kept
 from gpuaas import observe as code
+from gpuaas import platform_state
 from gpuaas import smi as smi_calls
 
 from reconciler import shipped
@@ -336,7 +336,7 @@ def test_a_listing_that_fails_is_unknown(root: Path, place: str) -> None:
 
 
 def test_a_listing_without_end_is_unknown(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MAX_PATHS", 3)
+    monkeypatch.setattr(platform_state, "MAX_PATHS", 3)
     for number in range(4):
         (root / f"home/{number}").mkdir(parents=True)
     assert "paths" not in code.observe({"root": str(root)})
@@ -376,7 +376,7 @@ def test_descriptors_are_told_in_full_when_asked_for(
         "abcdefghij": '{"name":"\\u00e9\\n"}',
         **dict.fromkeys((letter * 10 for letter in "bcdef"), ""),
     }
-    monkeypatch.setattr(kept, "MAX_DESCRIPTORS", 5)
+    monkeypatch.setattr(platform_state, "MAX_DESCRIPTORS", 5)
     facts = code.observe(asked)
     assert "descriptorTexts" not in facts
     assert "more than 5 descriptors" in str(facts["problems"])
@@ -410,7 +410,7 @@ def test_sizes_are_counted_up_to_a_limit(root: Path, monkeypatch: pytest.MonkeyP
         for number in range(count):
             (home / str(number)).write_bytes(b"x" * 100)
         (home / "link").symlink_to("/proc")
-    monkeypatch.setattr(kept, "MAX_SIZED", 10)
+    monkeypatch.setattr(platform_state, "MAX_SIZED", 10)
     facts = code.observe({"root": str(root)})
     assert facts["sizes"] == {"/home/a-abcd": 200}
     assert [p["probe"] for p in facts["problems"]] == ["sizes"]

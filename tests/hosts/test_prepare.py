@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import candidates, driver, kept, network, platform, prepare, settle, sshd
+from gpuaas import candidates, driver, network, platform, platform_state, prepare, settle, sshd
 from gpuaas.converge import converge
 from gpuaas.pam import block_of, unclear, with_block, without_users_own
 from gpuaas.paths import Refusal, Tree
@@ -49,7 +49,7 @@ def test_whatever_is_written_lies_where_hosts_are_looked_at() -> None:
     slices = ["/etc/systemd/system/user-0.slice.d/60-gpuaas-open.conf"]
     links = [f"{prepare.WANTS}/{unit}" for unit in prepare.UNITS]
     for path in [*prepare.FILES, *prepare.FOLDERS, *slices, *links]:
-        assert path == "/home" or any(tells(path, *place) for place in kept.PLACES), path
+        assert path == "/home" or any(tells(path, *place) for place in platform_state.PLACES), path
 
 
 def tells(path: str, place: str, depth: int, ours: re.Pattern[str] | None) -> bool:

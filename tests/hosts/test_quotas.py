@@ -14,21 +14,21 @@ from typing import Any
 import pytest
 from gpuaas import (
     account,
-    kept,
+    platform_state,
     projects,
     provide,
     quota_facts,
+    quota_shares,
     quotactl,
     quotas,
     release,
-    shares,
     wipe,
 )
 from gpuaas.mounts import Mount
 from gpuaas.paths import UIDS, Refusal, Tree
 from gpuaas.probes import Probes
+from gpuaas.quota_shares import Share
 from gpuaas.quotactl import NO_LIMITS, PROJECT, USER, Limits
-from gpuaas.shares import Share
 
 from tests.hosts import volumes
 from tests.hosts.hosting import HOME, ID, LOGIN, RELEASE, SCRATCH, provide_item
@@ -144,7 +144,7 @@ def test_a_share_stays_until_slots_or_the_size_are_others(kernel: Kernel) -> Non
 def test_no_share_is_refused(slots: int, of: int) -> None:
     item = {"id": ID, "login": LOGIN, "account": {"uid": UID, "slots": slots, "nodeSlots": of}}
     with pytest.raises(Refusal) as refused:
-        shares.share_of(item)
+        quota_shares.share_of(item)
     assert refused.value.code == "item_invalid"
 
 
@@ -277,11 +277,11 @@ def test_nobody_can_tell_by_which_number_a_tenant_is_counted(kernel: Kernel) -> 
     is told of the host, the digest of its record included.
     """
     put(kernel)
-    assert number(kernel) in shares.PROJECTS and number(kernel) not in UIDS
+    assert number(kernel) in quota_shares.PROJECTS and number(kernel) not in UIDS
     assert re.fullmatch(r"[0-9a-f]{32}", record(kernel)["salt"])
     probes = Probes(str(kernel.root))
     told = [quota_facts.read_quotas(probes), quota_facts.read_enforcement(probes)]
-    paths = kept.read_paths(probes)
+    paths = platform_state.read_paths(probes)
     assert paths[f"/{RECORD}"].startswith("file 0600 sha256:")
     assert str(number(kernel)) not in json.dumps([told, paths])
     readable = [
@@ -320,7 +320,7 @@ def test_who_was_counted_by_its_uid_gets_a_number_by_the_next_provide(
     assert put(kernel, dry=True) and kernel.limits[PROJECT, UID] == SHARE
     assert put(kernel) and not put(kernel)
     assert (fact(kernel), enforced(kernel)) == ("2 of 8", "of each tenant")
-    assert number(kernel) in shares.PROJECTS
+    assert number(kernel) in quota_shares.PROJECTS
     assert kernel.limits[PROJECT, UID] == NO_LIMITS
     assert kernel.limits[PROJECT, number(kernel)] == SHARE
     for path in (*PLACES, f"{HOME[1:]}/old/deep", f"{HOME[1:]}/old/deep/file"):
@@ -653,7 +653,7 @@ def test_verbs_put_it_in_force_before_the_account_and_lift_it(
     }
     for name, deed in steps.items():
         monkeypatch.setattr(account, name, deed)
-    for name in ("denied", "subids"):
+    for name in ("cron_deny", "subids"):
         for deed in ("deny", "forget", "check", "check_free", "put"):
             monkeypatch.setattr(getattr(provide, name), deed, lambda *words: None, raising=False)
     monkeypatch.setattr(provide, "confine", lambda *words: order.append("confined"))

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from gpuaas import access, reserve, room
+from gpuaas import access, free_space, reserve
 from gpuaas.files import put_file, replace
 from gpuaas.paths import Refusal, Tree
 from gpuaas.probes import Probes
@@ -257,9 +257,9 @@ def test_what_shares_a_disk_with_the_hosts_own_is_told(disk: Path) -> None:
     root = disk / "host"
     for place in ("etc", "var/log", "home"):
         (root / place).mkdir(parents=True)
-    told = room.read_disk(Probes(str(root)))
+    told = free_space.read_disk(Probes(str(root)))
     assert told["tenants"] == "with the host's own: /home"
     assert told["quotas"].startswith("none: ext4 at ")
     (root / "home").rmdir()
     (root / "home").symlink_to("/dev/shm")
-    assert room.read_disk(Probes(str(root)))["tenants"] == room.APART
+    assert free_space.read_disk(Probes(str(root)))["tenants"] == free_space.APART

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 from gpuaas import discard_runtime
-from gpuaas.building import STARTING_SECONDS
 from gpuaas.converge import converge
+from gpuaas.runtime_builds import STARTING_SECONDS
 from gpuaas.runtimes import MANIFEST, MAX_MANIFEST
 
 from tests import privileges

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import saving, settle
+from gpuaas import saved_files, settle
 
 from reconciler.hosts.prepare_commit import settle as settle_hosts
 from tests.hosts.hosting import options, tree
@@ -33,7 +33,7 @@ def changed(place: Path, actions: list[str] | None = None) -> dict[str, str]:
     (place / "link").symlink_to("before")
     was = tree(place)
     names = ("file", "folder", "link", "new/deep/file")
-    saving.save([str(place / name) for name in names], actions or [])
+    saved_files.save([str(place / name) for name in names], actions or [])
     (place / "file").write_text("after")
     (place / "file").chmod(0o644)
     (place / "folder").chmod(0o700)
@@ -97,7 +97,7 @@ def test_nothing_is_done_by_what_others_could_have_written(place: Path) -> None:
 
 def test_a_manifest_is_whole_or_not_there(place: Path) -> None:
     (place / "file").write_text("before")
-    saving.save([str(place / "file")], ["sshd"])
+    saved_files.save([str(place / "file")], ["sshd"])
     manifest: dict[str, Any] = json.loads(Path(settle.MANIFEST).read_text())
     assert manifest["actions"] == ["sshd"]
     assert [entry["was"] for entry in manifest["entries"]] == ["file"]

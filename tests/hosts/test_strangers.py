@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpuaas import file_search, strangers
+from gpuaas import file_search, unknown_uids
 from gpuaas.mounts import Mount
 from gpuaas.probes import ProbeError, Probes
 
@@ -53,7 +53,7 @@ def process(root: Path, pid: int, *uids: int) -> None:
 
 
 def look(root: Path) -> dict[str, list[str]]:
-    return strangers.read_strangers(Probes(str(root)), FIRST, LAST)
+    return unknown_uids.read_strangers(Probes(str(root)), FIRST, LAST)
 
 
 def owned(root: Path) -> None:
@@ -117,7 +117,7 @@ def test_an_answer_has_room_for_some_of_many(root: Path) -> None:
     for pid in range(100, 120):
         process(root, pid, GONE)
     found = look(root)[str(GONE)]
-    assert len(found) == strangers.MAX_NAMED + 1 and found[-1] == "and 15 more"
+    assert len(found) == unknown_uids.MAX_NAMED + 1 and found[-1] == "and 15 more"
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
-from gpuaas import file_search, holders, ipc, leftovers, processes, sessions, tenants
-from gpuaas.finding import any_of
+from gpuaas import device_holders, file_search, ipc, processes, residue, sessions, tenants
+from gpuaas.find_files import any_of
 from gpuaas.mounts import Mount, mounts
 from gpuaas.passwd import Accounts
 from gpuaas.paths import Refusal, Tree
@@ -250,14 +250,14 @@ def test_what_is_unmounted_meanwhile_is_looked_at_again(
             raise ProbeError(f"{len(looks)}")
         return "found"
 
-    monkeypatch.setattr(leftovers, "mounts", lambda: list(map(mount, tables.pop(0))))
-    assert leftovers.steadily(look) == "found"
+    monkeypatch.setattr(residue, "mounts", lambda: list(map(mount, tables.pop(0))))
+    assert residue.steadily(look) == "found"
     with pytest.raises(ProbeError, match="3"):
-        leftovers.steadily(look)
+        residue.steadily(look)
     assert looks[0] == looks[1]
     tables = [[f"/run/{number}"] for number in range(9)]
     with pytest.raises(ProbeError, match="never"):
-        leftovers.steadily(never)
+        residue.steadily(never)
 
 
 def never(until: float) -> str:
@@ -278,17 +278,19 @@ def test_a_card_that_was_handed_on_to_a_neighbour_is_found(probes: Probes, tmp_p
         os.mknod(tmp_path / f"node{minor}", 0o600 | stat.S_IFCHR, os.makedev(195, minor))
         (tmp_path / f"proc/77/fd/{at}").symlink_to(tmp_path / f"node{minor}")
     (tmp_path / "proc/77/fd/9").symlink_to("socket:[1234]")
-    assert holders.held_cards(probes) == []
+    assert device_holders.held_cards(probes) == []
     os.mknod(tmp_path / "innocent", 0o600 | stat.S_IFCHR, os.makedev(195, 0))
     (tmp_path / "proc/77/fd/10").symlink_to(tmp_path / "innocent")
     probes = Probes(str(tmp_path))
-    assert holders.held_cards(probes) == [f"process 77 python3 of {OTHER} has /dev/nvidia0 open"]
+    assert device_holders.held_cards(probes) == [
+        f"process 77 python3 of {OTHER} has /dev/nvidia0 open"
+    ]
     (tmp_path / "proc/77/fdinfo").mkdir()
     (tmp_path / "proc/77/fdinfo/9").write_text("flags:\t02\nscm_fds: 3\n")
     probes = Probes(str(tmp_path))
     waiting = f"process 77 python3 of {OTHER}: 3 open files wait in its sockets"
-    assert holders.unseen_cards(probes) == [waiting]
-    assert leftovers.open_cards(probes)[1:] == [f"unknown open {waiting}"]
+    assert device_holders.unseen_cards(probes) == [waiting]
+    assert residue.open_cards(probes)[1:] == [f"unknown open {waiting}"]
 
 
 @with_others
@@ -318,9 +320,9 @@ def test_a_uid_that_could_not_be_looked_through_is_left_out(
 ) -> None:
     """F-ANS-03: half a look is no clean host. Here there is not even a /proc."""
     probes = Probes(str(tmp_path))
-    assert leftovers.read_leftovers(probes, [UID]) == {}
+    assert residue.read_leftovers(probes, [UID]) == {}
     assert probes.problems
-    assert leftovers.read_leftovers(Probes(str(tmp_path)), []) == {}
+    assert residue.read_leftovers(Probes(str(tmp_path)), []) == {}
 
 
 @pytest.mark.parametrize(
@@ -496,4 +498,4 @@ def test_a_socket_that_nobody_has_any_more_is_nobodys(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     row = " 0: 0100007F:0016 0100007F:1234 04 0:0 00:0 0 {} 0 {} 1 0 20 4 30 10 -1\n"
     (place / "tcp").write_text("head\n" + row.format(20001, 0) + row.format(20002, 77))
-    assert [uid for uid, _ in leftovers.sockets(Probes(str(tmp_path)))] == [20002]
+    assert [uid for uid, _ in residue.sockets(Probes(str(tmp_path)))] == [20002]

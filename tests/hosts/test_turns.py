@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from gpuaas import converge as code
-from gpuaas import settle, turns
+from gpuaas import host_lock, settle
 from gpuaas.machine import read_boot_id
 from gpuaas.paths import Refusal, Tree
 from gpuaas.probes import Probes
@@ -30,7 +30,7 @@ as_root = privileges.needs(privileges.root)
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(host_lock, "PATIENCE_SECONDS", 0.3)
 
 
 @pytest.fixture
@@ -94,20 +94,20 @@ def test_a_run_that_does_not_move_is_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F-REAL-25: stopped, or asleep with all that it has started, for longer than who works."""
-    monkeypatch.setattr(turns, "STILL_SECONDS", 0.5)
+    monkeypatch.setattr(host_lock, "STILL_SECONDS", 0.5)
     for stopped in (False, True):
         with earlier_run(tmp_path, still=not stopped) as pid:
             if stopped:
                 os.kill(pid, signal.SIGSTOP)
-            below_it = turns.tree_of(pid)
+            below_it = host_lock.tree_of(pid)
             assert do(tmp_path, work("allocation.provide", provide_item()))[0]["ok"]
             assert all(is_over(one) for one in below_it)
 
 
 def test_a_run_that_moves_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-REAL-25: and so is a stranger who has the lock, of whatever kind he is."""
-    monkeypatch.setattr(turns, "STILL_SECONDS", 0.3)
-    monkeypatch.setattr(turns, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(host_lock, "STILL_SECONDS", 0.3)
+    monkeypatch.setattr(host_lock, "PATIENCE_SECONDS", 1.0)
     for still, words in ((False, ("-IS", "-")), (True, ("-I", "-"))):
         with earlier_run(tmp_path, still=still, words=words) as pid:
             with pytest.raises(Refusal) as refused:
@@ -127,12 +127,12 @@ def test_a_run_that_nobody_hears_any_more_begins_nothing(tmp_path: Path) -> None
     ends = os.pipe()
     script = (
         "import sys; sys.path[:0] = sys.argv[1:2]\n"
-        "from gpuaas import turns\nfrom gpuaas.paths import Refusal, Tree\nimport os\n"
+        "from gpuaas import host_lock\nfrom gpuaas.paths import Refusal, Tree\nimport os\n"
         "tree = Tree(os.open(sys.argv[2], os.O_RDONLY), False)\n"
-        "try:\n    with turns.turn(tree): sys.exit(1)\n"
+        "try:\n    with host_lock.turn(tree): sys.exit(1)\n"
         "except Refusal as refusal: sys.exit(7 if refusal.code == 'host_busy' else 2)\n"
     )
-    folder = str(Path(turns.__file__).parents[1])
+    folder = str(Path(host_lock.__file__).parents[1])
     os.close(ends[0])
     run = subprocess.run([sys.executable, "-c", script, folder, str(tmp_path)], stdout=ends[1])
     os.close(ends[1])
@@ -142,11 +142,11 @@ def test_a_run_that_nobody_hears_any_more_begins_nothing(tmp_path: Path) -> None
 @as_root
 def test_tenants_cannot_take_a_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever may open a lock may hold it: those of a whole host are root's alone, and stay so."""
-    for module, name in ((turns, "one"), (settle, "two")):
+    for module, name in ((host_lock, "one"), (settle, "two")):
         lock = tmp_path / name
         lock.touch(0o644)
         monkeypatch.setattr(module, "LOCK", str(lock))
-    with turns.turn(Tree(os.open("/", os.O_RDONLY), dry=False)), settle.alone():
+    with host_lock.turn(Tree(os.open("/", os.O_RDONLY), dry=False)), settle.alone():
         pass
     assert {stat.S_IMODE(lock.stat().st_mode) for lock in tmp_path.iterdir()} == {0o600}
 

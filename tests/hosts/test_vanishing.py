@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import ipc, kept, numbers, platform
+from gpuaas import ipc, platform, platform_state, uid_conflicts
 from gpuaas.files import names_of
 from gpuaas.folder_usage import Counting
 from gpuaas.paths import Refusal, Tree
@@ -21,9 +21,11 @@ from tests import privileges
 
 LOOKS: dict[str, Callable[[Path], Any]] = {
     "names of an owner": lambda root: names_of(tree(root), "/home", os.geteuid()),
-    "sizes": lambda root: kept.size_of(str(root / "home"), time.monotonic() + 9, Probes(str(root))),
+    "sizes": lambda root: platform_state.size_of(
+        str(root / "home"), time.monotonic() + 9, Probes(str(root))
+    ),
     "usage": lambda root: Counting().used(str(root / "home")),
-    "owners": lambda root: list(numbers.owners(Probes(str(root)))),
+    "owners": lambda root: list(uid_conflicts.owners(Probes(str(root)))),
     "programs": lambda root: platform.read_setuid(Probes(str(root))),
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpuaas import attach, attachments, fencing, making, volumes
+from gpuaas import attach, attachments, create_volume, volume_fences, volumes
 from gpuaas.paths import Refusal
 from gpuaas.probes import Probes
 
@@ -122,12 +122,12 @@ def test_a_share_that_is_not_mounted_is_no_place(
     with opened(root) as tree:
         volume = volumes.volume_of(VOLUME, SHARED)
         with pytest.raises(Refusal, match="no share is mounted there") as refusal:
-            making.reach(tree, volume)
+            create_volume.reach(tree, volume)
         assert refusal.value.code == "volume_missing"
         # Mounted is what it would be on, and its folder is not there.
-        monkeypatch.setattr(making, "_is_at_or_below", lambda path, point: True)
+        monkeypatch.setattr(create_volume, "_is_at_or_below", lambda path, point: True)
         with pytest.raises(Refusal, match="is not there: is its share mounted") as refusal:
-            making.reach(tree, volume)
+            create_volume.reach(tree, volume)
         assert refusal.value.code == "volume_missing"
 
 
@@ -138,18 +138,18 @@ def test_it_may_come_a_moment_later(
     folder, away = root / f"srv/volumes/{VOLUME}", root / "srv/away"
     os.rename(folder, away)
     monkeypatch.setattr("gpuaas.paths.Tree.whole_host", True)
-    monkeypatch.setattr(making, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(create_volume, "PATIENCE_SECONDS", 0.3)
     waits: list[float] = []
     with opened(root) as tree:
         volume = volumes.volume_of(VOLUME, DIRECTORY)
         monkeypatch.setattr("time.sleep", waits.append)
         monkeypatch.setattr("time.monotonic", iter([0.0, 0.1, 0.2, 0.3]).__next__)
         with pytest.raises(Refusal, match="never made anew"):
-            making.put_home(tree, volume, had()["record"], make=False)
+            create_volume.put_home(tree, volume, had()["record"], make=False)
         assert len(waits) == 2 and not folder.exists()
         monkeypatch.setattr("time.sleep", lambda _: os.rename(away, folder))
         monkeypatch.setattr("time.monotonic", iter([0.0, 0.1, 0.2]).__next__)
-        making.put_home(tree, volume, had()["record"], make=False)
+        create_volume.put_home(tree, volume, had()["record"], make=False)
     assert (folder / "data/log").read_text() == "one"
 
 
@@ -203,7 +203,7 @@ def test_a_host_knows_who_may_have_it(
 
 def holders(root: Path) -> list[str]:
     with opened(root) as tree:
-        return fencing.names(tree, f"{PLACE}/{VOLUME}")
+        return volume_fences.names(tree, f"{PLACE}/{VOLUME}")
 
 
 def test_one_allocation_on_two_hosts_is_two(tmp_path: Path) -> None:
@@ -256,7 +256,9 @@ def test_who_let_go_while_the_disk_was_away_bars_nobody(
     if not barred:
         detached(root, id=NEXT, login=NEXT_LOGIN)
     (root / f"srv/volumes/{VOLUME}/holders/{ID}.{'1' * 32}").write_text(
-        json.dumps(fencing.Holder(ID, LOGIN, "1" * 32, "rw", "/data", "single_writer")._asdict())
+        json.dumps(
+            volume_fences.Holder(ID, LOGIN, "1" * 32, "rw", "/data", "single_writer")._asdict()
+        )
     )
     assert refused(wiped, root)[0] == ("storage_in_use" if barred else "")
 
@@ -284,8 +286,8 @@ def test_who_has_it_is_asked_for_by_one_at_a_time(
     root: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F-STO-04: another host is at work on it, and its end is waited for, not for ever."""
-    monkeypatch.setattr(fencing, "PATIENCE_SECONDS", 0.1)
-    with opened(root) as tree, fencing.alone(tree, f"{PLACE}/{VOLUME}"):
+    monkeypatch.setattr(volume_fences, "PATIENCE_SECONDS", 0.1)
+    with opened(root) as tree, volume_fences.alone(tree, f"{PLACE}/{VOLUME}"):
         code, said = refused(attached, root, had(make=False))
     assert code == "volume_fenced" and "another host is at work" in said
 
@@ -294,13 +296,13 @@ def test_its_word_is_written_by_one_at_a_time(
     root: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of hosts that all get it at one time none takes away what another is just writing."""
-    monkeypatch.setattr(fencing, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(volume_fences, "PATIENCE_SECONDS", 0.1)
     folder = root / f"srv/volumes/{VOLUME}"
     (folder / ".volume.json.gpuaas-new").write_text("of another host")
     before, record = all_of(folder), had()["record"].replace('"s"', '"t"')
-    with opened(root) as tree, fencing.alone(tree, f"{PLACE}/{VOLUME}"):
+    with opened(root) as tree, volume_fences.alone(tree, f"{PLACE}/{VOLUME}"):
         volume = volumes.volume_of(VOLUME, SHARED)
-        code, _ = refused(making.put_home, tree, volume, record, make=True)
+        code, _ = refused(create_volume.put_home, tree, volume, record, make=True)
     assert code == "volume_fenced" and all_of(folder) == before
 
 

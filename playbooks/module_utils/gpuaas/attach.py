@@ -9,16 +9,16 @@ import os
 from contextlib import suppress
 from typing import Any, Iterable, Optional
 
-from . import account, making, quotas
-from .attached import OURS, Seat, all_units, seat_of
+from . import account, create_volume, quotas
 from .detach import refuse_hidden
-from .fencing import Fence, Holder, holders, machine_of
 from .files import fact_of, put_file, put_folder, put_link
 from .items import MODE
-from .mounting import mount, take_up, unmount
+from .mount_places import OURS, Seat, all_units, seat_of
 from .mounts import Mount, mounted_at
-from .occupants import told, users_of
 from .paths import Places, Refusal, Tree, owned, parent_of
+from .systemd_mounts import mount, take_up, unmount
+from .volume_fences import Fence, Holder, holders, machine_of
+from .volume_users import told, users_of
 from .volumes import Volume, backend, volume_of
 
 VOLUME = {
@@ -64,8 +64,8 @@ def _attach(tree: Tree, item: dict[str, Any], one: dict[str, Any]) -> None:
     make = one["make"] and fact_of(tree, volume.record) is None
     if volume.backend == "nfs":
         _put_units(tree, one, [path for path in all_units(volume, seat) if path not in seat.units])
-    making.reach(tree, volume)
-    making.put_home(tree, volume, one["record"], make=make)
+    create_volume.reach(tree, volume)
+    create_volume.put_home(tree, volume, one["record"], make=make)
     machine = machine_of(tree)
     mine = Holder(
         seat.allocation, seat.login, machine, one["mode"], one["mountPath"], one["access"]
@@ -75,12 +75,12 @@ def _attach(tree: Tree, item: dict[str, Any], one: dict[str, Any]) -> None:
     Fence(volume.folder, machine, volume.shared).hold(tree, mine, one["fenced"])
     if item["uid"]:
         _put_units(tree, one, all_units(volume, seat))
-    making.put_volume(tree, volume, item["gid"], one["sizeGiB"], make=make)
+    create_volume.put_volume(tree, volume, item["gid"], one["sizeGiB"], make=make)
     put_file(tree, volume.record, one["record"], "0644")
     quotas.renew(tree)
     if item["uid"]:
         _mount(tree, volume, seat, item["uid"], one["mode"])
-        making.fill(tree, volume)
+        create_volume.fill(tree, volume)
     else:
         put_link(tree, seat.real, os.path.relpath(volume.data, os.path.dirname(seat.real)))
 

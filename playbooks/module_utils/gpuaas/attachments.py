@@ -12,13 +12,13 @@ import stat
 from contextlib import suppress
 from typing import Any, Iterator, Optional
 
-from .attached import OURS, login_of, volume_at
 from .folder_usage import Counting
-from .kept import one_line, read_descriptor
+from .mount_places import OURS, login_of, volume_at
 from .mounts import Mount, mounts
 from .paths import ALLOCATION_ID, INSTANCES
+from .platform_state import one_line, read_descriptor
 from .probes import ProbeError, Probes, open_below, printable
-from .silence import Rooms
+from .stale_mounts import Rooms
 from .volumes import DATA, WHOSE
 
 RECORDS, DESCRIPTORS = "etc/gpuaas/volumes", "etc/gpuaas/allocations"

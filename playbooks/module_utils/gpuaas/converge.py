@@ -32,11 +32,11 @@ from . import (
     write_env_file,
 )
 from .files import fact_of
+from .host_lock import turn
 from .items import check_keys
 from .machine import read_boot_id
 from .paths import Refusal, Tree
 from .probes import ProbeError, Probes, printable
-from .turns import turn
 
 VERBS = {
     "node.prepare": prepare,

@@ -11,17 +11,17 @@ import time
 from contextlib import suppress
 from typing import Any, Optional
 
-from . import making
-from .attached import OURS, Seat, seat_of, shows
+from . import create_volume
 from .eviction import letting_go
-from .fencing import Fence, machine_of
 from .files import fact_of, remove_file
-from .hidden import hidden_with
-from .mounting import GRACE_SECONDS, REST_SECONDS, link_of, unmount
+from .hidden_mounts import hidden_with
+from .mount_places import OURS, Seat, seat_of, shows
 from .mounts import mounted_at, mounts
-from .occupants import told, users_of
 from .paths import INSTANCES, Places, Refusal, Tree, owned, parent_of
 from .programs import must, tried
+from .systemd_mounts import GRACE_SECONDS, REST_SECONDS, link_of, unmount
+from .volume_fences import Fence, machine_of
+from .volume_users import told, users_of
 from .volumes import Volume, backend, volume_of
 
 KEYS = {
@@ -69,7 +69,7 @@ def _detach(tree: Tree, item: dict[str, Any], one: dict[str, Any]) -> None:
     if volume is None:
         return
     if not never_had:
-        making.reach(tree, volume)
+        create_volume.reach(tree, volume)
         if fact_of(tree, volume.folder) is not None:
             Fence(volume.folder, machine_of(tree), volume.shared).let_go(tree, seat.allocation)
     if one["last"] and tree.whole_host:

@@ -10,8 +10,8 @@ import signal
 import time
 from typing import Callable
 
-from .attached import Seat
-from .hidden import tenants_in
+from .hidden_mounts import tenants_in
+from .mount_places import Seat
 from .paths import Refusal, Tree
 from .processes import tell
 

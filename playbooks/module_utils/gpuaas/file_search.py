@@ -10,14 +10,14 @@ import os
 import time
 from typing import Iterable, Iterator, Sequence
 
-from .attached import OURS, TOPS
 from .attachments import data_around, folders
-from .finding import owned_below
+from .find_files import owned_below
+from .mount_places import OURS, TOPS
 from .mounts import Mount, mounts
 from .passwd import User
 from .paths import INSTANCES, holder
 from .probes import ProbeError, Probes, printable
-from .silence import is_served, room_of
+from .stale_mounts import is_served, room_of
 from .volumes import VOLUMES
 
 SHARE_OF_HOST = 0.7

@@ -13,7 +13,7 @@ from .files import fact_of, remove_file
 from .mounts import mounted_at
 from .paths import Refusal, Tree
 from .probes import ProbeError
-from .silence import room_of
+from .stale_mounts import room_of
 from .volumes import Volume, backend, volume_of
 
 KEYS = {"volume": str, "backend": backend, "record": str}

@@ -14,10 +14,10 @@ import time
 from contextlib import contextmanager
 from typing import Iterable, Iterator, Optional
 
-from . import entry
-from .admission import admitted
+from . import trial_login
 from .connections import CONFIG, Connection, criteria
 from .files import put_file, read_by, remove_file
+from .pam_check import admitted
 from .passwd import Accounts, User
 from .paths import Refusal, Tree
 from .probes import BUDGET, OPEN_FOLDER, ProbeError, Probes, call, printable
@@ -26,7 +26,7 @@ from .sessions import told_sessions
 from .sshd import PROBE, Told, ask, connection, lets_in, value_of
 
 ADMITTED, ACCEPTED, REFUSED = "admitted", "accepted", "refused: "
-LOCK, LOCK_SECONDS = "/run/gpuaas-entry.lock", 20.0
+LOCK, LOCK_SECONDS = "/run/gpuaas-trial_login.lock", 20.0
 BOOTING, BOOT_SECONDS = ("initializing", "starting"), 15.0
 END_SECONDS = 3.0
 MAX_TOLD = 5
@@ -43,7 +43,7 @@ def read_logins(probes: Probes) -> dict[str, str]:
     probe = accounts.user(PROBE)
     users = [*accounts.tenants(), *([probe] if probe else [])]
     # Without a folder for keys nobody gets in, and a look is not what makes one.
-    if not users or not os.path.isdir(probes.at(entry.KEYS[1:])):
+    if not users or not os.path.isdir(probes.at(trial_login.KEYS[1:])):
         return {}
     _await_boot()
     found = {login: _fact(why) for login, why in _hindrances(probes.root, users).items()}
@@ -56,7 +56,7 @@ def read_keys(probes: Probes) -> dict[str, str]:
     """`accepted`, or which keys sshd does not take from each tenant's people, and why."""
     found = {}
     for user in Accounts(probes.root).tenants():
-        path = probes.at(entry.KEYS[1:], user.login)
+        path = probes.at(trial_login.KEYS[1:], user.login)
         if os.path.isfile(path):
             with open(path, encoding="utf-8", errors="replace") as file:
                 lines = [line for line in file.read().splitlines() if line and line[0] != "#"]
@@ -143,7 +143,7 @@ def _answer(root: str, login: str, apart: bool) -> Told:
 def _enter_as_probe() -> str:
     """Its key file is there for as long as it takes, and its session leaves nothing."""
     tree = Tree(os.open("/", OPEN_FOLDER), dry=False)
-    path = f"{entry.KEYS}/{PROBE}"
+    path = f"{trial_login.KEYS}/{PROBE}"
     try:
         with _alone():
             try:
@@ -151,7 +151,7 @@ def _enter_as_probe() -> str:
             finally:
                 remove_file(tree, path)
                 _end(PROBE)
-                entry.forget_folders(PROBE)
+                trial_login.forget_folders(PROBE)
     except ProbeError as error:
         return f"unknown: {error}"
     except Refusal as refusal:
@@ -160,15 +160,15 @@ def _enter_as_probe() -> str:
         os.close(tree.root)
 
 
-def _entered(login: str, put: entry.Door) -> str:
+def _entered(login: str, put: trial_login.Door) -> str:
     one = connection(login)
     told = ask(connection(PROBE))
     accepted = next((value_of(told, name) for name in ALGORITHMS if name in told), "")
-    return entry.why_refused(login, one.laddr, one.lport, accepted, put)
+    return trial_login.why_refused(login, one.laddr, one.lport, accepted, put)
 
 
 def _end(login: str) -> None:
-    entry.end(login)
+    trial_login.end(login)
     until = time.monotonic() + END_SECONDS
     while any(told.get("USER") == login for _, told in told_sessions("/")):
         if time.monotonic() > until:

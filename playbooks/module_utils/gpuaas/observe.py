@@ -13,14 +13,14 @@ from typing import Any, Callable, Mapping, Optional
 from .attachments import read_attached, read_volume_texts, read_volumes
 from .card_errors import read_card_errors
 from .cards import read_gpus
-from .devices import read_devices
-from .drives import read_drive_users
+from .device_names import read_devices
 from .fabric import read_fabric
-from .kept import read_descriptor_texts, read_descriptors, read_paths, read_sizes
 from .machine import read_boot_id, read_cpus, read_memory, read_nics, read_nvmes, read_os
+from .platform_state import read_descriptor_texts, read_descriptors, read_paths, read_sizes
 from .probes import BUDGET, STANDIN, Facts, Probes
 from .restarts import read_restarts
 from .runtimes import read_currents, read_runtimes
+from .slot_drives import read_drive_users
 
 PROBE_VERSION = 3
 COMMON = {

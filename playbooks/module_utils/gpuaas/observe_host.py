@@ -5,16 +5,16 @@ A module of its own, since a folder that stands for a host need not be sent the 
 
 from __future__ import annotations
 
-from .holders import read_holders
-from .leftovers import read_leftovers
+from .device_holders import read_holders
 from .logins import read_keys, read_logins
 from .observe import COMMON, Request, main
 from .platform import read_platform
 from .probes import Facts, Probes
-from .running import read_running
-from .strangers import read_strangers
+from .residue import read_leftovers
+from .running_processes import read_running
 from .tenants import read_sessions, read_stray_keys, read_tenants
 from .topology import read_topology
+from .unknown_uids import read_strangers
 
 
 def more(probes: Probes, request: Request) -> Facts:

@@ -11,14 +11,14 @@ import os
 import re
 import stat
 
-from .bus import read_bus
+from .dbus_access import read_bus
 from .digests import sha256
 from .driver import read_driver
+from .free_space import read_disk
 from .listeners import read_startups
 from .network import read_walls
 from .pam import USERS_OWN, VENDOR, block_of, included, unclear
 from .probes import Probes, found_in_path, lines_of, path_fact, printable, unless_gone
-from .room import read_disk
 from .sshd import TENANTS, read_sshd
 
 NOBODYS_UID = 19999

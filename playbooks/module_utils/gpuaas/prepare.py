@@ -22,7 +22,7 @@ from .pam import VENDOR, with_block, without_users_own
 from .passwd import SHELL
 from .paths import PRIVATE, Refusal, Tree, owned
 from .probes import ProbeError, call, lines_of
-from .saving import arm, save
+from .saved_files import arm, save
 
 UNDO_AFTER = range(2, 3601)
 CGROUP2 = "cgroup2fs"

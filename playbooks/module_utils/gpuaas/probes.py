@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Mapping, Optional, TypeVar
 
 from .digests import sha256
-from .outputs import ERR, OUT, Late, ended, heard, leave, said_to
+from .program_output import ERR, OUT, Late, ended, heard, leave, said_to
 
 MAX_FILE = 8 * 1024 * 1024
 MAX_TEXT = 1_000_000

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import account, denied, quotas, subids
+from . import account, cron_deny, quotas, subids
 from .files import put_file, put_folder
 from .home import put_home
 from .items import FILE, FOLDER, Maybe
 from .paths import Places, Tree, owned
-from .shares import share_of
+from .quota_shares import share_of
 from .slices import confine
 
 KEYS = {
@@ -50,7 +50,7 @@ def _make(tree: Tree, item: dict[str, Any]) -> None:
     if share:
         quotas.put(tree, share)
     if wanted:
-        denied.deny(tree, wanted.login)
+        cron_deny.deny(tree, wanted.login)
         confine(tree, wanted.login, wanted.uid, item["account"]["shmBytes"])
         account.put_account(tree, wanted)
         subids.put(tree, wanted.login, item["account"]["subids"])

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from .account import check_ours
-from .ending import end_everything
 from .files import remove_file
+from .kill import end_everything
 from .paths import Places, Tree
 
 KEYS = {"id": str, "login": str, "uid": int}

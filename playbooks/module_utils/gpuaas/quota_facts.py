@@ -12,9 +12,9 @@ from .passwd import Accounts
 from .paths import INSTANCES
 from .probes import ProbeError, Probes, open_below, printable
 from .projects import belongs
+from .quota_shares import FileSystem, Share, file_systems, read_shares, why_of
 from .quotactl import PROJECT, USER, Limits, limits_of
 from .quotas import storing, wanted
-from .shares import FileSystem, Share, file_systems, read_shares, why_of
 from .subids import given
 
 NAMES = {PROJECT: "project", USER: "uid"}

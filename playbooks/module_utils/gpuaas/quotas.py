@@ -20,8 +20,17 @@ from .mounts import mounts
 from .paths import INSTANCES, Tree, parent_of
 from .probes import ProbeError, Probes
 from .projects import Late, Owned, belongs, put_tree
+from .quota_shares import (
+    FOLDER,
+    PROJECTS,
+    FileSystem,
+    Room,
+    Share,
+    file_systems,
+    read_shares,
+    why_of,
+)
 from .quotactl import NO_LIMITS, USER, Limits, limits_of, set_limits
-from .shares import FOLDER, PROJECTS, FileSystem, Room, Share, file_systems, read_shares, why_of
 
 SECONDS = 20.0
 """For giving a project to what was there before: a provide is not held up by many files."""

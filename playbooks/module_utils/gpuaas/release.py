@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import denied, network, quotas, reserve, subids
+from . import cron_deny, network, quotas, reserve, subids
 from .account import check_ours, remove_account
-from .ending import end_everything
 from .files import names_of, remove_file
+from .kill import end_everything
 from .paths import Places, Refusal, Tree, owned
 from .processes import refuse, running
 from .slices import take_up, unconfine
@@ -39,7 +39,7 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
     if uid:
         take_up(tree, login, uid)
         network.take_up(tree)
-        denied.forget(tree, login)
+        cron_deny.forget(tree, login)
         subids.put(tree, login, 0)
         if tree.borrows and not tree.dry:
             reserve.make_room()

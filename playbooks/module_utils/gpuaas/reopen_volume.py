@@ -11,15 +11,15 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from . import making
+from . import create_volume
 from .account import check_ours
-from .fencing import Fence, alone, machine_of
 from .files import fact_of, put_file, put_folder, read_bytes, remove_file
 from .owners import Change, Progress, told
 from .passwd import Accounts
 from .paths import ALLOCATION_ID, FOLDER, UIDS, Places, Refusal, Tree, parent_of
 from .processes import refuse as refuse_processes
 from .processes import running
+from .volume_fences import Fence, alone, machine_of
 from .volumes import PROGRESS, Volume, backend, volume_of
 
 KEYS = {
@@ -40,10 +40,10 @@ CALL_SECONDS = 20.0
 def run(tree: Tree, item: dict[str, Any]) -> None:
     volume = volume_of(item["volume"], item["backend"])
     _check(item)
-    making.reach(tree, volume)
+    create_volume.reach(tree, volume)
     if fact_of(tree, volume.folder) is None or fact_of(tree, volume.data) is None:
         raise Refusal("volume_missing", f"{volume.data} is not there")
-    making.refuse_strangers(tree, volume)
+    create_volume.refuse_strangers(tree, volume)
     _refuse_the_living(tree, item)
     with alone(tree, volume.folder):
         _refuse_holders(tree, volume, item)

@@ -10,8 +10,8 @@ from typing import Any
 
 from .account import check_ours
 from .cards import UUID
-from .ending import end_everything
 from .files import put_file, read_bytes
+from .kill import end_everything
 from .paths import INSTANCES, Places, Refusal, Tree, mount_unit
 from .probes import ProbeError, Probes, call, failure, printable
 from .programs import change

@@ -15,10 +15,10 @@ import stat
 from contextlib import suppress
 from typing import Any, Iterator, NamedTuple, Optional
 
-from .building import at_work, has_failed, read, unwanted
 from .digests import sha256
 from .paths import Refusal
 from .probes import Probes, opener, printable
+from .runtime_builds import at_work, has_failed, read, unwanted
 
 RUNTIMES, STAGING = "/opt/gpuaas/runtimes", "/opt/gpuaas/staging"
 BUNDLE = re.compile(r"[a-z](-?[a-z0-9]){0,31}")

@@ -15,7 +15,6 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from .building import is_alive, unwanted
 from .files import Owner, fact_of, put_file, put_folder
 from .items import text
 from .mounts import mounts
@@ -23,6 +22,7 @@ from .paths import Refusal, Tree, parent_of
 from .probes import SAFE_PATH, Probes, found_in_path
 from .programs import must, tried
 from .requirements import check
+from .runtime_builds import is_alive, unwanted
 from .runtimes import (
     CURRENT,
     JOB,

@@ -10,10 +10,9 @@ import stat
 from contextlib import suppress
 from typing import Iterator, Optional, Union
 
-from . import denied, filters
+from . import cron_deny, filters
 from .digests import sha256
 from .network import read_loopback
-from .numbers import read_taken
 from .passwd import Accounts, User
 from .paths import LOGIN
 from .probes import (
@@ -30,6 +29,7 @@ from .sessions import told_sessions
 from .slices import shm_size
 from .subids import given
 from .topology import read_details
+from .uid_conflicts import read_taken
 
 MAX_KEYS = 1_000_000
 
@@ -140,9 +140,9 @@ def slice_fact(
 def read_denied(probes: Probes, word: str) -> dict[str, str]:
     """Tenants, and whatever login of one a list still has."""
     names = {user.login for user in Accounts(probes.root).tenants()}
-    names |= {login for login in denied.listed(probes.root) if LOGIN.fullmatch(login)}
+    names |= {login for login in cron_deny.listed(probes.root) if LOGIN.fullmatch(login)}
     return {
-        login: "denied" if denied.is_denied(probes.root, word, login) else "allowed"
+        login: "denied" if cron_deny.is_denied(probes.root, word, login) else "allowed"
         for login in sorted(names)
     }
 

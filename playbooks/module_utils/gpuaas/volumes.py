@@ -10,8 +10,8 @@ import re
 from typing import Any, NamedTuple, Optional
 
 from .items import check_form
-from .mounting import unit_of
 from .paths import ALLOCATION_ID, Refusal
+from .systemd_mounts import unit_of
 
 VOLUMES, RECORDS = "/var/lib/gpuaas/volumes", "/etc/gpuaas/volumes"
 NAME = re.compile(r"[a-z](-?[a-z0-9])*")

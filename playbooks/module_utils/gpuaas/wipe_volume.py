@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from . import making, quotas
-from .attached import shows
+from . import create_volume, quotas
 from .detach import put_away
-from .fencing import HOLDERS, Fence, alone, machine_of
 from .files import fact_of, put_folder, remove_file
+from .mount_places import shows
 from .mounts import mounted_at, mounts
 from .paths import Refusal, Tree, parent_of
 from .programs import must
+from .volume_fences import HOLDERS, Fence, alone, machine_of
 from .volumes import PROGRESS, VOLUMES, Volume, backend, volume_of
 from .wipe import remove_folder
 
@@ -30,11 +30,11 @@ def run(tree: Tree, item: dict[str, Any]) -> None:
         raise Refusal("path_unsafe", f"{item['record']!r} is no record of {volume.id}")
     if volume.backend == "nfs" and not tree.dry:
         _mount_share(tree, volume)
-    making.reach(tree, volume)
+    create_volume.reach(tree, volume)
     if fact_of(tree, volume.folder) is not None:
         with alone(tree, volume.folder):
             _refuse_holders(tree, volume)
-            making.refuse_strangers(tree, volume)
+            create_volume.refuse_strangers(tree, volume)
             _remove_data(tree, volume)
             for name in (HOLDERS, PROGRESS):
                 remove_folder(tree, f"{volume.folder}/{name}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from playbooks.module_utils.gpuaas import attached, mounting, volumes
+from playbooks.module_utils.gpuaas import mount_places, systemd_mounts, volumes
 from reconciler.hosts.verbs import check_item
 from reconciler.kinds.allocation import allocation as kind
 from reconciler.kinds.allocation.storage import attached as fact_of
@@ -61,9 +61,9 @@ def test_its_units_stand_where_the_host_expects_them(backend: str, path: str) ->
     """OBJ-03: three mounts at most, named by their places, and no boot waits for any."""
     step, told = attaching(backend, path=path)
     volume = volumes.volume_of(VOLUME, told["backend"])
-    seat = attached.Seat(ID, LOGIN, "my-data", path)
+    seat = mount_places.Seat(ID, LOGIN, "my-data", path)
     units = {file["path"]: file["content"] for file in told["files"]}
-    assert tuple(units) == attached.all_units(volume, seat)
+    assert tuple(units) == mount_places.all_units(volume, seat)
     for unit, place in zip(reversed(units), reversed((volume.source, *seat.places)), strict=False):
         text = units[unit]
         assert f"\nWhere={place}\n" in text
@@ -75,7 +75,7 @@ def test_its_units_stand_where_the_host_expects_them(backend: str, path: str) ->
         assert "Requires=" not in text
         shown = unit.replace("\\", "\\\\")
         assert step.expected[shown].startswith("file 0644 ")
-        link = mounting.link_of(unit).replace("\\", "\\\\")
+        link = systemd_mounts.link_of(unit).replace("\\", "\\\\")
         assert step.expected[link] == f"link {shown}"
     assert f"\nWhat={volume.data}\n" in units[volumes.unit_of(seat.real)]
     assert f"\nWhat={seat.real}\n" in units[volumes.unit_of(seat.view)]
@@ -154,7 +154,7 @@ def test_a_detach_takes_its_units_and_with_the_last_what_data_lies_on(
     step = step_of(kind.steps(bare, told), "storage.detach")
     (item,) = step.item["volumes"]
     volume = volumes.volume_of(VOLUME, item["backend"])
-    units = attached.all_units(volume, attached.Seat(ID, LOGIN, "my-data", "/data/my-data"))
+    units = mount_places.all_units(volume, mount_places.Seat(ID, LOGIN, "my-data", "/data/my-data"))
     assert set(item["absent"]) == set(units if last else units[-2:])
     assert item["last"] is last
     assert set(step.expected.values()) == {None}
@@ -185,4 +185,4 @@ def test_taking_access_away_waits_for_no_busy_mount() -> None:
 def test_the_host_takes_every_mount_path_that_the_schema_takes() -> None:
     schema = json.loads(Path("schemas/allocation.schema.json").read_text(encoding="utf-8"))
     entry = schema["properties"]["spec"]["properties"]["storage"]["items"]["properties"]
-    assert entry["mountPath"]["pattern"] == f"^{attached.MOUNT_PATH.pattern}$"
+    assert entry["mountPath"]["pattern"] == f"^{mount_places.MOUNT_PATH.pattern}$"

@@ -21,7 +21,7 @@ from .probes import (
     printable,
     unless_gone,
 )
-from .silence import served_points
+from .stale_mounts import served_points
 
 MAX_PATHS = 20_000
 MAX_DEPTH = 16

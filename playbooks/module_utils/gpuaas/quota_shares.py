@@ -11,9 +11,9 @@ import os
 import re
 from typing import Any, NamedTuple, Optional
 
-from .kept import read_descriptor
 from .mounts import Mount, mounts
 from .paths import ALLOCATION_ID, INSTANCES, LOGIN, UIDS, Refusal
+from .platform_state import read_descriptor
 from .probes import open_below
 from .quotactl import KIB, NO_LIMITS, PROJECT, Limits, device_of, enforced
 

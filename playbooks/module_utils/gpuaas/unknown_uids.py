@@ -12,15 +12,15 @@ from collections import defaultdict
 from functools import partial
 from typing import Iterator
 
+from .device_holders import held_cards, unseen_cards
 from .file_search import Search, check_queues
-from .finding import between
-from .holders import held_cards, unseen_cards
+from .find_files import between
 from .ipc import all_system_v
-from .leftovers import UNKNOWN, sockets, steadily, user_mounts
 from .passwd import Accounts
 from .paths import holder
 from .probes import Probes, printable
 from .processes import alive, running
+from .residue import UNKNOWN, sockets, steadily, user_mounts
 from .sessions import told_sessions
 
 MAX_NAMED, MAX_WORDS = 5, 200

@@ -13,9 +13,9 @@ from functools import partial
 from itertools import chain
 from typing import Callable, Iterable, Iterator, Optional, TypeVar
 
+from .device_holders import held_cards, unseen_cards
 from .file_search import Search, check_queues
-from .finding import any_of
-from .holders import held_cards, unseen_cards
+from .find_files import any_of
 from .ipc import system_v
 from .keyrings import kept_keys
 from .mounts import mounts

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .leftovers import user_mounts
 from .passwd import Accounts
 from .probes import Probes, printable, shortened
 from .processes import alive
+from .residue import user_mounts
 from .sessions import opened_with, told_sessions
 from .tenants import fingerprint
 

@@ -12,7 +12,7 @@ from typing import Iterable, Iterator
 from .passwd import GROUP, Accounts
 from .paths import UIDS
 from .probes import Probes, lines_of, open_below, unless_gone
-from .silence import served_points
+from .stale_mounts import served_points
 from .subids import holders_of_ranges
 
 PLACES = ("home", "srv", "var/mail", "var/spool/cron/crontabs")

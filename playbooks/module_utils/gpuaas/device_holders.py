@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import FrozenSet, Iterable, NamedTuple, Optional, Tuple
 
 from .cards import inquiry
-from .handles import Handles, TooMany, identity_of
+from .open_devices import Handles, TooMany, identity_of
 from .passwd import Accounts
 from .paths import holder
 from .probes import Probes, shortened

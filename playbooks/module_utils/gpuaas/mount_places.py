@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Optional
 
-from .mounting import unit_of
 from .mounts import Mount
 from .paths import INSTANCES, LOGIN, Refusal
+from .systemd_mounts import unit_of
 from .volumes import NAME, Volume
 
 OURS = "/gpuaas"

@@ -15,9 +15,9 @@ from functools import partial
 from typing import Iterator, Sequence
 
 from .mounts import Mount
-from .outputs import ERR, OUT, Late, ended, heard, leave
 from .paths import inside
 from .probes import SAFE_PATH, ProbeError, found_in_path, printable
+from .program_output import ERR, OUT, Late, ended, heard, leave
 
 MAX_SAID = 300
 MAX_RECORD = 1 << 22

@@ -8,9 +8,9 @@ import time
 from contextlib import suppress
 from typing import Iterator, Optional
 
-from .attached import OURS, Seat, login_of, shows
-from .handles import SOCKET, has_waiting
+from .mount_places import OURS, Seat, login_of, shows
 from .mounts import Mount, mounted_at, mounts
+from .open_devices import SOCKET, has_waiting
 from .paths import INSTANCES
 from .probes import printable
 from .processes import running

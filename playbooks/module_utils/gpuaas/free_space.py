@@ -6,8 +6,8 @@ import os
 
 from .probes import Probes
 from .quota_facts import read_enforcement
+from .quota_shares import PARENTS
 from .reserve import read_reserve
-from .shares import PARENTS
 
 HOSTS_OWN = ("etc", "run", "var/log")
 APART = "apart from the host's own"

@@ -15,13 +15,13 @@ from contextlib import suppress
 from typing import Any, Optional
 
 from .disks import check_fits, put_disk
-from .fencing import LOCK, alone
 from .files import fact_of, put_file, put_folder, read_bytes
-from .mounting import mount
 from .mounts import mounted_at, mounts
 from .paths import Refusal, Tree, parent_of
 from .probes import ProbeError
-from .silence import room_of
+from .stale_mounts import room_of
+from .systemd_mounts import mount
+from .volume_fences import LOCK, alone
 from .volumes import VOLUMES, Volume
 
 BEFORE_ITS_WORD = frozenset({LOCK, ".volume.json.gpuaas-new"})

@@ -13,13 +13,13 @@ import time
 from contextlib import suppress
 from typing import Iterable, Iterator, Optional
 
-from .attached import Seat, shows
-from .handles import Handles, TooMany, Unlisted, stated
+from .mount_places import Seat, shows
 from .mounts import Mount, mounted_at, mounts, mounts_within
-from .occupants import Look, space_of
+from .open_devices import Handles, TooMany, Unlisted, stated
 from .paths import UIDS, holder
 from .probes import Probes, printable
 from .processes import running
+from .volume_users import Look, space_of
 from .volumes import VOLUMES
 
 SECONDS = 15.0
