@@ -241,7 +241,7 @@ WRITERS = ("operations.writing", "store.journal", "hosts.executor", "hosts.settl
 
 def test_what_shows_drift_has_no_way_to_write() -> None:
     """STM-08: it opens the state to read, and takes from what can write only how to ask."""
-    path = PACKAGE / "operations" / "drifting.py"
+    path = PACKAGE / "operations" / "drift" / "drift.py"
     assert not [name for name, _ in imports(path) if any(word in name for word in WRITERS)]
     words = {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)}
     assert "reading" in words and not words & {"open", "execute", "transaction", "record"}
