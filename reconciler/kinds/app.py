@@ -8,6 +8,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
+from reconciler.kinds.app_manifest import APP_MANIFESTS
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.plain import NO_HOST_EFFECTS
 from reconciler.kinds.typed_specs import TypedSpecs
@@ -77,7 +78,7 @@ def refs(resource: Resource) -> Iterator[Reference]:
 
 def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     spec: AppSpec = resource.spec
-    manifest = desired.get("app_manifest", spec.manifest)
+    manifest = APP_MANIFESTS.get(desired, spec.manifest)
     if manifest and manifest.spec.version != spec.version:
         message = f"{spec.manifest} is at version {manifest.spec.version}, not {spec.version}"
         hint = f"name version {manifest.spec.version}"

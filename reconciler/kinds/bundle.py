@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from reconciler.kinds.checks.findings import Path, finding, unsafe_path
+from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
@@ -221,7 +222,7 @@ def _check_vendor(
         place = (*path, "verify", "gpu")
         yield finding(resource, place, "bundle_unsound", message, "change one of the two")
     for name in one.compatible.families if one.compatible else ():
-        family = desired.get("node_family", name)
+        family = NODE_FAMILIES.get(desired, name)
         if family and vendor not in (None, GpuVendor.NONE, family.spec.gpu.vendor):
             message = f"family {name} has GPUs of {family.spec.gpu.vendor}, not of {vendor}"
             place = (*path, "compatible", "families", name)

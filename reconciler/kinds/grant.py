@@ -11,9 +11,14 @@ from enum import StrEnum
 from ipaddress import ip_network
 from typing import Any
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.checks.findings import finding, same_moment, unreal_times
 from reconciler.kinds.plain import NO_HOST_EFFECTS
+from reconciler.kinds.policy import POLICIES
+from reconciler.kinds.project import PROJECTS
+from reconciler.kinds.sku import SKUS
 from reconciler.kinds.typed_specs import TypedSpecs
+from reconciler.kinds.user import USERS
 from reconciler.model.codec import decode
 from reconciler.model.host.capacity import Isolation, Shape
 from reconciler.model.problem import Problem
@@ -117,13 +122,13 @@ needs, basis, steps, expected = NO_HOST_EFFECTS
 def _check_user(resource: Resource, desired: Desired) -> Iterator[Problem]:
     """A member, and one who needs the grant."""
     spec: GrantSpec = resource.spec
-    project = desired.get("project", resource.ref.project)
+    project = PROJECTS.get(desired, resource.ref.project)
     members = {member.user for member in project.spec.members} if project else {spec.user}
     if project and spec.user not in members:
         message = f"{spec.user} is no member of project {project.ref.name}"
         hint = f"members: {', '.join(sorted(members))}; a maintainer adds one ({project.file})"
         yield finding(resource, ("spec", "user"), "not_a_member", message, hint)
-    allocation = desired.get("allocation", spec.allocation, resource.ref.project)
+    allocation = ALLOCATIONS.get(desired, spec.allocation, resource.ref.project)
     if allocation and spec.user in allocation.spec.access:
         message = f"{spec.user} has access to {spec.allocation} for its whole life already"
         hint = "remove the grant, or take them out of the allocation's access"
@@ -132,7 +137,7 @@ def _check_user(resource: Resource, desired: Desired) -> Iterator[Problem]:
 
 def _check_keys(resource: Resource, desired: Desired) -> Iterator[Problem]:
     spec: GrantSpec = resource.spec
-    user = desired.get("user", spec.user)
+    user = USERS.get(desired, spec.user)
     ids = [key.id for key in user.spec.keys] if user else list(spec.keys)
     for key in spec.keys:
         if key not in ids:
@@ -144,7 +149,7 @@ def _check_keys(resource: Resource, desired: Desired) -> Iterator[Problem]:
 def _check_end(resource: Resource, desired: Desired) -> Iterator[Problem]:
     """How far an end may lie ahead depends on the time of the plan, and is not asked here."""
     spec: GrantSpec = resource.spec
-    policy = desired.get("policy", "fleet")
+    policy = POLICIES.get(desired, "fleet")
     path = ("spec", "expiresAt")
     if spec.expires_at == OPEN_ENDED and policy and not policy.spec.grant.may_be_open_ended:
         message = "the Policy allows no grant without an end"
@@ -156,8 +161,8 @@ def _check_end(resource: Resource, desired: Desired) -> Iterator[Problem]:
 def _check_privilege(resource: Resource, desired: Desired) -> Iterator[Problem]:
     """Root only where nobody else is: a whole node whose SKU says so, or a virtual machine."""
     spec: GrantSpec = resource.spec
-    allocation = desired.get("allocation", spec.allocation, resource.ref.project)
-    sku = desired.get("sku", allocation.spec.sku) if allocation else None
+    allocation = ALLOCATIONS.get(desired, spec.allocation, resource.ref.project)
+    sku = SKUS.get(desired, allocation.spec.sku) if allocation else None
     if spec.privilege is not Privilege.SUDO or sku is None:
         return
     alone = sku.spec.shape is Shape.BAREMETAL or set(sku.spec.isolation) == {Isolation.VM}

@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 
 from reconciler.kinds.access.leave import OPEN_ENDED
 from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.policy import POLICIES
+from reconciler.kinds.project import PROJECTS
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.records import dataclass
 from reconciler.model.spec.desired import Desired
@@ -33,7 +35,7 @@ DEFAULT_TERMS = LeaseTerms(default=336, longest=2160)
 
 def terms_of(project: str, desired: Desired) -> LeaseTerms:
     """The project's own, and for what it does not state those of the policy."""
-    policy, own = desired.get("policy", "fleet"), desired.get("project", project)
+    policy, own = POLICIES.get(desired, "fleet"), PROJECTS.get(desired, project)
     default = policy.spec.lease.default_hours if policy else DEFAULT_TERMS.default
     longest = policy.spec.lease.max_hours if policy else DEFAULT_TERMS.longest
     stated = own.spec.lease.default_hours if own else None

@@ -7,7 +7,10 @@ from enum import StrEnum
 from typing import Any
 
 from reconciler.kinds.checks.findings import finding
+from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.kinds.project import PROJECTS
+from reconciler.kinds.storage_class import STORAGE_CLASSES
 from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.problem import Problem
@@ -68,13 +71,13 @@ def refs(resource: Resource) -> Iterator[Reference]:
 
 def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     spec: StorageSpec = resource.spec
-    project = desired.get("project", resource.ref.project)
+    project = PROJECTS.get(desired, resource.ref.project)
     entitled: tuple[str, ...] = project.spec.entitlements.storage_classes if project else ()
     if project and spec.class_ not in entitled:
         message = f"project {project.ref.name} is not entitled to class {spec.class_}"
         hint = f"entitled: {', '.join(entitled) or 'none'}; an operator entitles ({project.file})"
         yield finding(resource, ("spec", "class"), "not_entitled", message, hint)
-    if found := desired.get("storage_class", spec.class_):
+    if found := STORAGE_CLASSES.get(desired, spec.class_):
         yield from _check_class(resource, found, desired)
 
 
@@ -96,7 +99,7 @@ def _check_class(resource: Resource, found: Resource, desired: Desired) -> Itera
         message = f"{spec.access_mode} is for several, and class {spec.class_} allows one at a time"
         hint = f"an operator raises maxAttachments ({found.file})"
         yield finding(resource, path, "class_cannot_multi_attach", message, hint)
-    node, where = desired.get("node", spec.node or ""), found.spec.available
+    node, where = NODES.get(desired, spec.node or ""), found.spec.available
     anywhere = not where.nodes and not where.families
     if node and not (
         anywhere or node.ref.name in where.nodes or node.spec.family in where.families

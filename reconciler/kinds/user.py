@@ -144,7 +144,7 @@ def _check_taken(
 def _owners(desired: Desired) -> Mapping[tuple[str, str], list[tuple[Ref, str]]]:
     """Who holds a key, an e-mail address or an OS login, with what they call it."""
     owners: dict[tuple[str, str], list[tuple[Ref, str]]] = {}
-    for user in desired.of("user"):
+    for user in USERS.of(desired):
         spec: UserSpec = user.spec
         held = [("email_taken", email.lower(), email) for email in spec.emails]
         held += [("os_login_taken", login, login) for login in spec.os_logins]

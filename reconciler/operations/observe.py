@@ -12,6 +12,7 @@ from reconciler import shipped
 from reconciler.hosts.ansible.executor import RunOptions
 from reconciler.hosts.evidence import Question, ask
 from reconciler.kinds.node.spec import NODES, NodeSpec, control_login
+from reconciler.kinds.policy import POLICIES
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.descriptor import LAST_UID
@@ -111,9 +112,7 @@ def uids_of_tenants(desired: Desired) -> tuple[int, int]:
 
 def node_names(desired: Desired) -> tuple[str, ...]:
     """The nodes that this version can reach, by name."""
-    return tuple(
-        node.ref.name for node in desired.of("node") if not KINDS["node"].unsupported(node)
-    )
+    return tuple(node.ref.name for node in NODES.of(desired) if not KINDS["node"].unsupported(node))
 
 
 def stale_nodes(desired: Desired, world: World, now: datetime) -> tuple[str, ...]:
@@ -122,7 +121,7 @@ def stale_nodes(desired: Desired, world: World, now: datetime) -> tuple[str, ...
     Half, so that evidence which was fresh when the plan was shown is still fresh when it is
     applied. A host that was never prepared is always looked at: somebody may have mended it.
     """
-    policy = desired.get("policy", "fleet")
+    policy = POLICIES.get(desired, "fleet")
     minutes = policy.spec.evidence.max_age_minutes if policy else 60
     fresh = (now - timedelta(minutes=minutes / 2), now)
     return tuple(

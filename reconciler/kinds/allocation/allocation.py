@@ -11,9 +11,13 @@ from reconciler.kinds.access.leave import OPEN_ENDED
 from reconciler.kinds.allocation.host import basis, expected, steps
 from reconciler.kinds.allocation.runtime import runtime_needs
 from reconciler.kinds.allocation.spec import AllocationSpec, parse
+from reconciler.kinds.bundle import BUNDLES
 from reconciler.kinds.checks.findings import Path, finding, twice, unreal_times
 from reconciler.kinds.plain import everything_is_supported
-from reconciler.model.host.capacity import Isolation, Need, Shape, StorageNeed
+from reconciler.kinds.project import PROJECTS
+from reconciler.kinds.sku import SKUS
+from reconciler.kinds.storage_class import STORAGE_CLASSES
+from reconciler.model.host.capacity import Need, Shape, StorageNeed
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
@@ -75,7 +79,7 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
 
     runs on one may stay.
     """
-    project = desired.get("project", resource.ref.project)
+    project = PROJECTS.get(desired, resource.ref.project)
     if project is not None:
         yield from _check_members(resource, project)
         yield from _check_entitled(resource, project)
@@ -93,18 +97,22 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
 def needs(resource: Resource, desired: Desired) -> Need | None:
     """None while its SKU or its project cannot be read: then nobody can say what it needs."""
     spec = _spec(resource)
-    sku = desired.get("sku", spec.sku)
-    project = desired.get("project", resource.ref.project)
+    sku = SKUS.get(desired, spec.sku)
+    project = PROJECTS.get(desired, resource.ref.project)
     if sku is None or project is None:
         return None
-    shape = Shape(sku.spec.shape)
+    shape, slots = sku.spec.shape, sku.spec.slots
+    if shape is Shape.BAREMETAL:
+        slots = 0
+    if slots is None:
+        return None
     return Need(
         ref=resource.ref,
         sku=spec.sku,
         shape=shape,
-        slots=0 if shape is Shape.BAREMETAL else sku.spec.slots,
-        families=tuple(sku.spec.families),
-        isolation=tuple(Isolation(word) for word in sku.spec.isolation),
+        slots=slots,
+        families=sku.spec.families,
+        isolation=sku.spec.isolation,
         min_cpus_per_slot=sku.spec.min_cpus_per_slot,
         min_memory_gib_per_slot=sku.spec.min_memory_gib_per_slot,
         rdma=sku.spec.rdma,
@@ -120,7 +128,7 @@ def _storage_needs(resource: Resource, desired: Desired) -> Iterator[StorageNeed
     """Of what can be read; of all else the planner says that it is missing."""
     for one in _spec(resource).storage:
         storage = desired.resources.get(Ref("storage", resource.ref.project, one.name))
-        found = desired.get("storage_class", storage.spec.class_) if storage else None
+        found = STORAGE_CLASSES.get(desired, storage.spec.class_) if storage else None
         if storage and found:
             yield found.spec.need(found.ref.name, one.name, storage.spec.node or "")
 
@@ -164,7 +172,7 @@ def _check_runtimes(resource: Resource, desired: Desired) -> Iterator[Problem]:
     runtimes = _spec(resource).runtimes
     path: Path = ("spec", "runtimes")
     for one in runtimes:
-        bundle = desired.get("bundle", one.bundle)
+        bundle = BUNDLES.get(desired, one.bundle)
         versions = [each.version for each in bundle.spec.versions] if bundle else []
         if bundle and one.version not in versions:
             message = f"bundle {one.bundle} has no version {one.version}"

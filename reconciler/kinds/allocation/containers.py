@@ -5,6 +5,7 @@ Containers without root need user namespaces, which open more of the kernel to w
 
 from __future__ import annotations
 
+from reconciler.kinds.policy import POLICIES
 from reconciler.model.spec.desired import Desired
 
 CLOSED, OPEN = "0", "65536"
@@ -12,7 +13,7 @@ CLOSED, OPEN = "0", "65536"
 
 
 def allows_containers(desired: Desired) -> bool:
-    policy = desired.get("policy", "fleet")
+    policy = POLICIES.get(desired, "fleet")
     return policy is not None and policy.spec.containers == "rootless"
 
 

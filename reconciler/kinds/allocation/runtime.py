@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reconciler.kinds.allocation.steps import file_facts, file_items, own_mode, step_of
+from reconciler.kinds.bundle import BUNDLES
 from reconciler.kinds.contract import Binding, Render
 from reconciler.kinds.lease import told
+from reconciler.kinds.policy import POLICIES
 from reconciler.model.host.capacity import RuntimeNeed
 from reconciler.model.host.posix import loopback_of
 from reconciler.model.plan.plan import Order, Step
@@ -41,10 +43,10 @@ def place_of(runtime: str) -> str:
 
 def runtime_needs(allocation: Resource, desired: Desired) -> Iterator[RuntimeNeed]:
     """What each that it names runs on, of those that can be read."""
-    policy = desired.get("policy", "fleet")
+    policy = POLICIES.get(desired, "fleet")
     lenient = policy is not None and policy.spec.bundles.allow_unknown_compatibility
     for one in allocation.spec.runtimes:
-        bundle = desired.get("bundle", one.bundle)
+        bundle = BUNDLES.get(desired, one.bundle)
         known = bundle.spec.needs(one.bundle, may_be_unknown=lenient) if bundle else {}
         if one.version in known:
             yield known[one.version]

@@ -18,6 +18,7 @@ from reconciler.kinds.checks.overlaps import at_slot, check_overlaps
 from reconciler.kinds.node.host import basis, expected, steps
 from reconciler.kinds.node.spec import AdminState, Approval, NodeSpec, read_node
 from reconciler.kinds.node.wiping import check_wiping
+from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.kinds.plain import needs
 from reconciler.model.formats import why_no_card, why_no_host
 from reconciler.model.host.capacity import Isolation
@@ -161,7 +162,7 @@ def _check_admin(resource: Resource) -> Iterator[Problem]:
 
 def _check_family(resource: Resource, desired: Desired) -> Iterator[Problem]:
     spec: NodeSpec = resource.spec
-    family = desired.get("node_family", spec.family)
+    family = NODE_FAMILIES.get(desired, spec.family)
     for slot in spec.slots if family else ():
         gpu = family.spec.gpu if family else slot.gpu
         if family and not family.spec.gpu.fits(slot.gpu.model, slot.gpu.memory_mib):

@@ -12,7 +12,7 @@ from typing import Any
 
 from reconciler.kinds.node.shares import Share, kept_cores, kept_memory, scarcities, shares_of
 from reconciler.kinds.node.spec import CONTROL_LOGIN, Ssh
-from reconciler.kinds.node_family import NodeFamilySpec
+from reconciler.kinds.node_family import NODE_FAMILIES, NodeFamilySpec
 from reconciler.model.host.cpus import format_cpus, parse_cpus
 from reconciler.model.host.evidence import GpuFact, NodeFacts
 from reconciler.model.host.topology import Card, Topology
@@ -58,7 +58,7 @@ def propose(facts: NodeFacts, wish: NodeAddress, desired: Desired) -> Proposal:
     topology = facts.topology or Topology()
     cards = topology.cards or ()
     gpus = {gpu.pci_address: gpu for gpu in facts.gpus or ()}
-    families = {family.ref.name: family.spec for family in desired.of("node_family")}
+    families = {family.ref.name: family.spec for family in NODE_FAMILIES.of(desired)}
     name = wish.family or _family_of(gpus.values(), families)
     shares = shares_of(facts, topology)
     slots: list[Mapping[str, Any]] = []

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from reconciler.kinds.access.doors import doors
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.node.spec import NODES
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.plan.lifecycle import Phase
@@ -58,7 +59,7 @@ def access_rows(settings: Settings, world: World, now: datetime) -> Iterator[Acc
     resources = {one.ref: one for one in recorded_of(world, known)}
     shut_out = scopes_at(world.suspensions, now)
     desired = Desired(settings=settings, resources=resources, digest="", suspended=shut_out)
-    for resource in desired.of("allocation"):
+    for resource in ALLOCATIONS.of(desired):
         phase = world.recorded[resource.ref].phase
         for door in doors(resource, desired, now):
             yield AccessRow(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
-from reconciler.kinds.node.spec import AdminState
+from reconciler.kinds.node.spec import NODES, AdminState
 from reconciler.model.moment import format_moment
 from reconciler.model.plan.approval import Consent, fingerprint_of_all, short_id
 from reconciler.model.plan.plan import Action, Change, Plan
@@ -286,7 +286,7 @@ def _evacuated(
     nodes: dict[Ref, Ref] = {}
     for one in changes:
         recorded = world.recorded.get(one.ref)
-        node = desired.get("node", recorded.node) if recorded else None
+        node = NODES.get(desired, recorded.node) if recorded else None
         if one.action is not Action.REPLACE or node is None:
             continue
         if node.spec.admin.state is AdminState.EVACUATING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from reconciler import shipped
 from reconciler.hosts.wheels import fetch_wheels
-from reconciler.kinds.bundle import InstallSpec, Version, parse
+from reconciler.kinds.bundle import BUNDLES, InstallSpec, Version, parse
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -87,7 +87,7 @@ def _locked(
 
 
 def _all_locked(desired: Desired, name: str) -> Iterator[tuple[Version, InstallSpec, Requirements]]:
-    resource, spec = desired.get("bundle", name), shipped_spec(name)
+    resource, spec = BUNDLES.get(desired, name), shipped_spec(name)
     if resource is not None:
         for one in resource.spec.versions:
             if one.install and one.install.lock_digest in desired.locks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from reconciler.kinds.node.spec import NODES
 from reconciler.model.plan.drift import Drift
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -62,6 +63,6 @@ def _lies_on(one: Drift, ref: Ref) -> bool:
 
 
 def _asked(fleet: Fleet, desired: Desired, world: World) -> World:
-    names = (node.ref.name for node in desired.of("node"))
+    names = (node.ref.name for node in NODES.of(desired))
     seen = {one.node: one for one in observe_nodes(fleet, desired, world, names)}
     return replace(world, observations={**world.observations, **seen})

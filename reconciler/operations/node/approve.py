@@ -11,7 +11,7 @@ from dataclasses import field, replace
 
 from reconciler.kinds.approval import HOST, approved_names, name_digests
 from reconciler.kinds.node.spec import Approval, NodeSpec
-from reconciler.kinds.user import UserState
+from reconciler.kinds.user import USERS, UserState
 from reconciler.model.codec import encode
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, ProblemError, Severity, refuse
@@ -137,7 +137,7 @@ def _who(fleet: Fleet) -> str:
 
 def _person(fleet: Fleet, desired: Desired, acting: str) -> str:
     login, email = fleet.actor.name, git.author_email(fleet.settings)
-    users = tuple(desired.of("user"))
+    users = tuple(USERS.of(desired))
     by_login = {user.ref.name for user in users if login in user.spec.os_logins}
     by_email = {user.ref.name for user in users if email in user.spec.emails}
     people = by_login & by_email or by_login | by_email
@@ -153,7 +153,7 @@ def _person(fleet: Fleet, desired: Desired, acting: str) -> str:
 
 
 def _insist_on_active(fleet: Fleet, desired: Desired, name: str) -> None:
-    user = desired.get("user", name)
+    user = USERS.get(desired, name)
     stated = user is not None and user.spec.state is UserState.SUSPENDED
     if stated or f"user/{name}" in _shut_out(fleet):
         raise refuse("operator_only", f"{name} is suspended", "another operator may do it")

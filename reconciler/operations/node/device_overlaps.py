@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.checks.overlaps import at_slot
+from reconciler.kinds.node.spec import NODES
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
@@ -22,7 +23,7 @@ def shared_devices(fleet: Fleet, desired: Desired, only: Ref | None = None) -> I
         return
     with fleet.reading() as database:
         observations = read_world(database).observations
-    for node in desired.of("node"):
+    for node in NODES.of(desired):
         named = sum(1 for slot in node.spec.slots if slot.nvme or slot.nic)
         if only not in (None, node.ref) or named < 2:
             continue

@@ -15,7 +15,7 @@ from reconciler import shipped
 from reconciler.hosts.ssh import discover as ssh_discover
 from reconciler.kinds.access.ssh_key import SshKey, listed, parse_public_key
 from reconciler.kinds.node.proposal import NodeAddress, Proposal, propose
-from reconciler.kinds.node.spec import CONTROL_LOGIN
+from reconciler.kinds.node.spec import CONTROL_LOGIN, NODES
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.plan.work import Host
 from reconciler.model.problem import ProblemError, refuse
@@ -116,7 +116,7 @@ def propose_node(desired: Desired, target: Target, facts: NodeFacts) -> Discover
 
     Raises ProblemError `discovery_incomplete` where that would be no Node, or `family_unclear`.
     """
-    known = next((node for node in desired.of("node") if _is_machine(node, facts)), None)
+    known = next((node for node in NODES.of(desired) if _is_machine(node, facts)), None)
     name = known.ref.name if known else target.name
     family = family_for(desired, target.family, facts)
     wish = NodeAddress(
@@ -150,7 +150,7 @@ def _node_at(desired: Desired, target: Target) -> Resource | None:
     return next(
         (
             node
-            for node in desired.of("node")
+            for node in NODES.of(desired)
             if node.spec.identity and (node.spec.address, node.spec.ssh.port) == place
         ),
         None,
@@ -266,8 +266,10 @@ def _document(kind: str, name: str, spec: Mapping[str, Any]) -> Mapping[str, Any
 
 def _in_specs(desired: Desired, target: Target, name: str, facts: NodeFacts) -> Iterator[str]:
     """What of this machine stands in the specs already; two nodes of one machine are refused."""
-    node = desired.get("node", name)
-    if node and _is_machine(node, facts) and {*target.host_keys} & {*node.spec.identity.host_keys}:
+    node = NODES.get(desired, name)
+    identity = node.spec.identity if node else None
+    known = identity.host_keys if identity else ()
+    if node and _is_machine(node, facts) and {*target.host_keys} & {*known}:
         yield f"this machine is node {name} already, in {node.file}: put what changed there"
     elif node and _is_machine(node, facts):
         yield (
@@ -281,7 +283,7 @@ def _in_specs(desired: Desired, target: Target, name: str, facts: NodeFacts) -> 
         )
     cards = {gpu.uuid for gpu in facts.gpus or ()}
     keys = set((facts.topology.host_keys if facts.topology else None) or ())
-    for other in desired.of("node"):
+    for other in NODES.of(desired):
         if (
             other.ref.name != name
             and other.spec.identity

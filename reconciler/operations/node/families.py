@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from reconciler.kinds import node_family
+from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.model.canonical import digest
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.problem import refuse
@@ -23,11 +24,11 @@ def family_for(desired: Desired, name: str, facts: NodeFacts) -> Resource | None
     Raises ProblemError `family_unclear`.
     """
     kinds = Counter((gpu.model, gpu.memory_mib) for gpu in facts.gpus or () if gpu.memory_mib)
-    if (name and desired.get("node_family", name)) or not kinds:
+    if (name and NODE_FAMILIES.get(desired, name)) or not kinds:
         return None
     ((card, _),) = kinds.most_common(1)
     fitting = [
-        family.ref.name for family in desired.of("node_family") if family.spec.gpu.fits(*card)
+        family.ref.name for family in NODE_FAMILIES.of(desired) if family.spec.gpu.fits(*card)
     ]
     what = f"cards {card[0]}, {card[1]} MiB"
     if not name and len(fitting) > 1:
@@ -36,7 +37,7 @@ def family_for(desired: Desired, name: str, facts: NodeFacts) -> Resource | None
     if not name and fitting:
         return None
     called = name or _slug(card[0])
-    if desired.get("node_family", called):
+    if NODE_FAMILIES.get(desired, called):
         message = f"no family has {what}, and family {called} has others"
         raise refuse("family_unclear", message, "name the new one: --family NAME")
     return _proposed(called, card, facts)

@@ -10,7 +10,7 @@ from reconciler.kinds.allocation.containers import allows_containers
 from reconciler.kinds.approval import HOST, approved_names
 from reconciler.kinds.node.host import hardening
 from reconciler.kinds.node.spec import Admin, Identity, NodeSpec, Slot, Ssh, control_login
-from reconciler.kinds.node_family import NodeFamilySpec
+from reconciler.kinds.node_family import NODE_FAMILIES, NodeFamilySpec
 from reconciler.model.host.capacity import Claim, Isolation
 from reconciler.model.host.evidence import Check, Observation
 from reconciler.model.records import dataclass
@@ -130,7 +130,7 @@ def node_names(fleet: Fleet) -> tuple[str, ...]:
 
 
 def _family(desired: Desired, spec: NodeSpec) -> NodeFamilySpec | None:
-    family = desired.get("node_family", spec.family)
+    family = NODE_FAMILIES.get(desired, spec.family)
     return family.spec if family else None
 
 

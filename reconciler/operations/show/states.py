@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.host.evidence import Check, CheckResult
 from reconciler.model.moment import format_age
@@ -157,7 +158,7 @@ def _evidence(offer: Offer, desired: Desired) -> str:
     """What does not pass, worst first; or that all does, and how old that is."""
     if offer.facts is None:
         return UNSEEN
-    family = desired.get("node_family", offer.spec.family)
+    family = NODE_FAMILIES.get(desired, offer.spec.family)
     checks: list[Check] = list(readiness(offer, family.spec if family else None))
     for result in (CheckResult.FAIL, CheckResult.UNKNOWN):
         found = [f"{one.name}: {one.value}" for one in checks if one.result is result]

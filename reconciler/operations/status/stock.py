@@ -16,6 +16,7 @@ from reconciler.kinds import sku as sku_kind
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.node import node as node_kind
 from reconciler.kinds.node.spec import AdminState
+from reconciler.kinds.sku import SKUS
 from reconciler.model.host.capacity import Claim, ClaimState, SlotState
 from reconciler.model.host.posture import NODE_REUSE, SLOT_REUSE, NodeTally, Posture, postures_of
 from reconciler.model.moment import parse_moment
@@ -83,7 +84,7 @@ def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
     )
     return Stock(
         offers=read_offers(desired, world, now, {}),
-        skus=tuple(desired.of("sku")),
+        skus=tuple(SKUS.of(desired)),
         sold=Counter(ALLOCATIONS.applied(one).sku for one in ALLOCATIONS.recorded(world)),
         claims=world.claims,
         by_slot={(claim.node, claim.slot): claim for claim in world.claims},

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.project import PROJECTS
 from reconciler.model.host.capacity import ClaimState
 from reconciler.model.host.evidence import CheckResult
 from reconciler.model.moment import format_age, parse_moment
@@ -67,7 +68,7 @@ def _placed(case: WhyCase) -> Iterator[Link]:
 
 
 def _allowed(case: WhyCase) -> Iterator[Link]:
-    project = case.desired.get("project", case.ref.project) if case.ref.project else None
+    project = PROJECTS.get(case.desired, case.ref.project) if case.ref.project else None
     if project is None or case.resource is None or case.ref.kind != "allocation":
         return
     sku = ALLOCATIONS.spec(case.resource).sku

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.model.host.evidence import Check
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -60,7 +62,7 @@ def _case(fleet: Fleet, ref: Ref, world: World, desired: Desired) -> WhyCase:
     plan = plan_from(fleet, desired, world, PlanOptions())
     is_allocation = ref.kind == "allocation"
     name = ref.name if ref.kind == "node" else recorded.node if recorded else ""
-    node = desired.get("node", name) if name else None
+    node = NODES.get(desired, name) if name else None
     access = review_access(fleet, "", str(ref)).rows if is_allocation and recorded else ()
     causes = [ref_of(row.cause) for row in access]
     project = [Ref("project", "", ref.project)] if ref.project else []
@@ -91,7 +93,7 @@ def _health(fleet: Fleet, world: World, recorded: Recorded) -> str:
 def _checks(fleet: Fleet, world: World, desired: Desired, node: Resource) -> tuple[Check, ...]:
     offers = read_offers(desired, world, fleet.now(), {})
     offer = next(one for one in offers if one.name == node.ref.name)
-    family = desired.get("node_family", node.spec.family)
+    family = NODE_FAMILIES.get(desired, node.spec.family)
     return tuple(readiness(offer, family.spec if family else None))
 
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from reconciler.kinds.access.keys import in_force
 from reconciler.kinds.access.leave import OPEN_ENDED
 from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.policy import POLICIES
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.plan import Action
 from reconciler.model.problem import Problem
@@ -133,7 +134,7 @@ def _grant_expired(giving: Giving) -> Problem | None:
 def _grant_too_long(giving: Giving) -> Problem | None:
     end = giving.grant.spec.expires_at
     moment = parse_moment(end)
-    policy = giving.desired.get("policy", "fleet")
+    policy = POLICIES.get(giving.desired, "fleet")
     days = policy.spec.grant.max_days if policy else DEFAULT_MAX_DAYS
     if end == OPEN_ENDED and policy and not policy.spec.grant.may_be_open_ended:
         message = "the Policy allows no grant without an end"

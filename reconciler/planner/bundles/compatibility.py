@@ -11,7 +11,9 @@ from types import MappingProxyType
 
 from reconciler.kinds.allocation.runtime import runtime_needs
 from reconciler.kinds.allocation.spec import ALLOCATIONS
-from reconciler.kinds.bundle import VersionState
+from reconciler.kinds.bundle import BUNDLES, VersionState
+from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.model.host.capacity import Candidate, RuntimeNeed
 from reconciler.model.host.evidence import GpuFact, NodeFacts
 from reconciler.model.problem import Problem
@@ -49,7 +51,7 @@ def machine_of(name: str, family: str, stated: Resource | None, gpus: Iterable[G
 
 
 def machine(node: Resource, desired: Desired, facts: NodeFacts | None) -> Machine:
-    stated = desired.get("node_family", node.spec.family)
+    stated = NODE_FAMILIES.get(desired, node.spec.family)
     return machine_of(
         node.ref.name, node.spec.family, stated, (facts.gpus if facts else None) or ()
     )
@@ -159,7 +161,7 @@ def refuse_runtimes(
         if names and difference.ref not in refused:
             told = next(_unnameable(names, desired), None)
             recorded = difference.recorded if difference.action in STAYS else None
-            node = desired.get("node", recorded.node) if recorded else None
+            node = NODES.get(desired, recorded.node) if recorded else None
             if node is not None:
                 told = told or unfit(difference, node, desired, world)
             if told is not None:
@@ -198,7 +200,7 @@ def not_for_lack_of_room(
 
 def _unnameable(names: Iterable[tuple[str, str]], desired: Desired) -> Iterator[tuple[str, str]]:
     for name, version in sorted(names):
-        bundle = desired.get("bundle", name)
+        bundle = BUNDLES.get(desired, name)
         stated = {one.version: one.state for one in bundle.spec.versions} if bundle else {}
         active = newest(v for v, state in stated.items() if state is VersionState.ACTIVE)
         instead = f"the newest is {active}" if active else "it has no active one"

@@ -9,7 +9,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
-from reconciler.kinds.bundle import Version, VersionState
+from reconciler.kinds.bundle import BUNDLES, Version, VersionState
+from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.policy import POLICIES
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -42,7 +44,7 @@ def wanted(
     """`seats` are places that allocations are given just now, `leaving` those that lose theirs."""
     wants: dict[Place, set[str]] = defaultdict(set)
     left_out: dict[str, list[str]] = defaultdict(list)
-    for bundle in desired.of("bundle"):
+    for bundle in BUNDLES.of(desired):
         name = bundle.ref.name
         for one in bundle.spec.versions:
             for node in _staged_on(one, desired):
@@ -50,7 +52,7 @@ def wanted(
                     left_out[name].append(f"{one.version} on {node.ref.name}: {rule}")
                 else:
                     wants[node.ref.name, name].add(one.version)
-    for resource in desired.of("allocation"):
+    for resource in ALLOCATIONS.of(desired):
         if resource.spec.runtimes and (place := _node_of(resource, world, seats, leaving)):
             for runtime in resource.spec.runtimes:
                 wants[place, runtime.bundle].add(runtime.version)
@@ -76,7 +78,7 @@ def _staged_on(one: Version, desired: Desired) -> Iterator[Resource]:
     """Nodes that it is for, whether or not anybody is there who names it."""
     wanted = one.stage_on
     if one.state is VersionState.ACTIVE and (wanted.nodes or wanted.families):
-        for node in desired.of("node"):
+        for node in NODES.of(desired):
             if node.ref.name in wanted.nodes or node.spec.family in wanted.families:
                 yield node
 
@@ -88,7 +90,7 @@ def _rule_against(
     seen = world.observations.get(node.ref.name)
     if seen is None or seen.facts is None:
         return ""
-    policy = desired.get("policy", "fleet")
+    policy = POLICIES.get(desired, "fleet")
     lenient = policy is not None and policy.spec.bundles.allow_unknown_compatibility
     need = bundle.spec.needs(bundle.ref.name, may_be_unknown=lenient)[one.version]
     return misfit(machine(node, desired, seen.facts), need)[0]

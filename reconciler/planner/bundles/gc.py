@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from reconciler.kinds.bundle import BUNDLES
 from reconciler.kinds.contract import Context
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.plan.plan import Order, Step, step_id
@@ -34,7 +35,7 @@ def discards(
             continue
         needed = wants.get((node, name), set()) | names.get((node, name), set())
         default = facts.platform.get(f"current {name}", "")
-        if context.desired.get("bundle", name) is not None:
+        if BUNDLES.get(context.desired, name) is not None:
             needed = needed | {default}
         shown = {version: facts.platform.get(tag(name, version), "") for version in versions}
         for version in _going(shown, needed, _kept(name, context)):
@@ -44,7 +45,7 @@ def discards(
 
 def _kept(name: str, context: Context) -> int:
     """Of a bundle that nobody offers any more nothing is kept for later."""
-    if context.desired.get("bundle", name) is None:
+    if BUNDLES.get(context.desired, name) is None:
         return 0
     return policy_of(context.desired, context.world).bundles.keep_versions
 

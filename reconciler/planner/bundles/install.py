@@ -14,8 +14,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from reconciler.kinds.allocation.runtime import place_of
-from reconciler.kinds.bundle import Version, VersionState
+from reconciler.kinds.bundle import BUNDLES, Version, VersionState
 from reconciler.kinds.contract import Context
+from reconciler.kinds.node.spec import NODES
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.plan.drift import Becomes, Drift
@@ -122,7 +123,7 @@ def find_stagings(
     drifts: Iterable[Drift],
 ) -> Mapping[Ref, Staging]:
     """By bundle; `preparing` are nodes that this plan makes ready."""
-    if not any(True for _ in context.desired.of("bundle")) and not context.world.installs:
+    if not any(True for _ in BUNDLES.of(context.desired)) and not context.world.installs:
         return {}
     leaving = {ref for ref, one in changed.items() if one.action is Action.RELEASE}
     wants = wanted(context.desired, context.world, seats, leaving)
@@ -156,7 +157,7 @@ def _nodes(context: Context, preparing: Collection[Ref]) -> Iterator[tuple[str, 
 
     Of a host that does not tell its runtimes nobody knows what it lacks.
     """
-    for node in context.desired.of("node"):
+    for node in NODES.of(context.desired):
         if node.spec.admin.state in OUT_OF_REACH:
             continue
         seen = context.world.observations.get(node.ref.name)
@@ -178,7 +179,7 @@ def _looks(
     installs = {(one.node, one.bundle, one.version): one for one in context.world.installs}
     becomes = {(one.node, one.key): one.becomes for one in drifts if one.ref.kind == "bundle"}
     for (node, name), versions in sorted(wants.items()):
-        bundle = context.desired.get("bundle", name)
+        bundle = BUNDLES.get(context.desired, name)
         if bundle is None or node not in nodes:
             continue
         facts = nodes[node]
@@ -215,7 +216,7 @@ def _step(verb: str, one: _Look, context: Context) -> Step:
 def _item(one: _Look, context: Context) -> Mapping[str, Any]:
     install, name, version = one.version.install, one.bundle.ref.name, one.version.version
     assert install is not None and one.lock is not None
-    node = context.desired.get("node", one.node)
+    node = NODES.get(context.desired, one.node)
     # A host was given the program when it was prepared; a folder has none.
     is_folder = node is not None and node.spec.isolation is Isolation.DIRECTORY
     root = posixpath.join(context.desired.settings.folder, node.spec.root if node else "/")

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
-from reconciler.kinds.bundle import VersionState
+from reconciler.kinds.bundle import BUNDLES, VersionState
 from reconciler.kinds.contract import Context
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded
@@ -68,7 +68,7 @@ def _when(fresh: Iterable[tuple[str, str]], node: str, context: Context) -> Iter
 
 def _old(fresh: Iterable[tuple[str, str]], context: Context) -> Iterator[str]:
     for name, version in fresh:
-        bundle = context.desired.get("bundle", name)
+        bundle = BUNDLES.get(context.desired, name)
         states = {one.version: one.state for one in bundle.spec.versions} if bundle else {}
         if states.get(version) is VersionState.DEPRECATED:
             instead = newest(v for v, state in states.items() if state is VersionState.ACTIVE)

@@ -15,6 +15,7 @@ from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.lease import end_of
 from reconciler.kinds.registry import KINDS
+from reconciler.kinds.sku import SKUS
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action, Cause, Change, ClaimIntent, Step
 from reconciler.model.problem import HELD_CODES, Problem
@@ -284,7 +285,7 @@ def _seated(change: Change, seat: Seat, binding: Binding, changes: ChangeSet) ->
         return change
     placement, end = seat.placement, _end(resource, binding.replaces, context)
     gpus = len(placement.slots)
-    price = text.price(context.desired.get("sku", resource.spec.sku), gpus, context.now)
+    price = text.price(SKUS.get(context.desired, resource.spec.sku), gpus, context.now)
     return replace(
         change,
         summary=text.size_of(placement.slots),
@@ -365,7 +366,7 @@ def _price_before(ref: Ref, changes: ChangeSet) -> Mapping[str, Decimal]:
     if recorded is None or not recorded.id or recorded.phase is not Phase.ACTIVE:
         return {}
     name = ALLOCATIONS.applied(recorded).sku
-    sku = context.desired.get("sku", name)
+    sku = SKUS.get(context.desired, name)
     before = context.world.recorded.get(Ref("sku", "", name))
     if sku is None and before is not None:
         sku = as_recorded(before)

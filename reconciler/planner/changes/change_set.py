@@ -8,6 +8,7 @@ from functools import cached_property
 
 from reconciler.kinds.access.keys import in_force as grant_in_force
 from reconciler.kinds.contract import Binding, Context
+from reconciler.kinds.grant import GRANTS
 from reconciler.model.host.capacity import Claim
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -63,7 +64,7 @@ class ChangeSet:
         changed = (d.recorded for ref, d in self.changed.items() if ref.kind == "grant")
         before = [as_recorded(recorded) for recorded in changed if recorded is not None]
         found: dict[Ref, list[Resource]] = {}
-        for grant in (*self.context.desired.of("grant"), *before):
+        for grant in (*GRANTS.of(self.context.desired), *before):
             ref = Ref("allocation", grant.ref.project, grant.spec.allocation)
             found.setdefault(ref, []).append(grant)
         return {ref: tuple(grants) for ref, grants in found.items()}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from reconciler.kinds.registry import KINDS
+from reconciler.kinds.sku import SKUS
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Cause, Change, Step
 from reconciler.planner.changes import text
@@ -43,7 +44,7 @@ def restored(
     if resource is None or recorded is None:
         return change, ()
     kind, binding = KINDS[difference.ref.kind], binding_of(recorded, resource, context.world)
-    price = text.price(context.desired.get("sku", resource.spec.sku), change.gpus, context.now)
+    price = text.price(SKUS.get(context.desired, resource.spec.sku), change.gpus, context.now)
     rate = text.price_delta(price, {})
     told = replace(
         change,

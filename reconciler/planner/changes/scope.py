@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from reconciler.kinds.access.takeaway import takes_away
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.grant import GRANTS
+from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.registry import KINDS
 from reconciler.model.plan.plan import Action, ClaimIntent
 from reconciler.model.problem import Problem, ProblemError
@@ -82,7 +83,7 @@ class Scope:
         if not any(d.ref.kind == "allocation" and d.action in SEATED for d in asked):
             return frozenset()
         new = {d.ref for d in differences if d.ref.kind == "node" and d.action is Action.CREATE}
-        nodes = (one for one in self._desired.of("node") if one.ref not in self._refs)
+        nodes = (one for one in NODES.of(self._desired) if one.ref not in self._refs)
         return frozenset(one.ref for one in nodes if one.ref in new or unprepared(one, self._world))
 
 
@@ -118,7 +119,7 @@ def _revoking(
         recorded, resource = world.recorded.get(ref), desired.resources.get(ref)
         people.update(resource.spec.access if resource else ())
         people.update(ALLOCATIONS.applied(recorded).access if recorded else ())
-    for grant in desired.of("grant"):
+    for grant in GRANTS.of(desired):
         if Ref("allocation", grant.ref.project, grant.spec.allocation) in named:
             people.add(grant.spec.user)
     for ref, one in by_ref.items():

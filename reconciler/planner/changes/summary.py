@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from reconciler.kinds.node.spec import NODES
 from reconciler.model.host.evidence import Observation
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.plan import Action, Change, ClaimIntent, FleetFigures
@@ -21,7 +22,7 @@ def figures_of(
     claims: Iterable[ClaimIntent],
 ) -> FleetFigures:
     """`desired` is what will be in force. The age is that of the oldest answer."""
-    nodes = {node.ref.name: len(node.spec.slots) for node in desired.of("node")}
+    nodes = {node.ref.name: len(node.spec.slots) for node in NODES.of(desired)}
     seen = [world.observations.get(name) for name in nodes]
     answers = [one.at for one in seen if one and one.facts and not one.problem]
     ages = [int((now - moment).total_seconds()) for at in answers if (moment := parse_moment(at))]
@@ -40,7 +41,7 @@ def figures_of(
 
 def silence_of(desired: Desired, world: World) -> Mapping[str, str]:
     """Of each node without an answer, or in doubt, what is known of that."""
-    seen = {node.ref.name: world.observations.get(node.ref.name) for node in desired.of("node")}
+    seen = {node.ref.name: world.observations.get(node.ref.name) for node in NODES.of(desired)}
     silent = {name: one for name, one in seen.items() if not one or not one.facts or one.problem}
     return _with_doubts(_silence(silent, world), world)
 

@@ -52,7 +52,7 @@ def size_of(slots: Iterable[str]) -> str:
 def create_facts(
     resource: Resource, login: str, placement: Placement, desired: Desired, now: datetime
 ) -> Mapping[str, str]:
-    node = desired.get("node", placement.node)
+    node = NODES.get(desired, placement.node)
     if node is not None and node.spec.address == "local":
         where = f"{node.spec.root.rstrip('/')}/home/{login}"
     else:

@@ -117,7 +117,7 @@ def _renamed(desired: Desired) -> Mapping[str, str]:
     """Users by the name that they had."""
     return {
         user.former_name: user.ref.name
-        for user in desired.of("user")
+        for user in USERS.of(desired)
         if user.former_name and Ref("user", "", user.former_name) not in desired.resources
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from reconciler.kinds.policy import PolicySpec, Repair
+from reconciler.kinds.policy import POLICIES, PolicySpec, Repair
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.drift import Acceptance, DriftClass
 from reconciler.model.records import dataclass
@@ -54,7 +54,7 @@ def class_of_ours(ref: Ref, key: str) -> DriftClass:
 
 def leniency_of(desired: Desired, world: World, now: datetime) -> Leniency:
     """As git and the state say at this moment; without a policy everything is put right."""
-    policy = desired.get("policy", "fleet")
+    policy = POLICIES.get(desired, "fleet")
     found: dict[tuple[Ref, str], tuple[Acceptance, ...]] = {}
     for one in in_force(acceptances(desired, world), now):
         place = (one.ref, one.key)
@@ -70,7 +70,7 @@ def leniency_of(desired: Desired, world: World, now: datetime) -> Leniency:
 
 def acceptances(desired: Desired, world: World) -> Iterator[Acceptance]:
     """Those of the policy, which are good for whatever is shown, and those given by hand."""
-    policy = desired.get("policy", "fleet")
+    policy = POLICIES.get(desired, "fleet")
     for one in policy.spec.accepted_drift if policy else ():
         ref = parse_ref(one.ref)
         if ref is not None:

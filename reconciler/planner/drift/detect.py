@@ -14,6 +14,8 @@ from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 
+from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.evidence import CheckResult, NodeFacts
 from reconciler.model.plan.drift import Becomes, Drift, DriftClass
@@ -224,14 +226,14 @@ def _of_machines(
     if not any(seen.facts for seen in world.observations.values()):
         return
     blocked = {
-        node.ref: why for node in desired.of("node") if (why := KINDS["node"].unsupported(node))
+        node.ref: why for node in NODES.of(desired) if (why := KINDS["node"].unsupported(node))
     }
     offers = read_offers(desired, world, now, blocked)
     for ref, why in unserved(desired, world, offers):
         text = f"no sound host can serve it: {why}"
         yield _Look(ref, "", leniency).judge("capacity", DriftClass.EVIDENCE, why, text)
     for offer in offers:
-        family = desired.get("node_family", offer.spec.family)
+        family = NODE_FAMILIES.get(desired, offer.spec.family)
         look = _Look(Ref("node", "", offer.name), offer.name, leniency)
         for check in readiness(offer, family.spec if family else None) if offer.facts else ():
             if check.name in NOT_OF_A_MACHINE or check.result is CheckResult.PASS:

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Mapping, Sequence
 
+from reconciler.kinds.project import PROJECTS
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.descriptor import LAST_UID
 from reconciler.model.host.evidence import Observation
@@ -131,7 +132,7 @@ class Accounts:
 
     def _gid(self, project: str, node: str) -> int:
         if project not in self._gids:
-            resource = self._desired.get("project", project)
+            resource = PROJECTS.get(self._desired, project)
             adopted = resource.spec.gid if resource else None
             if adopted is not None and adopted in self._gids.values():
                 raise _taken(project, adopted)

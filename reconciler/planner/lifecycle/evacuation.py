@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reconciler.kinds.node.spec import AdminState
+from reconciler.kinds.node.spec import NODES, AdminState
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action, FieldChange
 from reconciler.model.spec.desired import Desired
@@ -24,7 +24,7 @@ def with_evacuations(
     """The differences, and a replace for each allocation on a node that is evacuated."""
     leaving = {
         node.ref.name
-        for node in desired.of("node")
+        for node in NODES.of(desired)
         if node.spec.admin.state is AdminState.EVACUATING
     }
     if not leaving:

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 
 from reconciler.kinds.access.leave import OPEN_ENDED
 from reconciler.kinds.lease import after, end_of, terms_of
-from reconciler.kinds.policy import WaitRules
+from reconciler.kinds.policy import POLICIES, WaitRules
+from reconciler.kinds.project import PROJECTS
 from reconciler.model.host.capacity import Claim
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan.plan import Action
@@ -126,7 +127,7 @@ def _too_long(wish: LeaseRequest) -> Problem | None:
 
 def _endless(wish: LeaseRequest) -> Problem | None:
     """Where its project is in error, nobody has asked that of its document."""
-    project = wish.desired.get("project", wish.resource.ref.project)
+    project = PROJECTS.get(wish.desired, wish.resource.ref.project)
     if wish.resource.spec.expires_at != OPEN_ENDED or project is None:
         return None
     recorded = None if wish.begins else wish.difference.recorded
@@ -154,7 +155,7 @@ def gives_up(resource: Resource, desired: Desired, world: World) -> datetime | N
     if resource.spec.wait_until is not None:
         return parse_moment(resource.spec.wait_until)
     since = parse_moment(world.waiting.get(resource.ref, ""))
-    policy = desired.get("policy", "fleet")
+    policy = POLICIES.get(desired, "fleet")
     hours = policy.spec.wait.max_hours if policy else WaitRules().max_hours
     return since + timedelta(hours=hours) if since else None
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Need, Placement, Shape, Unavailable
 from reconciler.model.plan.plan import Action, ClaimIntent
@@ -169,7 +170,7 @@ class _Usher:
         need, recorded = request.need, difference.recorded
         leaving = recorded.id if recorded and difference.action is Action.REPLACE else None
         for id, claims in self.groups.get(need.ref, {}).items():
-            node = self.seating.desired.get("node", claims[0].node)
+            node = NODES.get(self.seating.desired, claims[0].node)
             if id == leaving or node is None or not can_resume(claims, need, node):
                 continue
             known = recorded is not None and recorded.id == id
@@ -261,9 +262,7 @@ def _offers(seating: Seating) -> tuple[Offer, ...]:
     blocked = {ref: seating.refused[ref].message for ref in refused}
     with_refused = replace(desired, resources={**desired.resources, **refused})
     offers = read_offers(with_refused, seating.world, seating.now, blocked, seating.preparing)
-    return tuple(
-        as_named(offer, desired.get("node", offer.name), seating.specs) for offer in offers
-    )
+    return tuple(as_named(offer, NODES.get(desired, offer.name), seating.specs) for offer in offers)
 
 
 def _largest(offers: Sequence[Offer]) -> Mapping[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Candidate
 from reconciler.model.plan.plan import Action, Plan
@@ -29,7 +30,7 @@ def explain(
     need = KINDS[ref.kind].needs(resource, desired) if resource else None
     if need is None:
         return ()
-    blocked = {node.ref: why for node in desired.of("node") if (why := _blocked(node))}
+    blocked = {node.ref: why for node in NODES.of(desired) if (why := _blocked(node))}
     moves = made is not None and any(
         c.ref == ref and (c.action is Action.REPLACE or c.problem) for c in made.changes
     )

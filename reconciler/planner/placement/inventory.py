@@ -12,7 +12,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from reconciler.kinds.approval import HOST, approved_names
-from reconciler.kinds.policy import Strategy
+from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.node_family import NODE_FAMILIES
+from reconciler.kinds.policy import POLICIES, Strategy
 from reconciler.model.host.capacity import Claim, ClaimState, Sharing
 from reconciler.model.host.cpus import parse_cpus
 from reconciler.model.host.evidence import GpuFact, NodeFacts, Observation
@@ -144,7 +146,7 @@ def read_offers(
 
     Nodes that the plan is `preparing` are taken for prepared: nothing reaches them before that.
     """
-    policy = desired.get("policy", "fleet")
+    policy = POLICIES.get(desired, "fleet")
     minutes = policy.spec.evidence.max_age_minutes if policy else DEFAULT_EVIDENCE_MINUTES
     limit = timedelta(minutes=minutes)
     suspended = {s.scope: s.reason or "suspended" for s in in_force(world.suspensions, now)}
@@ -152,7 +154,7 @@ def read_offers(
     projects = {k.removeprefix("project/"): v for k, v in of_projects.items()}
     claimed = {(claim.node, claim.allocation_id) for claim in world.claims}
     doubts = {doubt.node: doubt.reason for doubt in world.doubts}
-    nodes = tuple(desired.of("node"))
+    nodes = tuple(NODES.of(desired))
     approvals = {node.ref.name: approved_names(node.spec) for node in nodes}
     counted = [node for node in nodes if HOST in approvals[node.ref.name]]
     doubles, sightings = _doubles(nodes), _sightings(nodes, counted, world, (now - limit, now))
@@ -169,7 +171,7 @@ def read_offers(
                 approved=HOST in approved,
                 blocked=blocked.get(node.ref, ""),
                 unprepared="" if node.ref in preparing else unprepared(node, world),
-                family=(family := desired.get("node_family", node.spec.family)),
+                family=(family := NODE_FAMILIES.get(desired, node.spec.family)),
                 drivers=frozenset(family.spec.base.driver_branches) if family else None,
                 gpus={gpu.uuid: gpu for gpu in (facts.gpus if facts else None) or ()},
                 observation=seen,

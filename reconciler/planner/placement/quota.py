@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.project import PROJECTS
+from reconciler.kinds.sku import SKUS
 from reconciler.model.host.capacity import ClaimState, Need
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -42,7 +45,7 @@ class Limits:
         self.gpus: Counter[str] = Counter()
         self.allocations: Counter[str] = Counter()
         counted: set[str] = set()
-        lost = {n.ref.name for n in desired.of("node") if n.spec.admin.state == "lost"}
+        lost = {n.ref.name for n in NODES.of(desired) if n.spec.admin.state == "lost"}
         for claim in world.claims:
             if claim.node not in lost and claim.state in (ClaimState.HELD, ClaimState.RELEASING):
                 self.gpus[claim.project] += 1 if claim.slot else sizes.get(claim.node, 1)
@@ -59,7 +62,7 @@ class Limits:
 
 
 def _not_entitled(request: Request, limits: Limits) -> Problem | None:
-    project = limits.desired.get("project", request.need.project)
+    project = PROJECTS.get(limits.desired, request.need.project)
     entitled = project.spec.entitlements.skus if project else ()
     if request.need.sku in entitled:
         return None
@@ -69,7 +72,7 @@ def _not_entitled(request: Request, limits: Limits) -> Problem | None:
 
 
 def _sku_deprecated(request: Request, limits: Limits) -> Problem | None:
-    sku = limits.desired.get("sku", request.need.sku)
+    sku = SKUS.get(limits.desired, request.need.sku)
     if sku is None or sku.spec.state != "deprecated":
         return None
     message = f"SKU {request.need.sku} takes no new allocations"
@@ -88,7 +91,7 @@ def _operator_only(request: Request, limits: Limits) -> Problem | None:
 
 def _quota_exceeded(request: Request, limits: Limits) -> Problem | None:
     name = request.need.project
-    project = limits.desired.get("project", name)
+    project = PROJECTS.get(limits.desired, name)
     if project is None:
         return None
     quota = project.spec.quota

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reconciler.kinds.sku import SkuState
+from reconciler.kinds.sku import SKUS, SkuState
 from reconciler.model.host.capacity import Isolation, Need, Shape
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
@@ -58,7 +58,7 @@ def unserved(desired: Desired, world: World, offers: Sequence[Offer]) -> Iterato
     by_family: dict[str, list[Offer]] = {}
     for offer in offers:
         by_family.setdefault(offer.spec.family, []).append(offer)
-    for sku in desired.of("sku"):
+    for sku in SKUS.of(desired):
         if sku.spec.state is SkuState.ACTIVE and sku.ref in world.recorded:
             near = [one for family in sku.spec.families for one in by_family.get(family, ())]
             reasons = _reasons(need_of(sku), near)

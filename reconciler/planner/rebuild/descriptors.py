@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.sku import SKUS
 from reconciler.model.host.capacity import Isolation, Shape
 from reconciler.model.host.descriptor import Descriptor, DescriptorError, read_descriptor
 from reconciler.model.records import dataclass
@@ -69,7 +71,7 @@ def verify(
 
 def rooted_nodes(found: Iterable[FoundDescriptor], desired: Desired) -> frozenset[str]:
     """What is said on a host whose tenants are root is theirs to say."""
-    skus = {sku.ref.name for sku in desired.of("sku") if sku.spec.root_access}
+    skus = {sku.ref.name for sku in SKUS.of(desired) if sku.spec.root_access}
     return frozenset(one.node for one in found if one.descriptor and one.descriptor.sku in skus)
 
 
@@ -97,7 +99,7 @@ def _misplaced(one: FoundDescriptor, descriptor: Descriptor, authority: Authorit
 
 
 def _without_place(one: FoundDescriptor, descriptor: Descriptor, authority: Authority) -> str:
-    node = authority.desired.get("node", one.node)
+    node = NODES.get(authority.desired, one.node)
     if node is None:
         return f"node {one.node} is in no spec"
     lacking = set(descriptor.slots) - {slot.name for slot in node.spec.slots}

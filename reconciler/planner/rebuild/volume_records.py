@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from reconciler.kinds.storage import STORAGES
 from reconciler.model.canonical import canonical
 from reconciler.model.host.descriptor import DescriptorError
 from reconciler.model.host.volume_record import VolumeRecord, read_volume_record
@@ -105,7 +106,7 @@ def _called_now(found: Iterable[FoundVolume], desired: Desired) -> Iterator[Foun
     found = list(found)
     renamed = {
         Ref("storage", one.ref.project, one.former_name): one.ref
-        for one in desired.of("storage")
+        for one in STORAGES.of(desired)
         if one.former_name
     }
     names: dict[str, Ref] = {}

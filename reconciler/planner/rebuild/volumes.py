@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
+from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.storage import STORAGES, AccessMode, StorageSpec
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
@@ -57,7 +58,7 @@ class Ground:
         """By what git and the hosts say; of a machine that nobody knows its own number."""
         said = {
             n.spec.identity.machine_id: n.ref.name
-            for n in self.desired.of("node")
+            for n in NODES.of(self.desired)
             if n.spec.identity
         }
         shown = {one.machine_id: name for name, one in self.facts.items()}

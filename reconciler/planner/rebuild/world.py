@@ -13,7 +13,10 @@ from enum import StrEnum
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Binding, Context
+from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.project import PROJECTS
 from reconciler.kinds.registry import KINDS
+from reconciler.kinds.sku import SKUS
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
 from reconciler.model.host.capacity import Claim, ClaimState, Isolation, Placement, Shape
@@ -100,7 +103,7 @@ def prepared(request: PlanRequest, facts: Shown) -> Mapping[Ref, Recorded]:
     """Nodes that show every wall: those were prepared, and need it no second time."""
     context, at = context_of(request), format_moment(request.now)
     found = {}
-    for node in request.desired.of("node"):
+    for node in NODES.of(request.desired):
         seen = facts.get(node.ref.name)
         if seen is None or node.spec.isolation is not Isolation.ACCOUNT:
             continue
@@ -144,7 +147,7 @@ def usage(seeded: Seeded, request: PlanRequest) -> tuple[Change, ...]:
     changes = []
     for ref in sorted(seeded.refs.values()):
         one = seeded.world.recorded[ref]
-        sku = request.desired.get("sku", ALLOCATIONS.applied(one).sku)
+        sku = SKUS.get(request.desired, ALLOCATIONS.applied(one).sku)
         rate = text.price_delta(text.price(sku, len(one.slots), request.now), {})
         gpus = len(one.slots)
         changes.append(Change(ref=ref, action=Action.CREATE, gpus=gpus, rate_per_hour=rate))
@@ -173,7 +176,7 @@ def _called_now(descriptors: Iterable[Descriptor], desired: Desired) -> Mapping[
     own = {descriptor.ref for descriptor in descriptors}
     renamed = {
         Ref(one.ref.kind, one.ref.project, one.former_name): one.ref
-        for one in desired.of("allocation")
+        for one in ALLOCATIONS.of(desired)
         if one.former_name and one.ref not in own
     }
     return {
@@ -183,7 +186,7 @@ def _called_now(descriptors: Iterable[Descriptor], desired: Desired) -> Mapping[
 
 
 def _claims(descriptor: Descriptor, ref: Ref, desired: Desired) -> Iterator[ClaimIntent]:
-    project = desired.get("project", ref.project)
+    project = PROJECTS.get(desired, ref.project)
     whole = descriptor.shape is Shape.BAREMETAL
     slots: tuple[str | None, ...] = (None,) if whole else descriptor.slots
     for slot in slots:

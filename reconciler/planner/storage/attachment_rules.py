@@ -8,6 +8,7 @@ from functools import partial
 from types import MappingProxyType
 
 from reconciler.kinds.allocation.storage import ATTACH, DETACH
+from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.storage import AccessMode
 from reconciler.model.plan.plan import Action, Plan, Step
 from reconciler.model.problem import Problem
@@ -72,7 +73,7 @@ def refuse_joins(
             continue
         if resource is None or recorded is None or not recorded.id:
             continue
-        node = ledger.desired.get("node", recorded.node)
+        node = NODES.get(ledger.desired, recorded.node)
         problem = absence(resource, absent) or refusal(ledger, difference, recorded.id, node)
         if problem is not None:
             found[difference.ref] = problem

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.storage_class import STORAGE_CLASSES
 from reconciler.model.host.capacity import Need, StorageNeed
 from reconciler.model.plan.plan import Action
 from reconciler.model.records import dataclass
@@ -131,7 +132,7 @@ class AttachmentLedger:
         replaces = recorded.id if recorded and difference.action is Action.REPLACE else ""
         for one in resource.spec.storage:
             storage = self.desired.resources.get(Ref("storage", resource.ref.project, one.name))
-            class_ = self.desired.get("storage_class", storage.spec.class_) if storage else None
+            class_ = STORAGE_CLASSES.get(self.desired, storage.spec.class_) if storage else None
             if storage is None or class_ is None:
                 continue
             join = Join(
@@ -153,7 +154,7 @@ class AttachmentLedger:
         for one in resource.spec.storage if resource else ():
             ref = Ref("storage", difference.ref.project, one.name)
             storage = self.desired.resources.get(ref)
-            if storage is None or not self.desired.get("storage_class", storage.spec.class_):
+            if storage is None or not STORAGE_CLASSES.get(self.desired, storage.spec.class_):
                 yield ref
 
     def _has(self, join: Join) -> bool:

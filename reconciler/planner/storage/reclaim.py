@@ -13,7 +13,10 @@ from types import MappingProxyType
 
 from reconciler.kinds.allocation.storage import record_path
 from reconciler.kinds.contract import Context
+from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.project import PROJECTS
 from reconciler.kinds.storage import STORAGES, OnDelete
+from reconciler.kinds.storage_class import STORAGE_CLASSES
 from reconciler.model.plan.plan import Action, Cause, Order, Step, step_id
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -176,7 +179,7 @@ def _adopted_otherwise(wish: StorageRequest) -> str:
     resource, volume = wish.difference.resource, wish.volume
     if wish.difference.action is not Action.ADOPT or resource is None or volume is None:
         return ""
-    class_ = wish.desired.get("storage_class", resource.spec.class_)
+    class_ = STORAGE_CLASSES.get(wish.desired, resource.spec.class_)
     if class_ is None or class_.spec.backend != volume.backend:
         return f"its data lies in class {volume.class_name}, not in {resource.spec.class_}"
     if resource.spec.size_gib < volume.size_gib:
@@ -188,7 +191,7 @@ def _adopted_otherwise(wish: StorageRequest) -> str:
 
 def _over_quota(wish: StorageRequest) -> str:
     one, resource = wish.difference, wish.difference.resource
-    project = wish.desired.get("project", one.ref.project)
+    project = PROJECTS.get(wish.desired, one.ref.project)
     if resource is None or project is None:
         return ""
     before = wish.sizes.get(one.former or one.ref, 0)
@@ -261,11 +264,11 @@ def _wiper(volume: Volume, world: World, desired: Desired) -> str:
     """
     if volume.node:
         return volume.node
-    able = {one.ref.name for one in desired.of("node") if _reaches(one.ref.name, volume, desired)}
+    able = {one.ref.name for one in NODES.of(desired) if _reaches(one.ref.name, volume, desired)}
     shown = {
         name: seen.facts.paths or {}
         for name, seen in sorted(world.observations.items())
-        if seen.facts is not None and not seen.problem and desired.get("node", name)
+        if seen.facts is not None and not seen.problem and NODES.get(desired, name)
     }
     had = [name for name, paths in shown.items() if record_path(volume.id) in paths]
     asked = [name for name in (*had, *shown) if name in able] if able else had
@@ -273,7 +276,7 @@ def _wiper(volume: Volume, world: World, desired: Desired) -> str:
 
 
 def _reaches(name: str, volume: Volume, desired: Desired) -> bool:
-    class_, node = desired.get("storage_class", volume.class_name), desired.get("node", name)
+    class_, node = STORAGE_CLASSES.get(desired, volume.class_name), NODES.get(desired, name)
     if class_ is None or node is None:
         return False
     need = class_.spec.need(volume.class_name, volume.ref.name, "")

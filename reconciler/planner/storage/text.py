@@ -12,7 +12,7 @@ from decimal import Decimal
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.allocation.storage import ATTACH, DETACH, attached
 from reconciler.kinds.contract import Context
-from reconciler.kinds.storage_class import price_in_force
+from reconciler.kinds.storage_class import STORAGE_CLASSES, price_in_force
 from reconciler.model.plan.plan import Action, Step
 from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
@@ -115,7 +115,7 @@ def _leaving(action: Action, volume: Volume | None, world: World) -> Mapping[str
 
 
 def _price(resource: Resource, context: Context) -> str:
-    class_ = context.desired.get("storage_class", resource.spec.class_)
+    class_ = STORAGE_CLASSES.get(context.desired, resource.spec.class_)
     found = price_in_force(class_.spec, context.now) if class_ else None
     if found is None:
         return ""
