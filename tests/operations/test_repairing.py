@@ -236,7 +236,7 @@ def test_what_is_protected_or_may_stand_in_some_file_is_not_let_go_of(yard: Yard
     assert refused(yard.gpuaas("forget", "node/gpu01", "--reason", "x")) == "not_found"
 
 
-WRITERS = ("operations.writing", "store.journal", "hosts.executor", "hosts.settling")
+WRITERS = ("operations.journal", "store.journal", "ansible.executor", "hosts.prepare_commit")
 
 
 def test_what_shows_drift_has_no_way_to_write() -> None:

@@ -26,7 +26,7 @@ FILLERS = re.compile(
 
 
 def read_topology(probes: Probes) -> Facts:
-    """The facts of model.topology.Topology; what could not be read is left out, and noted."""
+    """The facts of model.host.topology.Topology; what could not be read is left out, and noted."""
     hardware = probes.hardware
     found = {
         "serial": hardware.ask("serial", read_serial),
