@@ -79,7 +79,7 @@ def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
         settings=settings,
         digest="",
         resources={
-            ref: as_resource(world.recorded[ref]) for ref in world.recorded if ref.kind in PARSERS
+            ref: as_resource(world.recorded[ref]) for kind in PARSERS for ref in world.refs_of(kind)
         },
     )
     return Stock(
@@ -90,9 +90,7 @@ def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
         by_slot={(claim.node, claim.slot): claim for claim in world.claims},
         now=now,
         overrides=world.overrides,
-        applied={
-            ref.name: world.recorded[ref].applied_at for ref in world.recorded if ref.kind == "node"
-        },
+        applied={ref.name: world.recorded[ref].applied_at for ref in world.refs_of("node")},
         suspended={one.scope: one.since for one in in_force(world.suspensions, now)},
         ending={
             one.id: one.expires_at

@@ -168,7 +168,7 @@ def _rows(database: Database, world: World, project: str) -> Iterator[StorageRow
         row["ref"]: (row["price_per_gib_month"] or "", row["currency"] or "")
         for row in queries.projected(database, "storage")
     }
-    recorded = {ref for ref in world.recorded if ref.kind == "storage"}
+    recorded = set(world.refs_of("storage"))
     for ref in sorted(recorded | world.volumes.keys()):
         if project in ("", ref.project):
             row = _row(ref, world.volumes.get(ref), world.recorded.get(ref), world)

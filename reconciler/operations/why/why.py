@@ -61,7 +61,7 @@ def _case(fleet: Fleet, ref: Ref, world: World, desired: Desired) -> WhyCase:
     resource, recorded = desired.resources.get(ref), world.recorded.get(ref)
     plan = plan_from(fleet, desired, world, PlanOptions())
     is_allocation = ref.kind == "allocation"
-    name = ref.name if ref.kind == "node" else recorded.node if recorded else ""
+    name = world.node_of(ref)
     node = NODES.get(desired, name) if name else None
     access = review_access(fleet, "", str(ref)).rows if is_allocation and recorded else ()
     causes = [ref_of(row.cause) for row in access]
