@@ -92,15 +92,15 @@ def parse(spec: Mapping[str, Any], name: str) -> AppManifestSpec:
 APP_MANIFESTS = TypedSpecs(kind="app_manifest", parse=parse)
 
 
-def refs(resource: Resource) -> tuple[Reference, ...]:
+def refs(resource: Resource[AppManifestSpec]) -> tuple[Reference, ...]:
     return ()
 
 
-def check(resource: Resource, desired: Desired) -> tuple[Problem, ...]:
+def check(resource: Resource[AppManifestSpec], desired: Desired) -> tuple[Problem, ...]:
     return ()
 
 
-def unsupported(resource: Resource) -> str:
+def unsupported(resource: Resource[AppManifestSpec]) -> str:
     """Nothing starts one: it serves apps alone."""
     return NAME
 

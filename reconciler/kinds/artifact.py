@@ -68,18 +68,18 @@ def parse(spec: Mapping[str, Any], name: str) -> ArtifactSpec:
 ARTIFACTS = TypedSpecs(kind="artifact", parse=parse)
 
 
-def refs(resource: Resource) -> tuple[Reference, ...]:
+def refs(resource: Resource[ArtifactSpec]) -> tuple[Reference, ...]:
     return ()
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[ArtifactSpec], desired: Desired) -> Iterator[Problem]:
     spec: ArtifactSpec = resource.spec
     if spec.stage is ArtifactStage.CANARY and spec.canary is None:
         message = "an artifact in stage canary says who gets it"
         yield finding(resource, ("spec",), "field_missing", message, "state spec.canary.percent")
 
 
-def unsupported(resource: Resource) -> str:
+def unsupported(resource: Resource[ArtifactSpec]) -> str:
     """Nothing starts one: it serves apps alone."""
     return NAME
 

@@ -88,11 +88,11 @@ def parse(spec: Mapping[str, Any], name: str) -> NodeFamilySpec:
 NODE_FAMILIES = TypedSpecs(kind="node_family", parse=parse)
 
 
-def refs(resource: Resource) -> tuple[Reference, ...]:
+def refs(resource: Resource[NodeFamilySpec]) -> tuple[Reference, ...]:
     return ()
 
 
-def check(resource: Resource, desired: Desired) -> tuple[Problem, ...]:
+def check(resource: Resource[NodeFamilySpec], desired: Desired) -> tuple[Problem, ...]:
     return ()
 
 

@@ -167,13 +167,13 @@ def parse(spec: Mapping[str, Any], name: str) -> PolicySpec:
 POLICIES = TypedSpecs(kind="policy", parse=parse)
 
 
-def refs(resource: Resource) -> Iterator[Reference]:
+def refs(resource: Resource[PolicySpec]) -> Iterator[Reference]:
     for drift in resource.spec.accepted_drift:
         path = ("spec", "acceptedDrift", drift.ref, "owner")
         yield Reference(ref=Ref("user", "", drift.owner), path=path)
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[PolicySpec], desired: Desired) -> Iterator[Problem]:
     spec: PolicySpec = resource.spec
     if resource.ref.name != FLEET:
         message = f"a Policy named {resource.ref.name} would rule nothing"

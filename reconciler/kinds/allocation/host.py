@@ -15,6 +15,7 @@ from reconciler.kinds.allocation import storage
 from reconciler.kinds.allocation.account import Account, Folder
 from reconciler.kinds.allocation.restart import mark_path, restarting
 from reconciler.kinds.allocation.runtime import ENVIRONMENT, environment, runtimes_of, writing
+from reconciler.kinds.allocation.spec import AllocationSpec
 from reconciler.kinds.allocation.steps import file_facts, file_items, own_mode, shown, step_of
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.lease import end_of
@@ -82,12 +83,14 @@ class _Seated:
     """
 
     binding: Binding
-    resource: Resource
+    resource: Resource[AllocationSpec]
     values: Mapping[str, Any]
     account: Account | None
 
 
-def _providing(binding: Binding, resource: Resource, context: Context) -> tuple[Step, ...]:
+def _providing(
+    binding: Binding, resource: Resource[AllocationSpec], context: Context
+) -> tuple[Step, ...]:
     seated = _seat(binding, resource, context)
     lines = _key_lines(binding, resource, context)
     keys = {_keys_path(binding): context.render(KEYS, {**seated.values, "lines": lines})}
@@ -148,7 +151,7 @@ def _environment_paths(seated: _Seated) -> tuple[str, ...]:
     return (path, accounts.session_environment(account)) if account else (path,)
 
 
-def _runtimes(resource: Resource) -> Mapping[str, Any]:
+def _runtimes(resource: Resource[AllocationSpec]) -> Mapping[str, Any]:
     """Nothing where it names none, so that allocations without any stay as they were."""
     runtimes = runtimes_of(resource.spec)
     return {"runtimes": runtimes} if runtimes else {}
@@ -210,7 +213,7 @@ def _keys_path(binding: Binding) -> str:
     return f"/etc/gpuaas/ssh/{binding.login}"
 
 
-def _seat(binding: Binding, resource: Resource, context: Context) -> _Seated:
+def _seat(binding: Binding, resource: Resource[AllocationSpec], context: Context) -> _Seated:
     slots = _slots(binding, context)
     values = {
         "stateId": context.world.state_id,
@@ -255,7 +258,7 @@ def _descriptor(seated: _Seated, context: Context) -> str:
     return context.render(DESCRIPTOR, {**signed, "hmac": context.sign(canonical(signed))})
 
 
-def _key_lines(binding: Binding, resource: Resource, context: Context) -> list[str]:
+def _key_lines(binding: Binding, resource: Resource[AllocationSpec], context: Context) -> list[str]:
     if is_fenced(binding.placement.node, context):
         return []
     return [one.line for one in key_lines(resource, context.desired, context.now)]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from reconciler.kinds import node_family
-from reconciler.kinds.node_family import NODE_FAMILIES
+from reconciler.kinds.node_family import NODE_FAMILIES, NodeFamilySpec
 from reconciler.model.canonical import digest
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.problem import refuse
@@ -43,7 +43,7 @@ def family_for(desired: Desired, name: str, facts: NodeFacts) -> Resource | None
     return _proposed(called, card, facts)
 
 
-def with_family(desired: Desired, family: Resource | None) -> Desired:
+def with_family(desired: Desired, family: Resource[NodeFamilySpec] | None) -> Desired:
     """The same specs with this family in them."""
     if family is None:
         return desired

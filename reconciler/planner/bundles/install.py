@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from reconciler.kinds.allocation.runtime import place_of
-from reconciler.kinds.bundle import BUNDLES, Version, VersionState
+from reconciler.kinds.bundle import BUNDLES, BundleSpec, Version, VersionState
 from reconciler.kinds.contract import Context
 from reconciler.kinds.node.spec import NODES
 from reconciler.model.host.capacity import Isolation
@@ -62,7 +62,7 @@ class _Look:
     """
 
     node: str
-    bundle: Resource
+    bundle: Resource[BundleSpec]
     version: Version
     lock: Requirements | None
     fact: str = ""
