@@ -1,4 +1,4 @@
-"""`--force-detach REF --reason TEXT`: what an operator has to say where a storage is in use."""
+"""`--force-detach REF --reason TEXT`: both options are given, or neither."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def force_detach(command: F) -> F:
         "--reason",
         default="",
         metavar="TEXT",
-        help="Why it is forced; written to the audit log.",
+        help="Reason for --force-detach, written to the audit log.",
     )
     forced = click.option(
         "--force-detach",
