@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
 
 from reconciler.kinds.app_manifest import APP_MANIFESTS
 from reconciler.kinds.checks.findings import finding
@@ -58,7 +57,7 @@ class AppSpec:
     desired: DesiredState = DesiredState.RUNNING
 
 
-def parse(spec: Mapping[str, Any], name: str) -> AppSpec:
+def parse(spec: Mapping[str, object], name: str) -> AppSpec:
     app = decode(AppSpec, spec)
     return replace(app, members=tuple(sorted(app.members, key=attrgetter("allocation"))))
 

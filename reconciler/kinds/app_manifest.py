@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
 
 from reconciler.kinds.plain import NO_HOST_EFFECTS
 from reconciler.kinds.typed_specs import TypedSpecs
@@ -76,7 +75,7 @@ class AppManifestSpec:
     active: bool = True
 
 
-def parse(spec: Mapping[str, Any], name: str) -> AppManifestSpec:
+def parse(spec: Mapping[str, object], name: str) -> AppManifestSpec:
     manifest = decode(AppManifestSpec, spec)
     needed, profile = manifest.compatibility, manifest.runtime_profile
     shapes = tuple(sorted(needed.requires_capacity_shape))

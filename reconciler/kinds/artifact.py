@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any
 
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.plain import NO_HOST_EFFECTS
@@ -61,7 +60,7 @@ class ArtifactSpec:
     reason: str | None = None
 
 
-def parse(spec: Mapping[str, Any], name: str) -> ArtifactSpec:
+def parse(spec: Mapping[str, object], name: str) -> ArtifactSpec:
     return decode(ArtifactSpec, spec)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
 
 from reconciler.kinds.checks.findings import Path, finding, unsafe_path
 from reconciler.kinds.node_family import NODE_FAMILIES
@@ -124,7 +123,7 @@ class BundleSpec:
         }
 
 
-def parse(spec: Mapping[str, Any], name: str) -> BundleSpec:
+def parse(spec: Mapping[str, object], name: str) -> BundleSpec:
     bundle = decode(BundleSpec, spec)
     ordered = sorted(bundle.versions, key=attrgetter("version"))
     return replace(bundle, versions=tuple(map(_in_order, ordered)))

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
 
 from reconciler.kinds.automation import Automation, in_order
 from reconciler.kinds.automation import check as check_automation
@@ -149,7 +148,7 @@ class PolicySpec:
     accepted_drift: tuple[AcceptedDrift, ...] = ()
 
 
-def parse(spec: Mapping[str, Any], name: str) -> PolicySpec:
+def parse(spec: Mapping[str, object], name: str) -> PolicySpec:
     policy = decode(PolicySpec, spec)
     warn = tuple(sorted(policy.lease.warn_hours, reverse=True))
     risks = tuple(sorted(policy.approval.second_person_for))

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
 
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
@@ -96,7 +95,7 @@ class ProjectSpec:
     gid: int | None = None
 
 
-def parse(spec: Mapping[str, Any], name: str) -> ProjectSpec:
+def parse(spec: Mapping[str, object], name: str) -> ProjectSpec:
     project = decode(ProjectSpec, spec)
     entitled = project.entitlements
     return replace(

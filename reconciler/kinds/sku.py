@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from operator import itemgetter
-from typing import Any
 
 from reconciler.kinds.approval import HOST, approved_by_family
 from reconciler.kinds.checks.findings import check_prices, finding, same_moment, warning
@@ -72,7 +71,7 @@ class SkuSpec:
     state: SkuState = SkuState.ACTIVE
 
 
-def parse(spec: Mapping[str, Any], name: str) -> SkuSpec:
+def parse(spec: Mapping[str, object], name: str) -> SkuSpec:
     sku = decode(SkuSpec, spec)
     return replace(
         sku,

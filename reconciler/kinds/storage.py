@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any
 
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.node.spec import NODES
@@ -53,7 +52,7 @@ class StorageSpec:
     node: str | None = None
 
 
-def parse(spec: Mapping[str, Any], name: str) -> StorageSpec:
+def parse(spec: Mapping[str, object], name: str) -> StorageSpec:
     return decode(StorageSpec, spec)
 
 

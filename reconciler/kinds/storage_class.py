@@ -7,7 +7,6 @@ from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
 from operator import itemgetter
-from typing import Any
 
 from reconciler.kinds.checks.findings import (
     check_prices,
@@ -106,7 +105,7 @@ class StorageClassSpec:
     prices: tuple[GibPrice, ...] = ()
 
     @property
-    def backend(self) -> Mapping[str, Any]:
+    def backend(self) -> Mapping[str, object]:
         """Its one backend, by its name."""
         return {word: encode(one) for word in BACKENDS if (one := getattr(self, word)) is not None}
 
@@ -134,7 +133,7 @@ class StorageClassSpec:
         )
 
 
-def parse(spec: Mapping[str, Any], name: str) -> StorageClassSpec:
+def parse(spec: Mapping[str, object], name: str) -> StorageClassSpec:
     storage = decode(StorageClassSpec, spec)
     nfs, where = storage.nfs, storage.available
     return replace(

@@ -72,7 +72,7 @@ def parse(spec: Mapping[str, Any], name: str) -> UserSpec:
 USERS = TypedSpecs(kind="user", parse=parse)
 
 
-def _key(key: Mapping[str, Any]) -> dict[str, Any]:
+def _key(key: Mapping[str, Any]) -> dict[str, object]:
     times = {"expiresAt": same_moment(key["expiresAt"])} if "expiresAt" in key else {}
     return {**key, **times, "publicKey": key["publicKey"].strip(" ")}
 

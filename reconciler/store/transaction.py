@@ -8,7 +8,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -22,8 +21,8 @@ class EventDraft:
 
     type: EventType
     ref: Ref | None = None
-    before: Mapping[str, Any] | None = None
-    after: Mapping[str, Any] | None = None
+    before: Mapping[str, object] | None = None
+    after: Mapping[str, object] | None = None
     reason: str = ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
@@ -11,7 +11,7 @@ from reconciler.cli.arguments.reason import LONGEST
 from reconciler.cli.arguments.refs import check_ref
 from reconciler.model.plan.force_detach import Forced
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def force_detach(command: F) -> F:

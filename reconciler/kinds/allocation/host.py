@@ -6,7 +6,6 @@ What it has besides, where a node isolates by accounts, is `allocation_account`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from reconciler.kinds.access.fencing import is_fenced
 from reconciler.kinds.access.keys import key_lines
@@ -34,7 +33,7 @@ KEYS = "allocation/keys.j2"
 QUARANTINE = "allocation.quarantine"
 
 
-def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
+def basis(binding: Binding, context: Context) -> Mapping[str, object]:
     """Without commit, time and name, so that none of them alone changes a host.
 
     After a rename the files say the former name until something else renews them.
@@ -84,7 +83,7 @@ class _Seated:
 
     binding: Binding
     resource: Resource[AllocationSpec]
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     account: Account | None
 
 
@@ -151,7 +150,7 @@ def _environment_paths(seated: _Seated) -> tuple[str, ...]:
     return (path, accounts.session_environment(account)) if account else (path,)
 
 
-def _runtimes(resource: Resource[AllocationSpec]) -> Mapping[str, Any]:
+def _runtimes(resource: Resource[AllocationSpec]) -> Mapping[str, object]:
     """Nothing where it names none, so that allocations without any stay as they were."""
     runtimes = runtimes_of(resource.spec)
     return {"runtimes": runtimes} if runtimes else {}

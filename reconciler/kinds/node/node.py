@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from reconciler.kinds.access.ssh_key import why_no_host_key
 from reconciler.kinds.approval import HOST, approval_digest, approved_names, current_names
@@ -66,7 +65,7 @@ FIELD_RULES: Mapping[str, str] = {
 }
 
 
-def parse(spec: Mapping[str, Any], name: str) -> NodeSpec:
+def parse(spec: Mapping[str, object], name: str) -> NodeSpec:
     return read_node(spec)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
 
 from reconciler import shipped
 from reconciler.hosts.ssh import discover as ssh_discover
@@ -67,7 +66,7 @@ class Discovered:
     """
 
     name: str
-    documents: tuple[Mapping[str, Any], ...]
+    documents: tuple[Mapping[str, object], ...]
     source: str
     notes: tuple[str, ...] = field(default=())
 
@@ -262,7 +261,7 @@ def _shortened(notes: Sequence[str]) -> tuple[str, ...]:
     return (*told, f"and {left} notes more") if left else told
 
 
-def _document(kind: str, name: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def _document(kind: str, name: str, spec: Mapping[str, object]) -> Mapping[str, object]:
     return {"apiVersion": "gpuaas/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 

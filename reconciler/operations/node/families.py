@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 from reconciler.kinds import node_family
 from reconciler.kinds.node_family import NODE_FAMILIES, NodeFamilySpec
@@ -54,7 +53,7 @@ def _proposed(name: str, card: tuple[str, int | None], facts: NodeFacts) -> Reso
     branches = sorted({gpu.driver.split(".")[0] for gpu in facts.gpus or () if gpu.driver})
     if not (facts.os and branches):
         return None
-    spec: dict[str, Any] = {
+    spec: dict[str, object] = {
         "gpu": {"vendor": "nvidia", "model": card[0], "memoryMiB": card[1]},
         "base": {"os": [facts.os], "driverBranches": branches},
     }

@@ -178,7 +178,7 @@ def _handles(name: str, gpu: GpuFact, facts: NodeFacts) -> Check:
 
 
 def _listed(
-    name: str, told: Mapping[str, Any] | None, strange: Callable[[Any], Iterable[str]]
+    name: str, told: Mapping[str, object] | None, strange: Callable[[Any], Iterable[str]]
 ) -> Check:
     if told is None:
         return Check(name=name, result=CheckResult.UNKNOWN, value=NOT_TOLD)
