@@ -25,6 +25,7 @@ from reconciler.operations.open import open_fleet
 from reconciler.operations.specs import read_desired
 from reconciler.operations.status.status import Glance
 from reconciler.specs.read import library
+from reconciler.store.tables import suspensions
 from tests import growing
 from tests.faultless import FaultlessHosts, in_place_of_real_hosts, look
 
@@ -107,7 +108,11 @@ def life(
         yield "plan of some changes", count(lambda: command("plan"))
         with writing(fleet, "suspend") as journal:
             for number in range(0, teams, 4):
-                journal.suspend(shut_out(f"user/team-{number}-1", format_moment(fleet.now())))
+                journal.enter(
+                    "suspend",
+                    suspensions.begin,
+                    shut_out(f"user/team-{number}-1", format_moment(fleet.now())),
+                )
         yield "apply of suspensions", count(lambda: command("apply", "--auto-approve"))
         hosts.spoil("/etc/gpuaas/ssh/", "file 0644 sha256:0")
         yield "plan of drift", count(lambda: command("plan", "--refresh"))

@@ -17,7 +17,7 @@ import pytest
 from reconciler.stops import STOP_AT, STOP_LOG, STOPS
 from tests.test_architecture import MODULES, calls, functions, place, room, word
 
-MARKS = {"reach", "around", "transaction", "_recording"}
+MARKS = {"reach", "around", "transaction", "_recording", "enter"}
 """Functions whose first argument names a stop, or what lies between two."""
 
 BEGINS = re.compile(r"\s*BEGIN\b")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import click
 
@@ -42,7 +43,7 @@ class Reply:
 
     code: Exit = Exit.DONE
     lines: Iterable[TextLine] = ()
-    result: object = None
+    result: Any = None
     problems: tuple[Problem, ...] = ()
     raw: str = ""
     silent: bool = False

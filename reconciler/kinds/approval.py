@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 from reconciler.kinds.checks.once import once
 from reconciler.kinds.node.spec import Approval, NameDigest, NodeSpec, Slot
@@ -80,7 +81,7 @@ def approved_by_family(desired: Desired) -> dict[str, list[tuple[Resource, froze
     return found
 
 
-def _host_identity(spec: NodeSpec) -> dict[str, object]:
+def _host_identity(spec: NodeSpec) -> dict[str, Any]:
     return {
         "identity": encode(spec.identity),
         "family": spec.family,
@@ -90,7 +91,7 @@ def _host_identity(spec: NodeSpec) -> dict[str, object]:
     }
 
 
-def _slot_identity(spec: NodeSpec, slot: Slot | None) -> dict[str, object] | None:
+def _slot_identity(spec: NodeSpec, slot: Slot | None) -> dict[str, Any] | None:
     if slot is None:
         return None
     return {

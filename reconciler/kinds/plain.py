@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.plan.plan import Step
@@ -14,7 +15,7 @@ def needs(resource: Resource, desired: Desired) -> None:
     """No capacity."""
 
 
-def basis(binding: Binding, context: Context) -> Mapping[str, object]:
+def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
     """No file of it stands on a host."""
     return {}
 

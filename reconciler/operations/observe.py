@@ -28,6 +28,7 @@ from reconciler.operations.journal import writing
 from reconciler.operations.specs import read_desired
 from reconciler.planner.rebuild.taints import judge_doubts
 from reconciler.store.journal import Journal
+from reconciler.store.tables import taints
 
 SILENT = frozenset(
     {"host_unreachable", "host_identity_changed", "no_root_on_host", "no_python_on_host"}
@@ -82,7 +83,7 @@ def look(
     judged = judge_doubts(desired, world, world.doubts, seen)
     news = tuple(doubt for doubt in judged.kept if doubt not in world.doubts)
     if judged.ended or news:
-        journal.judge_doubts(replace(judged, kept=news))
+        journal.enter("judge_doubts", taints.judge, replace(judged, kept=news))
     return observations
 
 

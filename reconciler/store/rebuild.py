@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from itertools import count, groupby
 from pathlib import Path
@@ -20,10 +21,11 @@ from reconciler.store.tables import (
     accounts,
     attachments,
     claims,
+    observations,
     people,
     resources,
-    runs,
     taints,
+    usage,
     volumes,
 )
 from reconciler.store.transaction import EventDraft, Record
@@ -72,11 +74,13 @@ def write(record: Record, rebuilt: Rebuilt) -> None:
     taints.raise_floors(record.connection, rebuilt.least)
     for _, made in groupby(rebuilt.claims, key=lambda claim: claim.allocation_id):
         claims.make_claims(record, tuple(made), lambda claim: rebuilt.why[claim.allocation_id])
-    runs.observe(record, rebuilt.observations)
+    observations.observe(record, rebuilt.observations)
     resources.keep(record, rebuilt.recorded)
+    people.keep(record, rebuilt.recorded)
+    volumes.keep(record, rebuilt.recorded)
     people.doubt(record, rebuilt.recorded)
     changes = {change.ref: change for change in rebuilt.changes}
-    resources.begin_use(record, rebuilt.recorded, changes)
+    usage.begin_use(replace(record, changes=changes), rebuilt.recorded)
     accounts.keep_gids(record, rebuilt.gids)
     volumes.rebuild(record, rebuilt.volumes)
     attachments.rebuild(record, rebuilt)

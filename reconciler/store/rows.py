@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from reconciler.model.canonical import text_digest
-from reconciler.model.ref import Ref
+from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.world import Recorded
 from reconciler.store.file.errors import damaged
 
@@ -19,7 +20,7 @@ Value = TypeVar("Value")
 class Rows(Mapping[Key, Value], Generic[Key, Value]):
     """Rows of one table by key, each made into its dataclass once, when it is first asked for."""
 
-    def __init__(self, rows: dict[Key, Any], read: Callable[[Key, object], Value]) -> None:
+    def __init__(self, rows: dict[Key, Any], read: Callable[[Key, Any], Value]) -> None:
         self._rows = rows
         self._read = read
         self._values: dict[Key, Value] = {}
@@ -74,7 +75,7 @@ class JsonText(Mapping[str, Any]):
     def __repr__(self) -> str:
         return repr(self._load())
 
-    def _load(self) -> dict[str, object]:
+    def _load(self) -> dict[str, Any]:
         if self._value is None:
             if self._digest and text_digest(self._text) != self._digest:
                 raise damaged(self._path, "a resource is not what was recorded")
@@ -87,3 +88,16 @@ def read_json(text: str, path: Path) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise damaged(path, f"a row cannot be read: {error}") from error
+
+
+def stored_ref(text: str) -> Ref:
+    """A ref as a row has it."""
+    ref = parse_ref(text)
+    if ref is None:
+        raise sqlite3.DatabaseError(f"{text!r} is no ref")
+    return ref
+
+
+def stored_since(connection: sqlite3.Connection, query: str) -> Mapping[Ref, str]:
+    """Moments by ref, of a `query` for both."""
+    return {stored_ref(ref): since for ref, since in connection.execute(query)}

@@ -6,9 +6,11 @@ An event is written before the rows it speaks of, since the guards ask for it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any
 
+from reconciler.model.plan.plan import Change
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import Event, EventType
@@ -21,20 +23,21 @@ class EventDraft:
 
     type: EventType
     ref: Ref | None = None
-    before: Mapping[str, object] | None = None
-    after: Mapping[str, object] | None = None
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What every row of one transaction has in common."""
+    """What every row of one transaction has in common; `changes` are those of the run's plan."""
 
     connection: sqlite3.Connection
     actor: str
     at: str
     commit: str = ""
     run: str = ""
+    changes: Mapping[Ref, Change] = field(default_factory=dict)
 
     def write(self, *entries: EventDraft) -> Sequence[int]:
         """Append events; their sequences, in order."""
@@ -53,17 +56,3 @@ class Record:
             for entry in entries
         ]
         return chain.append(self.connection, events)
-
-
-@contextmanager
-def recording(
-    transaction: AbstractContextManager[sqlite3.Connection],
-    *,
-    actor: str,
-    at: str,
-    commit: str = "",
-    run: str = "",
-) -> Iterator[Record]:
-    """All rows of one durable transaction, or none of them."""
-    with transaction as connection:
-        yield Record(connection=connection, actor=actor, at=at, commit=commit, run=run)

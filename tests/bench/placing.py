@@ -13,6 +13,7 @@ from reconciler import shipped
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Need
 from reconciler.model.plan.plan import Plan
+from reconciler.model.plan.work import WaveIntent
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.event import Actor
 from reconciler.model.state.world import World
@@ -151,7 +152,9 @@ def begin(folder: Path, made: Plan, *, with_steps: bool) -> float:
         for wave in made.waves:
             refs = {step.ref for step in wave.steps}
             claims = [claim for claim in made.claims if claim.ref in refs]
-            journal.begin_wave(run, wave.steps if with_steps else (), claims)
+            journal.begin_wave(
+                run, WaveIntent(steps=tuple(wave.steps if with_steps else ()), claims=tuple(claims))
+            )
         return time.perf_counter() - started
 
 

@@ -9,6 +9,7 @@ import pytest
 from reconciler.model.ref import Ref
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import writing
+from reconciler.store.tables import queue
 from tests.operations.yard import Yard
 from tests.planner import fleet as paper
 
@@ -132,5 +133,5 @@ def test_a_path_that_is_not_there_is_not_sound(wanted: Yard) -> None:
 def _once(fleet: Fleet, *refs: Ref) -> None:
     """Somebody waited for a place, and does not any more; a project was suspended, and resumed."""
     with writing(fleet, "test") as journal:
-        journal.wait(refs)
-        journal.stop_waiting(refs)
+        journal.enter("wait", queue.join, refs)
+        journal.enter("stop_waiting", queue.leave, refs)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import run
-from reconciler.model.plan.work import HostProgress
+from reconciler.model.plan.work import HostProgress, WaveIntent
 from reconciler.operations.journal import writing
 from reconciler.operations.plan.saved import read_plan
 from reconciler.store.progress import RunProgress
@@ -39,7 +39,12 @@ def test_another_terminal_sees_how_far_an_apply_is(before: Yard, tmp_path: Path)
     steps = [step for step in plan.steps if str(step.ref) == REF]
     with writing(fleet, "apply") as journal:
         run = journal.begin_run(plan)
-        journal.begin_wave(run, steps, [c for c in plan.claims if str(c.ref) == REF])
+        journal.begin_wave(
+            run,
+            WaveIntent(
+                steps=tuple(steps), claims=tuple(c for c in plan.claims if str(c.ref) == REF)
+            ),
+        )
         progress = RunProgress(fleet.state, fleet.now)
         progress.begin(run)
         for phase in ("connect", "converge"):

@@ -7,7 +7,7 @@ from typing import Any
 
 from reconciler.model.canonical import digest
 from reconciler.model.plan.plan import Order, Step
-from reconciler.model.plan.work import StepOutcome, WaveOutcome
+from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.state.volume import Attachment, Joining, VolumeIntent
 from reconciler.model.state.world import Recorded
 from reconciler.store.snapshot import read_world
@@ -110,7 +110,7 @@ def begin(state: State, *attachments: Attachment, size_gib: int = 10) -> tuple[s
     run = state.run()
     steps = [asking("attach", one, size_gib) for one in attachments]
     joining = Joining(volumes=(make_volume(size_gib=size_gib),), attachments=attachments)
-    state.journal.begin_wave(run, steps, (), (), joining)
+    state.journal.begin_wave(run, WaveIntent(steps=tuple(steps), joining=joining))
     return run, steps
 
 
@@ -123,7 +123,7 @@ def attach(state: State, *attachments: Attachment, size_gib: int = 10) -> None:
 def detach(state: State, *attachments: Attachment, ok: bool = True) -> None:
     run = state.run()
     steps = [asking("detach", one) for one in attachments]
-    state.journal.begin_wave(run, steps)
+    state.journal.begin_wave(run, WaveIntent(steps=tuple(steps)))
     state.journal.finish_wave(run, ended(steps, ok=ok))
 
 

@@ -12,7 +12,7 @@ from reconciler.model.canonical import digest
 from reconciler.model.host.capacity import Shape
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts, Observation, Proof
 from reconciler.model.plan.plan import ClaimIntent, Order, Plan, Step
-from reconciler.model.plan.work import StepOutcome, WaveOutcome
+from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.spec.revision import Revision
 from reconciler.model.state.event import Actor
@@ -59,7 +59,7 @@ class State:
         claim = make_claim(name, node, slot)
         step = make_step(name, node)
         run = self.run()
-        self.journal.begin_wave(run, [step], [claim])
+        self.journal.begin_wave(run, WaveIntent(steps=(step,), claims=(claim,)))
         self.journal.finish_wave(run, done(step), [make_recorded(name, node, slot)])
         return claim
 
@@ -69,7 +69,13 @@ class State:
         steps = [make_step(name, node) for name, node in zip(names, nodes, strict=True)]
         run = self.run()
         self.journal.begin_wave(
-            run, steps, [make_claim(name, node) for name, node in zip(names, nodes, strict=True)]
+            run,
+            WaveIntent(
+                steps=tuple(steps),
+                claims=tuple(
+                    make_claim(name, node) for name, node in zip(names, nodes, strict=True)
+                ),
+            ),
         )
         recorded = [make_recorded(name, node) for name, node in zip(names, nodes, strict=True)]
         self.journal.finish_wave(run, done(*steps), recorded)
@@ -78,7 +84,11 @@ class State:
         """Its release has begun; the run goes on."""
         run = run or self.run()
         self.journal.begin_wave(
-            run, [make_step(name, node, Order.RETIRE)], (), [ref(f"allocation/vision/{name}")]
+            run,
+            WaveIntent(
+                steps=(make_step(name, node, Order.RETIRE),),
+                releasing=(ref(f"allocation/vision/{name}"),),
+            ),
         )
         return run
 

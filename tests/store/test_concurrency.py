@@ -20,6 +20,7 @@ from reconciler.store.file.connection import has_log, log_of
 from reconciler.store.file.database import Database
 from reconciler.store.file.schema import shipped_schema
 from reconciler.store.snapshot import read_world
+from reconciler.store.tables import queue
 from tests.store.making import START, State, ref
 
 
@@ -38,10 +39,10 @@ def test_a_log_is_looked_at_in_one_moment(state: State, monkeypatch: pytest.Monk
     def write_meanwhile(reader: sqlite3.Connection) -> tuple[int, str]:
         if not looked:
             looked.append(reader)
-            state.journal.wait([ref("vision/late")])
+            state.journal.enter("wait", queue.join, [ref("vision/late")])
         return anchor(reader)
 
-    state.journal.wait([ref("vision/early")])
+    state.journal.enter("wait", queue.join, [ref("vision/early")])
     anchor = chain.anchor
     monkeypatch.setattr(chain, "anchor", write_meanwhile)
     with Database.open(state.path, write=False) as database:

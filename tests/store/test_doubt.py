@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from reconciler.model.plan.work import WaveIntent
 from tests.store.making import State, make_recorded, make_step, ref
 
 NODE = ref("node/gpu01")
@@ -17,7 +18,7 @@ def test_a_host_that_is_made_ready_is_not_ready_until_that_is_recorded(state: St
     run = state.run()
     state.journal.record(run, [node, other])
     prepare = replace(make_step("x"), verb="node.prepare", ref=NODE, item={"login": "gpuaas"})
-    state.journal.begin_wave(run, [prepare])
+    state.journal.begin_wave(run, WaveIntent(steps=(prepare,)))
     recorded = state.journal.world().recorded
     assert dict(recorded[NODE].facts) == {}
     assert recorded[NODE].basis == node.basis, "it is not taken for one that nobody may touch"

@@ -13,6 +13,7 @@ import pytest
 
 from reconciler.model.host.evidence import CheckResult
 from reconciler.model.plan.plan import Order
+from reconciler.model.plan.work import WaveIntent
 from reconciler.model.problem import ProblemError
 from tests.store.making import (
     State,
@@ -111,7 +112,7 @@ def test_every_live_state_holds(state: State, live: str) -> None:
             state.journal.finish_wave(run, done(proofs=(failed,)))
     assert state.claim_states() == {"claim-a": live}
     with pytest.raises(ProblemError) as caught:
-        state.journal.begin_wave(state.run(), [], [make_claim("b")])
+        state.journal.begin_wave(state.run(), WaveIntent(claims=(make_claim("b"),)))
     assert caught.value.problems[0].code == "state_guard"
 
 
@@ -223,7 +224,7 @@ class TestEnd:
         event = add_event(attacker, "proved", "allocation/vision/a")
         values = ("early", "id-a", "gpu01", "s0", PASSED, 1, event)
         attacker.execute(PROOF.format(verb="INSERT"), values)
-        state.journal.begin_wave(state.run(), [], [make_claim("a")])
+        state.journal.begin_wave(state.run(), WaveIntent(claims=(make_claim("a"),)))
         state.release("a")
         assert "passed proof" in refuses(attacker, FREE, "early", "claim-a")
 
@@ -408,6 +409,6 @@ def test_a_lease_begins_once(
 ) -> None:
     state.hold("a", slot="s0")
     new = replace(make_claim("a", slot="s1"), id="claim-new", allocation_id="id-new")
-    state.journal.begin_wave(state.run(), [make_step("a")], [new])
+    state.journal.begin_wave(state.run(), WaveIntent(steps=(make_step("a"),), claims=(new,)))
     assert len(state.rows("SELECT * FROM lease")) == 1
     assert words in refuses(attacker, sql)

@@ -13,7 +13,7 @@ from reconciler.model.host.capacity import ClaimState
 from reconciler.model.host.evidence import CheckResult
 from reconciler.model.plan.lifecycle import Phase, RunState, StepState
 from reconciler.model.plan.plan import Action, Change, Order
-from reconciler.model.plan.work import StepOutcome, WaveOutcome
+from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.spec.revision import Revision
 from reconciler.model.state.event import Actor, EventType
@@ -21,6 +21,7 @@ from reconciler.store import queries
 from reconciler.store.file.database import Database
 from reconciler.store.journal import Journal
 from reconciler.store.serial import read_serial
+from reconciler.store.tables import queue
 from tests.store.making import (
     START,
     STATE_ID,
@@ -43,7 +44,9 @@ def types(state: State, about: str = "") -> list[EventType]:
 
 def test_claims_are_durable_before_any_host_is_touched(state: State) -> None:
     """PLC-06 STM-03: after `begin_wave` another process finds the claim and the open step."""
-    state.journal.begin_wave(state.run(), [make_step("a")], [make_claim("a")])
+    state.journal.begin_wave(
+        state.run(), WaveIntent(steps=(make_step("a"),), claims=(make_claim("a"),))
+    )
     with Database.open(state.path, write=False) as other:
         world = Journal(other, Actor(name="x"), state.clock).world()
     (claim,) = world.claims
@@ -59,7 +62,9 @@ def test_a_wave_is_all_or_nothing(state: State) -> None:
     before = list(queries.events(state.database))
     claims = [make_claim("b", slot="s1"), make_claim("c", slot="s0")]
     with pytest.raises(ProblemError) as caught:
-        state.journal.begin_wave(state.run(), [make_step("b"), make_step("c")], claims)
+        state.journal.begin_wave(
+            state.run(), WaveIntent(steps=(make_step("b"), make_step("c")), claims=tuple(claims))
+        )
     assert caught.value.problems[0].code == "state_guard"
     assert "live claim" in caught.value.problems[0].message
     assert state.claim_states() == {"claim-a": "held"}
@@ -112,7 +117,7 @@ def test_a_proof_frees_only_its_own_place(state: State) -> None:
     one, two = make_claim("a", slot="s0"), make_claim("a", slot="s1")
     two = replace(two, id="claim-a2")
     run = state.run()
-    state.journal.begin_wave(run, [make_step("a")], [one, two])
+    state.journal.begin_wave(run, WaveIntent(steps=(make_step("a"),), claims=(one, two)))
     state.release("a")
     proofs = (state.prove("a", slot="s0"), state.prove("a", slot="s1", result=CheckResult.FAIL))
     state.journal.finish_wave(run, done(proofs=proofs))
@@ -124,7 +129,7 @@ def test_a_replace_gives_up_the_old_allocation_only(state: State) -> None:
     state.hold("a", slot="s0")
     new = replace(make_claim("a", slot="s1"), id="claim-new", allocation_id="id-new")
     run = state.run()
-    state.journal.begin_wave(run, [make_step("a")], [new])
+    state.journal.begin_wave(run, WaveIntent(steps=(make_step("a"),), claims=(new,)))
     state.journal.finish_wave(
         run, done(make_step("a")), [make_recorded("a", id="id-new", login="a-n3wx")]
     )
@@ -142,7 +147,10 @@ def test_one_failed_step_is_told_apart(state: State) -> None:
     names = ["a", "b", "c"]
     steps = [make_step(name, node=f"gpu{name}") for name in names]
     run = state.run()
-    state.journal.begin_wave(run, steps, [make_claim(n, node=f"gpu{n}") for n in names])
+    state.journal.begin_wave(
+        run,
+        WaveIntent(steps=tuple(steps), claims=tuple(make_claim(n, node=f"gpu{n}") for n in names)),
+    )
     problem = Problem(code="verb_failed", message="no space left on gpub")
     outcomes = [StepOutcome(step=step, ok=True, changed=True) for step in steps]
     outcomes[1] = replace(outcomes[1], ok=False, problem=problem, log="x" * 9000 + "last line")
@@ -170,7 +178,9 @@ def test_one_failed_step_is_told_apart(state: State) -> None:
 def test_a_crash_leaves_open_steps(state: State) -> None:
     """STM-03: they stay open until closed as unknown, and unknown until their host is observed."""
     run = state.run()
-    state.journal.begin_wave(run, [make_step("a"), make_step("b", "gpu02")], [make_claim("a")])
+    state.journal.begin_wave(
+        run, WaveIntent(steps=(make_step("a"), make_step("b", "gpu02")), claims=(make_claim("a"),))
+    )
     state.journal.close_open_steps()
     world = state.journal.world()
     assert [step.state for step in world.open_steps] == [StepState.UNKNOWN] * 2
@@ -201,12 +211,12 @@ def test_serial_moves_with_what_makes_plans_stale(state: State) -> None:
     assert read_serial(state.database) == (STATE_ID, 1)
     run = state.run()
     state.journal.observe([make_observation()])
-    state.journal.wait([A])
+    state.journal.enter("wait", queue.join, [A])
     assert read_serial(state.database) == (STATE_ID, 1)
     state.journal.record(run, [make_recorded("x", ref=ref("sku/s"), id="", login="", shape=None)])
     moved = read_serial(state.database)[1]
     assert moved > 1
-    state.journal.begin_wave(run, [], [make_claim("a")])
+    state.journal.begin_wave(run, WaveIntent(claims=(make_claim("a"),)))
     assert read_serial(state.database)[1] > moved
 
 
@@ -238,13 +248,13 @@ def test_rename_touches_no_host_and_no_claim(state: State) -> None:
 def test_waiting_is_in_order_of_first_sight(state: State) -> None:
     """PLC-05 (rule 17): seeing a ref again does not move it back, and a claim ends its wait."""
     b = ref("allocation/vision/b")
-    state.journal.wait([b])
-    state.journal.wait([A, b])
+    state.journal.enter("wait", queue.join, [b])
+    state.journal.enter("wait", queue.join, [A, b])
     waiting = state.journal.world().waiting
     assert waiting[b] < waiting[A]
-    state.journal.begin_wave(state.run(), [], [make_claim("b")])
+    state.journal.begin_wave(state.run(), WaveIntent(claims=(make_claim("b"),)))
     assert set(state.journal.world().waiting) == {A}
-    state.journal.stop_waiting([A])
+    state.journal.enter("stop_waiting", queue.leave, [A])
     assert state.journal.world().waiting == {}
 
 
@@ -281,7 +291,9 @@ class TestUsage:
 
     def apply(self, state: State, change: Change) -> None:
         run = state.journal.begin_run(plan(changes=(change,)))
-        state.journal.begin_wave(run, [make_step("a")], [make_claim("a")])
+        state.journal.begin_wave(
+            run, WaveIntent(steps=(make_step("a"),), claims=(make_claim("a"),))
+        )
         state.journal.finish_wave(run, done(make_step("a")), [make_recorded("a")])
 
     def test_is_written_when_it_begins_and_ends(self, state: State) -> None:
@@ -337,7 +349,7 @@ def race(path: Path, name: str, shape: str, rounds: int, gate: Barrier, results:
             claim = replace(make_claim(name, f"gpu{number}", slot), id=f"{name}-{number}")
             gate.wait()
             try:
-                journal.begin_wave("run-000001", [], [claim])
+                journal.begin_wave("run-000001", WaveIntent(claims=(claim,)))
                 won.append(str(number))
             except ProblemError as error:
                 assert error.problems[0].code == "state_guard"

@@ -12,6 +12,7 @@ import pytest
 
 from reconciler.model.host.posture import NodeTally, Posture, posture_of
 from reconciler.model.state.world import Recorded, Suspension
+from reconciler.store.tables import suspensions
 from tests.store.making import State, make_observation, make_recorded, ref
 
 SEEN: set[str] = set()
@@ -83,9 +84,9 @@ def test_a_suspended_node_takes_nobody(state: State) -> None:
     state.journal.record("", [node("active", disabled=False)])
     state.journal.observe([make_observation()])
     one = Suspension(scope="node/gpu01", reason="smoke", actor="olga", since="", until="")
-    state.journal.suspend(one)
+    state.journal.enter("suspend", suspensions.begin, one)
     assert seen_in_sql(state)["posture"] == Posture.DRAINING
-    state.journal.resume(one, "cooled down")
+    state.journal.enter("resume", suspensions.end, one, "cooled down")
     assert seen_in_sql(state)["posture"] == Posture.AVAILABLE
 
 

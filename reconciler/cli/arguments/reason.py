@@ -1,4 +1,4 @@
-"""The check of `--reason`: why somebody asks for something, kept with what they asked for."""
+"""Why somebody asks for something, as it is kept with what he asked for."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from reconciler.cli.exit_codes import Exit
 from reconciler.cli.text import conceal
@@ -15,10 +16,10 @@ SCHEMA_VERSION = 1
 
 
 def document(
-    command: str, code: Exit, *, problems: Iterable[Problem] = (), result: object = None
-) -> dict[str, object]:
+    command: str, code: Exit, *, problems: Iterable[Problem] = (), result: Any = None
+) -> dict[str, Any]:
     """The envelope of `schemas/problems.schema.json`; there is no `result` if there was none."""
-    shown: dict[str, object] = {
+    shown: dict[str, Any] = {
         "schemaVersion": SCHEMA_VERSION,
         "command": command,
         "exitCode": int(code),

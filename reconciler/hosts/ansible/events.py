@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from typing import Any
 
 from reconciler.hosts.ansible.inventory import PREFIX
 from reconciler.hosts.answers import AnswerError, read_json
@@ -24,7 +25,7 @@ class TaskResult:
     """
 
     outcome: str
-    result: Mapping[str, object]
+    result: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ class Heard:
                 self.late.add(node)
                 self._tell(node, "timeout")
 
-    def take(self, line: object) -> None:
+    def take(self, line: Any) -> None:
         match line:
             case {"event": "log", "text": str(text), **rest}:
                 self.log.extend(text.splitlines())
@@ -108,7 +109,7 @@ class Heard:
         )
 
 
-def answer_of(outcome: str, result: Mapping[str, object]) -> TaskResult:
+def answer_of(outcome: str, result: Mapping[str, Any]) -> TaskResult:
     """A host's own line is read here, and nowhere before."""
     if outcome != "ok" and not (outcome == "failed" and "answer" in result):
         return TaskResult(outcome=outcome, result=result)

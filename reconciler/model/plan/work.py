@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import Any
 
 from reconciler.model.host.evidence import Observation, Proof
-from reconciler.model.plan.plan import Step
+from reconciler.model.plan.plan import ClaimIntent, Step
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
+from reconciler.model.state.volume import Joining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ class Receipt:
     verb: str
     ok: bool
     changed: bool = False
-    evidence: Mapping[str, object] = field(default_factory=dict)
+    evidence: Mapping[str, Any] = field(default_factory=dict)
     problem: Problem | None = None
     unknown: bool = False
     log: str = ""
@@ -77,6 +79,23 @@ class StepOutcome:
     unknown: bool = False
     problem: Problem | None = None
     log: str = ""
+
+
+NOTHING_JOINS = Joining()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveIntent:
+    """What is written down of a wave before any host is touched.
+
+    Of a ref in `releasing` only those allocations are given up that its retiring steps name: a
+    replaced allocation goes, the one that took its place stays.
+    """
+
+    steps: tuple[Step, ...] = ()
+    claims: tuple[ClaimIntent, ...] = ()
+    releasing: tuple[Ref, ...] = ()
+    joining: Joining = NOTHING_JOINS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import writing
 from reconciler.operations.signals import Interrupts
 from reconciler.specs.read.suggest import did_you_mean
+from reconciler.store.tables import suspensions
 
 
 def resume(
@@ -32,5 +33,5 @@ def resume(
             hint = f"{near} suspended now: {', '.join(known) or 'nothing is'}".strip()
             raise refuse("not_found", f"{word.scope} is not suspended", hint)
         with interrupts:
-            journal.resume(one, word.reason)
+            journal.enter("resume", suspensions.end, one, word.reason)
             return carry_out(fleet, journal, one, on_progress, interrupts)

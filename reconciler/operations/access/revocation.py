@@ -28,6 +28,7 @@ from reconciler.operations.signals import Interrupts
 from reconciler.planner.access.revocations import SYNC
 from reconciler.planner.access.suspensions import touched
 from reconciler.planner.core.effective_spec import recorded_of
+from reconciler.store import revocation
 from reconciler.store.journal import Journal
 
 ROUNDS = 5
@@ -91,7 +92,7 @@ class Revocations:
         steps = [step for step in plan.steps if step.verb == SYNC]
         if not steps:
             return Revoked(done=before), True
-        at_work = self.journal.begin_revocation(steps, self.since)
+        at_work = self.journal.enter("begin_revocation", revocation.begin, steps, self.since)
         crew = Crew(
             fleet=self.fleet,
             find=lambda node: host_of(self.fleet, desired, world, node),
@@ -118,7 +119,9 @@ class Revocations:
             if (pair := _recorded(change, world, worked, at)) is not None
         ]
         outcome = WaveOutcome(steps=worked.judged, observations=tuple(worked.seen.values()))
-        return self.journal.finish_revocation(world.suspensions, outcome, recorded)
+        return self.journal.enter(
+            "finish_revocation", revocation.finish, world.suspensions, outcome, recorded
+        )
 
 
 def _recorded(

@@ -28,6 +28,7 @@ from reconciler.operations.journal import beside, writing
 from reconciler.operations.signals import Interrupts
 from reconciler.planner.access.suspensions import touched
 from reconciler.store.file.lock import holder
+from reconciler.store.tables import suspensions
 
 
 def suspend(
@@ -77,7 +78,7 @@ def _say_beside(fleet: Fleet, word: SuspensionRequest) -> Suspension:
                 since=format_moment(fleet.now()),
                 until=format_moment(word.until) if word.until else "",
             )
-            journal.suspend(one)
+            journal.enter("suspend", suspensions.begin, one)
         if fleet.database_file.stat().st_ino == file:
             return one
 

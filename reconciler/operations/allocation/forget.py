@@ -17,6 +17,7 @@ from reconciler.operations.journal import writing
 from reconciler.operations.references import unknown
 from reconciler.operations.specs import read_desired
 from reconciler.operations.status.status import ref_of
+from reconciler.store.tables import acceptances
 
 
 def forget(fleet: Fleet, ref_text: str, reason: str) -> Recorded:
@@ -31,7 +32,7 @@ def forget(fleet: Fleet, ref_text: str, reason: str) -> Recorded:
             there = (ref for ref, one in world.recorded.items() if one.id and not one.forgotten)
             raise unknown(ref, "no allocation that is recorded", there)
         _insist_on_free(ref, one, desired)
-        journal.let_go(one, reason)
+        journal.enter("let_go", acceptances.let_go, one, reason)
     return one
 
 

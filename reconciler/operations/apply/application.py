@@ -31,6 +31,7 @@ from reconciler.operations.published.publish import publish
 from reconciler.operations.signals import Interrupts
 from reconciler.operations.status.sync import keep_alarms
 from reconciler.store.journal import Journal
+from reconciler.store.tables import queue
 
 Progress = Callable[[HostProgress], None]
 
@@ -223,7 +224,7 @@ def keep_waiting(fleet: Fleet, plan: Plan) -> tuple[Problem, ...]:
 def note_waiting(fleet: Fleet, journal: Journal, plan: Plan) -> tuple[Problem, ...]:
     """The same, by whoever has the lock."""
     journal.refuse(plan)
-    journal.wait(plan.waiting)
+    journal.enter("wait", queue.join, plan.waiting)
     return publish(fleet, journal.world(), plan)
 
 

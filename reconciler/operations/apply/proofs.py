@@ -7,9 +7,10 @@ from dataclasses import field
 
 from reconciler.kinds.node.spec import NODES
 from reconciler.model.host.capacity import Claim, ClaimState
-from reconciler.model.host.evidence import Observation, Proof
-from reconciler.model.plan.plan import Action, Order, Plan, Step
+from reconciler.model.host.evidence import Check, CheckResult, Observation, Proof
+from reconciler.model.plan.plan import Action, Change, Order, Plan, Step
 from reconciler.model.plan.work import StepOutcome
+from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
@@ -100,3 +101,27 @@ class WaveProofs:
             {uuid: mib for uuid, mib in idle.items() if mib is not None},
             roots_on(node, self.desired, self.now),
         )
+
+
+LEFT = "see that it is nobody else's, remove it there, then: gpuaas cleanup retry, or gpuaas apply"
+
+
+UNSEEN = "see why nobody could look, then: gpuaas cleanup retry, or gpuaas apply"
+
+
+def blocked(change: Change, unproved: Sequence[Proof]) -> Problem:
+    """Why slots stay blocked: the checks that did not pass, with what was measured."""
+    failing: list[Check] = [
+        check
+        for proof in unproved
+        for check in proof.checks
+        if check.result is not CheckResult.PASS
+    ]
+    told = ", ".join(dict.fromkeys(f"{c.name} {c.result.value} ({c.value})" for c in failing))
+    where = ", ".join(sorted(f"{p.node}/{p.slot or '*'}" for p in unproved))
+    return Problem(
+        code="cleanup_blocked",
+        message=f"{where} stays blocked: {told or 'nothing could be measured'}",
+        hint=LEFT if any(c.result is CheckResult.FAIL for c in failing) else UNSEEN,
+        ref=str(change.ref),
+    )

@@ -16,6 +16,7 @@ from reconciler.operations.apply.proofs import COMING
 from reconciler.operations.apply.walk import Walk
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan.plan import plan_from
+from reconciler.store.tables import queue
 
 MOST = 5
 """So many hosts may refuse in one apply; the next one goes on."""
@@ -104,7 +105,7 @@ def _plan_again(
         only = tuple(map(str, refs))
         plan = plan_from(first.fleet, first.desired, world, replace(options, only=only))
         if plan.waiting:
-            first.journal.wait(plan.waiting)
+            first.journal.enter("wait", queue.join, plan.waiting)
         refs = [c.ref for c in plan.active if _is_another_try(c, homeless, tried)]
         if not refs:
             break

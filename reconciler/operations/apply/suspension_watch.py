@@ -21,6 +21,7 @@ from reconciler.operations.access.revocation import Revocations, suspended_on
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan.plan import plan_from
+from reconciler.store.tables import suspensions
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +52,7 @@ class SuspensionWatch:
         """
         journal = self.revocations.journal
         if (version := journal.version()) != self.unplanned[0]:
-            words = set(journal.suspensions()) - set(self.planned)
+            words = set(journal.read(suspensions.read_suspensions)) - set(self.planned)
             self.unplanned = version, min((one.since for one in words), default="")
         return min(filter(None, [format_moment(now), self.unplanned[1]]))
 
@@ -79,7 +80,7 @@ class SuspensionWatch:
         if (version := journal.version()) == self.version:
             return None
         self.version = version
-        if (now := journal.suspensions()) == self.known:
+        if (now := journal.read(suspensions.read_suspensions)) == self.known:
             return None
         self.known, self.overtaken = now, True
         self.due |= self.touched

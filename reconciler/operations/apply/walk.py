@@ -13,11 +13,11 @@ from typing import Any
 
 from reconciler.kinds.allocation.restart import reboots
 from reconciler.model.host.capacity import Isolation
-from reconciler.model.host.evidence import Check, CheckResult, Observation, Proof
+from reconciler.model.host.evidence import Observation, Proof
 from reconciler.model.moment import format_moment
 from reconciler.model.plan.lifecycle import RunState
 from reconciler.model.plan.plan import Action, Change, Order, Plan, Step, Wave
-from reconciler.model.plan.work import Host, HostProgress, StepOutcome, WaveOutcome
+from reconciler.model.plan.work import Host, HostProgress, StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -27,7 +27,7 @@ from reconciler.operations.access.revocation import Revocations
 from reconciler.operations.apply.consent import may_end_turn
 from reconciler.operations.apply.failures import tell
 from reconciler.operations.apply.outcomes import has_harmed, not_tried
-from reconciler.operations.apply.proofs import WaveProofs
+from reconciler.operations.apply.proofs import WaveProofs, blocked
 from reconciler.operations.apply.reboot import RebootPatience
 from reconciler.operations.apply.record import recorded_as
 from reconciler.operations.apply.suspension_watch import SuspensionWatch, plan_again, revise
@@ -43,6 +43,7 @@ from reconciler.stops import around
 from reconciler.store.file.lock import is_waited_for
 from reconciler.store.journal import Journal
 from reconciler.store.progress import RunProgress
+from reconciler.store.tables import queue
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,7 +131,7 @@ class Walk:
         if not self.interrupts.asked and not self.gave_way:
             self._record(run, [c for c in stepless if c.action is Action.FORGET])
         self._heed(len(self.plan.waves))
-        self.journal.wait(self.plan.waiting)
+        self.journal.enter("wait", queue.join, self.plan.waiting)
         self.journal.end_run(run, self._state(), self.problems)
         return run
 
@@ -210,7 +211,15 @@ class Walk:
         claiming = {step.ref for step in steps if step.order is not Order.RETIRE}
         claims = tuple(claim for claim in self.plan.claims if claim.ref in claiming)
         leaving = tuple(sorted(_leaving(self.plan, steps)))
-        self.journal.begin_wave(run, steps, claims, leaving, joining_by(self.plan, steps))
+        self.journal.begin_wave(
+            run,
+            WaveIntent(
+                steps=steps,
+                claims=claims,
+                releasing=leaving,
+                joining=joining_by(self.plan, steps),
+            ),
+        )
         self.watch.begin_wave(steps)
         self.progress.begin_wave()
         prepares = (o for o in self.outcomes.values() if o.step.verb == PREPARE)
@@ -326,7 +335,7 @@ class Walk:
             ending = self._ending(change)
             unproved = [p for p in proofs if p.allocation_id in ending and not p.passed]
             if unproved:
-                self.problems.append(_blocked(change, unproved))
+                self.problems.append(blocked(change, unproved))
                 self.failed.add(change.ref)
             if change.action is Action.RELEASE and not change.undo_minutes:
                 forgotten.append(change.ref)
@@ -376,25 +385,3 @@ def _leaving(plan: Plan, steps: Iterable[Step]) -> set[Ref]:
         if c.action in (Action.RELEASE, Action.REPLACE) and not c.undo_minutes
     }
     return {s.ref for s in steps if s.order is Order.RETIRE and s.ref in ending}
-
-
-LEFT = "see that it is nobody else's, remove it there, then: gpuaas cleanup retry, or gpuaas apply"
-UNSEEN = "see why nobody could look, then: gpuaas cleanup retry, or gpuaas apply"
-
-
-def _blocked(change: Change, unproved: Sequence[Proof]) -> Problem:
-    """Why slots stay blocked: the checks that did not pass, with what was measured."""
-    failing: list[Check] = [
-        check
-        for proof in unproved
-        for check in proof.checks
-        if check.result is not CheckResult.PASS
-    ]
-    told = ", ".join(dict.fromkeys(f"{c.name} {c.result.value} ({c.value})" for c in failing))
-    where = ", ".join(sorted(f"{p.node}/{p.slot or '*'}" for p in unproved))
-    return Problem(
-        code="cleanup_blocked",
-        message=f"{where} stays blocked: {told or 'nothing could be measured'}",
-        hint=LEFT if any(c.result is CheckResult.FAIL for c in failing) else UNSEEN,
-        ref=str(change.ref),
-    )

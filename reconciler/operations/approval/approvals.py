@@ -35,6 +35,7 @@ from reconciler.planner.core.policy import policy_of
 from reconciler.specs.edits import read_edits
 from reconciler.specs.git import git
 from reconciler.specs.read.suggest import nearest
+from reconciler.store.tables import consents
 from reconciler.store.tables.consents import read_all
 
 UNATTENDED = PlanOptions(unattended=True)
@@ -135,7 +136,9 @@ def approve(fleet: Fleet, word: ApprovalRequest) -> ApprovedChanges:
         changes = _named(word.ids, plan, world, fleet)
         _insist_on_second_person(read, changes, desired, world)
         until = format_moment(fleet.now() + lasts)
-        journal.approve(
+        journal.enter(
+            "approve",
+            consents.give,
             [
                 Consent(
                     id=short_id(one.fingerprint),
@@ -148,7 +151,7 @@ def approve(fleet: Fleet, word: ApprovalRequest) -> ApprovedChanges:
                     expires_at=until,
                 )
                 for one in changes
-            ]
+            ],
         )
     return ApprovedChanges(
         changes=tuple(map(_told, changes)),

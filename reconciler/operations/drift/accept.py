@@ -21,6 +21,7 @@ from reconciler.operations.specs import read_desired
 from reconciler.operations.status.status import ref_of
 from reconciler.planner.core.policy import is_door
 from reconciler.planner.drift.detect import drifts
+from reconciler.store.tables import acceptances
 
 LONGEST = 256
 """Of a reason, as the schema of the Policy has it."""
@@ -58,7 +59,7 @@ def accept_drift(fleet: Fleet, word: AcceptRequest) -> Acceptance:
             since=format_moment(fleet.now()),
             shown=one.shown if one else None,
         )
-        journal.accept_drift(given)
+        journal.enter("accept_drift", acceptances.accept, given)
     return given
 
 
@@ -77,7 +78,7 @@ def retract_drift(fleet: Fleet, ref_text: str, key: str, reason: str) -> Accepta
                 f"nobody has accepted {key} of {ref} by hand",
                 "those that there are: gpuaas drift; what the Policy accepts stands in its file",
             )
-        journal.retract_drift(known, reason)
+        journal.enter("retract_drift", acceptances.retract, known, reason)
     return known
 
 

@@ -9,6 +9,7 @@ from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import writing
 from reconciler.operations.specs import read_desired
 from reconciler.specs.read.suggest import did_you_mean
+from reconciler.store.tables import failures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +27,9 @@ def retry(fleet: Fleet, name: str) -> Cleared:
         world = journal.world()
         failure = world.failures.get(name)
         if failure is not None:
-            journal.retry(name, "somebody says that it is mended")
+            journal.enter("retry", failures.clear, name, "somebody says that it is mended")
             return Cleared(node=name, failed=failure.told(fleet.now()))
-        known = {one.name for one in world.refs_of("node")}
+        known = {one.name for one in world.recorded if one.kind == "node"}
     known |= {one.ref.name for one in read_desired(fleet).of("node")}
     if ref.name not in known:
         hint = did_you_mean(name, sorted(known)) or "see what there is: gpuaas node list"

@@ -12,6 +12,7 @@ from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan.plan import plan_from
 from reconciler.operations.specs import read_at_rest
 from reconciler.store.journal import Journal
+from reconciler.store.tables import queue
 
 
 def look_and_plan(
@@ -26,7 +27,7 @@ def look_and_plan(
         if journal.has_unended():
             journal.close_open_steps()
         if given_up := _given_up(desired, world):
-            journal.stop_waiting(given_up)
+            journal.enter("stop_waiting", queue.leave, given_up)
         if strangers := _strangers(desired, world):
             journal.unsee(strangers)
         in_doubt = {step.node for step in world.open_steps}

@@ -45,9 +45,11 @@ from reconciler.planner.rebuild.world import (
     usage,
     verdicts,
 )
+from reconciler.store import rebuild as rebuild_store
 from reconciler.store.backup.litestream import forget_position
 from reconciler.store.journal import Journal
 from reconciler.store.rebuild import beside
+from reconciler.store.tables import taints
 
 LOST = "the state was lost"
 
@@ -66,7 +68,7 @@ def rebuild(fleet: Fleet, options: RebuildOptions, ask_person: Ask) -> Finds:
         with writing(fleet, "state rebuild") as journal:
             draft = _draft(fleet, options, journal.world())
             _agree(ask_person, draft)
-            journal.rebuild(draft.rebuilt)
+            journal.enter("rebuild", rebuild_store.write, draft.rebuilt)
         return draft.finds
     _insist_on_a_loss(fleet)
     fleet.state.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -75,7 +77,8 @@ def rebuild(fleet: Fleet, options: RebuildOptions, ask_person: Ask) -> Finds:
         _agree(ask_person, draft)
         made = beside(fleet.database_file, state_id=draft.finds.state_id, now=fleet.now())
         with made as database:
-            Journal(database, fleet.actor, fleet.now).rebuild(draft.rebuilt)
+            journal = Journal(database, fleet.actor, fleet.now)
+            journal.enter("rebuild", rebuild_store.write, draft.rebuilt)
         forget_position(fleet.database_file)
     return draft.finds
 
@@ -99,7 +102,7 @@ def give_up(fleet: Fleet, nodes: Sequence[str], reason: str) -> None:
         kept = tuple(
             Doubt(node=one.node, kind=DoubtKind.UNPROVED, reason=why, since=at) for one in ended
         )
-        journal.judge_doubts(JudgedDoubts(ended=ended, kept=kept), why)
+        journal.enter("judge_doubts", taints.judge, JudgedDoubts(ended=ended, kept=kept), why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from reconciler.operations.references import unknown
 from reconciler.operations.specs import read_desired
 from reconciler.operations.storage.storage import StorageHolder, holders, storage_of
 from reconciler.store.snapshot import read_world
+from reconciler.store.tables import attachments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ def fence(
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
     if ref not in world.volumes:
-        known = (*world.volumes, *world.refs_of("storage"))
+        known = (*world.volumes, *(one for one in world.recorded if one.kind == "storage"))
         raise unknown(ref, "no storage that anybody has", known)
     held = _held(world, ref, allocation_text)
     severed = _severed(world, ref, held)
@@ -78,7 +79,7 @@ def fence(
         if _held(now, ref, allocation_text) != held or _severed(now, ref, held) != severed:
             message = f"who has {ref}, or what his host shows, is no longer what was shown"
             raise refuse("plan_stale", message, f"look again: gpuaas storage show {_short(ref)}")
-        journal.fence(held, reason)
+        journal.enter("fence", attachments.fence, held, reason)
         after = journal.world()
         problems = publish(fleet, after)
     left = after.attachments_of(severed.volume)

@@ -30,6 +30,7 @@ from reconciler.operations.storage.storage import storage_of
 from reconciler.planner.storage.reopen import reopening_of
 from reconciler.store.journal import Journal
 from reconciler.store.snapshot import read_world
+from reconciler.store.tables import reopenings
 from reconciler.store.tables.reopenings import formers
 
 PATIENCE_SECONDS, REST_SECONDS = 900.0, 0.5
@@ -72,7 +73,9 @@ def reopen(
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
         volume = _volume(world, ref)
-        one = reopening_of(world, formers(database, volume.id), volume, wish)
+        with database.snapshot() as connection:
+            known = formers(connection, volume.id)
+        one = reopening_of(world, known, volume, wish)
     if not ask(one):
         raise refuse("declined", "no file was touched", "run it again and answer yes")
     speaking = replace(fleet, actor=replace(fleet.actor, user=by))
@@ -90,11 +93,11 @@ def _carry_out(fleet: Fleet, wish: ReopenRequest, one: Reopening, call: Call) ->
             with writing(fleet, "storage reopen") as journal:
                 _insist_on_same(journal, one, wish)
                 if not begun:
-                    journal.reopen(one, wish.reason)
+                    journal.enter("reopen", reopenings.reopen, one, wish.reason)
                     begun = True
                 answer = call.to_host(fleet, journal.world(), one)
                 if answer.whole:
-                    journal.reopened(one, answer.changed, answer.left)
+                    journal.enter("reopened", reopenings.reopened, one, answer.changed, answer.left)
         except ProblemError as error:
             if not begun:
                 raise
@@ -119,7 +122,7 @@ def _insist_on_same(journal: Journal, one: Reopening, wish: ReopenRequest) -> No
     """Raises ProblemError where something is no longer as it was shown."""
     world = journal.world()
     volume = _volume(world, one.storage)
-    if reopening_of(world, journal.formers(volume.id), volume, wish) != one:
+    if reopening_of(world, journal.read(reopenings.formers, volume.id), volume, wish) != one:
         short = f"{one.storage.project}/{one.storage.name}"
         message = f"who has {one.storage} is no longer what was shown"
         raise refuse("plan_stale", message, f"look again: gpuaas storage show {short}")
@@ -128,6 +131,6 @@ def _insist_on_same(journal: Journal, one: Reopening, wish: ReopenRequest) -> No
 def _volume(world: World, ref: Ref) -> Volume:
     """Raises ProblemError `not_found`."""
     if ref not in world.volumes:
-        known = (*world.volumes, *world.refs_of("storage"))
+        known = (*world.volumes, *(one for one in world.recorded if one.kind == "storage"))
         raise unknown(ref, "no storage that anybody has", known)
     return world.volumes[ref]

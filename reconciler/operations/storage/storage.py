@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from decimal import Decimal
 from operator import itemgetter
+from typing import Any
 
 from reconciler.kinds.allocation.storage import record_path
 from reconciler.kinds.checks.once import once
@@ -81,11 +82,11 @@ class StorageShown:
     file: str = ""
     line: int = 0
     origin: Origin = field(default_factory=Origin)
-    desired: Mapping[str, object] | None = None
-    recorded: Mapping[str, object] | None = None
+    desired: Mapping[str, Any] | None = None
+    recorded: Mapping[str, Any] | None = None
     fenced: tuple[str, ...] = ()
-    past: tuple[Mapping[str, object], ...] = ()
-    usage: tuple[Mapping[str, object], ...] = ()
+    past: tuple[Mapping[str, Any], ...] = ()
+    usage: tuple[Mapping[str, Any], ...] = ()
 
 
 def storages(fleet: Fleet, project: str = "") -> tuple[StorageRow, ...]:
@@ -167,7 +168,7 @@ def _rows(database: Database, world: World, project: str) -> Iterator[StorageRow
         row["ref"]: (row["price_per_gib_month"] or "", row["currency"] or "")
         for row in queries.projected(database, "storage")
     }
-    recorded = set(world.refs_of("storage"))
+    recorded = {ref for ref in world.recorded if ref.kind == "storage"}
     for ref in sorted(recorded | world.volumes.keys()):
         if project in ("", ref.project):
             row = _row(ref, world.volumes.get(ref), world.recorded.get(ref), world)

@@ -11,9 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
-from reconciler.kinds.node.spec import NodeSpec
-from reconciler.kinds.storage import StorageSpec
-from reconciler.kinds.storage_class import STORAGE_CLASSES, StorageClassSpec
+from reconciler.kinds.storage_class import STORAGE_CLASSES
 from reconciler.model.host.capacity import Need, StorageNeed
 from reconciler.model.plan.plan import Action
 from reconciler.model.records import dataclass
@@ -35,11 +33,11 @@ class Join:
     """
 
     resource: Resource
-    storage: Resource[StorageSpec]
-    class_: Resource[StorageClassSpec]
+    storage: Resource
+    class_: Resource
     mode: str
     id: str = ""
-    node: Resource[NodeSpec] | None = None
+    node: Resource | None = None
     replaces: str = ""
     known: bool = False
 
@@ -71,7 +69,7 @@ class AttachmentLedger:
             ),
         )
 
-    def take(self, difference: Difference, id: str, node: Resource[NodeSpec]) -> None:
+    def take(self, difference: Difference, id: str, node: Resource) -> None:
         """All that it joins is its own from now on; what no volume is there for gets one."""
         for join in self.joins(difference, id, node):
             ref = join.storage.ref
@@ -102,7 +100,7 @@ class AttachmentLedger:
     def _volume(self, project: str, name: str) -> Volume | None:
         return self.volumes.get(Ref("storage", project, name))
 
-    def _begin(self, join: Join, node: Resource[NodeSpec]) -> Volume:
+    def _begin(self, join: Join, node: Resource) -> Volume:
         storage, class_ = join.storage, join.class_
         count = self.world.counters.incarnation(storage.ref)
         volume = Volume(
@@ -124,9 +122,7 @@ class AttachmentLedger:
         )
         return volume
 
-    def joins(
-        self, difference: Difference, id: str, node: Resource[NodeSpec] | None
-    ) -> Iterator[Join]:
+    def joins(self, difference: Difference, id: str, node: Resource | None) -> Iterator[Join]:
         """What the allocation names and does not have so; all of it where it has no id yet."""
         resource, recorded = difference.resource, difference.recorded
         if resource is None or resource.ref.kind != "allocation":

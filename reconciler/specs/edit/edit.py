@@ -63,7 +63,7 @@ class Added:
     """An entry at the end of a list."""
 
     path: Sequence[str]
-    entry: Mapping[str, object]
+    entry: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Valued:
     """Values of a mapping; a number in its path counts the entries of a list."""
 
     path: Sequence[str | int]
-    values: Mapping[str, object]
+    values: Mapping[str, Any]
 
 
 def edit(settings: Settings, name: str, document: int, changes: Sequence[Added | Valued]) -> Source:
@@ -93,11 +93,11 @@ def edit(settings: Settings, name: str, document: int, changes: Sequence[Added |
 
 
 def entry_added(
-    name: str, content: bytes, document: int, path: Sequence[str], entry: Mapping[str, object]
+    name: str, content: bytes, document: int, path: Sequence[str], entry: Mapping[str, Any]
 ) -> bytes:
     """The content of a file with the entry added. Raises ProblemError."""
 
-    def change(value: object) -> None:
+    def change(value: Any) -> None:
         _list_at(value, path).append(entry)
 
     edit = _Edit(
@@ -109,11 +109,7 @@ def entry_added(
 
 
 def values_set(
-    name: str,
-    content: bytes,
-    document: int,
-    path: Sequence[str | int],
-    values: Mapping[str, object],
+    name: str, content: bytes, document: int, path: Sequence[str | int], values: Mapping[str, Any]
 ) -> bytes:
     """The content of a file with these values set. Raises ProblemError."""
 
@@ -135,7 +131,7 @@ class _Edit:
     """What is done to the text and to the value of one document, which must come to the same."""
 
     splice: Callable[[str], str]
-    change: Callable[[object], None]
+    change: Callable[[Any], None]
     hint: str
 
 
@@ -216,18 +212,18 @@ def _read_soundly(name: str, content: bytes) -> Parsed:
     return parsed
 
 
-def _values(parsed: Parsed) -> dict[int, object]:
+def _values(parsed: Parsed) -> dict[int, Any]:
     """What each document says, with nothing shared between them or within one."""
     return {
         one.document.index: json.loads(json.dumps(one.document.value)) for one in parsed.documents
     }
 
 
-def _said(values: Mapping[int, object]) -> str:
+def _said(values: Mapping[int, Any]) -> str:
     return canonical({str(index): value for index, value in values.items()})
 
 
-def _list_at(value: Any, path: Sequence[str]) -> list[object]:
+def _list_at(value: Any, path: Sequence[str]) -> list[Any]:
     """The list at `path`, made where there is none."""
     for word in path[:-1]:
         value = value.setdefault(word, {})

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 from reconciler.specs.read.scalars import plain
 
@@ -18,18 +19,18 @@ WIDTH, STEP = 94, 2
 _UNQUOTED = re.compile(r"[A-Za-z][\w./-]*(?: [\w./()+-]+)*", re.ASCII)
 
 
-def document(value: Mapping[str, object]) -> str:
+def document(value: Mapping[str, Any]) -> str:
     """One document, without a separator."""
     return "".join(f"{line}\n" for line in block(value))
 
 
-def block(value: Mapping[str, object]) -> Iterator[str]:
+def block(value: Mapping[str, Any]) -> Iterator[str]:
     """A mapping as lines, from column 0."""
     for key, item in value.items():
         yield from _entry(key, item)
 
 
-def items(value: Sequence[object], offset: int = STEP) -> Iterator[str]:
+def items(value: Sequence[Any], offset: int = STEP) -> Iterator[str]:
     """A list as lines, its dashes at column 0 and what belongs to each at `offset`."""
     for item in value:
         lines = list(block(item)) if item and isinstance(item, Mapping) else [flow(item)]
@@ -37,7 +38,7 @@ def items(value: Sequence[object], offset: int = STEP) -> Iterator[str]:
             yield f"{' ' * offset if number else '-'.ljust(offset)}{line}"
 
 
-def flow(value: object) -> str:
+def flow(value: Any) -> str:
     """A value on one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{scalar(key)}: {flow(item)}" for key, item in value.items()) + "}"
@@ -46,7 +47,7 @@ def flow(value: object) -> str:
     return scalar(value)
 
 
-def scalar(value: object) -> str:
+def scalar(value: Any) -> str:
     """Text without quotes only if no reader could take it for anything else.
 
     Within quotes nothing stands as it is that YAML has no place for, or nobody would see.
@@ -68,7 +69,7 @@ def _escaped(character: str) -> str:
     return f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
 
 
-def _entry(key: str, item: object) -> Iterator[str]:
+def _entry(key: str, item: Any) -> Iterator[str]:
     head = f"{scalar(key)}:"
     if _is_short(item) and len(line := f"{head} {flow(item)}") <= WIDTH:
         yield line
@@ -82,7 +83,7 @@ def _entry(key: str, item: object) -> Iterator[str]:
         yield f"{head} {scalar(item)}"
 
 
-def _is_short(item: object) -> bool:
+def _is_short(item: Any) -> bool:
     """Whether it may stand on one line: nothing in it holds anything in turn."""
     if not isinstance(item, (Mapping, list, tuple)):
         return True

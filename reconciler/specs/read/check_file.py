@@ -137,7 +137,7 @@ def restore(file: str, row: list[Any]) -> Resource:
     )
 
 
-def store(resource: Resource) -> list[object]:
+def store(resource: Resource) -> list[Any]:
     """The form in which `restore` wants it."""
     return [
         resource.document,

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.records import dataclass
@@ -136,7 +137,7 @@ class Engine:
                 preexec_fn=lambda: _die_with(mother),
             )
 
-    def _config(self, control: str) -> Mapping[str, object]:
+    def _config(self, control: str) -> Mapping[str, Any]:
         """JSON is YAML; nothing in it is expanded."""
         database = {
             "path": str(self.path),

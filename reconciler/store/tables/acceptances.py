@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from reconciler.model.plan.drift import Acceptance
-from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.world import FORGOTTEN, Recorded
-from reconciler.store.tables.expiry import end_use
+from reconciler.store.rows import stored_ref
+from reconciler.store.tables.usage import end_use
 from reconciler.store.transaction import EventDraft, Record
 
 _READ = "SELECT ref, path, fact, actor, reason, since, until FROM accepted_drift ORDER BY ref, path"
 
 
-def read_acceptances(connection: sqlite3.Connection) -> Iterator[Acceptance]:
+def read_acceptances(connection: sqlite3.Connection) -> tuple[Acceptance, ...]:
+    return tuple(_acceptances(connection))
+
+
+def _acceptances(connection: sqlite3.Connection) -> Iterator[Acceptance]:
     for text, key, shown, owner, reason, since, until in connection.execute(_READ):
-        ref = parse_ref(text)
-        if ref is None:
-            raise sqlite3.DatabaseError(f"{text!r} is no ref")
         yield Acceptance(
-            ref=ref,
+            ref=stored_ref(text),
             key=key,
             shown=shown,
             owner=owner,
@@ -85,7 +87,7 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
     )
 
 
-def forget(record: Record, refs: Iterable[Ref]) -> None:
+def forget(record: Record, refs: Sequence[Ref]) -> None:
     """Who takes a name begins anew."""
     record.connection.executemany(
         "DELETE FROM accepted_drift WHERE ref = ?", [(str(ref),) for ref in refs]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from reconciler.model.plan.plan import ClaimIntent
 from reconciler.model.ref import Ref
+from reconciler.model.state.world import Counters
+from reconciler.store.rows import stored_ref
+from reconciler.store.tables.taints import floors, highest
 from reconciler.store.transaction import Record
 
 
@@ -59,3 +63,23 @@ def rename_gid(record: Record, former: Ref, ref: Ref) -> None:
         record.connection.execute(
             "UPDATE posix_id SET owner = ? WHERE kind = 'gid' AND number = ?", (ref.name, row[0])
         )
+
+
+def read_counters(connection: sqlite3.Connection) -> Counters:
+    counts = connection.execute("SELECT ref, count FROM incarnation")
+    login_of = dict(connection.execute("SELECT allocation_id, login FROM login").fetchall())
+    numbers = connection.execute("SELECT kind, owner, number, ended FROM posix_id").fetchall()
+    last, least = highest(connection), floors(connection)
+    return Counters(
+        incarnations={stored_ref(ref): count for ref, count in counts},
+        logins=frozenset(login_of.values()),
+        login_of=login_of,
+        uids={owner: number for kind, owner, number, _ in numbers if kind == "uid"},
+        gids={owner: number for kind, owner, number, end in numbers if kind == "gid" and not end},
+        given_gids=frozenset(number for kind, _, number, _ in numbers if kind == "gid"),
+        last_uid=last["uid"],
+        last_gid=last["gid"],
+        least_uid=least.get("uid", 0),
+        least_gid=least.get("gid", 0),
+        least_incarnation=least.get("incarnation", 0),
+    )

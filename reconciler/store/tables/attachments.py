@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from reconciler.model.host.evidence import Proof
-from reconciler.model.plan.work import StepOutcome
+from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.rebuilt import Rebuilt
 from reconciler.model.state.volume import Attachment
+from reconciler.store.rows import stored_ref
 from reconciler.store.tables.volumes import ATTACH
 from reconciler.store.transaction import EventDraft, Record
 
@@ -37,7 +38,11 @@ def read_attachments(connection: sqlite3.Connection) -> tuple[Attachment, ...]:
     return tuple(_attachment(row) for row in connection.execute(_READ))
 
 
-def begin(record: Record, attachments: Iterable[Attachment]) -> None:
+def begin(record: Record, intent: WaveIntent) -> None:
+    attach(record, intent.joining.attachments)
+
+
+def attach(record: Record, attachments: Iterable[Attachment]) -> None:
     """What a host is going to be asked for, or is asked for anew.
 
     Who is to write counts as a writer at once; who is to write no more, when his host has shown it.
@@ -87,7 +92,12 @@ def _insert(record: Record, one: Attachment, event: int) -> None:
     )
 
 
-def settle(record: Record, outcomes: Sequence[StepOutcome]) -> None:
+def settle(record: Record, outcome: WaveOutcome) -> None:
+    _settle(record, outcome.steps)
+    end_proved(record, outcome.proofs)
+
+
+def _settle(record: Record, outcomes: Sequence[StepOutcome]) -> None:
     """What hosts have shown to be let go of; what is attached anew in the same place stays."""
     again = {
         place for outcome in outcomes if outcome.step.verb == ATTACH for place in _places(outcome)
@@ -121,9 +131,9 @@ def rebuild(record: Record, rebuilt: Rebuilt) -> None:
     Whoever is shown now for the first time gets the name that his host says.
     """
     for one in rebuilt.severed:
-        begin(record, [one])
+        attach(record, [one])
         fence(record, [one], CUT_OFF)
-    begin(record, rebuilt.attachments)
+    attach(record, rebuilt.attachments)
     record.connection.executemany(
         "UPDATE attachment SET ref = ? WHERE allocation_id = ? AND ended = ''",
         sorted({(str(claim.ref), claim.allocation_id) for claim in rebuilt.claims}),
@@ -227,8 +237,5 @@ def _has_claims(record: Record, allocation: str) -> bool:
 def _attachment(row: Any) -> Attachment:
     values = dict(zip((*_NAMES, "since"), row, strict=True))
     for name in ("ref", "storage"):
-        ref = parse_ref(values[name])
-        if ref is None:
-            raise sqlite3.DatabaseError(f"{values[name]!r} is no ref")
-        values[name] = ref
+        values[name] = stored_ref(values[name])
     return Attachment(**values)

@@ -5,17 +5,46 @@ The guards in SQL hold these rules once more; what is refused there is a defect 
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from reconciler.model.canonical import canonical
-from reconciler.model.codec import encode
-from reconciler.model.host.capacity import ClaimState
-from reconciler.model.host.evidence import CheckResult, Proof
-from reconciler.model.plan.plan import ClaimIntent
-from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.host.capacity import Claim, ClaimState, Shape
+from reconciler.model.plan.plan import ClaimIntent, Order, Step
+from reconciler.model.plan.work import WaveIntent, WaveOutcome
+from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
+from reconciler.store.rows import stored_ref
+from reconciler.store.tables import resources
 from reconciler.store.tables.accounts import keep_logins, keep_numbers
+from reconciler.store.tables.proofs import prove
 from reconciler.store.transaction import EventDraft, Record
+
+
+def begin(record: Record, intent: WaveIntent) -> None:
+    """Who comes and who goes; what goes is billed no more, however long the cleanup takes."""
+    make_claims(record, intent.claims, lambda claim: _placed(record, claim))
+    gone = release_claims(record, intent.releasing, _retired_allocations(intent.steps))
+    resources.release(record, gone)
+
+
+def _placed(record: Record, claim: ClaimIntent) -> str:
+    """By which rule the plan has placed it."""
+    change = record.changes.get(claim.ref)
+    return change.placement.why if change and change.placement else ""
+
+
+def _retired_allocations(steps: Iterable[Step]) -> Mapping[Ref, set[str]]:
+    named: dict[Ref, set[str]] = {}
+    for step in steps:
+        if step.order is Order.RETIRE and "id" in step.item:
+            named.setdefault(step.ref, set()).add(str(step.item["id"]))
+    return named
+
+
+def settle(record: Record, outcome: WaveOutcome) -> None:
+    """Claims end here, and only those with a passed proof."""
+    let_go(record, outcome.untouched)
+    prove(record, outcome.proofs)
 
 
 def make_claims(
@@ -127,125 +156,6 @@ def let_go(record: Record, untouched: Mapping[str, Ref]) -> None:
     release_claims(record, sorted(named), named)
 
 
-def prove(record: Record, proofs: Sequence[Proof]) -> None:
-    """Keep proofs. A passed one frees the claim it is about, any other one blocks it.
-
-    What was measured once is kept once: a clock that stands still, or was set back, may tell the
-    same moment again.
-    """
-    known = _known_proofs(record, proofs)
-    kept = [proof for proof in proofs if proof.id not in known]
-    sequences = record.write(*(_proved(record, proof) for proof in kept))
-    record.connection.executemany(
-        "INSERT INTO proof (id, allocation_id, node, slot, at, boot_id, checks, source, passed,"
-        " event) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                proof.id,
-                proof.allocation_id,
-                proof.node,
-                proof.slot,
-                proof.at,
-                proof.boot_id,
-                canonical(encode(proof.checks)),
-                proof.source,
-                int(proof.passed),
-                sequence,
-            )
-            for proof, sequence in zip(kept, sequences, strict=True)
-        ],
-    )
-    _free(record, [proof for proof in proofs if proof.passed])
-    _block(record, [proof for proof in proofs if not proof.passed])
-
-
-def _known_proofs(record: Record, proofs: Iterable[Proof]) -> frozenset[str]:
-    ids = canonical([proof.id for proof in proofs])
-    rows = record.connection.execute(
-        "SELECT id FROM proof WHERE id IN (SELECT value FROM json_each(?))", (ids,)
-    )
-    return frozenset(id for (id,) in rows)
-
-
-def _free(record: Record, proofs: Iterable[Proof]) -> None:
-    freed = [(proof, *row) for proof in proofs for row in _waiting_for(record, proof)]
-    record.write(
-        *(
-            EventDraft(
-                type=EventType.CLAIM_FREED,
-                ref=parse_ref(ref),
-                after={"claim": claim, "proof": proof.id},
-            )
-            for proof, claim, ref, _, _ in freed
-        )
-    )
-    record.connection.executemany(
-        "UPDATE claim SET state = 'freed', freed_at = ?, proof = ?, problem = '' WHERE id = ?",
-        [(record.at, proof.id, claim) for proof, claim, *_ in freed],
-    )
-
-
-def _block(record: Record, proofs: Iterable[Proof]) -> None:
-    blocked = [
-        (claim, ref, words)
-        for proof in proofs
-        for words in (_unproved(proof),)
-        for claim, ref, state, problem in _waiting_for(record, proof)
-        if (state, problem) != (ClaimState.CLEANUP_BLOCKED.value, words)
-    ]
-    record.write(
-        *(
-            EventDraft(
-                type=EventType.CLAIM_BLOCKED,
-                ref=parse_ref(ref),
-                after={"claim": claim},
-                reason=words,
-            )
-            for claim, ref, words in blocked
-        )
-    )
-    record.connection.executemany(
-        "UPDATE claim SET problem = ?1, blocked_since = CASE state WHEN 'cleanup_blocked'"
-        " THEN blocked_since ELSE ?2 END, state = 'cleanup_blocked' WHERE id = ?3",
-        [(words, record.at, claim) for claim, _, words in blocked],
-    )
-
-
-def _waiting_for(record: Record, proof: Proof) -> list[tuple[str, str, str, str]]:
-    """(claim, ref, state, problem) of the claims that this proof is about."""
-    return record.connection.execute(
-        "SELECT id, ref, state, problem FROM claim WHERE allocation_id = ? AND node = ?"
-        " AND slot IS ? AND state IN ('releasing', 'cleanup_blocked')",
-        (proof.allocation_id, proof.node, proof.slot),
-    ).fetchall()
-
-
-def _proved(record: Record, proof: Proof) -> EventDraft:
-    row = record.connection.execute(
-        "SELECT ref FROM claim WHERE allocation_id = ? LIMIT 1", (proof.allocation_id,)
-    ).fetchone()
-    return EventDraft(
-        type=EventType.PROVED,
-        ref=parse_ref(row[0]) if row else None,
-        after={
-            "proof": proof.id,
-            "allocation": proof.allocation_id,
-            "node": proof.node,
-            "slot": proof.slot,
-            "passed": proof.passed,
-        },
-    )
-
-
-def _unproved(proof: Proof) -> str:
-    failed = [
-        f"{check.name} {check.result.value}" + (f": {check.value}" if check.value else "")
-        for check in proof.checks
-        if check.result is not CheckResult.PASS
-    ]
-    return "; ".join(failed) or "nothing was checked"
-
-
 def _new_allocations(record: Record, claims: Sequence[ClaimIntent]) -> list[tuple[str, str]]:
     """(ref, allocation id) that have no claim yet, each once."""
     known = "SELECT 1 FROM claim WHERE allocation_id = ? LIMIT 1"
@@ -263,3 +173,32 @@ def _place(claim: ClaimIntent) -> dict[str, str | int | None]:
         "shape": claim.shape.value,
         **account,
     }
+
+
+def read_claims(connection: sqlite3.Connection) -> tuple[Claim, ...]:
+    rows = connection.execute(
+        "SELECT id, claim.allocation_id, ref, node, slot, shape, state, claim.since, tenant,"
+        " project, problem, coalesce(machine_id, ''), blocked_since, coalesce(lease.since, '')"
+        " FROM claim LEFT JOIN claim_machine ON claim_machine.claim = id"
+        " LEFT JOIN lease ON lease.allocation_id = claim.allocation_id"
+        " WHERE state <> 'freed' ORDER BY node, slot, id"
+    )
+    return tuple(
+        Claim(
+            id=row[0],
+            allocation_id=row[1],
+            ref=stored_ref(row[2]),
+            node=row[3],
+            slot=row[4],
+            shape=Shape(row[5]),
+            state=ClaimState(row[6]),
+            since=row[7],
+            tenant=row[8],
+            project=row[9],
+            problem=row[10],
+            machine_id=row[11],
+            blocked_since=row[12],
+            lease_since=row[13],
+        )
+        for row in rows
+    )

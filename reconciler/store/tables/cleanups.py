@@ -35,7 +35,7 @@ DRIVERS = 16
 """So many are remembered of a card, the last ones: there is no end to what a host may tell."""
 
 
-def note_idle(record: Record, observations: Sequence[Observation]) -> None:
+def observe(record: Record, observations: Sequence[Observation]) -> None:
     """Of cards on which nobody computes and whose slot nobody has; the least that was seen counts.
 
     A claim keeps what its tenant has left in there from ever counting as idle. Of any card but its
@@ -45,7 +45,7 @@ def note_idle(record: Record, observations: Sequence[Observation]) -> None:
         _note(record, seen.node, (seen.facts.gpus if seen.facts else None) or (), FREE)
 
 
-def note_first_idle(record: Record, recorded: Iterable[Recorded]) -> None:
+def keep(record: Record, recorded: Sequence[Recorded]) -> None:
     """What nodes have said of cards that are only now known to be theirs, before anybody came."""
     for one in recorded:
         if one.ref.kind == "node":

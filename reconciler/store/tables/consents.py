@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan.approval import Consent
-from reconciler.model.plan.plan import Action, Change, Order, Step
-from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.plan.plan import Action, Order
+from reconciler.model.plan.work import WaveIntent
+from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
+from reconciler.store.rows import stored_ref
 from reconciler.store.transaction import EventDraft, Record
 
 KEPT = timedelta(days=30)
@@ -58,16 +60,21 @@ def give(record: Record, given: Iterable[Consent]) -> None:
         )
 
 
-def begin(record: Record, steps: Iterable[Step], changes: Mapping[Ref, Change]) -> None:
+def begin(record: Record, intent: WaveIntent) -> None:
     """What goes is not asked about again, whatever becomes of it: its consent was good for that."""
     ends = (Action.RELEASE, Action.REPLACE)
-    going = {step.ref for step in steps if step.order is Order.RETIRE and step.ref in changes}
-    use(record, (ref for ref in going if changes[ref].action in ends), changes)
+    retired = {step.ref for step in intent.steps if step.order is Order.RETIRE}
+    going = (change for ref in retired if (change := record.changes.get(ref)))
+    use(record, [change.ref for change in going if change.action in ends])
 
 
-def use(record: Record, refs: Iterable[Ref], changes: Mapping[Ref, Change]) -> None:
+def finish(record: Record, kept: Sequence[Ref], forgotten: Sequence[Ref]) -> None:
+    use(record, [*kept, *forgotten])
+
+
+def use(record: Record, refs: Sequence[Ref]) -> None:
     """What is done was good for this one time."""
-    used = {one.consent for ref in refs if (one := changes.get(ref)) and one.consent}
+    used = {one.consent for ref in refs if (one := record.changes.get(ref)) and one.consent}
     record.connection.executemany(
         "UPDATE consent SET used_at = ? WHERE fingerprint = ? AND used_at = ''",
         [(record.at, fingerprint) for fingerprint in sorted(used)],
@@ -75,12 +82,9 @@ def use(record: Record, refs: Iterable[Ref], changes: Mapping[Ref, Change]) -> N
 
 
 def _consent(row: tuple[str, ...]) -> Consent:
-    ref = parse_ref(row[1])
-    if ref is None:
-        raise sqlite3.DatabaseError(f"{row[1]!r} is no ref")
     return Consent(
         id=row[0],
-        ref=ref,
+        ref=stored_ref(row[1]),
         action=row[2],
         fingerprint=row[3],
         actor=row[4],

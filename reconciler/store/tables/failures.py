@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from reconciler.model.host.evidence import NodeFacts, Observation
+from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.plan import Order
-from reconciler.model.plan.work import StepOutcome
-from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.plan.work import StepOutcome, WaveOutcome
+from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.failure import MOST, Failure, basis_of
 from reconciler.model.state.world import Recorded
+from reconciler.store.rows import stored_ref
 from reconciler.store.transaction import EventDraft, Record
 
 PREPARE, PROVIDE = "node.prepare", "allocation.provide"
@@ -37,13 +38,11 @@ def read_failures(connection: sqlite3.Connection) -> Mapping[str, Failure]:
     return {row[0]: _failure(row) for row in connection.execute(f"{_READ} ORDER BY node")}
 
 
-def count(
-    record: Record, outcomes: Iterable[StepOutcome], observations: Iterable[Observation]
-) -> None:
+def settle(record: Record, wave: WaveOutcome) -> None:
     """What a wave came to on each host: a failure in it counts more than what went well beside."""
-    facts = {one.node: one.facts for one in observations}
+    facts = {one.node: one.facts for one in wave.observations}
     by_node: dict[str, list[StepOutcome]] = {}
-    for outcome in outcomes:
+    for outcome in wave.steps:
         by_node.setdefault(outcome.step.node, []).append(outcome)
     for node, told in by_node.items():
         failed = next(filter(_is_failure, told), None)
@@ -53,7 +52,7 @@ def count(
             clear(record, node, "it has done what it was asked for")
 
 
-def clear_changed(record: Record, recorded: Sequence[Recorded]) -> None:
+def keep(record: Record, recorded: Sequence[Recorded]) -> None:
     """A node whose document is another than when it was last recorded is tried as any other."""
     for one in recorded:
         if one.ref.kind == "node" and _of(record, one.ref.name):
@@ -112,10 +111,7 @@ def _of(record: Record, node: str) -> Failure | None:
 
 def _failure(row: Sequence[object]) -> Failure:
     values = dict(zip(_NAMES, row, strict=True))
-    ref = parse_ref(str(values["ref"]))
-    if ref is None:
-        raise sqlite3.DatabaseError(f"{values['ref']!r} is no ref")
-    return Failure(**{**values, "ref": ref})  # type: ignore[arg-type]
+    return Failure(**{**values, "ref": stored_ref(str(values["ref"]))})  # type: ignore[arg-type]
 
 
 def _is_failure(outcome: StepOutcome) -> bool:

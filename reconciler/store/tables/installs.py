@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.plan import Step
-from reconciler.model.plan.work import StepOutcome
+from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.install import Install, InstallState
@@ -36,9 +36,9 @@ def read_installs(connection: sqlite3.Connection) -> tuple[Install, ...]:
     return tuple(map(_install, connection.execute(f"{_READ} ORDER BY node, bundle, version")))
 
 
-def begin(record: Record, steps: Iterable[Step]) -> None:
+def begin(record: Record, intent: WaveIntent) -> None:
     """Hosts are going to be asked for these; what was asked for already goes on since then."""
-    for step in steps:
+    for step in intent.steps:
         if step.verb not in STAGING:
             continue
         wanted = Install(
@@ -53,9 +53,9 @@ def begin(record: Record, steps: Iterable[Step]) -> None:
             _write(record, wanted, before)
 
 
-def settle(record: Record, outcomes: Sequence[StepOutcome]) -> None:
+def settle(record: Record, wave: WaveOutcome) -> None:
     """What was asked for and refused has failed; what was discarded, and shown to be, is gone."""
-    for outcome in outcomes:
+    for outcome in wave.steps:
         step = outcome.step
         if step.verb == DISCARD and outcome.ok:
             _discard(record, step)
@@ -66,7 +66,7 @@ def settle(record: Record, outcomes: Sequence[StepOutcome]) -> None:
                     _write(record, _as(one, InstallState.FAILED, problem=problem), one)
 
 
-def see(record: Record, observations: Iterable[Observation]) -> None:
+def observe(record: Record, observations: Sequence[Observation]) -> None:
     """What nodes show of those that they have not shown yet. Nothing seen says nothing.
 
     What was staged keeps the digest that it had then: whatever differs from it is drift.
@@ -81,9 +81,10 @@ def see(record: Record, observations: Iterable[Observation]) -> None:
                     _write(record, now, one)
 
 
-def forget(record: Record, nodes: Iterable[Ref]) -> None:
+def forget(record: Record, gone: Sequence[Ref]) -> None:
+    """Another host may come by the name of a node."""
     record.connection.executemany(
-        "DELETE FROM install WHERE node = ?", [(node.name,) for node in nodes]
+        "DELETE FROM install WHERE node = ?", [(ref.name,) for ref in gone if ref.kind == "node"]
     )
 
 

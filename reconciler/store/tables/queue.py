@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Mapping, Sequence
 
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
+from reconciler.store.rows import stored_since
 from reconciler.store.transaction import EventDraft, Record
+
+
+def read_waiting(connection: sqlite3.Connection) -> Mapping[Ref, str]:
+    """Since when."""
+    return stored_since(connection, "SELECT ref, since FROM waiting ORDER BY ref")
 
 
 def join(record: Record, refs: Sequence[Ref]) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from datetime import timedelta
 
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan.approval import Removal
 from reconciler.model.plan.plan import Action, Change
-from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.plan.work import WaveIntent
+from reconciler.model.ref import Ref
+from reconciler.store.rows import stored_ref
 from reconciler.store.transaction import Record
 
 DAY = timedelta(days=1)
@@ -18,12 +20,16 @@ DAY = timedelta(days=1)
 def read_removals(connection: sqlite3.Connection) -> tuple[Removal, ...]:
     """All that are kept: those of the day before the last of them, and no more."""
     found = connection.execute("SELECT ref, thing, at FROM removal ORDER BY ref, thing")
-    return tuple(Removal(ref=_ref(ref), thing=thing, at=at) for ref, thing, at in found)
+    return tuple(Removal(ref=stored_ref(ref), thing=thing, at=at) for ref, thing, at in found)
 
 
-def note(record: Record, refs: Iterable[Ref], changes: Mapping[Ref, Change]) -> None:
+def begin(record: Record, intent: WaveIntent) -> None:
+    note(record, [step.ref for step in intent.steps])
+
+
+def note(record: Record, refs: Sequence[Ref]) -> None:
     """Those of them that are let go of from now on, unless somebody has said so of just that."""
-    found = (changes[ref] for ref in sorted(set(refs)) if ref in changes)
+    found = (record.changes[ref] for ref in sorted(set(refs)) if ref in record.changes)
     rows = [(str(one.ref), _thing(record, one), record.at) for one in found if _counts(one)]
     if not rows:
         return
@@ -47,10 +53,3 @@ def _counts(change: Change) -> bool:
     """What ends by its time, has begun before, or was approved, is nobody's mistake."""
     said = change.cause is not None or change.consent or change.problem is not None
     return change.action is Action.RELEASE and not said
-
-
-def _ref(text: str) -> Ref:
-    ref = parse_ref(text)
-    if ref is None:
-        raise sqlite3.DatabaseError(f"{text!r} is no ref")
-    return ref

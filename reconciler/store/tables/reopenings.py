@@ -8,7 +8,6 @@ from typing import Any
 
 from reconciler.model.state.event import EventType
 from reconciler.model.state.reopening import Former, Reopening
-from reconciler.store.file.database import Database
 from reconciler.store.transaction import EventDraft, Record
 
 _FORMER = (
@@ -22,10 +21,9 @@ _FORMER = (
 _PEOPLE = "SELECT person FROM allocation_person WHERE allocation_id = ? ORDER BY person"
 
 
-def formers(database: Database, volume: str) -> tuple[Former, ...]:
+def formers(connection: sqlite3.Connection, volume: str) -> tuple[Former, ...]:
     """Every allocation that has or had this volume, oldest first."""
-    with database.snapshot() as connection:
-        return tuple(_former(connection, row) for row in connection.execute(_FORMER, (volume,)))
+    return tuple(_former(connection, row) for row in connection.execute(_FORMER, (volume,)))
 
 
 def reopen(record: Record, one: Reopening, reason: str) -> None:
@@ -56,7 +54,7 @@ def reopened(record: Record, one: Reopening, changed: int, left: str) -> None:
     record.write(EventDraft(type=EventType.REOPENED, ref=one.storage, after=after))
 
 
-def _told(one: Reopening) -> Mapping[str, object]:
+def _told(one: Reopening) -> Mapping[str, Any]:
     return {
         "volume": one.volume,
         "node": one.node,

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
 from operator import itemgetter
 from typing import Any
 
 from reconciler.model.canonical import canonical
+from reconciler.model.host.capacity import Shape
 from reconciler.model.plan.lifecycle import Phase, may_become
-from reconciler.model.plan.plan import Change, Step
+from reconciler.model.plan.plan import Step
+from reconciler.model.plan.work import WaveIntent
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
-from reconciler.model.state.world import Recorded
-from reconciler.store.tables import acceptances, attachments, installs, people, revocations, volumes
-from reconciler.store.tables.accounts import end_gids, keep_logins, rename_gid
-from reconciler.store.tables.expiry import end_use
+from reconciler.model.state.world import FORGOTTEN, Recorded
+from reconciler.store.file.database import Database
+from reconciler.store.registry.lifecycle import FORGET, LEAVE, RENAME, SHOW_NOTHING, STAYS, unsee
+from reconciler.store.rows import JsonText, RecordedRows, read_json
+from reconciler.store.tables.accounts import keep_logins
+from reconciler.store.tables.usage import end_use
 from reconciler.store.transaction import EventDraft, Record
 
 COLUMNS = (
@@ -54,8 +58,6 @@ def keep(record: Record, recorded: Sequence[Recorded]) -> None:
     record.write(*entries)
     record.connection.executemany(_UPSERT, sorted(rows))
     keep_logins(record, {(one.login, one.id, str(one.ref)) for one in recorded})
-    people.keep(record, recorded)
-    volumes.take_back(record, [one.ref for one in recorded if one.ref.kind == "storage"])
 
 
 def _insist_on_edge(one: Recorded, before: Mapping[str, Any] | None) -> None:
@@ -73,35 +75,23 @@ def forget(record: Record, refs: Sequence[Ref]) -> None:
     """
     known = _summaries(record, refs)
     live = {ref for (ref,) in record.connection.execute(_LIVE, (_names(refs),))}
-    stay = live | volumes.in_hand(record.connection, {str(ref) for ref in refs})
+    names = {str(ref) for ref in refs}
+    stay = live.union(*(stays(record.connection, names) for stays in STAYS))
     gone = [ref for ref in refs if str(ref) in known and str(ref) not in stay]
-    volumes.keep(record, gone)
+    for leave in LEAVE:
+        leave(record, gone)
     record.write(
         *(EventDraft(type=EventType.FORGOTTEN, ref=ref, before=known[str(ref)]) for ref in gone)
     )
     record.connection.executemany(
         "DELETE FROM resource WHERE ref = ?", [(str(ref),) for ref in gone]
     )
-    unsee(record, gone)
-    for ref in gone:
-        if ref.kind == "user":
-            people.part(record, ref.name)
-    revocations.forget(record, gone)
-    acceptances.forget(record, gone)
-    end_gids(record, [ref for ref in gone if ref.name not in volumes.projects(record.connection)])
+    for part in FORGET:
+        part(record, gone)
     record.connection.executemany(
         "UPDATE resource SET phase = 'releasing', problem = 'cleanup_blocked' WHERE ref = ?",
         [(ref,) for ref in sorted(live)],
     )
-
-
-def unsee(record: Record, gone: Iterable[Ref]) -> None:
-    """Another host may come by the name of a node; what this one said is no evidence of it."""
-    nodes = [ref for ref in gone if ref.kind == "node"]
-    record.connection.executemany(
-        "DELETE FROM observation WHERE node = ?", [(ref.name,) for ref in nodes]
-    )
-    installs.forget(record, nodes)
 
 
 def rename(record: Record, former: Ref, ref: Ref) -> None:
@@ -121,14 +111,13 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
     record.connection.execute(
         "UPDATE claim SET ref = ? WHERE ref = ? AND state <> 'freed'", (str(ref), str(former))
     )
-    if former.kind == "user":
-        people.part(record, former.name)
     unsee(record, [former])
-    revocations.rename(record, former, ref)
-    acceptances.rename(record, former, ref)
-    volumes.rename(record, former, ref)
-    attachments.rename(record, former, ref)
-    rename_gid(record, former, ref)
+    for follow in RENAME:
+        follow(record, former, ref)
+
+
+def begin(record: Record, intent: WaveIntent) -> None:
+    doubt(record, intent.steps)
 
 
 def doubt(record: Record, steps: Sequence[Step]) -> None:
@@ -143,7 +132,7 @@ def doubt(record: Record, steps: Sequence[Step]) -> None:
         [
             (str(step.ref),)
             for step in steps
-            if not step.item.get("id") and step.verb != volumes.FORGET
+            if not step.item.get("id") and step.verb not in SHOW_NOTHING
         ],
     )
     record.connection.executemany(
@@ -194,48 +183,6 @@ def release(record: Record, allocations: Iterable[str]) -> None:
     end_use(record, ids)
 
 
-def begin_use(record: Record, recorded: Sequence[Recorded], changes: Mapping[Ref, Change]) -> None:
-    """Billing begins when an allocation is active, and anew when it was quarantined meanwhile; at
-
-    the price of that moment.
-    """
-    for one in recorded:
-        if not one.id or one.shape is None or one.phase is not Phase.ACTIVE:
-            continue
-        change = changes.get(one.ref)
-        gpus = (change.gpus if change else 0) or len(one.slots)
-        currency, price = _price(change, gpus)
-        record.connection.execute(
-            "INSERT INTO usage_record (allocation_id, started, ref, tenant, project, node, shape,"
-            " gpus, price_per_gpu_hour, currency)"
-            " SELECT ?1, ?2, ?3, coalesce((SELECT tenant FROM claim WHERE allocation_id = ?1), ''),"
-            " ?4, ?5, ?6, ?7, ?8, ?9"
-            " WHERE NOT EXISTS (SELECT 1 FROM usage_record WHERE allocation_id = ?1"
-            " AND (ended = '' OR started = ?2))"
-            " AND NOT EXISTS (SELECT 1 FROM resource WHERE kind = 'node' AND name = ?5"
-            " AND json_extract(normal, '$.spec.admin.state') = 'lost')",
-            (
-                one.id,
-                record.at,
-                str(one.ref),
-                one.ref.project,
-                one.node,
-                one.shape.value,
-                gpus,
-                price,
-                currency,
-            ),
-        )
-
-
-def _price(change: Change | None, gpus: int) -> tuple[str, str]:
-    """(currency, price a GPU and hour); both empty if nobody named a price."""
-    if change is None or not change.rate_per_hour or not gpus:
-        return "", ""
-    currency, whole = min(change.rate_per_hour.items())
-    return currency, format((Decimal(whole) / gpus).normalize(), "f")
-
-
 def _generation(recorded: Recorded, before: Mapping[str, Any] | None) -> int:
     if before is None:
         return recorded.generation
@@ -243,7 +190,7 @@ def _generation(recorded: Recorded, before: Mapping[str, Any] | None) -> int:
     return generation + int(before["digest"] != recorded.digest)
 
 
-def _summaries(record: Record, refs: Iterable[Ref]) -> Mapping[str, Mapping[str, object]]:
+def _summaries(record: Record, refs: Iterable[Ref]) -> Mapping[str, Mapping[str, Any]]:
     """What events say of a resource, by ref; one that is not recorded is left out."""
     rows = record.connection.execute(
         f"SELECT ref, {', '.join(_SUMMARY)} FROM (SELECT value FROM json_each(?))"
@@ -264,7 +211,7 @@ def _names(refs: Iterable[Ref]) -> str:
     return canonical([str(ref) for ref in refs])
 
 
-def _row(one: Recorded, generation: int, record: Record) -> tuple[object, ...]:
+def _row(one: Recorded, generation: int, record: Record) -> tuple[Any, ...]:
     return (
         str(one.ref),
         *one.ref,
@@ -287,3 +234,42 @@ def _row(one: Recorded, generation: int, record: Record) -> tuple[object, ...]:
         canonical(one.normal),
         canonical(dict(one.facts)),
     )
+
+
+def read_recorded(database: Database, connection: sqlite3.Connection) -> RecordedRows:
+    path, phases = database.path, {phase.value: phase for phase in Phase}
+
+    def read(ref: Ref, row: Any) -> Recorded:
+        return Recorded(
+            ref=ref,
+            digest=row[3],
+            basis=row[4],
+            normal=JsonText(row[5], path, row[3]),
+            file=row[6],
+            commit=row[7],
+            applied_at=row[8],
+            generation=row[9],
+            phase=phases[row[10]],
+            protect=row[11] == 1,
+            id=row[12],
+            login=row[13],
+            node=row[14],
+            slots=tuple(read_json(row[15], path)) if row[15] != "[]" else (),
+            shape=Shape(row[16]) if row[16] else None,
+            facts=JsonText(row[17], path),
+            problem=row[18],
+            expires_at="" if row[18] == FORGOTTEN else row[19],
+            lease_until=row[19] if row[18] == FORGOTTEN else "",
+            undo_until=row[20],
+        )
+
+    return RecordedRows(
+        {Ref(row[0], row[1], row[2]): row for row in connection.execute(_RESOURCES)}, read
+    )
+
+
+_RESOURCES = (
+    'SELECT kind, project, name, digest, basis, normal, file, "commit", applied_at, generation,'
+    " phase, protect, id, login, node, slots, shape, facts, problem, expires_at, undo_until"
+    " FROM resource"
+)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from reconciler.model.plan.plan import Action, Change, Step
-from reconciler.model.ref import Ref
+from reconciler.model.plan.plan import Action, Change
+from reconciler.model.plan.work import WaveIntent
 from reconciler.model.state.event import EventType
 from reconciler.store.transaction import EventDraft, Record
 
 GENERATION = "spec.restart.generation"
 
 
-def tell(record: Record, steps: Iterable[Step], changes: Mapping[Ref, Change]) -> None:
+def begin(record: Record, intent: WaveIntent) -> None:
     """The reason is that of the spec, which whoever asked for it has committed."""
-    begun = {step.ref for step in steps if "generation" in step.item}
-    restarts = [changes[ref] for ref in sorted(begun) if ref in changes]
+    begun = {step.ref for step in intent.steps if "generation" in step.item}
+    restarts = [record.changes[ref] for ref in sorted(begun) if ref in record.changes]
     record.write(*(_entry(change) for change in restarts if change.action is Action.RESTART))
 
 

@@ -12,10 +12,11 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
 from reconciler.model.canonical import canonical
-from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.plan.plan import Step
+from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.world import Revocation
+from reconciler.store.rows import stored_ref
 from reconciler.store.transaction import Record
 
 SYNC = "access.sync"
@@ -29,11 +30,19 @@ _END = (
     "SELECT value FROM json_each(people) EXCEPT SELECT value FROM json_each(?))"
 )
 _IN_DOUBT = "SELECT project, name FROM resource WHERE kind = 'allocation' AND basis = ''"
-
+_GIVEN_UP = "SELECT DISTINCT ref FROM claim WHERE state <> 'freed' AND state <> 'held'"
 _WORD = "SELECT 1 FROM suspension WHERE since <= ? AND scope IN (SELECT value FROM json_each(?))"
 
 
-def begin(record: Record, steps: Sequence[Step]) -> None:
+def begin(record: Record, intent: WaveIntent) -> None:
+    await_ends(record, intent.steps)
+
+
+def settle(record: Record, wave: WaveOutcome) -> None:
+    end(record, [outcome.step for outcome in wave.steps if outcome.ok])
+
+
+def await_ends(record: Record, steps: Sequence[Step]) -> None:
     """Each waits from its first try on."""
     syncs = [step for step in steps if step.verb == SYNC]
     record.connection.executemany(
@@ -68,22 +77,24 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
     )
 
 
-def forget(record: Record, refs: Iterable[Ref]) -> None:
+def forget(record: Record, refs: Sequence[Ref]) -> None:
     """What is proved gone has no door left; who takes its name begins anew."""
     record.connection.executemany(
         "DELETE FROM revocation WHERE ref = ?", [(str(ref),) for ref in refs]
     )
 
 
-def read_revocations(
-    connection: sqlite3.Connection, claims: Iterable[Claim]
-) -> Iterator[Revocation]:
+def read_revocations(connection: sqlite3.Connection) -> tuple[Revocation, ...]:
+    return tuple(_revocations(connection))
+
+
+def _revocations(connection: sqlite3.Connection) -> Iterator[Revocation]:
     """Of every allocation that is in doubt, or given up and not proved gone.
 
     One that was recorded by steps which knew nothing of a word that counts still is no less open.
     """
     doubted = (Ref("allocation", *names) for names in connection.execute(_IN_DOUBT))
-    given_up = (claim.ref for claim in claims if claim.state is not ClaimState.HELD)
+    given_up = (stored_ref(text) for (text,) in connection.execute(_GIVEN_UP))
     refs = {str(ref): ref for ref in (*doubted, *given_up)}
     rows = connection.execute("SELECT ref, node, people, since FROM revocation ORDER BY ref, node")
     for text, node, people, since in rows.fetchall():

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from types import MappingProxyType
+from typing import Any
 
 from reconciler.model.canonical import canonical, digest
 from reconciler.model.codec import encode
-from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.lifecycle import RunState, StepState
-from reconciler.model.plan.plan import Change, Plan, Step
-from reconciler.model.plan.work import StepOutcome
+from reconciler.model.plan.plan import Plan
+from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.problem import Problem
-from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.ref import parse_ref
 from reconciler.model.state.event import EventType
-from reconciler.store.tables import revocations
+from reconciler.model.state.world import OpenStep
+from reconciler.store.rows import stored_ref
 from reconciler.store.transaction import EventDraft, Record
 
 LOG_LIMIT = 4000
-NO_CHANGES: Mapping[Ref, Change] = MappingProxyType({})
-NO_TICKS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 NO_END = "the run ended before this step's end was written"
 
 
@@ -72,19 +70,22 @@ def begin(record: Record, plan: Plan, program: str) -> str:
     return run
 
 
+def read_open_steps(connection: sqlite3.Connection) -> tuple[OpenStep, ...]:
+    return tuple(map(_open_step, connection.execute(_OPEN_STEPS)))
+
+
 def read_program(connection: sqlite3.Connection) -> str:
     """The version of the program that applied last, as far as events say; empty if none did."""
     row = connection.execute(_PROGRAM).fetchone()
     return str(row[0]) if row else ""
 
 
-def begin_steps(
-    record: Record, steps: Sequence[Step], changes: Mapping[Ref, Change] = NO_CHANGES
-) -> None:
+def begin_steps(record: Record, intent: WaveIntent) -> None:
     """The intent of a wave: these steps are open until their end is written.
 
     Each is told with the action of the change that it is part of.
     """
+    steps, changes = intent.steps, record.changes
     wave = record.connection.execute(
         "SELECT coalesce(max(wave), 0) + 1 FROM step WHERE run = ?", (record.run,)
     ).fetchone()[0]
@@ -123,15 +124,10 @@ def begin_steps(
             for step in steps
         ],
     )
-    revocations.begin(record, steps)
     note_progress(record)
 
 
-def end_steps(
-    record: Record,
-    outcomes: Sequence[StepOutcome],
-    ticks: Mapping[str, Mapping[str, str]] = NO_TICKS,
-) -> None:
+def end_steps(record: Record, wave: WaveOutcome) -> None:
     """Their ends, each with when its host came to which phase, as far as that is known."""
     record.write(
         *(
@@ -142,11 +138,11 @@ def end_steps(
                     "step": outcome.step.id,
                     "state": _state(outcome).value,
                     "changed": outcome.changed,
-                    **({"ticks": told} if (told := ticks.get(outcome.step.node)) else {}),
+                    **({"ticks": told} if (told := wave.ticks.get(outcome.step.node)) else {}),
                 },
                 reason=outcome.problem.code if outcome.problem else "",
             )
-            for outcome in outcomes
+            for outcome in wave.steps
         )
     )
     record.connection.executemany(
@@ -163,10 +159,9 @@ def end_steps(
                 record.run,
                 outcome.step.id,
             )
-            for outcome in outcomes
+            for outcome in wave.steps
         ],
     )
-    revocations.end(record, [outcome.step for outcome in outcomes if outcome.ok])
     note_progress(record)
 
 
@@ -243,40 +238,6 @@ def close_open(record: Record) -> None:
     )
 
 
-def observe(record: Record, observations: Sequence[Observation]) -> None:
-    """Keep the last answer of each node; an event only where it differs from the one before."""
-    for one in observations:
-        row = record.connection.execute(
-            "SELECT digest, problem, unreachable_since, answered_at FROM observation"
-            " WHERE node = ?",
-            (one.node,),
-        ).fetchone()
-        before = {"digest": row[0], "problem": row[1]} if row else None
-        after = {"digest": one.digest, "problem": one.problem}
-        if after != before:
-            node = parse_ref(f"node/{one.node}")
-            record.write(EventDraft(type=EventType.OBSERVED, ref=node, before=before, after=after))
-        since = one.unreachable_since or (row[2] if row else "") or one.at
-        record.connection.execute(
-            "INSERT INTO observation (node, at, facts, digest, problem, message,"
-            " unreachable_since, answered_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (node) DO UPDATE SET at = excluded.at, facts = excluded.facts,"
-            " digest = excluded.digest, problem = excluded.problem, message = excluded.message,"
-            " unreachable_since = excluded.unreachable_since,"
-            " answered_at = excluded.answered_at",
-            (
-                one.node,
-                one.at,
-                canonical(encode(one.facts)) if one.facts else None,
-                one.digest,
-                one.problem,
-                one.message,
-                since if one.problem else "",
-                one.at if one.facts else (row[3] if row else ""),
-            ),
-        )
-
-
 def refuse(record: Record, plan: Plan) -> None:
     """What a plan would not do for what it is; told once, until it is another refusal.
 
@@ -322,3 +283,24 @@ def _state(outcome: StepOutcome) -> StepState:
     if outcome.unknown:
         return StepState.UNKNOWN
     return StepState.DONE if outcome.ok else StepState.FAILED
+
+
+def _open_step(row: Any) -> OpenStep:
+    return OpenStep(
+        run=row[0],
+        step=row[1],
+        ref=stored_ref(row[2]),
+        verb=row[3],
+        node=row[4],
+        state=StepState(row[5]),
+        started=row[6],
+    )
+
+
+_OPEN_STEPS = (
+    "SELECT run, id, ref, verb, node, state, started FROM step"
+    # An unknown step stays open until its host has said, after it ended, what is true.
+    " WHERE state = 'open' OR state = 'unknown' AND NOT EXISTS (SELECT 1 FROM observation o"
+    " WHERE o.node = step.node AND o.facts IS NOT NULL AND o.at >= step.finished)"
+    " ORDER BY run, wave, id"
+)

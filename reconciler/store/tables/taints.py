@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from reconciler.model.codec import encode
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
-from reconciler.model.state.rebuilt import EndedDoubt
+from reconciler.model.state.rebuilt import EndedDoubt, JudgedDoubts
 from reconciler.model.state.world import Doubt, DoubtKind
 from reconciler.store.transaction import EventDraft, Record
 
@@ -19,6 +19,12 @@ def read_doubts(connection: sqlite3.Connection) -> tuple[Doubt, ...]:
         Doubt(node=node, kind=DoubtKind(kind), reason=reason, since=since)
         for node, kind, reason, since in rows
     )
+
+
+def judge(record: Record, judged: JudgedDoubts, why: str = "") -> None:
+    """What a look has come to, or somebody's word of `why` no look is to be waited for."""
+    begin(record, judged.kept)
+    end(record, judged.ended, why)
 
 
 def begin(record: Record, doubts: Iterable[Doubt]) -> None:

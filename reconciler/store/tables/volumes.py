@@ -11,11 +11,12 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from reconciler.model.canonical import canonical
-from reconciler.model.plan.plan import Step
-from reconciler.model.plan.work import StepOutcome
+from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.volume import Volume, VolumeIntent, VolumeState
+from reconciler.model.state.world import Recorded
+from reconciler.store.rows import stored_ref
 from reconciler.store.tables import storage_usage
 from reconciler.store.tables.accounts import end_gids
 from reconciler.store.transaction import EventDraft, Record
@@ -52,7 +53,7 @@ def _volumes(connection: sqlite3.Connection, where: str) -> Iterator[Volume]:
     for id_, text, class_, backend, node, size, state, since, owner, fenced in rows:
         yield Volume(
             id=id_,
-            ref=_ref(text),
+            ref=stored_ref(text),
             class_name=class_,
             backend=json.loads(backend),
             node=node,
@@ -64,7 +65,11 @@ def _volumes(connection: sqlite3.Connection, where: str) -> Iterator[Volume]:
         )
 
 
-def begin(record: Record, intents: Iterable[VolumeIntent]) -> None:
+def begin(record: Record, intent: WaveIntent) -> None:
+    make(record, intent.joining.volumes)
+
+
+def make(record: Record, intents: Iterable[VolumeIntent]) -> None:
     """Each is the next incarnation of its storage; as long as no host has it, it may be resized."""
     for one in intents:
         if not _exists(record, one.id):
@@ -106,16 +111,16 @@ def _begin(record: Record, one: VolumeIntent) -> None:
     )
 
 
-def begin_wipes(record: Record, steps: Iterable[Step]) -> None:
+def begin_wipes(record: Record, intent: WaveIntent) -> None:
     """From now on nobody knows how much of them is left. Each try is told, as it destroys."""
-    for step in steps:
+    for step in intent.steps:
         if step.verb == WIPE:
             _become(record, [step.item["volume"]], VolumeState.WIPING)
 
 
-def settle(record: Record, outcomes: Iterable[StepOutcome]) -> None:
+def settle(record: Record, wave: WaveOutcome) -> None:
     """What hosts have shown: what they attached is made, and of the size that they were told."""
-    for outcome in outcomes:
+    for outcome in wave.steps:
         step = outcome.step
         if outcome.ok and step.verb == ATTACH:
             for told in step.item["volumes"]:
@@ -157,7 +162,7 @@ def in_hand(connection: sqlite3.Connection, refs: Collection[str]) -> frozenset[
     return frozenset(ref for (ref,) in rows)
 
 
-def keep(record: Record, forgotten: Iterable[Ref]) -> None:
+def leave(record: Record, forgotten: Iterable[Ref]) -> None:
     """Their documents go, their data does not. Called while their projects are still recorded."""
     for ref in forgotten:
         for id_ in _ids(record, ref, "state IN ('pending', 'made')"):
@@ -166,13 +171,20 @@ def keep(record: Record, forgotten: Iterable[Ref]) -> None:
             _become(record, [id_], VolumeState.KEPT)
 
 
-def take_back(record: Record, recorded: Iterable[Ref]) -> None:
+def keep(record: Record, recorded: Sequence[Recorded]) -> None:
     """A document names them again: they are what they were, and still to be made if they were."""
-    for ref in recorded:
+    for ref in [one.ref for one in recorded if one.ref.kind == "storage"]:
         for id_ in _ids(record, ref, "state = 'kept' AND made <> ''"):
             _become(record, [id_], VolumeState.MADE)
         for id_ in _ids(record, ref, "state = 'kept' AND made = ''"):
             _become(record, [id_], VolumeState.PENDING)
+
+
+def forget(record: Record, gone: Sequence[Ref]) -> None:
+    """The number of a project stays for as long as files bear it."""
+    ended = [ref for ref in gone if ref.kind == "project"]
+    bearing = projects(record.connection) if ended else ()
+    end_gids(record, [ref for ref in ended if ref.name not in bearing])
 
 
 def rename(record: Record, former: Ref, ref: Ref) -> None:
@@ -185,7 +197,7 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
 def rebuild(record: Record, volumes: Sequence[Volume]) -> None:
     """What hosts have told of is made, and kept if its storage is not recorded."""
     for one in volumes:
-        begin(
+        make(
             record,
             [
                 VolumeIntent(
@@ -199,13 +211,13 @@ def rebuild(record: Record, volumes: Sequence[Volume]) -> None:
             ],
         )
         made(record, one.id, one.size_gib)
-    keep(record, [one.ref for one in volumes if one.state is VolumeState.KEPT])
+    leave(record, [one.ref for one in volumes if one.state is VolumeState.KEPT])
 
 
 def projects(connection: sqlite3.Connection) -> frozenset[str]:
     """Those whose files lie somewhere, with the number of their group on them."""
     rows = connection.execute("SELECT storage FROM volume WHERE state <> 'gone'")
-    return frozenset(_ref(text).project for (text,) in rows)
+    return frozenset(stored_ref(text).project for (text,) in rows)
 
 
 def _become(record: Record, ids: Sequence[str], state: VolumeState) -> None:
@@ -252,10 +264,3 @@ def _end_gid(record: Record, ref: Ref) -> None:
     known = record.connection.execute(query, (str(project),)).fetchone()
     if not known and ref.project not in projects(record.connection):
         end_gids(record, [project])
-
-
-def _ref(text: str) -> Ref:
-    ref = parse_ref(text)
-    if ref is None:
-        raise sqlite3.DatabaseError(f"{text!r} is no ref")
-    return ref

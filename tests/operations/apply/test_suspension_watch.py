@@ -60,7 +60,7 @@ def test_what_is_recorded_is_of_before_a_word_that_the_plan_did_not_know() -> No
     now = datetime(2026, 1, 1, 12, tzinfo=UTC)
     known = Suspension(scope="user/a", reason="x", actor="o", since="2026-01-01T10:00:00Z")
     said = [known]
-    journal: Any = SimpleNamespace(suspensions=lambda: tuple(said), version=lambda: len(said))
+    journal: Any = SimpleNamespace(read=lambda table: tuple(said), version=lambda: len(said))
     revocations: Any = SimpleNamespace(journal=journal)
     watch = SuspensionWatch(revocations=revocations, known=(known,))
     assert watch.moment_of_record(now) == "2026-01-01T12:00:00Z"

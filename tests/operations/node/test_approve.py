@@ -17,6 +17,7 @@ from reconciler.operations.fleet import utc_now
 from reconciler.operations.journal import writing
 from reconciler.operations.node.approve import ApprovalScope, ApprovedNode, approve
 from reconciler.operations.specs import read_desired
+from reconciler.store.tables import suspensions
 from tests.operations.yard import Yard, laid, node
 from tests.planner import fleet as paper
 
@@ -161,10 +162,10 @@ def test_nor_does_one_who_is_suspended_by_a_word(yard: Yard) -> None:
     """Rule 10: what was taken away without a file is taken away."""
     olga = Suspension(scope="user/olga", reason="lost key", actor="dana", since="")
     with writing(yard.fleet(), "suspend") as journal:
-        journal.suspend(olga)
+        journal.enter("suspend", suspensions.begin, olga)
     assert refusal(yard) == ("operator_only", "olga is suspended | another operator may do it")
     with writing(yard.fleet(), "resume") as journal:
-        journal.resume(olga, "found")
+        journal.enter("resume", suspensions.end, olga, "found")
     say(yard)
 
 
@@ -210,7 +211,7 @@ def test_other_files_may_be_broken_but_not_this_one(yard: Yard) -> None:
 
 
 def test_a_commit_holds_this_file_alone(yard: Yard) -> None:
-    (yard.folder / "specs/user/ana.yaml").open("a").write("# mine\n")
+    (yard.folder / "specs/user/ana.yaml").open("a").enter("# mine\n")
     found = say(yard, commit=True)
 
     def git(*words: str) -> list[str]:

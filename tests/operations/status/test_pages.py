@@ -23,6 +23,7 @@ from reconciler.operations.open import open_fleet
 from reconciler.operations.specs import read_desired
 from reconciler.operations.status import pages, status
 from reconciler.specs.read import library
+from reconciler.store.tables import suspensions
 from tests import faultless, fleets, growing
 from tests.faultless import FaultlessHosts, in_place_of_real_hosts, look
 
@@ -112,7 +113,11 @@ def test_is_made_anew_after_anything_is_written_down(fleet: Fleet, made: list[st
     with writing(fleet, "suspend") as journal:
         since = format_moment(fleet.now())
         scope = "user/p0-0"
-        journal.suspend(Suspension(scope=scope, reason="why", actor="olga", since=since, until=""))
+        journal.enter(
+            "suspend",
+            suspensions.begin,
+            Suspension(scope=scope, reason="why", actor="olga", since=since, until=""),
+        )
     assert "user/p0-0 by" in (told := shown("status")), told
     assert len(made) == 2
 
@@ -168,7 +173,7 @@ def test_time_alone_changes_nothing_before_it_is_over(busy: Fleet) -> None:
         for scope, minutes in (("user/team-0-1", 3), ("node/team-1", 90)):
             since, until = (format_moment(start + timedelta(minutes=m)) for m in (0, minutes))
             one = Suspension(scope=scope, reason="why", actor="olga", since=since, until=until)
-            journal.suspend(one)
+            journal.enter("suspend", suspensions.begin, one)
     at, seen = utc_now(), set()
     for hop in range(60):
         lines, until = body(busy, at)

@@ -20,6 +20,7 @@ from reconciler.store.backup.maintenance import backup, check, check_copy, resto
 from reconciler.store.file.database import Database, Opening
 from reconciler.store.journal import Journal
 from reconciler.store.snapshot import read_world
+from reconciler.store.tables import queue
 from tests.copying import PATIENCE, of_litestream, until
 from tests.store.making import START, State, ref
 
@@ -173,7 +174,8 @@ def test_a_restore_is_copied_on_as_any_change(
     restore(state.path, copied, actor=Actor(name="ana"), now=START)
     assert (claims(state.path), process.poll()) == (1, None)
     with Database.open(state.path, write=True) as database:
-        Journal(database, Actor(name="ana"), state.clock).wait([ref("vision/later")])
+        journal = Journal(database, Actor(name="ana"), state.clock)
+        journal.enter("wait", queue.join, [ref("vision/later")])
     time.sleep(3)
     process.terminate()
     assert process.wait(PATIENCE) == 0

@@ -18,7 +18,7 @@ import pytest
 
 from reconciler.model.plan.lifecycle import RunState
 from reconciler.model.plan.plan import Order, Step
-from reconciler.model.plan.work import StepOutcome, WaveOutcome
+from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.problem import ProblemError
 from reconciler.model.settings import KeepSettings
 from reconciler.model.state.event import Actor, Event, EventType
@@ -30,6 +30,7 @@ from reconciler.store.file.database import Database, Opening
 from reconciler.store.file.schema import Schema, shipped_schema
 from reconciler.store.retention import archive
 from reconciler.store.serial import read_serial
+from reconciler.store.tables import queue
 from tests.store.making import (
     START,
     State,
@@ -58,7 +59,7 @@ def change(state: State, number: int) -> None:
     run, step = state.run(), make_step("a")
     recorded = make_recorded("a", commit=f"{number:07x}", basis=f"sha256:{number}")
     seen = make_observation(digest=f"sha256:{number}", at="2026-11-01T12:00:30Z")
-    state.journal.begin_wave(run, [step])
+    state.journal.begin_wave(run, WaveIntent(steps=(step,)))
     state.journal.finish_wave(run, done(step, observations=(seen,)), [recorded])
     state.journal.end_run(run, RunState.DONE)
 
@@ -73,7 +74,7 @@ def changes(state: State, first: int, last: int) -> None:
 def unanswered(state: State, name: str = "a", node: str = "gpu01") -> str:
     """A run whose one step has an unknown end."""
     run, step = state.run(), make_step(name, node)
-    state.journal.begin_wave(run, [step])
+    state.journal.begin_wave(run, WaveIntent(steps=(step,)))
     state.journal.finish_wave(run, unknown(step))
     state.journal.end_run(run, RunState.FAILED)
     return run
@@ -168,7 +169,7 @@ class TestSize:
                 "INSERT INTO waiting VALUES (?, 't')", ((f"{n:0400}",) for n in range(100_000))
             )
         state.database.connection.execute("PRAGMA wal_checkpoint(RESTART)")
-        state.journal.wait([A])
+        state.journal.enter("wait", queue.join, [A])
         assert log.stat().st_size <= LOG_LIMIT
 
 
@@ -194,7 +195,7 @@ class TestRuns:
         changes_of_b = make_step("b", "gpu02")
         for _ in range(150):
             run = state.run()
-            state.journal.begin_wave(run, [changes_of_b])
+            state.journal.begin_wave(run, WaveIntent(steps=(changes_of_b,)))
             state.journal.finish_wave(run, done(changes_of_b))
             state.journal.end_run(run, RunState.DONE)
         state.journal.tidy(FEW)
@@ -214,7 +215,7 @@ class TestRuns:
         sync = replace(make_step("b", "gpu02", Order.RETIRE), verb="access.sync", revokes=("bo",))
         for _ in range(2):
             run = state.run()
-            state.journal.begin_wave(run, [sync])
+            state.journal.begin_wave(run, WaveIntent(steps=(sync,)))
             state.journal.finish_wave(run, unknown(sync))
         before = state.journal.world().revocations
         assert [(one.ref, one.people) for one in before] == [(b, ("bo",))]

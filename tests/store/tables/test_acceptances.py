@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import replace
 
 from reconciler.model.plan.drift import Acceptance
+from reconciler.store.tables import acceptances
 from tests.store.making import State, make_recorded, ref
 
 A = ref("allocation/vision/a")
@@ -26,19 +27,23 @@ def given(state: State) -> tuple[Acceptance, ...]:
 def test_a_word_is_kept_with_who_when_why_and_about_what(state: State) -> None:
     """STM-08, rule 10: and makes plans stale that did not know of it."""
     before = state.journal.world().serial
-    state.journal.accept_drift(replace(WORD, owner="somebody who is not here"))
+    state.journal.enter(
+        "accept_drift", acceptances.accept, replace(WORD, owner="somebody who is not here")
+    )
     (kept,) = given(state)
     assert kept == replace(WORD, since=kept.since)
     assert state.journal.world().serial > before
-    state.journal.accept_drift(replace(WORD, shown=None, reason="still"))
+    state.journal.enter(
+        "accept_drift", acceptances.accept, replace(WORD, shown=None, reason="still")
+    )
     (newer,) = given(state)
     assert (newer.shown, newer.reason) == (None, "still")
 
 
 def test_a_word_that_is_taken_back_is_gone_and_told(state: State) -> None:
-    state.journal.accept_drift(WORD)
+    state.journal.enter("accept_drift", acceptances.accept, WORD)
     (kept,) = given(state)
-    state.journal.retract_drift(kept, "over")
+    state.journal.enter("retract_drift", acceptances.retract, kept, "over")
     assert given(state) == ()
     told = "SELECT type, ref, reason FROM event WHERE type LIKE 'drift%' ORDER BY sequence"
     assert state.database.connection.execute(told).fetchall() == [
@@ -50,7 +55,7 @@ def test_a_word_that_is_taken_back_is_gone_and_told(state: State) -> None:
 def test_a_word_follows_a_rename_and_outlives_nothing(state: State) -> None:
     one = make_recorded("a")
     state.journal.record(state.run(), [one])
-    state.journal.accept_drift(WORD)
+    state.journal.enter("accept_drift", acceptances.accept, WORD)
     other = ref("allocation/vision/b")
     state.journal.record(state.run(), renamed=[(A, replace(one, ref=other))])
     assert [word.ref for word in given(state)] == [other]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from reconciler.model.plan.work import WaveIntent
 from reconciler.model.problem import ProblemError
 from tests.store.making import State, make_claim, make_recorded, make_step, ref
 
@@ -15,7 +16,9 @@ GIVE = "{verb} INTO posix_id (kind, number, owner, since) VALUES (?, ?, ?, 't')"
 
 def hold(state: State, name: str, slot: str, *, uid: int, gid: int = 20000) -> None:
     claim = replace(make_claim(name, "gpu01", slot), uid=uid, gid=gid)
-    state.journal.begin_wave(state.run(), [make_step(name, "gpu01")], [claim])
+    state.journal.begin_wave(
+        state.run(), WaveIntent(steps=(make_step(name, "gpu01"),), claims=(claim,))
+    )
 
 
 def test_world_knows_who_has_which_number(state: State) -> None:

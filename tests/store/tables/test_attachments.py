@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.model.host.evidence import CheckResult
 from reconciler.model.plan.plan import Order
-from reconciler.model.plan.work import WaveOutcome
+from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.problem import ProblemError
 from reconciler.model.state.event import EventType
 from reconciler.model.state.volume import Joining
@@ -17,6 +17,7 @@ from reconciler.model.state.world import Recorded
 from reconciler.store import queries
 from reconciler.store.backup import maintenance
 from reconciler.store.snapshot import read_world
+from reconciler.store.tables import attachments, cleanups
 from tests.store.durable import (
     DATA,
     asking,
@@ -115,12 +116,16 @@ class TestEnds:
         """F-STO-04: who says that a slot is clean says nothing about who writes to a volume."""
         failed = held.prove("a", result=CheckResult.FAIL)
         held.journal.finish_wave(held.release("a"), done(proofs=(failed,)))
-        held.journal.override(read_world(held.database).claims, "looked at it")
+        held.journal.enter(
+            "override", cleanups.override, read_world(held.database).claims, "looked at it"
+        )
         assert (held.claim_states(), having(held)) == ({"claim-a": "freed"}, [HELD])
 
     def test_by_somebodys_word_about_itself(self, held: State) -> None:
         """F-STO-04 STO-10: with actor and reason, and for good."""
-        held.journal.fence(read_world(held.database).attachments, "its host has burnt")
+        held.journal.enter(
+            "fence", attachments.fence, read_world(held.database).attachments, "its host has burnt"
+        )
         world = read_world(held.database)
         assert (world.attachments, world.volumes[DATA].fenced) == ((), ("id-a",))
         said = [e for e in queries.events(held.database, str(DATA)) if e.type is EventType.FENCED]
@@ -133,7 +138,7 @@ class TestEnds:
         held_by = read_world(held.database).attachments
         detach(held, make_attachment())
         with pytest.raises(ProblemError, match="only who is attached"):
-            held.journal.fence(held_by, "too late")
+            held.journal.enter("fence", attachments.fence, held_by, "too late")
 
 
 class TestChanged:
@@ -163,7 +168,7 @@ class TestChanged:
     def test_detached_and_attached_in_one_wave_it_stays(self, held: State, ok: bool) -> None:
         one = make_attachment()
         run, steps = held.run(), [asking("detach", one), asking("attach", one)]
-        held.journal.begin_wave(run, steps)
+        held.journal.begin_wave(run, WaveIntent(steps=tuple(steps)))
         both = (*ended(steps[:1], ok=True).steps, *ended(steps[1:], ok=ok).steps)
         held.journal.finish_wave(run, WaveOutcome(steps=both))
         assert having(held) == [HELD]
@@ -281,7 +286,7 @@ def test_a_proof_of_before_ends_nothing(held: State, raw: sqlite3.Connection) ->
     run = held.release("a")
     held.journal.finish_wave(run, done(proofs=(held.prove("a"),)), (), [])
     assert having(held) == []
-    held.journal.begin_wave(held.run(), [make_step("a", order=Order.PROVIDE)])
+    held.journal.begin_wave(held.run(), WaveIntent(steps=(make_step("a", order=Order.PROVIDE),)))
     attach(held, make_attachment())
     with pytest.raises(sqlite3.IntegrityError, match="shown, proved or sworn"):
         raw.execute("UPDATE attachment SET ended = 't', proof = 'proof-1' WHERE ended = ''")
@@ -337,8 +342,8 @@ def test_a_volume_of_one_node_is_attached_there_alone(state: State, node: str, m
         volumes=(make_volume(node="gpu01"),), attachments=(make_attachment(node=node),)
     )
     if may:
-        state.journal.begin_wave(run, [], (), (), joining)
+        state.journal.begin_wave(run, WaveIntent(joining=joining))
         assert having(state) == [HELD]
     else:
         with pytest.raises(ProblemError, match="no such volume can be attached there"):
-            state.journal.begin_wave(run, [], (), (), joining)
+            state.journal.begin_wave(run, WaveIntent(joining=joining))

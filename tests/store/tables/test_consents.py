@@ -12,7 +12,9 @@ from reconciler.model.moment import format_moment
 from reconciler.model.plan.approval import Consent
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action, Cause, Change, Order
+from reconciler.model.plan.work import WaveIntent
 from reconciler.store.tables import consents
+from reconciler.store.tables import consents as consents_table
 from tests.store.making import START, State, done, make_recorded, make_step, plan, ref
 
 A = ref("allocation/vision/a")
@@ -40,7 +42,9 @@ def change(name: str = "a", action: Action = Action.RELEASE, **fields: object) -
 def begin(state: State, *changes: Change, order: Order = Order.RETIRE) -> str:
     """A run of these, begun on their hosts and not ended."""
     run = state.journal.begin_run(plan(changes=changes))
-    state.journal.begin_wave(run, [make_step(one.ref.name, order=order) for one in changes])
+    state.journal.begin_wave(
+        run, WaveIntent(steps=tuple(make_step(one.ref.name, order=order) for one in changes))
+    )
     return run
 
 
@@ -54,7 +58,7 @@ def removals(state: State) -> list[str]:
 
 def test_a_consent_is_an_event_and_counts_until_it_is_used(state: State) -> None:
     state.hold()
-    state.journal.approve([given(), given("b", "sha256:2")])
+    state.journal.enter("approve", consents_table.give, [given(), given("b", "sha256:2")])
     (event,) = state.rows(
         "SELECT type, ref, actor, reason FROM event WHERE ref = ? AND reason <> ''", str(A)
     )
@@ -71,7 +75,7 @@ def test_a_consent_is_an_event_and_counts_until_it_is_used(state: State) -> None
 def test_what_did_not_succeed_may_be_tried_again(state: State) -> None:
     """But for what goes: it has begun by then, and nobody is asked about it again."""
     state.hold()
-    state.journal.approve([given()])
+    state.journal.enter("approve", consents_table.give, [given()])
     restart = change(action=Action.RESTART, consent=PRINT)
     run = begin(state, restart, order=Order.PROVIDE)
     assert unused(state) == [PRINT]
@@ -80,7 +84,7 @@ def test_what_did_not_succeed_may_be_tried_again(state: State) -> None:
 
 
 def test_a_change_without_work_uses_its_consent_as_well(state: State) -> None:
-    state.journal.approve([given()])
+    state.journal.enter("approve", consents_table.give, [given()])
     run = state.journal.begin_run(plan(changes=(change(action=Action.CHANGE, consent=PRINT),)))
     state.journal.record(run, [make_recorded("a")])
     assert unused(state) == []
@@ -88,18 +92,18 @@ def test_a_change_without_work_uses_its_consent_as_well(state: State) -> None:
 
 def test_what_nobody_gave_leave_for_stays_as_it_was(state: State) -> None:
     state.hold()
-    state.journal.approve([given()])
+    state.journal.enter("approve", consents_table.give, [given()])
     begin(state, change())
     assert unused(state) == [PRINT]
 
 
 def test_a_month_after_its_end_only_the_event_is_left(state: State) -> None:
-    state.journal.approve([given()])
+    state.journal.enter("approve", consents_table.give, [given()])
     state.now += timedelta(days=20)
-    state.journal.approve([given("b", hours=24 * 21)])
+    state.journal.enter("approve", consents_table.give, [given("b", hours=24 * 21)])
     assert len(consents.read_all(state.database.connection)) == 2
     state.now += timedelta(days=12)
-    state.journal.approve([given("c", hours=24 * 33)])
+    state.journal.enter("approve", consents_table.give, [given("c", hours=24 * 33)])
     kept = [one.ref.name for one in consents.read_all(state.database.connection)]
     assert kept == ["b", "c"]
     assert state.rows("SELECT count(*) FROM event WHERE type = 'approved'") == [(3,)]
@@ -107,9 +111,11 @@ def test_a_month_after_its_end_only_the_event_is_left(state: State) -> None:
 
 def test_nobody_gives_leave_without_a_reason(state: State) -> None:
     with pytest.raises(Exception, match="CHECK"):
-        state.journal.approve([replace(given(), reason=" ")])
+        state.journal.enter("approve", consents_table.give, [replace(given(), reason=" ")])
     with pytest.raises(Exception, match="CHECK"):
-        state.journal.approve([replace(given(), expires_at="2026-01-01T00:00:00Z")])
+        state.journal.enter(
+            "approve", consents_table.give, [replace(given(), expires_at="2026-01-01T00:00:00Z")]
+        )
     assert unused(state) == []
 
 

@@ -9,11 +9,13 @@ import pytest
 
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action, Cause, Change, Order
+from reconciler.model.plan.work import WaveIntent
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.world import Recorded
 from reconciler.store import queries
 from reconciler.store.snapshot import read_world
+from reconciler.store.tables import queue
 from tests.store.making import State, done, make_claim, make_recorded, make_step, plan, ref
 
 A = ref("allocation/vision/a")
@@ -23,7 +25,7 @@ def shutting(state: State, **changes: Any) -> str:
     """The release of `a` has begun that can be taken back for an hour."""
     values = {"ref": A, "action": Action.RELEASE, "allocation_id": "id-a", "undo_minutes": 60}
     run = state.journal.begin_run(plan(changes=(Change(**values | changes),)))
-    state.journal.begin_wave(run, [make_step("a", order=Order.RETIRE)])
+    state.journal.begin_wave(run, WaveIntent(steps=(make_step("a", order=Order.RETIRE),)))
     return run
 
 
@@ -66,7 +68,7 @@ def test_what_comes_back_is_used_anew(held: State) -> None:
     shutting(held)
     change = Change(ref=A, action=Action.RESTORE, gpus=1, rate_per_hour={"EUR": "2.10"})
     run = held.journal.begin_run(plan(changes=(change,)))
-    held.journal.begin_wave(run, [make_step("a")])
+    held.journal.begin_wave(run, WaveIntent(steps=(make_step("a"),)))
     held.journal.finish_wave(run, done(make_step("a")), [make_recorded("a")])
     assert read_world(held.database).recorded[A].phase is Phase.ACTIVE
     assert uses(held) == [("id-a", True), ("id-a", False)]
@@ -80,7 +82,7 @@ def test_a_restore_that_was_broken_off_is_in_doubt(held: State) -> None:
     assert read_world(held.database).recorded[A].basis == "quarantined"
     change = Change(ref=A, action=Action.RESTORE)
     run = held.journal.begin_run(plan(changes=(change,)))
-    held.journal.begin_wave(run, [make_step("a")])
+    held.journal.begin_wave(run, WaveIntent(steps=(make_step("a"),)))
     assert read_world(held.database).recorded[A].basis == ""
 
 
@@ -97,7 +99,7 @@ def test_whose_time_was_over_is_known(held: State, cause: Cause | None, lapsed: 
     """An expired file never creates again; once nobody wants it, or it has a place, it may."""
     released(held, cause)
     assert list(read_world(held.database).lapsed) == lapsed
-    held.journal.stop_waiting([A])
+    held.journal.enter("stop_waiting", queue.leave, [A])
     assert not read_world(held.database).lapsed
 
 
@@ -112,7 +114,7 @@ def test_what_is_not_proved_gone_has_not_lapsed_yet(held: State) -> None:
 def test_a_place_ends_the_lapse(held: State) -> None:
     released(held, Cause.EXPIRED)
     again = replace(make_claim("a"), id="claim-b", allocation_id="id-b")
-    held.journal.begin_wave(held.run(), [make_step("a")], [again])
+    held.journal.begin_wave(held.run(), WaveIntent(steps=(make_step("a"),), claims=(again,)))
     assert not read_world(held.database).lapsed
 
 

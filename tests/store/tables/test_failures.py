@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from reconciler.model.host.evidence import CheckResult
-from reconciler.model.plan.work import StepOutcome, WaveOutcome
+from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.problem import Problem
 from tests.store.making import (
     State,
@@ -28,7 +28,7 @@ def refused(
 ) -> None:
     """A run in which a host refuses an allocation."""
     run, step = state.run(), make_step(name)
-    state.journal.begin_wave(run, [step], [make_claim(name)])
+    state.journal.begin_wave(run, WaveIntent(steps=(step,), claims=(make_claim(name),)))
     problem = Problem(code=code, message=f"{name}: no")
     outcome = StepOutcome(step=step, ok=False, changed=False, problem=problem)
     proofs = (state.prove(name, result=proof),) if proof else ()
@@ -83,7 +83,7 @@ def test_a_preparation_that_breaks_off_counts_whatever_ended_it(
 ) -> None:
     """No other host is prepared for its sake, so the next apply has to know which one it was."""
     run, step = state.run(), replace(make_step("gpu01"), verb="node.prepare", ref=NODE)
-    state.journal.begin_wave(run, [step])
+    state.journal.begin_wave(run, WaveIntent(steps=(step,)))
     problem = Problem(code=code, message="no")
     told = StepOutcome(step=step, ok=False, changed=changed, unknown=unknown, problem=problem)
     state.journal.finish_wave(run, WaveOutcome(steps=(told,)))
@@ -119,6 +119,6 @@ def test_a_claim_that_was_refused_untouched_ends_by_its_proof_alone(state: State
     assert state.claim_states() == {"claim-a": "freed", "claim-b": "held"}
     retry = make_step("b")
     run = state.run()
-    state.journal.begin_wave(run, [retry])
+    state.journal.begin_wave(run, WaveIntent(steps=(retry,)))
     state.journal.finish_wave(run, done(retry), [make_recorded("b")])
     assert state.claim_states()["claim-b"] == "held"

@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.model.host.evidence import NodeFacts, Observation
 from reconciler.model.plan.plan import Order, Step
-from reconciler.model.plan.work import StepOutcome, WaveOutcome
+from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.problem import Problem
 from reconciler.model.state.install import Install, InstallState
 from reconciler.store import queries
@@ -41,7 +41,7 @@ def work(
     state: State, one: Step, seen: Observation | None = None, problem: Problem | None = None
 ) -> None:
     run = state.run()
-    state.journal.begin_wave(run, [one])
+    state.journal.begin_wave(run, WaveIntent(steps=(one,)))
     outcome = StepOutcome(step=one, ok=problem is None, changed=True, problem=problem)
     state.journal.finish_wave(
         run, WaveOutcome(steps=(outcome,), observations=(seen,) if seen else ())
@@ -117,7 +117,7 @@ def test_what_a_host_refuses_has_failed(state: State) -> None:
 
 def test_what_is_unknown_has_not_failed(state: State) -> None:
     run = state.run()
-    state.journal.begin_wave(run, [step()])
+    state.journal.begin_wave(run, WaveIntent(steps=(step(),)))
     outcome = StepOutcome(
         step=step(),
         ok=False,

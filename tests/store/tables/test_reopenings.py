@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from reconciler.model.plan.work import WaveIntent
 from reconciler.model.problem import ProblemError
 from reconciler.model.state.event import EventType
 from reconciler.model.state.rebuilt import Rebuilt
 from reconciler.model.state.reopening import Heir, Reopening
-from reconciler.store import queries
+from reconciler.store import queries, rebuild
 from reconciler.store.backup import maintenance
+from reconciler.store.tables import reopenings
 from reconciler.store.tables.people import NOBODY_KNOWS
 from reconciler.store.tables.reopenings import formers
 from tests.store.durable import (
@@ -39,7 +41,7 @@ def hold(state: State, name: str, slot: str) -> None:
     claim = replace(make_claim(name, slot=slot), uid=uid(name), gid=5000)
     step = make_step(name)
     run = state.run()
-    state.journal.begin_wave(run, [step], [claim])
+    state.journal.begin_wave(run, WaveIntent(steps=(step,), claims=(claim,)))
     state.journal.finish_wave(run, done(step), [make_recorded(name, slot=slot)])
 
 
@@ -64,7 +66,7 @@ def left(state: State) -> State:
 
 
 def reopening(state: State) -> Reopening:
-    old, _ = formers(state.database, VOLUME)
+    old, _ = formers(state.database.connection, VOLUME)
     heir = Heir(
         people=("ana",),
         allocation_id="id-b",
@@ -78,18 +80,18 @@ def reopening(state: State) -> Reopening:
 
 def test_whose_it_was_is_known_when_it_is_gone(left: State) -> None:
     """F-REAL-11: with its uid, and that it has ended; of nobody else's volume."""
-    old, new = formers(left.database, VOLUME)
+    old, new = formers(left.database.connection, VOLUME)
     assert (old.allocation_id, old.uid, old.people, old.lives) == ("id-a", OLD_UID, ("ana",), False)
     assert old.until and old.ref == "allocation/vision/a"
     assert (new.allocation_id, new.uid, new.people, new.lives) == ("id-b", UID, ("ana",), True)
-    assert formers(left.database, "other") == ()
+    assert formers(left.database.connection, "other") == ()
 
 
 def test_one_that_waits_for_a_proof_lives(left: State) -> None:
     """F-REAL-11: its slot is not known to be free of it, though it has let go of the volume."""
     detach(left, make_attachment("b"))
     left.release("b")
-    assert [one.lives for one in formers(left.database, VOLUME)] == [False, True]
+    assert [one.lives for one in formers(left.database.connection, VOLUME)] == [False, True]
 
 
 def test_each_who_ever_owned_it_stays(left: State) -> None:
@@ -98,20 +100,22 @@ def test_each_who_ever_owned_it_stays(left: State) -> None:
     for normal in (spec, spec, {"labels": {}, "spec": {"owner": "ana"}}):
         run = left.run()
         left.journal.record(run, [make_recorded("b", slot="s1", normal=normal)])
-    assert formers(left.database, VOLUME)[1].people == ("ana", "bo")
+    assert formers(left.database.connection, VOLUME)[1].people == ("ana", "bo")
 
 
 def test_a_lost_state_knows_of_none_before(state: State) -> None:
     """F-REAL-11 F-STA-02: others may have owned it; unknown is not nobody."""
-    state.journal.rebuild(Rebuilt(nodes=("gpu01",), recorded=(make_recorded("a"),)))
+    state.journal.enter(
+        "rebuild", rebuild.write, Rebuilt(nodes=("gpu01",), recorded=(make_recorded("a"),))
+    )
     assert state.rows("SELECT person FROM allocation_person") == [(NOBODY_KNOWS,), ("ana",)]
 
 
 def test_the_word_is_kept_with_its_event(left: State) -> None:
     """F-REAL-11: who said it, why, and what a host has made of it."""
     one = reopening(left)
-    left.journal.reopen(one, "her own")
-    left.journal.reopened(one, 12, "1 a device: x")
+    left.journal.enter("reopen", reopenings.reopen, one, "her own")
+    left.journal.enter("reopened", reopenings.reopened, one, 12, "1 a device: x")
     said = [e for e in queries.events(left.database, str(DATA)) if "reopen" in e.type.value]
     assert [e.type for e in said] == [EventType.REOPENING, EventType.REOPENED]
     assert said[0].reason == "her own" and said[0].after is not None
@@ -136,12 +140,12 @@ def test_sql_says_no_as_well(left: State) -> None:
     )
     for each in wrong:
         with pytest.raises(ProblemError):
-            left.journal.reopen(each, "x")
+            left.journal.enter("reopen", reopenings.reopen, each, "x")
     with pytest.raises(ProblemError):
-        left.journal.reopen(one, " ")
+        left.journal.enter("reopen", reopenings.reopen, one, " ")
     detach(left, make_attachment("b"))
     with pytest.raises(ProblemError):
-        left.journal.reopen(one, "x")
+        left.journal.enter("reopen", reopenings.reopen, one, "x")
     assert left.rows("SELECT * FROM reopening") == []
     assert not [e for e in queries.events(left.database) if e.type is EventType.REOPENING]
 
@@ -151,11 +155,11 @@ def test_one_that_has_begun_to_be_attached_again_lives(state: State) -> None:
     recorded(state)
     hold(state, "a", "s0")
     run, steps = begin(state, make_attachment("a"))
-    assert formers(state.database, VOLUME)[0].lives
+    assert formers(state.database.connection, VOLUME)[0].lives
     state.journal.finish_wave(run, done(*steps))
     step = asking("detach", make_attachment("a"))
-    state.journal.begin_wave(state.run(), [step])
-    assert formers(state.database, VOLUME)[0].lives
+    state.journal.begin_wave(state.run(), WaveIntent(steps=(step,)))
+    assert formers(state.database.connection, VOLUME)[0].lives
 
 
 @pytest.mark.parametrize(
@@ -184,7 +188,7 @@ def test_what_no_statement_changes(
     left: State, raw: sqlite3.Connection, statement: str, words: str
 ) -> None:
     """F-REAL-11: also on a connection that nobody has set up."""
-    left.journal.reopen(reopening(left), "her own")
+    left.journal.enter("reopen", reopenings.reopen, reopening(left), "her own")
     raw.execute("PRAGMA foreign_keys = OFF")
     raw.execute("PRAGMA ignore_check_constraints = ON")
     with pytest.raises(sqlite3.IntegrityError, match=words):
@@ -201,5 +205,6 @@ def test_a_name_that_somebody_else_may_bear_by_now_is_nobodys(left: State, renam
         left.journal.record(left.run(), renamed=[(ana.ref, as_now)])
     else:
         left.journal.record(left.run(), (), [ana.ref])
-    (of_a,) = [one for one in formers(left.database, VOLUME) if one.allocation_id == "id-a"]
+    known = formers(left.database.connection, VOLUME)
+    (of_a,) = [one for one in known if one.allocation_id == "id-a"]
     assert set(of_a.people) == {"ana", NOBODY_KNOWS}

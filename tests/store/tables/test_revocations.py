@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Order, Step
-from reconciler.model.plan.work import StepOutcome, WaveOutcome
+from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.problem import ProblemError
 from tests.store.making import State, done, make_recorded, make_step, ref
 
@@ -31,7 +31,7 @@ def pending(state: State) -> list[tuple[str, tuple[str, ...]]]:
 def attempt(state: State, step: Step, *, unknown: bool = False) -> str:
     """A run in which the host does not do it; its start."""
     run = state.run()
-    state.journal.begin_wave(run, [step])
+    state.journal.begin_wave(run, WaveIntent(steps=(step,)))
     state.journal.finish_wave(run, failed(step, unknown=unknown))
     ((started,),) = state.rows("SELECT started FROM step WHERE run = ?", run)
     return str(started)
@@ -49,7 +49,7 @@ def test_it_waits_from_the_first_try_until_a_step_ends_well(state: State, unknow
     assert told.since == first
 
     run, step = state.run(), sync("bo", "cem/desk")
-    state.journal.begin_wave(run, [step])
+    state.journal.begin_wave(run, WaveIntent(steps=(step,)))
     assert pending(state) == [("gpu01", ("bo", "cem/desk"))], "begun is not done"
     state.journal.finish_wave(run, done(step), [make_recorded("a")])
     assert pending(state) == []
@@ -65,7 +65,7 @@ def test_after_a_good_end_an_older_failure_is_history(state: State) -> None:
     state.hold()
     attempt(state, sync("bo"))
     run, step = state.run(), sync("bo")
-    state.journal.begin_wave(run, [step])
+    state.journal.begin_wave(run, WaveIntent(steps=(step,)))
     state.journal.finish_wave(run, done(step), [make_recorded("a")])
     later = attempt(state, sync("dana"))
     (told,) = state.journal.world().revocations
@@ -76,11 +76,11 @@ def test_a_release_that_could_not_shut_the_door(state: State) -> None:
     """ACC-11: given up, and somebody may still be inside: told until the proof."""
     state.hold()
     run, step = state.run(), sync("ana", "bo")
-    state.journal.begin_wave(run, [step], (), [TRAIN])
+    state.journal.begin_wave(run, WaveIntent(steps=(step,), releasing=(TRAIN,)))
     state.journal.finish_wave(run, failed(step, unknown=True))
     assert pending(state) == [("gpu01", ("ana", "bo"))]
     run = state.run()
-    state.journal.begin_wave(run, [step], (), [TRAIN])
+    state.journal.begin_wave(run, WaveIntent(steps=(step,), releasing=(TRAIN,)))
     state.journal.finish_wave(run, done(step, proofs=(state.prove(),)), (), [TRAIN])
     assert pending(state) == []
     assert state.journal.world().recorded == {}
@@ -97,7 +97,7 @@ def test_another_name_keeps_it_and_an_end_ends_it(state: State) -> None:
     assert (told.ref, told.people) == (new, ("bo",))
 
     run = state.run()
-    state.journal.begin_wave(run, [], (), [new])
+    state.journal.begin_wave(run, WaveIntent(releasing=(new,)))
     state.journal.finish_wave(run, done(proofs=(state.prove(),)), (), [new])
     assert state.rows("SELECT * FROM revocation") == []
 

@@ -8,10 +8,12 @@ import sqlite3
 import pytest
 
 from reconciler.model.host.evidence import Check, CheckResult
+from reconciler.model.plan.work import WaveIntent
 from reconciler.model.state.rebuilt import EndedDoubt, JudgedDoubts
 from reconciler.model.state.world import Doubt, DoubtKind
 from reconciler.store.snapshot import read_world
 from reconciler.store.tables import taints
+from reconciler.store.tables import taints as taints_table
 from tests.store.making import State, make_claim, make_step
 
 CHECK = Check(name="paths", result=CheckResult.PASS, value="all known")
@@ -27,9 +29,15 @@ def told(state: State) -> list[tuple[str, str, str]]:
 
 
 def test_a_doubt_begins_once_and_goes_on_with_its_last_reason(state: State) -> None:
-    state.journal.judge_doubts(JudgedDoubts(kept=(doubt(), doubt(DoubtKind.UNPROVED, "a file"))))
+    state.journal.enter(
+        "judge_doubts",
+        taints_table.judge,
+        JudgedDoubts(kept=(doubt(), doubt(DoubtKind.UNPROVED, "a file"))),
+    )
     (first, _) = read_world(state.database).doubts
-    state.journal.judge_doubts(JudgedDoubts(kept=(doubt(reason="holds x"),)))
+    state.journal.enter(
+        "judge_doubts", taints_table.judge, JudgedDoubts(kept=(doubt(reason="holds x"),))
+    )
     assert told(state) == [("gpu01", "unproved", "a file"), ("gpu01", "unseen", "holds x")]
     assert read_world(state.database).doubts[0].since == first.since != ""
     began = state.rows("SELECT ref, after, reason FROM event WHERE type = 'doubted'")
@@ -41,9 +49,13 @@ def test_a_doubt_begins_once_and_goes_on_with_its_last_reason(state: State) -> N
 
 def test_it_ends_with_what_was_measured(state: State) -> None:
     """F-PLC-04: evidence, or somebody's word, stands in the chain of events."""
-    state.journal.judge_doubts(JudgedDoubts(kept=(doubt(), doubt(DoubtKind.UNPROVED))))
+    state.journal.enter(
+        "judge_doubts", taints_table.judge, JudgedDoubts(kept=(doubt(), doubt(DoubtKind.UNPROVED)))
+    )
     over = EndedDoubt(node="gpu01", kind=DoubtKind.UNSEEN, checks=(CHECK,))
-    state.journal.judge_doubts(JudgedDoubts(ended=(over,)), "given up: burnt")
+    state.journal.enter(
+        "judge_doubts", taints_table.judge, JudgedDoubts(ended=(over,)), "given up: burnt"
+    )
     assert told(state) == [("gpu01", "unproved", "no route")]
     ((after, reason),) = state.rows("SELECT after, reason FROM event WHERE type = 'doubt_ended'")
     assert json.loads(after)["checks"] == [
@@ -67,9 +79,9 @@ def test_it_ends_with_what_was_measured(state: State) -> None:
 )
 def test_the_guards_stand_in_sql(state: State, raw: sqlite3.Connection, sql: str) -> None:
     """REL-03: whatever the code above does, and whichever kind was ended before."""
-    state.journal.judge_doubts(JudgedDoubts(kept=(doubt(),)))
+    state.journal.enter("judge_doubts", taints_table.judge, JudgedDoubts(kept=(doubt(),)))
     other = EndedDoubt(node="gpu01", kind=DoubtKind.UNPROVED)
-    state.journal.judge_doubts(JudgedDoubts(ended=(other,)))
+    state.journal.enter("judge_doubts", taints_table.judge, JudgedDoubts(ended=(other,)))
     with state.database.transaction("observe") as connection:
         taints.raise_floors(connection, {"uid": 21000})
     with pytest.raises(sqlite3.IntegrityError):
@@ -85,5 +97,5 @@ def test_counters_go_on_above_their_floor(state: State) -> None:
     assert (counters.last_uid, counters.last_gid) == (21000, 500)
     claim = make_claim("a")
     assert counters.incarnation(claim.ref) == 8_000
-    state.journal.begin_wave(state.run(), [make_step("a")], [claim])
+    state.journal.begin_wave(state.run(), WaveIntent(steps=(make_step("a"),), claims=(claim,)))
     assert read_world(state.database).counters.incarnation(claim.ref) == 8_001

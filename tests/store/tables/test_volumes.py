@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from reconciler.model.plan.plan import Action, Change
+from reconciler.model.plan.work import WaveIntent
 from reconciler.model.problem import ProblemError
 from reconciler.model.state.event import EventType
 from reconciler.model.state.rebuilt import Rebuilt
 from reconciler.model.state.volume import Joining, Volume, VolumeState
-from reconciler.store import queries
+from reconciler.store import queries, rebuild
 from reconciler.store.backup import maintenance
 from reconciler.store.snapshot import read_world
+from reconciler.store.tables import attachments
 from tests.store.durable import (
     DATA,
     VOLUME,
@@ -64,7 +66,7 @@ def made(state: State) -> State:
 
 def wipe(state: State, *, ok: bool = True) -> None:
     run = state.run()
-    state.journal.begin_wave(run, [wiping()])
+    state.journal.begin_wave(run, WaveIntent(steps=(wiping(),)))
     state.journal.finish_wave(run, ended([wiping()], ok=ok), (), [DATA])
 
 
@@ -186,13 +188,15 @@ class TestWiped:
         recorded(made)
         second = make_attachment(volume="second")
         joining = Joining(volumes=(make_volume("second"),), attachments=(second,))
-        made.journal.begin_wave(made.run(), [], (), (), joining)
+        made.journal.begin_wave(made.run(), WaveIntent(joining=joining))
         assert read_world(made.database).counters.incarnation(DATA) == 2
 
     def test_it_counts_as_what_it_is_and_not_by_its_name(self, made: State) -> None:
         """Else what is made again under its name would be taken for it, come back."""
         gone = Change(ref=DATA, action=Action.RELEASE)
-        made.journal.begin_wave(made.journal.begin_run(plan(changes=(gone,))), [wiping()])
+        made.journal.begin_wave(
+            made.journal.begin_run(plan(changes=(gone,))), WaveIntent(steps=(wiping(),))
+        )
         (one,) = read_world(made.database).removals
         assert (one.ref, one.thing) == (DATA, VOLUME)
 
@@ -205,7 +209,7 @@ class TestWiped:
         made.journal.record(made.run(), [one])
         forget = replace(wiping(), verb="storage.forget", ref=one.ref)
         run = made.run()
-        made.journal.begin_wave(run, [forget])
+        made.journal.begin_wave(run, WaveIntent(steps=(forget,)))
         assert read_world(made.database).recorded[one.ref].facts == one.facts
         made.journal.finish_wave(run, ended([forget], ok=True))
         assert [one.id for one in read_world(made.database).wiped.values()] == [VOLUME]
@@ -262,7 +266,7 @@ def test_what_the_guards_refuse(made: State, raw: sqlite3.Connection, sql: str, 
 
 
 def test_a_wipe_that_no_host_has_done_ends_nothing(made: State, raw: sqlite3.Connection) -> None:
-    made.journal.begin_wave(made.run(), [wiping()])
+    made.journal.begin_wave(made.run(), WaveIntent(steps=(wiping(),)))
     with pytest.raises(sqlite3.IntegrityError, match="when a host has shown it"):
         raw.execute("UPDATE volume SET state = 'gone'")
 
@@ -275,7 +279,7 @@ def test_what_hosts_have_told_of_is_rebuilt(state: State) -> None:
     had = Volume(id=VOLUME, ref=DATA, state=VolumeState.MADE, **fields)  # type: ignore[arg-type]
     held = make_attachment()
     rebuilt = Rebuilt(nodes=("gpu01",), volumes=(had, lost), attachments=(held,), reason="lost")
-    state.journal.rebuild(rebuilt)
+    state.journal.enter("rebuild", rebuild.write, rebuilt)
     assert {one.id: one.state for one in read_world(state.database).volumes.values()} == {
         VOLUME: VolumeState.MADE,
         "lost": VolumeState.KEPT,
@@ -287,7 +291,7 @@ def test_what_hosts_have_told_of_is_rebuilt(state: State) -> None:
 def test_a_sound_state(made: State) -> None:
     """F-STA-03: nothing is found, whatever has happened."""
     attach(made, make_attachment())
-    made.journal.fence(read_world(made.database).attachments, "burnt")
+    made.journal.enter("fence", attachments.fence, read_world(made.database).attachments, "burnt")
     attach(made, make_attachment("b"))
     detach(made, make_attachment("b"))
     made.journal.record(made.run(), (), [DATA])

@@ -7,6 +7,7 @@ from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import writing
 from reconciler.operations.reconcile.source.source import asked_for
 from reconciler.operations.reconcile.source.tree import mirror_of
+from reconciler.store.tables import history
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ def accept_history(fleet: Fleet, commit: str, reason: str) -> Accepted:
     """Raises ProblemError `not_found` for what the source does not have now."""
     with writing(fleet, "reconcile accept") as journal:
         former, wanted = asked_for(fleet, commit)
-        journal.accept_history(former, wanted, reason)
+        journal.enter("accept_history", history.accept, former, wanted, reason)
         mirror = mirror_of(fleet)
         mirror.follow(wanted, mirror.followed())
     return Accepted(commit=wanted, former=former, reason=reason)
