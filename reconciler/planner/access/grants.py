@@ -22,7 +22,7 @@ from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
 from reconciler.planner.core.authorship import author_in, doubted
-from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.difference import Difference, of_kind
 
 MEMBER = "member"
 BEGINS = frozenset({Action.CREATE, Action.ADOPT, Action.RESTORE})
@@ -52,15 +52,14 @@ def refuse_grants(
 ) -> Mapping[Ref, Problem]:
     """The first objection to each grant that would be given or changed, and to each `access`."""
     refused = {}
-    for one in differences:
-        if one.ref.kind == "allocation" and one.resource is not None:
+    for one in of_kind(differences, "allocation"):
+        if one.resource is not None:
             origin = origins.get(one.ref, Origin())
             problem = _access_refused(one, one.resource, desired, world, origin)
             if problem is not None:
                 refused[one.ref] = problem
-        if one.ref.kind != "grant" or one.resource is None:
-            continue
-        if one.ref in desired.lessened:
+    for one in of_kind(differences, "grant"):
+        if one.resource is None or one.ref in desired.lessened:
             continue
         giving = Giving(
             grant=one.resource,

@@ -156,14 +156,12 @@ def _over(
 def _totals(situation: Situation) -> dict[str, set[Any]]:
     totals: dict[str, set[Any]] = {"users": set(), "grants": set()}
     totals |= {"members of projects": set(), "people in access": set()}
-    for ref, recorded in situation.world.recorded.items():
-        if ref.kind == "user":
-            totals["users"].add(ref.name)
-        elif ref.kind == "grant":
-            totals["grants"].add(ref)
-        elif ref.kind in NAMING:
-            what = "members of projects" if ref.kind == "project" else "people in access"
-            totals[what] |= people(recorded)
+    world = situation.world
+    totals["users"].update(ref.name for ref in world.refs_of("user"))
+    totals["grants"].update(world.refs_of("grant"))
+    for kind, what in (("project", "members of projects"), ("allocation", "people in access")):
+        for ref in world.refs_of(kind):
+            totals[what] |= people(world.recorded[ref])
     return {**totals, "people": totals["users"]}
 
 

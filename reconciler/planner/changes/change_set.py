@@ -17,7 +17,7 @@ from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded
 from reconciler.planner.automation.tickets import Tickets
 from reconciler.planner.changes.stale import Stale, binding_of
-from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.difference import Difference, of_kind
 from reconciler.planner.core.effective_spec import as_recorded
 from reconciler.planner.core.seat import Seat, Unseated, placement_of
 from reconciler.planner.core.task import Task
@@ -61,7 +61,7 @@ class ChangeSet:
     @cached_property
     def grants(self) -> Mapping[Ref, tuple[Resource, ...]]:
         """Grants by allocation, in the form that will be in force and in the one that was."""
-        changed = (d.recorded for ref, d in self.changed.items() if ref.kind == "grant")
+        changed = (d.recorded for d in of_kind(self.changed.values(), "grant"))
         before = [as_recorded(recorded) for recorded in changed if recorded is not None]
         found: dict[Ref, list[Resource]] = {}
         for grant in (*GRANTS.of(self.context.desired), *before):

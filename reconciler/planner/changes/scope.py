@@ -24,7 +24,7 @@ from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.reading import LETS_IN, whole
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.difference import Difference, of_kind
 from reconciler.planner.nodes.prepare import unprepared
 
 POLICY = Ref("policy", "", "fleet")
@@ -80,9 +80,9 @@ class Scope:
     def hosts(self, differences: Iterable[Difference]) -> frozenset[Ref]:
         """Nodes out of reach that one of those that were named might be given, once made ready."""
         asked = self.limit(tuple(differences)) if self._refs else ()
-        if not any(d.ref.kind == "allocation" and d.action in SEATED for d in asked):
+        if not any(d.action in SEATED for d in of_kind(asked, "allocation")):
             return frozenset()
-        new = {d.ref for d in differences if d.ref.kind == "node" and d.action is Action.CREATE}
+        new = {d.ref for d in of_kind(differences, "node") if d.action is Action.CREATE}
         nodes = (one for one in NODES.of(self._desired) if one.ref not in self._refs)
         return frozenset(one.ref for one in nodes if one.ref in new or unprepared(one, self._world))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from reconciler.kinds.allocation.restart import reached, restart_fact
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action, Cause, FieldChange
@@ -40,6 +42,11 @@ class Difference:
         if self.resource is not None:
             return self.resource.file
         return self.recorded.file if self.recorded else ""
+
+
+def of_kind(differences: Iterable[Difference], kind: str) -> Iterator[Difference]:
+    """Those about resources of one kind."""
+    return (one for one in differences if one.ref.kind == kind)
 
 
 BROKEN, UNREAD = "resource_broken", "revocation_unread"

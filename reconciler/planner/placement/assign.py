@@ -21,7 +21,7 @@ from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
 from reconciler.planner.bundles.compatibility import problem_of
-from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.difference import Difference, of_kind
 from reconciler.planner.core.risks import absence
 from reconciler.planner.core.seat import WITH_CAPACITY, Seat, Unseated, placement_of
 from reconciler.planner.identity.accounts import Accounts, Taken
@@ -253,9 +253,8 @@ def _offers(seating: Seating) -> tuple[Offer, ...]:
     desired = seating.desired
     refused = {
         difference.ref: difference.resource
-        for difference in seating.differences
-        if difference.ref.kind == "node"
-        and difference.ref in seating.refused
+        for difference in of_kind(seating.differences, "node")
+        if difference.ref in seating.refused
         and difference.resource is not None
         and difference.ref not in desired.resources
     }

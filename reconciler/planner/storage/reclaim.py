@@ -25,7 +25,7 @@ from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.state.volume import Volume, VolumeState
 from reconciler.model.state.world import World
 from reconciler.planner.core.authorship import is_operator
-from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.difference import Difference, of_kind
 from reconciler.planner.core.task import Task
 from reconciler.planner.storage import text as words
 from reconciler.planner.storage.topology import REACH_RULES
@@ -102,9 +102,7 @@ def refuse_storage(
     held: Counter[str] = Counter()
     for ref, size in sizes.items():
         held[ref.project] += size
-    for one in differences:
-        if one.ref.kind != "storage":
-            continue
+    for one in of_kind(differences, "storage"):
         origin = origins.get(one.ref, Origin())
         wish = StorageRequest(
             difference=one, desired=desired, world=world, origin=origin, sizes=sizes, held=held
@@ -228,10 +226,8 @@ RULES: Mapping[str, tuple[Callable[[StorageRequest], str], str]] = MappingProxyT
 
 def find_wipes(changed: Mapping[Ref, Difference], context: Context) -> Iterator[Task]:
     """What is told of each storage that changes, and the wipe of its data where it is to go."""
-    for ref, difference in changed.items():
-        if ref.kind != "storage":
-            continue
-        volume = context.world.volumes.get(difference.former or ref)
+    for difference in of_kind(changed.values(), "storage"):
+        volume = context.world.volumes.get(difference.former or difference.ref)
         wiped = difference.action is Action.RELEASE and volume is not None
         yield Task(
             difference=difference,
