@@ -180,7 +180,6 @@ def policy() -> dict[str, Any]:
 
 def mixed(count: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """`count` documents of a fleet at work, each with its file: in a hundred, 5 nodes of eight
-
     GPUs, 5 projects, 30 people, 30 allocations of one or two GPUs and 30 grants.
     """
     yield "fleet/policy.yaml", policy()

@@ -32,7 +32,6 @@ LONG_AGO = 1_700_000_000
 
 def everything(teams: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each team is a family, a node, two SKUs, a storage class, a bundle, an artifact, a manifest,
-
     a project of four people, five allocations of which one finds no room, a grant each, and data.
     """
     yield "fleet/policy.yaml", fleets.policy()

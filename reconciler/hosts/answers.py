@@ -107,9 +107,8 @@ def _values(text: bytes, start: int, end: int) -> int:
 
 
 def _check_machine(facts: NodeFacts) -> None:
-    """What no machine is made of: two devices of one name, of which only one would be seen, or
-
-    more of something than any has, of which every one with every other would be compared.
+    """What no machine is made of: two devices of one name, of which only one would be seen, or more
+    of something than any has, of which every one with every other would be compared.
     """
     topology = facts.topology or Topology()
     numas = topology.numa_nodes or ()

@@ -19,7 +19,7 @@ def nobody_wishes() -> bool:
 def halting(wish: Wish) -> Iterator[Wish]:
     """`wish`, which also comes true when this is left by an exception.
 
-    Whoever is interrupted while threads work for him first waits for them to end.
+    Whoever is interrupted while threads work for them first waits for them to end.
     """
     over = Event()
     try:

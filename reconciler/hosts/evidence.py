@@ -163,7 +163,6 @@ def _observe(
 
 def _lasting(facts: NodeFacts) -> NodeFacts:
     """What runs, how busy cards are and what a login says is new at every look, and no look is
-
     another for that.
     """
     problems = tuple(one for one in facts.problems if one.probe != NOISE)

@@ -1,7 +1,7 @@
 """Passing: the folder of one call to hosts, which goes with it, and so does whoever works for it.
 
 A process that is killed leaves its folder; the next call takes it away. Who works for a call has
-the folder's path in his environment, and is ended by it where nobody is left to do so.
+the folder's path in their environment, and is ended by it where nobody is left to do so.
 """
 
 from __future__ import annotations

@@ -44,9 +44,8 @@ class AutomationRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """`from_` and `to` are times of day in `time_zone`; one that ends before it begins ends on
-
-    the next day. `days` are those on which it opens, all if none is named.
+    """`from_` and `to` are times of day in `time_zone`; one that ends before it begins ends on the
+    next day. `days` are those on which it opens, all if none is named.
     """
 
     name: str

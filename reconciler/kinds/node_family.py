@@ -43,7 +43,6 @@ class Vendor(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyGpu:
     """`memory_mib` is what one driver measured: `memory_tolerance_percent` is how far equal cards,
-
     and other drivers, may differ from it.
     """
 

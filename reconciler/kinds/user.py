@@ -85,7 +85,7 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     """Own keys are sound, and nothing that tells people apart belongs to two of them.
 
     An error would keep a suspension from working (rule 9), and who is suspended opens nothing:
-    what is wrong with him is a warning until he is active again.
+    what is wrong with them is a warning until they are active again.
     """
     suspended = resource.spec.state is UserState.SUSPENDED
     for problem in _errors(resource, desired):

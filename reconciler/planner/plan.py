@@ -117,7 +117,6 @@ def _refuse(draft: Draft) -> Draft:
 
 def _place(draft: Draft) -> Draft:
     """Everybody in their place, or with the reason why there is none; then it is settled what will
-
     be in force.
     """
     request = draft.request

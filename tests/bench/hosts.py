@@ -242,7 +242,6 @@ def node(site: Site, name: str, address: str, root: Path) -> Mapping[str, Any]:
 
 def floor(site: Site) -> tuple[float, float, float]:
     """Seconds of `ssh true` on every host, through new connections and through kept ones; and
-
     seconds of CPU through kept ones.
     """
     sockets = site.work / "sockets"

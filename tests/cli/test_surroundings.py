@@ -96,7 +96,7 @@ def holding(state: Path) -> subprocess.Popen[str]:
 
 
 def test_of_a_holder_that_is_stopped_the_way_on_is_told(tmp_path: Path) -> None:
-    """F-REAL-20: he goes on with nothing, however long he is waited for."""
+    """F-REAL-20: they go on with nothing, however long they are waited for."""
     with holding(tmp_path) as process:
         try:
             assert process.stdout is not None and process.stdout.readline() == "held\n"

@@ -43,7 +43,7 @@ def test_a_wish_ends_the_whole_group(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_ends_the_whole_group(tmp_path: Path) -> None:
-    """F-STA-14: who is interrupted while he listens leaves nobody behind."""
+    """F-STA-14: who is interrupted while they listen leaves nobody behind."""
     file = tmp_path / "pids"
     Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     began = time.monotonic()

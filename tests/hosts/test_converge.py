@@ -256,7 +256,7 @@ def test_a_file_that_cannot_be_removed_is_named(provided: Path) -> None:
 
 
 def test_a_tree_of_any_depth_goes(provided: Path) -> None:
-    """ACC-11: nobody holds up his end by a nest of folders."""
+    """ACC-11: nobody holds up their end by a nest of folders."""
     deep = below(provided, HOME)
     for _ in range(300):
         deep = deep / "d"
@@ -347,7 +347,6 @@ SK = "sk-ssh-ed25519@openssh.com AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29tAAAA an
 )
 def test_a_key_file_holds_keys_alone(tmp_path: Path, content: str, sound: bool) -> None:
     """F-GRT-01, F-GRT-06, F-GRT-08: odd types and unended lines are refused once more, and all
-
     options but those by which a grant can be narrowed.
     """
     receipt = one(tmp_path, "access.sync", keys_item(content))

@@ -1,4 +1,4 @@
-"""Whoever keeps a volume from being let go of is ended, if he is its tenant, and nobody else is."""
+"""Whoever keeps a volume from being detached is ended if they are its tenant; nobody else is."""
 
 from __future__ import annotations
 

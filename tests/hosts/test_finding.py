@@ -114,7 +114,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_a_neighbour_has_too_much_of_is_named_and_hides_nothing_else(
     host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F-PLC-04: what is his own is looked through apart, in a time of its own."""
+    """F-PLC-04: what is their own is looked through apart, in a time of its own."""
     looked: list[str] = []
     untils: list[float] = []
 

@@ -132,7 +132,7 @@ def test_a_program_that_was_replaced_is_another(root: Path) -> None:
 
 @with_nodes
 def test_the_noise_of_one_hides_nobody_elses(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has more open than there is time for is named, and his neighbours are looked at."""
+    """Whoever has more open than there is time for is named, and their neighbours are looked at."""
     exe = program(root, "usr/bin/python3")
     with (root / "etc/passwd").open("a") as file:
         file.write("b-efgh:x:20002:20002:gpuaas bbbbbbbbbb:/home/b-efgh:/bin/bash\n")

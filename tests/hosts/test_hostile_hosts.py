@@ -272,7 +272,7 @@ def test_sixteen_hostile_answers_cost_little_memory(tmp_path: Path, what: str) -
 
 
 def test_another_machines_identity_is_nobodys(tmp_path: Path) -> None:
-    """A host that says that it is another is no host at all; whom it names stays who he is."""
+    """A host that says that it is another is no host at all; whom it names stays who they are."""
     answer = json.dumps({"source": "host", "machineId": "b" * 32})
     chosen = options(tmp_path, playbooks=answering(tmp_path, f"print({answer!r})"))
     hosts = [host(tmp_path, node=BAD, machine_id="a" * 32), host(tmp_path, machine_id="b" * 32)]

@@ -192,7 +192,6 @@ def test_work_is_private_while_it_runs_and_gone_when_it_ends(
     scene: Scene, end: Callable[[Scene], None]
 ) -> None:
     """F-ANS-07, F-ANS-08: however a run ends, no text of its work is in the state, in /tmp, in a
-
     log, a receipt, a line of progress or a command line; meanwhile it is in private files alone.
     """
     with watched(scene) as seen:

@@ -55,7 +55,7 @@ def test_a_host_of_ours_alone_has_taken_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_owned_without_an_account_is_told(tmp_path: Path) -> None:
-    """F-REAL-10: who was deleted with his home left there is not read by whoever comes next."""
+    """F-REAL-10: who was deleted with their home left there is not read by whoever comes next."""
     probes = host(tmp_path, user("root", 0))
     (tmp_path / "home/alice").mkdir(parents=True)
     privileges.have(privileges.giving_away)

@@ -59,7 +59,6 @@ def test_another_host_key_is_another_machine(
     server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The real executor, from a user who turned the check off: nothing is asked of it, let alone
-
     done, and both keys are named.
     """
     monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", "False")

@@ -273,7 +273,6 @@ def test_a_number_that_is_none_is_found_out_at_once(kernel: Kernel, known: objec
 
 def test_nobody_can_tell_by_which_number_a_tenant_is_counted(kernel: Kernel) -> None:
     """Who could, would have files of its own count against a neighbour: not by its uid, nor by what
-
     is told of the host, the digest of its record included.
     """
     put(kernel)

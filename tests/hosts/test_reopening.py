@@ -127,7 +127,7 @@ def test_a_name_outside_is_not_given_away(root: Path, data: Path) -> None:
 
 @needs(nodes)
 def test_what_is_no_file_of_his_is_left_and_told_of(root: Path, data: Path) -> None:
-    """F-REAL-11: devices, numbers of users in his containers, and what lies too deep to hold."""
+    """F-REAL-11: devices, numbers of users in their containers, and what lies too deep to hold."""
     os.mknod(data / "null", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
     os.chown(data / "null", OLD_UID, 5000)
     put(data / "layer", OLD_UID * 65536 + 5)
@@ -264,7 +264,7 @@ class TestRefused:
         assert owner(file) == OLD_UID
 
     def test_while_he_has_it_anywhere(self, root: Path) -> None:
-        """By what stands beside the data, also of another host; not if he was cut off."""
+        """By what stands beside the data, also of another host; not if they were cut off."""
         record = root / f"srv/volumes/{VOLUME}/holders/{OLD}.{'2' * 32}"
         told = dict.fromkeys(("login", "mode", "mount_path", "access"), "x")
         record.write_text(json.dumps({**told, "allocation": OLD, "machine": "2" * 32}))

@@ -105,7 +105,7 @@ def test_a_run_that_does_not_move_is_taken_over(
 
 
 def test_a_run_that_moves_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F-REAL-25: and so is a stranger who has the lock, of whatever kind he is."""
+    """F-REAL-25: and so is a stranger who has the lock, of whatever kind they are."""
     monkeypatch.setattr(host_lock, "STILL_SECONDS", 0.3)
     monkeypatch.setattr(host_lock, "PATIENCE_SECONDS", 1.0)
     for still, words in ((False, ("-IS", "-")), (True, ("-I", "-"))):

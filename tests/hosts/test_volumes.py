@@ -71,7 +71,7 @@ def test_nobody_comes_to_it_past_what_is_mounted_for_him(root: Path, data: Path)
 def test_what_was_made_is_never_made_anew(root: Path, data: Path, *, made_here: bool) -> None:
     """F-STO-01: its disk is away, and what stands there looks as it did before anything was made.
 
-    Also where whoever asks does not know that it was made: his state is older than the host.
+    Also where whoever asks does not know that it was made: their state is older than the host.
     """
     os.rename(root / "srv/volumes", root / "srv/away")
     code, said = refused(attached, root, had(make=made_here))

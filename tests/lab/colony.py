@@ -1,7 +1,7 @@
 """A colony: a fleet of lab hosts in a folder of its own, with people who have keys of their own.
 
 All is done as its people do it: specs are committed, `gpuaas` is run, and who logs in does so by
-OpenSSH's own ssh, with the line that apply printed and a key of his own.
+OpenSSH's own ssh, with the line that apply printed and a key of their own.
 """
 
 from __future__ import annotations

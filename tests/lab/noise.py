@@ -98,7 +98,7 @@ def flights():
     for pair in ends:
         for one in pair:
             one.close()
-    # Where somebody's are always on their way, nothing that is released beside him is ever proved.
+    # Where somebody's are always on their way, nothing that is released beside them is ever proved.
     time.sleep(random.uniform(0, 20))
 
 

@@ -32,7 +32,7 @@ def given(*names: str) -> set[tuple[str, str]]:
 
 
 def test_a_suspension_closes_every_door_and_no_reference_breaks(colony: Colony) -> None:
-    """Rule 9: on every host with the next apply; his sessions end, and nobody else's."""
+    """Rule 9: on every host with the next apply; their sessions end, and nobody else's."""
     with (
         colony.session("vision/train", "cem") as his,
         colony.session("vision/train", "ana") as hers,
@@ -65,7 +65,6 @@ def test_whoever_left_the_project_is_out_before_its_documents_are_mended(colony:
 
 def test_three_people_with_two_keys_each_and_a_key_that_is_nobodys_business(colony: Colony) -> None:
     """F-GRT-03, F-GRT-07: six keys work, whatever was there; a tenant's own one neither works nor
-
     is touched, and the plan and the review of access (ACC-09) tell of it.
     """
     stray = place.public(place.key("stray"))
@@ -93,9 +92,8 @@ def test_three_people_with_two_keys_each_and_a_key_that_is_nobodys_business(colo
 
 
 def test_a_grant_opens_one_door_and_its_end_shuts_it_for_every_key(colony: Colony) -> None:
-    """F-GRT-02: a key of hers is dropped in the commit that ends the grant; then the
-
-    whole person goes, and no key of hers remains anywhere.
+    """F-GRT-02: a key of hers is dropped in the commit that ends the grant; then the whole person
+    goes, and no key of hers remains anywhere.
     """
     given = colony.change(person("dana", "desk"), GRANT)
     assert given.code == 0, given.document["problems"]

@@ -68,7 +68,7 @@ def let_go(colony: Colony) -> None:
 
 
 def hit(colony: Colony, *documents: Mapping[str, Any], but: str = "") -> Said:
-    """An apply of this and of somebody who is let in on the sound host; he is, whatever happens."""
+    """An apply of this, and of somebody who is let in on the sound host, whatever happens."""
     sound = allocation(SOUND.removeprefix("allocation/"), access=next(PEOPLE))
     done = colony.change(sound, *documents, but=[ENDS[but]] if but else [])
     assert SOUND in done.document["result"]["done"]
@@ -93,7 +93,6 @@ def both(code: str) -> dict[str, list[str]]:
 
 def nothing_is_guessed(colony: Colony, end: str, begin: str, *, begun: bool = True) -> None:
     """Neither released nor healthy, wherever somebody may look; and nobody has a place on a host
-
     that was found to be silent before it was asked for anything.
     """
     assert colony.claims[f"allocation/vision/{end}@c2/{slot(colony, end)}"] == "cleanup_blocked"

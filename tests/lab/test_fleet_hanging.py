@@ -39,7 +39,6 @@ def opens(colony: Colony, ref: str, key: str) -> bool:
 @pytest.mark.usefixtures("as_before")
 def test_a_host_that_stops_holds_up_nobody(colony: Colony, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-REAL-24, F-REAL-25: who is on another host gets in and is shut out meanwhile; and what was
-
     stopped is taken over.
     """
     monkeypatch.setattr(executor, "budget_of", lambda steps, most: 240.0)

@@ -95,7 +95,6 @@ def test_where_preparing_locks_us_out_of_one_host_no_other_is_tried(
     fresh_hosts: Fresh, tmp_path: Path
 ) -> None:
     """Rule 6: an order to sshd that it had not read yet bites with our reload. All is put back
-
     through the connection in hand, and on hosts that were not tried nobody is placed either.
     """
     with fresh_hosts(2) as hosts:

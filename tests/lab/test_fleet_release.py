@@ -55,7 +55,7 @@ def uid_of(colony: Colony, name: str) -> int:
 
 
 def everything_of(colony: Colony, uid: int, login: str) -> str:
-    """What an operator would look for, by ways of his own."""
+    """What an operator would look for, by ways of their own."""
     return (
         colony.machines["c2"]
         .run(

@@ -118,8 +118,7 @@ def test_who_does_not_wait_finds_it_done_by_the_next_apply_under_a_key_that_some
     alone: Colony,
 ) -> None:
     """RST-03, F-ANS-10: apply returns; another key is named at once and nobody's to believe but an
-
-    operator's, who reads it at the console and gives his word for it.
+    operator's, who reads it at the console and gives their word for it.
     """
     host = alone.machines["b1"]
     boot = host.boot_id()

@@ -48,7 +48,7 @@ def allocations(colony: Colony) -> Iterator[None]:
 
 
 def hit(colony: Colony, *documents: Mapping[str, Any], but: tuple[str, ...] = ()) -> Said:
-    """An apply of this and of somebody who is let in on the sound host; he is, whatever happens."""
+    """An apply of this, and of somebody who is let in on the sound host, whatever happens."""
     sound = allocation(SOUND, access=next(PEOPLE))
     done = colony.change(sound, *documents, but=[ENDS[name] for name in but])
     assert f"allocation/{SOUND}" in done.document["result"]["done"]
@@ -87,7 +87,7 @@ def descriptors(colony: Colony, node: str) -> list[str]:
 
 
 def test_no_room_on_a_host_and_a_disk_that_takes_nothing(colony: Colony) -> None:
-    """F-STA-05, F-STA-04: who comes waits on his own claim, who goes is not gone."""
+    """F-STA-05, F-STA-04: who comes waits on their own claim, who goes is not gone."""
     c2, c3 = colony.machines["c2"], colony.machines["c3"]
     before = {node: descriptors(colony, node) for node in ("c2", "c3")}
     with full(c2, "/etc"), read_only(c3, "/etc"):
@@ -123,7 +123,6 @@ BROKEN_OFF = "pkill -9 -x python3; pkill -9 -f '^/bin/sh /usr/bin/systemctl' || 
 
 def test_a_change_that_was_written_and_not_taken_up_is_taken_up(colony: Colony) -> None:
     """F-ANS-05: killed between the file of a slice and systemd's reading of it; the file is as it
-
     should be by then, and an open session is held to it only after the next apply.
     """
     c2, one = colony.machines["c2"], colony.recorded("allocation/vision/sweep")
@@ -220,7 +219,6 @@ def test_whatever_is_changed_by_hand_is_found_and_what_is_ours_is_put_right(
     colony: Colony,
 ) -> None:
     """F-ANS-14, STM-07, STM-08: a key file, a unit, a link, an env file, a mount are made again;
-
     another driver and what could not be checked are told; what people have done in their own homes
     stays. A look writes nothing.
     """

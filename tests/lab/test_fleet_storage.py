@@ -300,7 +300,7 @@ def shell(colony: Colony, ref: str, key: str) -> Iterator[Callable[[str], list[s
 
 @contextmanager
 def forged(colony: Colony, storage: str) -> Iterator[None]:
-    """A state that says of nobody that he has this storage, though a host knows better."""
+    """A state that says of nobody that they have this storage, though a host knows better."""
     ref = f"storage/vision/{storage}"
     with unguarded(colony.folder, "attachment") as state:
         rows = state.execute("SELECT * FROM attachment WHERE storage = ?", (ref,)).fetchall()

@@ -113,9 +113,8 @@ echo $GPUAAS_LOOPBACK
 
 
 def test_a_neighbour_is_not_seen(colony: Colony) -> None:
-    """Neither processes nor homes, nor temporary files and shared memory, of either project; nor
-
-    is what listens on its own address reached.
+    """Neither processes nor homes, nor temporary files and shared memory, of either project; nor is
+    what listens on its own address reached.
     """
     try:
         left = colony.enter("nlp/bert", "bo", "bash -s", NEIGHBOUR)
@@ -155,7 +154,6 @@ def test_jobs_outside_of_the_session_are_refused(colony: Colony) -> None:
 
 def test_a_second_apply_changes_nothing_and_starts_nothing(colony: Colony) -> None:
     """F-ANS-15, F-GRT-03: no file on any host, no play and no process of Ansible; nor after a
-
     change of nothing but a comment.
     """
     before, runs = colony.trees(), colony.runs

@@ -63,8 +63,7 @@ def needs(home: Tenancy, name: str) -> None:
 
 @contextmanager
 def lowered(home: Tenancy, limit: str) -> Iterator[None]:
-    """What the machine can bear while somebody does his worst; `systemctl revert` would take away
-
+    """What the machine can bear while somebody does their worst; `systemctl revert` would take away
     what is ours as well.
     """
     folder = f"/run/systemd/system/{SLICE}.d"

@@ -269,7 +269,7 @@ time.sleep(100)
 
 
 def test_more_than_can_be_looked_at_is_unknown_of_whoever_has_it(both: Tenancy) -> None:
-    """F-REAL-04: his processes are named, and nothing else of the host is unknown for that."""
+    """F-REAL-04: their processes are named, and nothing else of the host is unknown for that."""
     assert both.enter(BO, f"cat > ~/many.py <<'E'\n{MANY}\nE\n").returncode == 0
     with session(both, BO, "sleep 100"):
         both.enter(BO, "systemd-run --user --quiet --unit=many python3 many.py; sleep 3")
@@ -294,7 +294,6 @@ REFUSED, NOBODY = "EHOSTUNREACH", "ECONNREFUSED"
 
 def test_ones_own_address_is_reached_by_nobody_else(both: Tenancy) -> None:
     """Isolation 11: a neighbour is refused, also through a forwarded port; oneself and root are
-
     not, and 127.0.0.1 is everybody's as before.
     """
     own, shared = f"{BO.loopback}:8888", "127.0.0.1:9"
@@ -327,8 +326,7 @@ while True:
 @pytest.mark.parametrize("at", [ANA.loopback, "0.0.0.0", "::"])
 def test_nobody_else_answers_at_ones_own_address(both: Tenancy, at: str) -> None:
     """Isolation 11: a neighbour who listens there before its owner gets no word of theirs: nobody
-
-    listens, it says, to the owner, in a container of his, by a forwarded port, and to root.
+    listens, it says, to the owner, in a container of theirs, by a forwarded port, and to root.
     """
     own = f"{ANA.loopback}:8888"
     with session(both, BO, f"python3 -u - {at} <<'E'\n{SERVE}\nE") as bo:
@@ -824,7 +822,7 @@ for n in range(10**9):
 
 
 def test_a_neighbour_who_writes_in_ones_home_does_not_hold_up_the_release(both: Tenancy) -> None:
-    """ACC-11: it is taken from him, and nothing of his is ended."""
+    """ACC-11: it is taken from them, and nothing of theirs is ended."""
     assert both.enter(ANA, "chmod 755 ~; mkdir -p -m 777 ~/open; chmod 777 ~/open").returncode == 0
     script = WRITE.replace("HOME", repr(ANA.home))
     start = "systemd-run --user --quiet --unit=ssh.service python3 ~/write.py"

@@ -23,7 +23,7 @@ CENTURY = timedelta(days=36525)
     ],
 )
 def test_what_nothing_can_be_counted_from_is_none(text: str) -> None:
-    """Whoever writes it in a document of his own would end every command of everybody."""
+    """Whoever writes it in a document of their own would end every command of everybody."""
     assert parse_moment(text) is None
 
 

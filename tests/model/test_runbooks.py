@@ -55,7 +55,7 @@ def test_a_page_is_found_by_its_name_too() -> None:
 
 
 def test_the_router_leads_to_every_page_and_explains_every_symptom() -> None:
-    """RUN-06: from what somebody sees to what he is to do."""
+    """RUN-06: from what somebody sees to what they are to do."""
     told = text("README")
     assert set(re.findall(r"\(([a-z-]+)\.md\)", told)) == set(PAGES)
     rows = re.findall(r"^\| `([a-z_]+)` \| (.*) \| \[([a-z-]+)\]", told, re.MULTILINE)

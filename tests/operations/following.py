@@ -205,6 +205,6 @@ def _words(pid: int) -> Sequence[bytes]:
 
 
 def assert_free(yard: Yard) -> None:
-    """Nobody holds the lock, and nobody has left his name in it."""
+    """Nobody holds the lock, and nobody has left their name in it."""
     with StateLock(yard.folder / "state/lock", actor="test", command="look") as lock:
         assert lock.left_behind is None

@@ -98,8 +98,8 @@ def test_time_takes_away_what_ends(yard: Yard) -> None:
 def test_who_left_gets_in_nowhere_however_untidy_the_specs_are(yard: Yard) -> None:
     """F-GRT-02, ACC-10: revocation never waits for a clean repository, and the exit code says so.
 
-    Cem is off the list of members while an allocation and a grant still name him. Bo's file is
-    gone, and so is he from that list, but all else that named him still does.
+    Cem is off the list of members while an allocation and a grant still name them. Bo's file is
+    gone, and so are they from that list, but all else that named them still does.
     """
     known = yard.world.recorded.keys()
     yard.write(project("vision", "ana", "dana"))
@@ -155,7 +155,7 @@ HOSTILE = {
 
 
 def test_a_hostile_or_shared_key_reaches_no_host(yard: Yard) -> None:
-    """F-GRT-01, F-GRT-09: the person is refused, what he had stays, and exit code 1 tells of it."""
+    """F-GRT-01, F-GRT-09: the person is refused, what they had stays, and the exit code is 1."""
     hosts, plain = yard.hosts(), paper.public_key("bo-new")
     for what, text in HOSTILE.items():
         key = {"id": "new", "publicKey": text.format(key=plain)}

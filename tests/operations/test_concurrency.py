@@ -139,7 +139,7 @@ class TestTheCrowd:
         return wrong
 
     def refresh(self, yard: Yard, until: float) -> list[str]:
-        """A second writer without patience: it does its work, or is told who does his."""
+        """A second writer without patience: it does its work, or is told who does theirs."""
         wrong = []
         while time.monotonic() < until:
             ended = gpuaas(yard, "plan", "--refresh", "-o", "json")
@@ -153,7 +153,6 @@ class TestTheCrowd:
 class TestTwoApplies:
     def test_one_does_it_and_the_other_is_told(self, yard: Yard, tmp_path: Path) -> None:
         """F-STA-08: whoever comes second is told by whom it is held; who has patience waits, and
-
         finds nothing left to do. Nothing is done twice.
         """
         with adopting():

@@ -155,7 +155,7 @@ class TestDeleting:
         assert not folder.exists() and yard.world.volumes == {}
 
     def test_not_while_an_attach_fails(self, yard: Yard) -> None:
-        """F-STO-07 F-STO-08: who may have it is told, until his host shows that he has not."""
+        """F-STO-07 F-STO-08: who may have it is told, until their host shows that they have not."""
         blocker = yard.root("gpu01") / "gpuaas" / yard.recorded(EVAL).id
         blocker.write_text("in the way")
         assert put(yard, using("train", node="gpu01"), using("eval", "data")).blocked == {
@@ -172,7 +172,7 @@ class TestDeleting:
 
 class TestWhoHasIt:
     def test_the_host_refuses_a_second_writer_too(self, yard: Yard) -> None:
-        """F-STO-04: on one node, with a state that says of nobody that he has it."""
+        """F-STO-04: on one node, with a state that says of nobody that they have it."""
         with unguarded(yard.folder, "attachment") as state:
             state.execute("DELETE FROM attachment")
         second = put(yard, using("eval", "data"))

@@ -23,7 +23,6 @@ def test_who_is_on_another_host_is_let_in_at_once(
     before: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F-REAL-25: recorded while the other is at work; that one's end is unknown after its budget,
-
     and a plain apply then finishes it.
     """
     yard = copy_of(before, tmp_path / "fleet")

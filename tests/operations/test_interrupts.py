@@ -176,9 +176,8 @@ DONE, CUT_OFF, UNKNOWN = "all was done", "nothing was begun", "nobody knows what
 def test_in_each_phase_of_a_run(
     yard: Yard, whole: Yard, stop: str, numbers: tuple[signal.Signals, ...], came_of_it: str
 ) -> None:
-    """F-STA-14: the first wish lets hosts finish and is recorded; after the second what they did
-
-    is unknown until the next apply has looked. Either way it ends with 130 and leaves nothing.
+    """F-STA-14: the first wish lets hosts finish and is recorded; after the second what they did is
+    unknown until the next apply has looked. Either way it ends with 130 and leaves nothing.
     """
     with adopting():
         command = Followed(yard, *APPLY)

@@ -61,7 +61,7 @@ def test_a_policy_that_stands_twice_limits(limited: Yard) -> None:
 
 
 def test_a_project_whose_member_left_limits(limited: Yard) -> None:
-    """A member can take his own document away, and so put the project's in error."""
+    """A member can take their own document away, and so put the project's in error."""
     own = project("vision", "ana", "bo", "cem", "dana")
     own["spec"]["lease"] = {"maxHours": 24, "defaultHours": 24}
     own["spec"]["quota"] = {"gpus": 3, "allocations": 3}

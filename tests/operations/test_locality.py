@@ -13,7 +13,7 @@ NEW, NEW_REF = paper.allocation("new", node="gpu02"), "allocation/vision/new"
 
 
 def test_what_was_known_of_it_stays_and_nobody_is_placed_on_a_guess(yard: Yard) -> None:
-    """F-PLC-13: a look without the NUMA node after it was known; who is there keeps his place."""
+    """F-PLC-13: a look without the NUMA node after it was known; who is there keeps their place."""
     claims = yard.claims
     files = list(yard.root("gpu02").rglob("numa_node"))
     assert files

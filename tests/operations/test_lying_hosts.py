@@ -100,7 +100,6 @@ def test_words_of_a_host_are_words_in_every_view(
     yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F-CLI-03, F-ANS-01: markup, templates and orders in every fact, then what would steer a
-
     terminal, which is no answer; in text and in JSON, and in what is published for others.
     """
     (yard.folder / "gpuaas.yaml").write_text("operators: [olga]\npublish: {dir: public}\n")
@@ -144,9 +143,8 @@ def look_at_all(yard: Yard, *more: str) -> None:
 def test_two_hosts_that_show_one_card_hold_up_nobody_but_themselves(
     before: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F-PLC-01: gpu02 says that it has the cards of gpu01 as well. Nothing new comes to either,
-
-    the third host is given out, what was there stays, and taking out the liar ends it.
+    """F-PLC-01: gpu02 says that it has the cards of gpu01 as well. Nothing new comes to either, the
+    third host is given out, what was there stays, and taking out the liar ends it.
     """
     yard = copy_of(before, tmp_path / "yard")
     cards = json.dumps([card_of(slot) for slot in slots_of(yard, "gpu01")])

@@ -165,7 +165,6 @@ def test_a_move_killed_at_its_end_keeps_what_was_left_at_its_new_place(yard: Yar
 
 def test_what_a_backup_does_not_know_is_not_free(yard: Yard, tmp_path: Path) -> None:
     """F-PLC-02 F-STA-11: a place given out after the backup is taken, whatever the state says;
-
     nothing is made that may be it, and its host is asked for what the state does not know.
     """
     backup = str(tmp_path / "before.db")
@@ -324,7 +323,7 @@ def test_a_card_that_two_nodes_name_goes_to_nobody_else(before: Yard, tmp_path: 
 
 
 def test_a_card_in_use_is_not_given_out(yard: Yard) -> None:
-    """F-PLC-04: whoever computes there holds no claim, but he is there."""
+    """F-PLC-04: whoever computes there holds no claim, but they are there."""
     apps = busy(yard, "gpu02", 1)
     assert yard.plan("--refresh").code == 0
     yard.write(NEW)

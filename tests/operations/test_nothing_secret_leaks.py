@@ -117,7 +117,6 @@ def test_no_secret_shows_while_hosts_are_at_work_nor_afterwards(
     yard: Yard, secrets: tuple[bytes, ...]
 ) -> None:
     """SEC-06, F-ANS-07, F-PLN-06: not in a process list, an inventory, a log, an artifact, a plan,
-
     the database and what belongs to it, what is published, or what is printed; and nothing of the
     environment reaches Ansible.
     """

@@ -61,7 +61,6 @@ def asked(server: Sshd, since: int = 0) -> Counter[tuple[str, str]]:
 
 def test_a_host_is_asked_once_whatever_the_number_of_allocations(tmp_path: Path) -> None:
     """One module call and one look for each host with work, none for a host without; and where
-
     nothing differs there is no play, no process of Ansible, and one ssh for each host looked at.
     """
     few = [paper.allocation(f"a{n}", node="gpu01") for n in range(1)]

@@ -76,7 +76,6 @@ def test_everything_of_the_state_is_private_at_every_moment(
     before: Yard, tmp_path: Path, mask: int
 ) -> None:
     """SEC-05, F-ANS-07: database, its logs, snapshots, runs, cache, lock and copies, whatever the
-
     umask is; what is published is for others to read, and hosts are as they are with any umask.
     """
     tmp_path.chmod(0o755)

@@ -1,5 +1,4 @@
 """Drift on real folders: found in one pass, put right where we made it, and let be where it is not
-
 ours.
 """
 
@@ -69,9 +68,8 @@ def spoil(yard: Yard) -> dict[str, Path]:
 
 
 def test_drift_is_found_in_one_pass_and_what_we_made_is_put_right(yard: Yard) -> None:
-    """STM-07, STM-08, INV-17: two are made again, the driver is told, and nothing of a person's
-
-    is touched; the look itself writes nothing anywhere.
+    """STM-07, STM-08, INV-17: two are made again, the driver is told, and nothing of a person's is
+    touched; the look itself writes nothing anywhere.
     """
     keys, env = path_of(yard, "/ssh/").read_text(), path_of(yard, ".env").read_text()
     assert yard.gpuaas("drift").code == 0
@@ -168,7 +166,6 @@ def refused(said: Said) -> Any:
 
 def test_what_is_let_go_of_stays_and_is_taken_back_after_a_look(yard: Yard) -> None:
     """STM-08, F-PLC-04: nothing on its host is touched, its slots are nobody else's, and what was
-
     changed by hand meanwhile is made again once git names it anew.
     """
     train = "allocation/vision/train"

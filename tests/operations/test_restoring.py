@@ -72,9 +72,9 @@ def test_nothing_is_to_be_done_once_hosts_were_asked(yard: Yard, tmp_path: Path)
 
 
 def test_a_claim_that_is_gone_by_now(yard: Yard, tmp_path: Path) -> None:
-    """F-STA-11: the state believes in somebody who left, and knows nothing of who came after him.
+    """F-STA-11: the state believes in somebody who left, and knows nothing of who came after them.
 
-    It finds out; and who came after loses neither his place nor a file.
+    It finds out; and who came after loses neither their place nor a file.
     """
     yard.write(NEW)
     assert yard.apply().code == 0

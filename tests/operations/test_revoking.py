@@ -105,9 +105,9 @@ def test_a_release_on_a_host_that_is_away_is_a_revocation_too(yard: Yard) -> Non
 
 
 def test_suspended_is_shut_out_everywhere_and_referred_to_still(yard: Yard) -> None:
-    """Rule 9: every door of his is shut at the next apply, on every host, and nothing dangles.
+    """Rule 9: every door of theirs is shut at the next apply, on every host, and nothing dangles.
 
-    ACC-01: nobody else's is, and his own keys open them again when he is active.
+    ACC-01: nobody else's is, and their own keys open them again when they are active.
     """
     before = {ref: yard.keys(ref) for ref in (TRAIN_REF, SOLO_REF, "allocation/nlp/box")}
     yard.write(changed(BO, state="suspended"))

@@ -49,7 +49,7 @@ def grant(name: str, allocation: str, user: str, former: str = "", **spec: Any) 
 
 
 def takes_train(sku: str = "slice-2", **spec: Any) -> dict[str, Any]:
-    """Of bo, in a file of his own, for what is ana's."""
+    """Of bo, in a file of their own, for what is ana's."""
     values = {"owner": "bo", "access": ["bo"], "expiresAt": paper.LASTING, **spec}
     return paper.allocation("mine", sku, node="gpu01", formerName="train", **values)
 
@@ -123,7 +123,7 @@ def test_an_owner_ends_a_grant_under_a_new_name(yard: Yard) -> None:
 
 
 def test_who_may_not_give_a_grant_gives_none_by_another_name(yard: Yard) -> None:
-    """Cem is a member: the same user and the same allocation, and an end that is not his to say."""
+    """Cem is a member: the same user and the same allocation, and an end not theirs to say."""
     placed(yard, grant("again", "solo", "bo", former="bo-on-solo", expiresAt="none"), "cem")
     yard.remove(GRANT_OF["bo"])
     done = yard.apply()
@@ -401,7 +401,7 @@ def leaves_the_specs(yard: Yard) -> None:
     [spoils_his_own_document, takes_out_his_address, hands_his_address_on, leaves_the_specs],
 )
 def test_nobody_sheds_a_role(yard: Yard, deed: Callable[[Yard], None]) -> None:
-    """Cem is a member, and is still when something about himself is another."""
+    """Cem is a member, and is still when something about themselves is another."""
     deed(yard)
     yard.write(grant("given", "train", "dana"))
     yard.commit("cem")

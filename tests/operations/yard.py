@@ -142,7 +142,7 @@ class Yard:
     def apply_at(
         self, now: datetime | None = None, ask: Callable[[Plan], bool] = lambda plan: True
     ) -> Applied:
-        """An apply of a person who is asked; every risk is agreed to if he agrees."""
+        """An apply of a person who is asked; every risk is agreed to if they agree."""
         return apply(self.fleet(now), ApplyOptions(), ask, lambda progress: None, Interrupts())
 
     def approved_at(self, now: datetime, approve: Risk = Risk.DESTROYS) -> Applied:

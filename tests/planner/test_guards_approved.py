@@ -1,5 +1,4 @@
 """Each guard: the accident is stopped, the honest case goes once it is approved, and an approval
-
 for one change serves no other.
 """
 

@@ -386,7 +386,7 @@ def test_what_is_not_claimed_may_change() -> None:
 
 
 def test_a_user_whom_a_frozen_allocation_names_is_kept() -> None:
-    """in_use: its document refers to nobody any more, so it stays as recorded, and so does he."""
+    """in_use: its document refers to nobody any more, so it stays as recorded, and so do they."""
     documents = without(without(FLEET, "User", "ana"), "Allocation", "a")
     made = make_plan(desired(documents, frozen=frozenset({allocation_ref("a")})), settled(FLEET))
     assert "blocked user/ana in_use" in told(made)

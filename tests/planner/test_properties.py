@@ -192,7 +192,7 @@ def storing(mode: str, shared: bool, wish: Mapping[str, tuple[str, str]]) -> lis
 
 
 def assert_shared_soundly(state: World, mode: str) -> None:
-    """Nobody has what he may not have beside the others, or where it does not lie."""
+    """Nobody has what they may not have beside the others, or where it does not lie."""
     volumes = {one.id: one for one in state.volumes.values()}
     for volume in volumes.values():
         having = [one for one in state.attachments if one.volume == volume.id]

@@ -67,7 +67,7 @@ def test_what_people_change_is_told_as_ever() -> None:
 
 
 def test_a_key_that_was_revoked_meanwhile_is_no_rerendering() -> None:
-    """Rule 9: a user applied by himself leaves allocations behind; their line shuts him out."""
+    """Rule 9: a user applied by themselves leaves allocations behind; their line shuts them out."""
     state = settled(PLAIN)
     ref = Ref("user", "", "ana")
     changed = desired(
@@ -127,7 +127,7 @@ class TestHosts:
         return of, state, make_plan(of, state, templates=templates(NEW_WALLS))
 
     def test_are_made_ready_anew_with_a_risk_where_somebody_lives(self) -> None:
-        """Rule 21: nobody asked for it, so whoever runs unattended does not do it by himself."""
+        """Rule 21: nobody asked for it, so whoever runs unattended does not do it by themselves."""
         _, state, made = self.inhabited()
         (claim,) = state.claims
         lines = {c.ref.name: (c.cause, c.risk) for c in made.changes if c.ref.kind == "node"}
@@ -138,7 +138,7 @@ class TestHosts:
         }
 
     def test_are_held_where_the_consent_does_not_cover_it(self) -> None:
-        """Rule 12: and nobody loses his place for it."""
+        """Rule 12: and nobody loses their place for it."""
         of, state, _ = self.inhabited()
         made = make_plan(of, state, templates=templates(NEW_WALLS), hold_above=Risk.SAFE)
         (claim,) = state.claims

@@ -1,5 +1,4 @@
-"""Where it is not clear who gave a value last, it is nobody's: neither who tidied up after him,
-
+"""Where it is not clear who gave a value last, it is nobody's: neither who tidied up after them,
 nor who once wrote it and has taken it away since.
 """
 

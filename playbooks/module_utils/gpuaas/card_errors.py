@@ -40,7 +40,6 @@ MAX_WORDS = 120
 
 def read_card_errors(probes: Probes) -> dict[str, list[str]]:
     """`xid 79`, `uncorrected 3`, `pages pending`, `rows pending`, `rows failed`, `says <word>`,
-
     `mig Enabled`, `fabric In Progress`, `recovery Reset`, `lost <words>`, `inforom corrupted`;
     sound cards have none. What a card does not answer, or in no form of an answer, is `… unknown`.
     """

@@ -86,7 +86,6 @@ def converge(
     root: str, machine_id: str, work: list[Any], *, boot_id: str = "", dry: bool = False
 ) -> list[Receipt]:
     """Receipts in the order of `work`. Raises Refusal, and has touched nothing, on a host that is
-
     not the one meant, or on which somebody is still at work. `boot_id` is that of the evidence.
     """
     folder = open_root(root, machine_id)

@@ -96,7 +96,6 @@ def read_by(gid: int) -> Owner:
 
 def put_file(tree: Tree, path: str, content: str, mode: str, owner: Optional[Owner] = None) -> None:
     """A regular file of this content, mode and owner, or else ours; a reader sees the old one or
-
     the new one, whole.
     """
     owner = owner or _ours()

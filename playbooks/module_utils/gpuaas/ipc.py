@@ -18,7 +18,7 @@ AT_ONCE = 500
 def system_v(root: str, uid: int) -> Iterator[tuple[str, str, str]]:
     """(kind, id, ipcrm's word) of those that are its own.
 
-    What a tenant has made is his own, whoever he gives it to: anybody may be given one unasked.
+    What a tenant has made is their own, whoever they give it to: anybody may be given one unasked.
     """
     for kind, id, word, (owner, maker) in all_system_v(root):
         made = holder(maker)

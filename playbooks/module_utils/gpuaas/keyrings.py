@@ -69,9 +69,9 @@ def _owners(uid: int) -> list[int]:
 
 
 def _remove_as(uid: int) -> None:
-    """From within: only its owner, or whoever has it in his session, may do away with a key.
+    """From within: only its owner, or whoever has it in their session, may do away with a key.
 
-    The session is root's, since the owner may have used up what he may have.
+    The session is root's, since the owner may have used up what they may have.
     """
     _ask(JOIN, 0)
     os.setgroups([])

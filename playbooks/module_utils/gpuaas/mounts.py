@@ -13,7 +13,6 @@ NEW_MOUNTS = 0x20000
 
 class Mount(NamedTuple):
     """`root` is what of the file system stands at `point`; `options` are the file system's own,
-
     `flags` those of this mount of it. `number` is its own among those of all namespaces, and
     `parent` that of the one it stands in. `source` is what somebody said that it is made of.
     """

@@ -1,5 +1,4 @@
 """What tenants may reach over the network: written as files, loaded whole, and read back from the
-
 kernel. What it said when it was loaded is kept in /run, so that a later change there shows.
 """
 
@@ -50,7 +49,6 @@ def is_stale(root: str) -> bool:
 
 def read_walls(probes: Probes) -> dict[str, str]:
     """`in force <digest of the rules>`, if the kernel still has what it had when it loaded them;
-
     and whether every port of the host's own sshd is closed to tenants.
     """
     listed = _listed()

@@ -1,6 +1,5 @@
-"""Quotas read back: of each tenant whether all is in force that can be, and of each file system
-
-by what it bounds them. One that bounds nobody is no fault of a tenant's: it is told by itself.
+"""Quotas read back: of each tenant whether all is in force that can be, and of each file system by
+what it bounds them. One that bounds nobody is no fault of a tenant's: it is told by itself.
 """
 
 from __future__ import annotations

@@ -44,7 +44,6 @@ class Room(NamedTuple):
 
 class Share(NamedTuple):
     """So many slots `of` those of the node; by where a file system is mounted, the room that was
-
     given, and why it is not in force there. `project` is what its files are counted by, 0 where
     none was drawn; what is told of this file is its digest, which `salt` keeps from being guessed.
     """
@@ -80,9 +79,8 @@ class Share(NamedTuple):
         return json.dumps(self._asdict(), sort_keys=True, separators=(",", ":")) + "\n"
 
     def room_in(self, place: str, before: Optional[Room]) -> Room:
-        """Of the file system that a folder is on. What it was for the same size, it stays: some
-
-        say how many files they could hold by how much is free.
+        """Of the file system that a folder is on. What it was for the same size, it stays: some say
+        how many files they could hold by how much is free.
         """
         found = os.statvfs(place)
         size = found.f_blocks * found.f_frsize

@@ -71,7 +71,7 @@ def foreign(probes: Probes) -> Iterator[User]:
 
 
 def is_of_another(probes: Probes, uid: int, others: Optional[dict[int, str]]) -> bool:
-    """Whether whose files are whose cannot be told here: what is his own is nobody's leftover."""
+    """Whether whose files are whose cannot be told here: what is their own is nobody's leftover."""
     name = "" if others is None else others.get(uid) or account_elsewhere(uid)
     if name:
         said = f"uid {uid} is that of {name} here, whose own nobody names as left behind"
@@ -144,7 +144,7 @@ def sockets(probes: Probes) -> Iterator[tuple[int, str]]:
 
 
 def user_mounts() -> Iterator[tuple[int, str]]:
-    """What somebody has mounted for himself, with his uid."""
+    """What somebody has mounted for themselves, with their uid."""
     for mount in mounts():
         for option in mount.options:
             key, _, value = option.partition("=")

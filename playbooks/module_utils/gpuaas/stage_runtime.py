@@ -225,7 +225,7 @@ def _start_unit(runtime: Runtime) -> None:
 
 
 def _has_namespaces() -> bool:
-    """Whether there are some for root as he is, who may have been left without the power to."""
+    """Whether there are some for root as it is, which may have been left without the power to."""
     return os.geteuid() == 0 and not tried("unshare", *NAMESPACES, "true")
 
 

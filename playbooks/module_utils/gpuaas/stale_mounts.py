@@ -1,6 +1,6 @@
 """Silence: shares whose server does not answer, found out by somebody else who may wait for ever.
 
-Whoever looks at such a place himself hangs, and with him all that he was to do for others.
+Whoever looks at such a place themselves hangs, and with them all that they were to do for others.
 """
 
 from __future__ import annotations

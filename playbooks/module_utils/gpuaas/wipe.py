@@ -68,7 +68,7 @@ class Top(NamedTuple):
 def _empty(folder: int, path: str, top: Top, depth: int) -> None:
     """Depth first by open folders, so that nobody can put a link in between.
 
-    What is nested too deep is moved to the top for the next round: nobody may hold up his end so.
+    What is nested too deep is moved to the top for the next round: nobody may hold up their end so.
     """
     if os.fstat(folder).st_dev != top.device:
         raise _kept(path, "on another file system")

@@ -19,9 +19,9 @@ def lines(events: Iterable[Event]) -> Iterator[TextLine]:
 
 
 def one(event: Event) -> TextLine:
-    """`#12  2026-11-27T09:14:03Z  ana  claimed  allocation/…`, what else is known, and where
-
-    in the program it comes from."""
+    """`#12  2026-11-27T09:14:03Z  ana  claimed  allocation/…`, what else is known, and where in the
+    program it comes from.
+    """
     known = (
         event.ref,
         f"in {event.commit[:7]}" if event.commit else "",

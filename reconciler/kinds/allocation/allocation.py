@@ -76,7 +76,6 @@ def refs(resource: Resource) -> Iterator[Reference]:
 
 def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     """Members, entitlements, lease and mounts. A deprecated SKU is the planner's question: what
-
     runs on one may stay.
     """
     project = PROJECTS.get(desired, resource.ref.project)

@@ -14,7 +14,7 @@ from reconciler.kinds.allocation.account import INSTANCES, PRIVATE
 from reconciler.model.records import dataclass
 
 TOLD = ("account", "slice", "shm", "loopback", "linger")
-"""Words of tenants that say that somebody is there; that a list denies him something does not."""
+"""Words of tenants that say that somebody is there; that a list denies them something does not."""
 
 _LOGIN = re.compile(r"[a-z][a-z0-9-]{0,26}-[a-z2-7]{4}")
 _OWNED = re.compile(r" (\d+):\d+$")

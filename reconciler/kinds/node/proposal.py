@@ -33,7 +33,7 @@ TOLD = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAddress:
-    """What the operator says: how the host is reached, by which keys he knows it, its family.
+    """What the operator says: how the host is reached, by which keys they know it, its family.
 
     Without a family, the one of the host's cards is looked for.
     """

@@ -73,7 +73,6 @@ class Claim:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageNeed:
     """Where one storage can be attached: at its `node`, empty where that is still open, and where
-
     its class is, which is everywhere if both `nodes` and `families` are empty.
     """
 

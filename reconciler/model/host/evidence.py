@@ -40,28 +40,26 @@ class ProbeProblem:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
     """`source` is `host` or `standin`. `paths` maps every path of the platform below the node's
-
     root to its fact (`dir 0700`, `file 0644 sha256:…`, `link …`); None = the listing failed.
-    `descriptors` maps allocation ids found on the host to the state id that made them.
-    `platform` holds facts that are no paths, each named `<word> <name>`; `<word> *` says that all
-    of a word were listed, so that what is not among them is not there. A fact that could not be
-    read begins with `unknown`. `leftovers` maps each uid asked about to what is still there of it;
-    a uid that is not among them could not be looked through. `stray_keys` maps logins to keys that
-    people have put into files of their own, where they open nothing. `topology` is told only when
-    a host is discovered. `descriptor_texts` (by allocation id, '' where a file is no descriptor),
+    `descriptors` maps allocation ids found on the host to the state id that made them. `platform`
+    holds facts that are no paths, each named `<word> <name>`; `<word> *` says that all of a word
+    were listed, so that what is not among them is not there. A fact that could not be read begins
+    with `unknown`. `leftovers` maps each uid asked about to what is still there of it; a uid that
+    is not among them could not be looked through. `stray_keys` maps logins to keys that people have
+    put into files of their own, where they open nothing. `topology` is told only when a host is
+    discovered. `descriptor_texts` (by allocation id, '' where a file is no descriptor),
     `volume_texts` (by volume id, alike, with who has it) and `strangers` are told only when asked
     for: `strangers` maps each uid in the range of tenants to what there is of it, and `cards` to
-    cards that somebody holds who was not given them.
-    `card_errors` maps PCI addresses to what the driver counts and the kernel has logged of a card
-    since the boot, as `xid 79`; a card that is not in it has no errors. `fabric` says what is wrong
-    with the fabric of all cards, as `manager failed`; older probes do not tell it.
-    `holders` maps UUIDs of cards to the processes that have them open, whoever these are of; it is
-    told where somebody is proved gone, and a card whose device node is not known is not in it.
-    `drive_users` says what each of `nvmes` is mounted at or part of, empty if nobody uses it.
-    `restarts` maps allocation ids to how far the last restart of each has come, `generation 3` if
-    it is through. `volumes` maps ids of volumes to the `sizeMiB` of what they lie on and, where it
-    is known, to their `usedMiB`. `running` says of each tenant's login what would end with it just
-    now.
+    cards that somebody holds who was not given them. `card_errors` maps PCI addresses to what the
+    driver counts and the kernel has logged of a card since the boot, as `xid 79`; a card that is
+    not in it has no errors. `fabric` says what is wrong with the fabric of all cards, as `manager
+    failed`; older probes do not tell it. `holders` maps UUIDs of cards to the processes that have
+    them open, whoever these are of; it is told where somebody is proved gone, and a card whose
+    device node is not known is not in it. `drive_users` says what each of `nvmes` is mounted at or
+    part of, empty if nobody uses it. `restarts` maps allocation ids to how far the last restart of
+    each has come, `generation 3` if it is through. `volumes` maps ids of volumes to the `sizeMiB`
+    of what they lie on and, where it is known, to their `usedMiB`. `running` says of each tenant's
+    login what would end with it just now.
     """
 
     source: str
@@ -98,7 +96,6 @@ class NodeFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """One answer of one node. `problem` is set, and `facts` None, when there was no answer;
-
     `answered_at` is then the time of the last real answer and `facts` stay unknown.
     """
 

@@ -1,5 +1,4 @@
 """Volume record: the signed file on a host that says whose a volume is, read as strictly as a
-
 descriptor, and who has the volume by what stands beside its data.
 """
 

@@ -12,7 +12,6 @@ from reconciler.model.records import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonBase:
     """What is compared with: a `revision` as it was named, its commit, and how many commits it has
-
     that the branch has not.
     """
 

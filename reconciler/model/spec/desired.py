@@ -53,16 +53,15 @@ class Absence:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
     """`resources` holds what may be acted on. `frozen` holds refs with an error of their own, and
-
     `broken` the files that could not be read: resources last recorded from them stay as they are.
     `absent` is what the commit in hand has and the folder has not; what of it is hidden is among
     `frozen` too. What is in neither may be gone by a commit, where a repository `knows`; `blind`
-    says why one does not answer, and then nothing is.
-    `suspended` are scopes, `user/bo` or `project/vision`, that an operator has shut out for now.
-    `locks` are the requirements that bundles are made from, by the digest that was agreed.
-    `readings` are what documents say of whom they let in that may not be acted on. `misplaced` are
-    files with a document that may not stand there: it is none, but for what was applied from there.
-    `lessened` is what of `resources` stands as it was recorded, less what readings take from it.
+    says why one does not answer, and then nothing is. `suspended` are scopes, `user/bo` or
+    `project/vision`, that an operator has shut out for now. `locks` are the requirements that
+    bundles are made from, by the digest that was agreed. `readings` are what documents say of whom
+    they let in that may not be acted on. `misplaced` are files with a document that may not stand
+    there: it is none, but for what was applied from there. `lessened` is what of `resources` stands
+    as it was recorded, less what readings take from it.
     """
 
     settings: Settings

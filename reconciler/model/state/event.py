@@ -132,7 +132,7 @@ COMPONENTS: Mapping[EventType, Component] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Who acts: the OS user of the control machine and, where known, the User he is."""
+    """Who acts: the OS user of the control machine and, where known, the User they are."""
 
     name: str
     user: str = ""

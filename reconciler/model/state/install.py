@@ -17,7 +17,6 @@ class InstallState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Install:
     """One version of one bundle on one node. `digest` is that of the tree, as the host showed it
-
     when it was staged; `lock_digest` of the requirements it was made from; `since` is when it came
     into its state.
     """

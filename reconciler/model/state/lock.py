@@ -9,7 +9,7 @@ from reconciler.model.records import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockHolder:
-    """Who wrote his name into the lock; `start` and `boot_id` tell his pid from a later one.
+    """Who wrote their name into the lock; `start` and `boot_id` tell their pid from a later one.
 
     `id` is of this one time that the lock is held.
     """

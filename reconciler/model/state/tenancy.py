@@ -1,4 +1,4 @@
-"""Tenancy: one who has or had a slot or node, and each try to prove that he left it clean."""
+"""Tenancy: one who has or had a slot or node, and each try to prove that they left it clean."""
 
 from __future__ import annotations
 

@@ -70,7 +70,6 @@ class Recorded:
     @property
     def forgotten(self) -> bool:
         """Whether it was let go of: it stays on its host and holds its slots, and nobody of ours
-
         does anything about it until git names it again.
         """
         return self.problem == FORGOTTEN

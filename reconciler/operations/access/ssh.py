@@ -43,9 +43,8 @@ _STARTED = re.compile(r"socket=(/home/[a-z0-9-]+/[a-z./]+)\ntoken=([0-9a-f]{48})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notebook:
-    """Where JupyterLab is to be opened, at `port` of this machine, and the `line` of ssh that
-
-    makes it so for as long as it runs.
+    """Where JupyterLab is to be opened, at `port` of this machine, and the `line` of ssh that makes
+    it so for as long as it runs.
     """
 
     url: str

@@ -36,8 +36,8 @@ def suspend(
 ) -> Suspended:
     """Take it away now. Raises ProblemError `not_found` or `usage`, and then nothing was done.
 
-    It is on the books before anybody is waited for. Whoever has the lock goes on: hosts that he is
-    not at work on are told here, and the others by him, as soon as he is done there.
+    It is on the books before anybody is waited for. Whoever has the lock goes on: hosts that they
+    are not at work on are told here, and the others by them, as soon as they are done there.
     """
     insist_on(word.reason)
     if word.until is not None and word.until <= fleet.now():
@@ -86,7 +86,7 @@ def _say_beside(fleet: Fleet, word: SuspensionRequest) -> Suspension:
 def _carry_out_beside(
     fleet: Fleet, one: Suspension, on_progress: Progress, interrupts: Interrupts
 ) -> Suspended:
-    """While somebody else has the lock; what is published is brought in line by him."""
+    """While somebody else has the lock; what is published is brought in line by them."""
     who = holder(fleet.state / "lock")
     with beside(fleet) as journal:
         revocations = Revocations(

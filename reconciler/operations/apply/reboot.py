@@ -81,7 +81,6 @@ def await_boots(
     boots: Collection[Boot], look: Look, stop: Callable[[], bool], patience: RebootPatience
 ) -> dict[str, Observation]:
     """The look at each host that counts, by node: the first at which it is back or another one,
-
     else the last. None of a host is left out but where somebody wants to `stop`: what becomes of
     those is for the next look.
     """

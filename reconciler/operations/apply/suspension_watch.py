@@ -27,7 +27,6 @@ from reconciler.store.tables import suspensions
 @dataclass(slots=True, kw_only=True)
 class SuspensionWatch:
     """`known` is what the plan knows of. `touched` are nodes of this run, `busy` those at work now,
-
     `due` those on which something may stand that was made before a suspension was known.
     `unplanned` is since when there is a word that the plan did not know, by version of the state.
     """
@@ -48,7 +47,7 @@ class SuspensionWatch:
     def moment_of_record(self, now: datetime) -> str:
         """When what is recorded now was decided: no later than a word that the plan did not know.
 
-        Whoever was let in by its steps is then named as long as he may be inside.
+        Whoever was let in by its steps is then named as long as they may be inside.
         """
         journal = self.revocations.journal
         if (version := journal.version()) != self.unplanned[0]:

@@ -34,7 +34,7 @@ that lie between the two times that a command takes it, to show a plan and to ca
 """
 
 PATIENCE = 600.0
-"""Seconds that another one may take for his turn, unless more were asked for."""
+"""Seconds that another one may take for their turn, unless more were asked for."""
 
 MOST = 3
 """So many plans are made of the rest until one is of nothing else."""

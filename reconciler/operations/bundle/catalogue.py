@@ -47,7 +47,6 @@ class Catalogue:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleWish:
     """`file` is where the document is to stand, `index` a name in gpuaas.yaml, `commit` whether to
-
     commit what is written.
     """
 
@@ -59,7 +58,6 @@ class BundleWish:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleAdded:
     """`versions` are those that were added, none where the fleet has them all; `locks` their
-
     requirements. `commit` is empty unless it was committed.
     """
 

@@ -58,7 +58,6 @@ def _strangers(desired: Desired, world: World) -> tuple[Ref, ...]:
 
 def _given_up(desired: Desired, world: World) -> tuple[Ref, ...]:
     """Requests that wait, or whose time was over, and that nobody wants any more, as far as all
-
     files can be read.
     """
     if desired.blind:

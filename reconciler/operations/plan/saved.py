@@ -45,7 +45,6 @@ def save_plan(plan: Plan, path: Path) -> None:
 
 def read_plan(path: Path) -> Plan:
     """The plan saved in `path`. Raises ProblemError `plan_damaged` unless it is whole, and
-
     `plan_exposed` where somebody else could have changed it since it was looked at.
     """
     try:

@@ -61,7 +61,7 @@ def _marked(candidate: Candidate, world: World) -> Candidate:
 
 
 def _without_this_hint(problem: Problem) -> Problem:
-    """Nobody needs to be sent to where he is."""
+    """Nobody needs to be sent to where they are."""
     here = problem.hint == f"gpuaas explain {problem.ref}"
     return replace(problem, hint="") if here else problem
 

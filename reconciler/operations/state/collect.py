@@ -39,7 +39,6 @@ class RebuildOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canvass:
     """`seen` is what each node answered, `told` its descriptors (node → id → text), `volumes` the
-
     records of its data, alike.
     """
 

@@ -20,9 +20,8 @@ HINT = "see docs/recovery.md, 'A continuous copy'"
 
 
 def replicate(fleet: Fleet, to: str, interrupts: Interrupts) -> None:
-    """Copy until a signal ends it. Raises ProblemError `replicator_missing`, `state_missing`, …
-
-    One at a time: who does it already is told by `state_locked`.
+    """Copy until a signal ends it. Raises ProblemError `replicator_missing`, `state_missing`, … One
+    at a time: who does it already is told by `state_locked`.
     """
     engine = engine_of(fleet, to)
     with fleet.reading():

@@ -1,7 +1,7 @@
 """Ages of conditions: since when allocations stand as they do, as far as anybody has looked.
 
 Remembered in the cache beside the state by whoever looks, never in it: that a plan would say
-something else today is no change of the state. Whoever loses the cache counts from his next look.
+something else today is no change of the state. Whoever loses the cache counts from their next look.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from reconciler.store.tables import attachments
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Severed:
-    """Who is to be cut off from which storage; `silent` says what is known of his host."""
+    """Who is to be cut off from which storage; `silent` says what is known of their host."""
 
     storage: str
     volume: str

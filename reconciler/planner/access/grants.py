@@ -94,7 +94,7 @@ def _role_cannot_grant(giving: Giving) -> Problem | None:
 def _access_refused(
     difference: Difference, allocation: Resource, desired: Desired, world: World, origin: Origin
 ) -> Problem | None:
-    """Whoever may not give a grant lets nobody in but himself, and that as a member alone.
+    """Whoever may not give a grant lets nobody in but themselves, and that as a member alone.
 
     Nor does a member join what somebody else leaves to another name.
     """

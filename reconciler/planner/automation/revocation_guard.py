@@ -104,7 +104,7 @@ def _losses(differences: Iterable[Difference], situation: Situation) -> Iterator
 def _is_shut_out(
     difference: Difference, before: UserSpec, after: UserSpec, situation: Situation
 ) -> bool:
-    """Whether somebody active loses all keys, or is suspended by what is no word of his own file:
+    """Whether somebody active loses all keys, or is suspended by what is no word of their own file:
 
     by a reading of a document in error, which may be anybody's.
     """
@@ -173,7 +173,7 @@ def people(stated: Resource | Recorded) -> set[str]:
 
 
 def _stays_active(person: str, situation: Situation) -> bool:
-    """Whether nothing else shuts somebody out, such as a word that he is suspended."""
+    """Whether nothing else shuts somebody out, such as a word that they are suspended."""
     ref = Ref("user", "", person)
     found = situation.desired.resources.get(ref) or situation.world.recorded.get(ref)
     return found is not None and USERS.spec(found).is_active

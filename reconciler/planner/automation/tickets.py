@@ -44,7 +44,6 @@ def find_tickets(
 
 def with_tickets(changes: Iterable[Change], tickets: Tickets) -> Iterator[Change]:
     """The changes, each that is held saying by which words it is let go: alone, or with all that
-
     are held for the same.
     """
     changes = list(changes)

@@ -101,7 +101,6 @@ def leaving_bindings(
 
 def causes_of(stale: Stale, changes: ChangeSet) -> tuple[Ref, ...]:
     """What the allocation's new files follow from: changes of this plan, people who are gone, and
-
     grants whose time is over.
     """
     ref, spec = stale.resource.ref, stale.resource.spec

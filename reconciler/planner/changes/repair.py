@@ -1,6 +1,6 @@
 """Repairing: what was made and shows otherwise is made again, and nothing beside it.
 
-Only what the platform made is put right. What a person has chosen in a folder of his own, what
+Only what the platform made is put right. What a person has chosen in a folder of their own, what
 somebody has accepted, and what the policy leaves alone, is taken out of the work that goes by.
 """
 

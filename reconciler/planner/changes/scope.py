@@ -1,5 +1,4 @@
 """The scope of a plan: everything, or only the refs that were named, what they need and what
-
 follows from them.
 
 What they need is what they cannot be without: whatever they refer to and that was never applied,
@@ -109,7 +108,6 @@ def _revoking(
     named: Collection[Ref], by_ref: Mapping[Ref, Difference], desired: Desired, world: World
 ) -> Iterator[Ref]:
     """What takes access to one of them away: grants, members and keys that have gone, a suspension,
-
     an earlier end. Whoever was let in counts, and whoever is to be.
     """
     people: set[str] = set()

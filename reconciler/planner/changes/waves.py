@@ -1,6 +1,5 @@
-"""WHEN: steps in waves. On one host retire comes before provide, and provide before enrich;
-
-across hosts a wave waits for the longest chain of what it needs.
+"""WHEN: steps in waves. On one host retire comes before provide, and provide before enrich; across
+hosts a wave waits for the longest chain of what it needs.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ def in_waves(
     last: Callable[[Step], bool] = lambda step: False,
 ) -> tuple[Wave, ...]:
     """`after` maps the id of a step to those whose end it waits for, on whatever host; those that
-
     come `last` wait for all others besides, and nobody waits for them.
 
     Within a wave each host works through its own steps in order, so only what crosses hosts, or

@@ -24,7 +24,7 @@ TOLD_OTHERWISE = frozenset({"reachable", "evidence", "boot", "doubt", "os"})
 OUT_OF_USE = (AdminState.UNAVAILABLE, AdminState.LOST)
 
 THEIR_OWN = ("/home/", "/var/lib/gpuaas/scratch/")
-"""Whom else a tenant lets into such a folder is his to say."""
+"""Whom else a tenant lets into such a folder is theirs to say."""
 
 
 def unfit(chart: Chart) -> Iterator[Seen]:

@@ -69,7 +69,6 @@ RULES: tuple[DiagnosisRule, ...] = (
 
 def diagnose(chart: Chart) -> Iterator[Diagnosis]:
     """Of very much of one sort about one thing the first are told: a host can make up any number,
-
     and what others are in would not be found among it.
     """
     for rule in RULES:

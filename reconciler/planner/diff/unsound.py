@@ -1,7 +1,7 @@
 """Remainder: what is left of resources whose documents have errors.
 
 A document with an error gives nothing new, and whatever any reading of it takes away is taken away
-(rule 9): otherwise whoever may commit anywhere could keep a key open by an error of his own. What
+(rule 9): otherwise whoever may commit anywhere could keep a key open by an error of their own. What
 is left is recorded like any change, so that a later error brings nothing back.
 """
 

@@ -1,5 +1,4 @@
 """Drift: what hosts show otherwise than it was made, what they could not say, and what becomes of
-
 it.
 
 Not checked is not the same as in order, so it is told apart. Of silent hosts nothing is told here:
@@ -39,7 +38,7 @@ LIVING = frozenset({Phase.ACTIVE, Phase.QUARANTINED})
 """What is under way is judged by its steps."""
 
 OWN = re.compile(r"/home/[^/]+|/var/lib/gpuaas/scratch/[^/]+")
-"""The folders that a tenant was given: whom else they let in is his to say."""
+"""The folders that a tenant was given: whom else they let in is theirs to say."""
 
 _OWNED = re.compile(r"dir [0-7]{4}(?P<owner> \d+:\d+)?")
 _CARDS = re.compile(r" devices=(\S*) ")
@@ -154,7 +153,7 @@ def _class_of(look: _Look, key: str, shown: str | None, made: str | None) -> Dri
 
 
 def _is_their_own(key: str, shown: str | None, made: str | None) -> bool:
-    """A folder that is still its tenant's: its mode is his to choose."""
+    """A folder that is still its tenant's: its mode is theirs to choose."""
     was, is_now = (_OWNED.fullmatch(fact or "") for fact in (made, shown))
     same = was is not None and is_now is not None and was["owner"] == is_now["owner"]
     return same and OWN.fullmatch(key) is not None
@@ -220,7 +219,6 @@ def _of_machines(
     desired: Desired, world: World, now: datetime, leniency: Leniency
 ) -> Iterator[Drift]:
     """What its evidence says of a machine against what git says it is, and of what is sold by it
-
     (INV-12, INV-17).
     """
     if not any(seen.facts for seen in world.observations.values()):

@@ -1,8 +1,7 @@
 """Sightings: cards that two hosts show, and cards that a host shows though the specs give them to
-
-another. Only one of the two can be right, and nobody can say from here which: nothing new is
-placed on either until somebody has looked. Whoever has no approval, is out of use, or has not
-answered of late, casts no doubt on others.
+another. Only one of the two can be right, and nobody can say from here which: nothing new is placed
+on either until somebody has looked. Whoever has no approval, is out of use, or has not answered of
+late, casts no doubt on others.
 """
 
 from __future__ import annotations

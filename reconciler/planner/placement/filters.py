@@ -114,9 +114,8 @@ class NodeVerdict:
 
 
 def judge(offer: Offer, held: Occupancy, need: Need, *, sharing: bool = True) -> NodeVerdict:
-    """One node against one request, by every rule in order; without `sharing`, as if everybody
-
-    on it were of the same project.
+    """One node against one request, by every rule in order; without `sharing`, as if everybody on
+    it were of the same project.
     """
     refusal = _judge_node(offer, need)
     if refusal is not None:

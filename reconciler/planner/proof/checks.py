@@ -278,7 +278,7 @@ def _cards(case: Case) -> Iterator[tuple[str, GpuFact | None]]:
 
 
 def root(case: Case, name: str) -> Iterator[Check]:
-    """Whoever was root can have changed what answers here; only another machine is none of his."""
+    """Whoever was root can have changed what answers here; only another machine is not theirs."""
     if case.claim.allocation_id not in case.inventory.roots:
         return
     before, now = case.claim.machine_id, case.facts.machine_id

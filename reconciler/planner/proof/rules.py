@@ -169,7 +169,7 @@ RULES: tuple[ProofRule, ...] = (
     ),
     ProofRule(
         name="open cards",
-        promises="no tenant has a card open that is not his",
+        promises="no tenant has a card open that is not theirs",
         check=left("open"),
     ),
     ProofRule(

@@ -1,5 +1,4 @@
 """Believing: which of the signed files that hosts show are taken for true, and why not the others
-
 (rules 3, 21). What is not believed may be adopted by somebody's word.
 """
 
@@ -89,7 +88,7 @@ def signed_states(
 
 
 def adopted(found: Iterable[S], adopt: Collection[str]) -> list[S]:
-    """Each with whether somebody takes it for true by his word."""
+    """Each with whether somebody takes it for true by their word."""
     return [replace(one, adopted=not one.beyond and one.place in adopt) for one in found]
 
 

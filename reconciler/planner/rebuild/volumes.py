@@ -30,7 +30,6 @@ _MOUNTED = re.compile(r"([a-z2-7]{10}) (ro|rw) at (/\S+)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regained:
     """`severed` are those who were cut off, and have it mounted still; `gids` are the numbers of
-
     projects that files bear, `recorded` storages as they were.
     """
 
@@ -44,7 +43,6 @@ class Regained:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
     """All that is known besides records: allocations by id, with what they are called and where
-
     they are, what hosts show, and which node is which machine.
     """
 

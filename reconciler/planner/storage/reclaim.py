@@ -160,7 +160,6 @@ def _out_of_reach(wish: StorageRequest) -> str:
 
 def _name_taken(wish: StorageRequest) -> str:
     """Of a name there is one storage, what is kept under it is somebody's, and what is being wiped
-
     is nobody's any more.
     """
     one, volume = wish.difference, wish.volume

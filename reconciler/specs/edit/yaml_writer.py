@@ -1,5 +1,4 @@
 """Values to YAML as a person would write them: quotes where a reader needs them, short things on
-
 one line. What is written here reads back as it was; the editor holds it against our own loader.
 """
 

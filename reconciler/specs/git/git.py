@@ -1,7 +1,7 @@
 """Git as a program: asked about the fleet's repository, and told to commit one file of it.
 
-Settings that the caller's environment states (`GIT_CONFIG_…`) count as in every git of his; which
-repository, work tree or index is meant is never taken from there.
+Settings that the caller's environment states (`GIT_CONFIG_…`) count as in every git of theirs;
+which repository, work tree or index is meant is never taken from there.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def insist_on_rest(settings: Settings, name: str) -> None:
 def commit(settings: Settings, name: str, message: str, beside: Sequence[str] = ()) -> str:
     """Commit a file of the fleet, those `beside` it and nothing else that may be staged.
 
-    The new commit is the user's own: with his identity, hooks and signature. Raises ProblemError
+    The new commit is the user's own: with their identity, hooks and signature. Raises ProblemError
     `commit_failed`; the file then stays as it is written.
     """
     top = repository(settings)

@@ -164,7 +164,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def _begin_helping(schemas: Mapping[str, str]) -> None:
-    """A helper ends when whoever it helps does, and leaves all signals of a terminal to him."""
+    """A helper ends when whoever it helps does, and leaves all signals of a terminal to them."""
     # Needed in helpers alone.
     import ctypes
 

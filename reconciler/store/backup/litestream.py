@@ -151,7 +151,6 @@ class Engine:
 @contextmanager
 def opened_folder(folder: Path) -> Iterator[tuple[int, str]]:
     """Its number, and a name for it that stays short: that of a socket has room for a hundred
-
     bytes, however deep a fleet lies.
     """
     number = os.open(folder, os.O_PATH | os.O_DIRECTORY)

@@ -26,9 +26,9 @@ from reconciler.store.file.errors import LOST_OR_NEW, os_problem
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PAUSE, MOMENT = 0.1, 0.01
 NAMING_SECONDS = 0.5
-"""So long a holder may take from the lock to his name."""
+"""So long a holder may take from the lock to their name."""
 YIELDING, YIELD_SECONDS = "which gives way", 30.0
-"""What the name of a holder ends with who only waits, and so long he may take to give way."""
+"""What the name of a holder ends with who only waits, and so long they may take to give way."""
 LOOP = "reconcile"
 """The command of a loop, whose rounds come by themselves and are short."""
 NAMELESS = "a process that has not said its name"
@@ -39,8 +39,8 @@ _held: set[int] = set()
 class StateLock:
     """`with StateLock(path, actor=…, command=…)`: held inside, by this process alone.
 
-    `left_behind` is then the holder before, if he died without leaving. His name comes back when
-    the lock is given up, unless somebody said by `told()` that he is written down.
+    `left_behind` is then the holder before, if they died without leaving. Their name comes back
+    when the lock is given up, unless somebody said by `told()` that they are written down.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class StateLock:
             _close(self._folder)
 
     def told(self) -> None:
-        """The holder before is written down; nobody else need be told of him."""
+        """The holder before is written down; nobody else need be told of them."""
         self.left_behind = None
 
     def _wait(self, folder: int) -> None:

@@ -1,5 +1,4 @@
 """Where a state may lie: a folder of our own that nobody else can change or put another in the
-
 place of, on a file system that SQLite's log is safe on.
 """
 

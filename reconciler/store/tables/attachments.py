@@ -45,7 +45,8 @@ def begin(record: Record, intent: WaveIntent) -> None:
 def attach(record: Record, attachments: Iterable[Attachment]) -> None:
     """What a host is going to be asked for, or is asked for anew.
 
-    Who is to write counts as a writer at once; who is to write no more, when his host has shown it.
+    Who is to write counts as a writer at once; who is to write no more, when their host has shown
+    it.
     """
     for one in attachments:
         live = _at(record, one.allocation_id, one.volume, one.mount_path)
@@ -116,7 +117,7 @@ def _settle(record: Record, outcomes: Sequence[StepOutcome]) -> None:
 
 
 def end_proved(record: Record, proofs: Iterable[Proof]) -> None:
-    """Who is proved to have left nothing, on any of his places, has no storage either."""
+    """Who is proved to have left nothing, on any of their places, has no storage either."""
     for proof in proofs:
         if proof.passed and not _has_claims(record, proof.allocation_id):
             query = f"{_LIVE} AND node = ?"
@@ -128,7 +129,7 @@ def end_proved(record: Record, proofs: Iterable[Proof]) -> None:
 def rebuild(record: Record, rebuilt: Rebuilt) -> None:
     """Who is not among those who have it, as it says itself, was cut off, and is so for good.
 
-    Whoever is shown now for the first time gets the name that his host says.
+    Whoever is shown now for the first time gets the name that their host says.
     """
     for one in rebuilt.severed:
         attach(record, [one])

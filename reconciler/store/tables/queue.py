@@ -17,7 +17,7 @@ def read_waiting(connection: sqlite3.Connection) -> Mapping[Ref, str]:
 
 
 def join(record: Record, refs: Sequence[Ref]) -> None:
-    """Who waited before keeps his place."""
+    """Who waited before keeps their place."""
     waiting = {ref for (ref,) in record.connection.execute("SELECT ref FROM waiting")}
     new = [ref for ref in refs if str(ref) not in waiting]
     record.write(*(EventDraft(type=EventType.WAITING, ref=ref) for ref in new))

@@ -2,7 +2,7 @@
 
 Such a step says whose access ends with it, those still pending before included. That is written
 down apart from the step, which goes with its run one day: who may still be inside is told until
-he is out.
+they are out.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ def await_ends(record: Record, steps: Sequence[Step]) -> None:
 
 def end(record: Record, steps: Sequence[Step]) -> None:
     """These have ended well: nobody whom they name is inside. Others stay pending, who were shut
-
     out when a step was at work already that knew nothing of it.
     """
     record.connection.executemany(

@@ -136,7 +136,7 @@ def test_only_what_is_about_to_be_made_may_be_made(state: VolumeState, make: boo
 def test_a_detach_takes_its_units_and_with_the_last_what_data_lies_on(
     backend: str, last: bool
 ) -> None:
-    """STO-03: a neighbour's data is not taken from under him."""
+    """STO-03: a neighbour's data is not taken from under them."""
     one, told = given(backend)
     bare = replace(one, resource=fleet.resource(allocation("train")))
     own = Attachment(

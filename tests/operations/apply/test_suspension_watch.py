@@ -56,7 +56,7 @@ def test_what_can_be_no_more_is_left_out_and_nothing_is_added() -> None:
 
 
 def test_what_is_recorded_is_of_before_a_word_that_the_plan_did_not_know() -> None:
-    """F-REAL-24: so that who was let in by its steps is named, as long as he may be inside."""
+    """F-REAL-24: so that who was let in by its steps is named, as long as they may be inside."""
     now = datetime(2026, 1, 1, 12, tzinfo=UTC)
     known = Suspension(scope="user/a", reason="x", actor="o", since="2026-01-01T10:00:00Z")
     said = [known]

@@ -179,7 +179,7 @@ def test_what_would_be_done_otherwise_is_left_and_told(now: Change) -> None:
 
 
 def test_another_place_for_the_same_is_agreed_to() -> None:
-    """F-REAL-24: whoever had his turn may have taken the one that was shown."""
+    """F-REAL-24: whoever had their turn may have taken the one that was shown."""
     fresh = plan(line("a", allocation_id="a-1", steps=("s1",)))
     world = replace(NOTHING, recorded={B: AS_SHOWN})
     turns, rest = Turns(plan(line("a", steps=("s0",)), line("b"))).within(world, fresh, never)

@@ -80,7 +80,6 @@ def recorded(yard: Yard) -> set[tuple[Any, ...]]:
 
 def test_a_lost_state_comes_back_as_it_was(yard: Yard) -> None:
     """Rule 21, F-STA-02: plan refuses and says how; afterwards all is recorded as it was before,
-
     nothing is to be done, and no host was touched.
     """
     hosts, before, claims = yard.hosts(), recorded(yard), yard.claims

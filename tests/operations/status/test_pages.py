@@ -155,7 +155,7 @@ def test_a_clock_that_goes_back_recalls_nothing(fleet: Fleet) -> None:
 
 
 def test_a_page_is_of_who_asks(fleet: Fleet) -> None:
-    """What no commit has is judged by whoever asks, so another one is shown his own page."""
+    """What no commit has is judged by whoever asks, so another one is shown their own page."""
     other = replace(fleet, actor=replace(fleet.actor, name="mallory"))
     assert pages.page_key(fleet, "status 0") != pages.page_key(other, "status 0")
 

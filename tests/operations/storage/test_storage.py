@@ -207,7 +207,7 @@ class TestFence:
         assert [e["reason"] for e in events if e["type"] == "fenced"] == ["burnt"]
 
     def test_a_word_counts_whole_or_not_at_all(self, stored: Yard) -> None:
-        """F-STO-04 F-STA-01: who is cut off is so on the books, and he has it until then."""
+        """F-STO-04 F-STA-01: who is cut off is so on the books, and they have it until then."""
         silence(stored)
         kill(stored, WORD, "fence.before")
         assert [one["allocation"] for one in listed(stored)[0]["holders"]] == [REF]

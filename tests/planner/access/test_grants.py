@@ -138,7 +138,7 @@ def test_an_old_grant_runs_out_without_a_word() -> None:
     ],
 )
 def test_access_is_a_grant(author: str, access: list[str], code: str) -> None:
-    """ACC-02: by one rule; a member may use what he asks for, and lets in nobody else."""
+    """ACC-02: by one rule; a member may use what they ask for, and lets in nobody else."""
     made = planned(author, desired([*FLEET, allocation("mine", access=access)]), settled(FLEET))
     problems = {str(c.ref): c.problem.code for c in made.changes if c.problem}
     assert problems == ({"allocation/vision/mine": code} if code else {})

@@ -36,7 +36,7 @@ def test_only_people_and_projects_are_shut_out() -> None:
 
 
 def test_what_was_in_force_at_a_time_before() -> None:
-    """So that nobody is named twice as losing what he has lost already."""
+    """So that nobody is named twice as losing what they have lost already."""
     lately, long_ago = said("user/bo", since=-1), said("user/ana", since=-60)
     assert before([lately, long_ago], NOW - timedelta(minutes=5)) == {"user/ana"}
 

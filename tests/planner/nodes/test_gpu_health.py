@@ -73,7 +73,6 @@ def test_an_error_takes_a_card_out_of_use_or_ends_a_program(error: str, words: s
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_bad_card_takes_its_slot_and_no_other(size: int, rule: str, gone: bool) -> None:
     """F-PLC-08: one and seven fit, eight and the whole node do not, and the card is named, also
-
     when the host shows it no more.
     """
     cards = tuple(c for c in observation(NODE).facts.gpus if not gone or c.pci_address != BAD)

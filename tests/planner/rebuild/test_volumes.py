@@ -308,7 +308,7 @@ def test_of_rivals_whom_nobody_can_tell_apart_one_is_written() -> None:
 
 
 def test_what_the_state_knows_is_not_taken_from_anybody() -> None:
-    """F-STO-04: who comes later, and may not have it beside him, is the next plan's matter."""
+    """F-STO-04: who comes later, and may not have it beside them, is the next plan's matter."""
     known = Attachment(
         allocation_id="c" * 10,
         volume=ID,

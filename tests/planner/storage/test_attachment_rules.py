@@ -242,7 +242,7 @@ def test_whom_somebody_has_cut_off_is_detached_where_it_is() -> None:
 def test_whom_somebody_has_cut_off_is_detached_though_nobody_saw_him_get_it(
     fact: str, path: str
 ) -> None:
-    """F-STO-04: his host was lost in the midst of it, and shows it mounted now that it is back."""
+    """F-STO-04: their host was lost in the midst of it, and is back and shows it mounted."""
     state = settled(fleet(storage("data"), allocation("a"), having("b", "data")))
     id, volume = state.recorded[A].id, state.volumes[DATA].id
     seen = state.observations["gpu01"]
@@ -534,7 +534,6 @@ def test_readers_beside_the_one_that_moves_are_no_reason_to_wait() -> None:
 
 def test_what_a_plan_leaves_out_nobody_gets_by_it() -> None:
     """F-REAL-23: an allocation is never recorded with storage that it was not given, so that comes
-
     with it; and does not where it cannot be had.
     """
     state = settled(FLEET)

@@ -295,7 +295,6 @@ def test_what_is_larger_than_any_spec_is_never_asked_for(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says nothing that anybody knows, so whoever commits a spec in its place may not be its
-
     author.
     """
     story.write(text("hello")).by("ana")

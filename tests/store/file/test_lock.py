@@ -106,7 +106,7 @@ def test_a_dead_holder_is_taken_over(
 ) -> None:
     """F-STA-06: the lock dies with its holder, and who comes next knows who that was.
 
-    His name comes back until somebody says that he has written it down.
+    Their name comes back until somebody says that they have written it down.
     """
     end(other, by)
     assert holder(path) is None
@@ -151,7 +151,7 @@ def test_half_a_name_is_no_holder(path: Path, text: str) -> None:
 
 
 def test_a_living_holder_is_never_replaced(path: Path, other: subprocess.Popen[str]) -> None:
-    """F-STA-06: not even where the file that names him is gone, false or of somebody dead."""
+    """F-STA-06: not even where the file that names them is gone, false or of somebody dead."""
     said = json.loads(path.read_text())
     for lie in (None, "", json.dumps({**said, "boot_id": "another-boot"})):
         path.unlink() if lie is None else path.write_text(lie)
@@ -281,7 +281,7 @@ def test_who_only_waits_for_hosts_gives_way(tmp_path: Path) -> None:
 
 
 def test_nobody_gives_way_for_another(tmp_path: Path) -> None:
-    """Only who holds the lock says so of himself."""
+    """Only who holds the lock says so of themselves."""
     path = tmp_path / "lock"
     give_way(path)
     assert not path.exists() and not is_wanted(path)

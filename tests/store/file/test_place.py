@@ -77,7 +77,7 @@ def test_a_place_is_no_link(tmp_path: Path) -> None:
 
 @privileges.needs(privileges.giving_away)
 def test_what_belongs_to_somebody_else_is_no_place(tmp_path: Path) -> None:
-    """SEC-05: he may change what it holds, whatever its mode is now."""
+    """SEC-05: they may change what it holds, whatever its mode is now."""
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
     (folder / "gpuaas.db").touch(mode=0o600)
@@ -119,7 +119,7 @@ def test_a_sticky_folder_keeps_only_what_is_ours(tmp_path: Path) -> None:
 
 
 def test_a_private_group_is_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where each user has a group of his own, folders are writable by it."""
+    """Where each user has a group of their own, folders are writable by it."""
     folder = tmp_path / "fleet/state"
     folder.mkdir(mode=0o700, parents=True)
     (tmp_path / "fleet").chmod(0o775)

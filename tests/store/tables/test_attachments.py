@@ -42,7 +42,7 @@ SHARING = [
     ("multi_reader", "rw", "rw", False),
     ("multi_writer", "rw", "rw", True),
 ]
-"""Access mode, mode of who has it, mode of who comes, and whether he may."""
+"""Access mode, mode of who has it, mode of who comes, and whether they may."""
 
 HELD = ("id-a", "rw", "/data")
 

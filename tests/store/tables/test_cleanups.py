@@ -71,7 +71,7 @@ def test_what_is_not_known_to_be_idle_is_no_baseline(state: State, card: GpuFact
 
 
 def test_what_a_tenant_uses_is_never_idle(state: State) -> None:
-    """REL-02: from his claim to his proof, also while that is blocked."""
+    """REL-02: from their claim to their proof, also while that is blocked."""
     state.journal.record(state.run(), [NODE])
     blocked(state)
     other = replace(CARD, uuid="GPU-1")

@@ -39,7 +39,7 @@ def attempt(state: State, step: Step, *, unknown: bool = False) -> str:
 
 @pytest.mark.parametrize("unknown", [False, True])
 def test_it_waits_from_the_first_try_until_a_step_ends_well(state: State, unknown: bool) -> None:
-    """F-GRT-02, ACC-10: who was cut off from is told until the host has shown that he is out."""
+    """F-GRT-02, ACC-10: who was cut off from is told until the host has shown that they are out."""
     state.hold()
     assert pending(state) == []
     first = attempt(state, sync("bo"), unknown=unknown)

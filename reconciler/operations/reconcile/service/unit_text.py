@@ -1,5 +1,4 @@
 """Text of systemd units: what comes from somewhere else is one line, or one word, and expands to
-
 nothing (systemd.syntax(7), systemd.service(5)).
 """
 
