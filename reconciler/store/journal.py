@@ -125,7 +125,6 @@ class Journal:
         forgotten: Sequence[Ref] = (),
     ) -> None:
         """What came of a wave. Claims end here, and only those with a passed proof. A ref in
-
         `forgotten` that still has a live claim stays on the books.
         """
         with self._recording("finish_wave", run) as record:
@@ -144,9 +143,8 @@ class Journal:
         renamed: Sequence[tuple[Ref, Recorded]] = (),
         moved: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Changes that need no host. `renamed` pairs the former ref with what it is now, `moved`
-
-        a ref with its file, which is no change of it and no event.
+        """Changes that need no host. `renamed` pairs the former ref with what it is now, `moved` a
+        ref with its file, which is no change of it and no event.
         """
         with self._recording("record", run) as record:
             for former, one in renamed:

@@ -282,7 +282,7 @@ def test_nobody_keeps_what_others_remove_by_claiming_its_name(yard: Yard) -> Non
 
 
 def test_an_owner_keeps_by_a_name_what_another_claims_as_well(yard: Yard) -> None:
-    """Both are recorded: hers is a mistake that is told, and destroys nothing; his is nothing."""
+    """Both are recorded: hers is a mistake that is told, and destroys nothing; their is nothing."""
     mine = paper.allocation("mine", "slice-1", owner="bo", access=["bo"], expiresAt=paper.LASTING)
     yard.write(mine)
     yard.commit("ana")

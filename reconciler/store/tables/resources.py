@@ -69,9 +69,8 @@ def _insist_on_edge(one: Recorded, before: Mapping[str, Any] | None) -> None:
 
 
 def forget(record: Record, refs: Sequence[Ref]) -> None:
-    """Take resources off the books; one whose slots are not proved clean stays, as releasing, and
-
-    a storage that is attached, or being wiped. Of any other its data is kept.
+    """Take resources off the books; one whose slots are not proved clean stays, as releasing, and a
+    storage that is attached, or being wiped. Of any other its data is kept.
     """
     known = _summaries(record, refs)
     live = {ref for (ref,) in record.connection.execute(_LIVE, (_names(refs),))}

@@ -13,7 +13,6 @@ from reconciler.store.transaction import Record
 
 def begin_use(record: Record, recorded: Sequence[Recorded]) -> None:
     """Billing begins when an allocation is active, and anew when it was quarantined meanwhile; at
-
     the price of that moment.
     """
     for one in recorded:
