@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import click
 
@@ -42,7 +41,7 @@ class Reply:
 
     code: Exit = Exit.DONE
     lines: Iterable[TextLine] = ()
-    result: Any = None
+    result: object = None
     problems: tuple[Problem, ...] = ()
     raw: str = ""
     silent: bool = False

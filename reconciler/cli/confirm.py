@@ -12,13 +12,13 @@ from reconciler.model.problem import refuse
 
 def agreement(
     session: Session, view: Callable[[Any], Iterable[TextLine]], question: str, *, yes: bool
-) -> Callable[[Any], bool]:
+) -> Callable[[object], bool]:
     """Shows what it is called with, and answers whether to go on.
 
     Raises ProblemError `nobody_to_ask` where no person can answer.
     """
 
-    def agreed(shown: Any) -> bool:
+    def agreed(shown: object) -> bool:
         screen = session.screen
         tell = screen.tell if session.wants_document else screen.show
         tell(view(shown))

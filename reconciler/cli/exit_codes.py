@@ -1,4 +1,4 @@
-"""Exit codes: what each one says, and which one wins when several are true."""
+"""Exit codes: what each one means, and which one wins when several apply."""
 
 from __future__ import annotations
 
@@ -72,25 +72,27 @@ def worst(codes: Iterable[Exit]) -> Exit:
 
 
 def of_problems(problems: Iterable[Problem]) -> Exit:
-    """Warnings are no reason to fail."""
+    """The exit code of problems; warnings alone do not fail."""
     return worst(_BY_CODE.get(p.code, Exit.ERROR) for p in problems if p.is_error)
 
 
 def of_plan(plan: Plan, *, detailed: bool) -> Exit:
-    """What a plan asks for; that there are changes at all counts only if `detailed`."""
+    """The exit code of a plan; changes count only if `detailed`."""
     found = {of_problems(plan.problems), *(of_change(change) for change in plan.changes)}
     found.update(Exit.DRIFT for note in plan.notes if not note.accepted)
     return worst(found if detailed else found - {Exit.CHANGES, Exit.DRIFT})
 
 
 def of_comparison(comparison: Comparison, *, detailed: bool) -> Exit:
-    """What the branch asks for; what it takes away is a change like any other."""
+    """The exit code of a branch; what it takes away is a change like any other."""
     changes = [Exit.CHANGES] if detailed and comparison.withdrawn else []
     return worst([of_plan(comparison.plan, detailed=detailed), *changes])
 
 
 def of_change(change: Change) -> Exit:
-    """A frozen resource comes from an error in its file; drift is what only needs repair."""
+    """The exit code of one change: a frozen resource is an error in its file, drift needs repair
+    only.
+    """
     if change.action == "frozen":
         return Exit.ERROR
     if change.problem is not None:

@@ -24,42 +24,42 @@ if TYPE_CHECKING:
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "init": "Make a new fleet: settings, starter specs, state and key.",
-        "validate": "Check spec files and show every problem at its place.",
+        "validate": "Check spec files and show every problem with its file and line.",
         "schema": "Print the JSON Schema of a kind.",
         "plan": "Show what would change, where and why.",
-        "apply": "Do exactly what a plan shows, after a yes.",
-        "approvals": "List what waits for somebody's leave, and what leave was given.",
-        "approve": "Give leave for what is held, as it is now.",
-        "reconcile": "Keep hosts as git wants them, with nobody watching.",
+        "apply": "Carry out exactly what a plan shows, after a yes.",
+        "approvals": "List changes that wait for approval, and approvals in force.",
+        "approve": "Approve held changes as they are now.",
+        "reconcile": "Keep hosts as git wants them, unattended.",
         "status": "Show the fleet and its allocations.",
         "ssh": "Log in to an allocation with your own keys.",
-        "ssh-config": "Print what lets your own ssh reach allocations by name.",
+        "ssh-config": "Print an ssh configuration that reaches allocations by name.",
         "show": "Show everything known about one resource.",
         "extend": "Give an allocation more time.",
-        "rollback": "Show the change that puts specs back as they stood, and what follows from it.",
-        "restart": "Ask for an allocation to be started anew, once.",
+        "rollback": "Show the change that restores specs as they were, and the plan that follows.",
+        "restart": "Ask for one restart of an allocation.",
         "explain": "Say for every node why it can or cannot take an allocation.",
         "why": "Say why a resource is as it is: commit, author, rule, approver, evidence.",
-        "evidence": "Show what a host has shown of an allocation or node, and what was proved.",
+        "evidence": "Show what a host reported about an allocation or node, and what was proved.",
         "doctor": "Say what is stuck, overdue or stale, and what to do about it.",
-        "runbook": "Say what to do about a problem code or symptom, with its facts of now.",
-        "timeline": "Show what became of a resource, phase by phase.",
-        "activity": "Show what was done of late, by whom and how it went.",
+        "runbook": "Say what to do about a problem code or symptom, with the facts of this fleet.",
+        "timeline": "Show what happened to a resource, phase by phase.",
+        "activity": "Show recent operations: who did what, and how it went.",
         "events": "Show who changed what, when and by which commit.",
         "node": "Nodes: list, show, bootstrap, discover, approve, drain, undrain.",
-        "slot": "Slots: the parts of nodes that are given out.",
-        "proof": "Proofs: what showed that a place was left clean.",
-        "cleanup": "Places that could not be proved clean: try again, or vouch for them.",
+        "slot": "Slots: the parts of nodes that allocations get.",
+        "proof": "Proofs: the evidence that a slot or node was cleaned.",
+        "cleanup": "Slots that could not be proved clean: try again, or override the proof.",
         "capacity": "Show what is free for each SKU.",
-        "storage": "Storage: durable data of projects, who has it, and what is kept of it.",
-        "bundle": "Bundles: environments of the platform, where they stand and who uses them.",
-        "forget": "Leave an allocation on its host, and do nothing about it any more.",
-        "drift": "Show what hosts show otherwise than it was made.",
+        "storage": "Storage: durable data of projects, where it is attached, and what is kept.",
+        "bundle": "Bundles: software environments, where they are installed and who uses them.",
+        "forget": "Stop managing an allocation; its host is not touched.",
+        "drift": "Show where hosts differ from what was applied.",
         "suspend": "Take a node, user or project out of use, now.",
         "resume": "End a suspension.",
-        "grant": "See who is let in where, and why.",
+        "grant": "Show who has access to which allocations, and why.",
         "state": "Make, check, back up, restore and rebuild the state.",
-        "features": "Show what this version does, and what it refuses until that is built.",
+        "features": "Show what this version can do, and what it does not support yet.",
         "version": "Show the versions of the program and its formats.",
         "completion": "Print the completion script of a shell.",
     }
@@ -81,7 +81,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 
 
 class NoSuchCommand(click.UsageError):
-    """Names the word, so that the boundary can name the nearest command."""
+    """A command that does not exist; its name lets the boundary suggest the nearest one."""
 
     def __init__(self, name: str, ctx: click.Context) -> None:
         super().__init__(f"there is no command {name!r}", ctx)
@@ -89,7 +89,7 @@ class NoSuchCommand(click.UsageError):
 
 
 class Commands(click.Group):
-    """The commands by name, loaded when called."""
+    """The commands by name, each loaded when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -128,8 +128,8 @@ class Commands(click.Group):
 def cli(ctx: click.Context) -> None:
     """GPU allocations on real hosts, from YAML specs in git.
 
-    `gpuaas plan` says what would change and why; `gpuaas apply` does exactly that. A REF is
-    kind/project/name, kind/name for what belongs to the fleet, or project/name for an allocation.
+    `gpuaas plan` shows what would change and why; `gpuaas apply` does exactly that. A REF is
+    kind/project/name, kind/name for fleet-wide resources, or project/name for an allocation.
 
     Exit codes: 0 done or nothing to do, 1 error, 2 changes and 4 drift only (both with
     --detailed-exitcode), 3 blocked, 5 held for approval, 64 wrong usage, 130 interrupted; of
@@ -144,7 +144,7 @@ cli.params.extend(global_options())
 
 
 def main(is_ended: Callable[[], bool] = lambda: False) -> NoReturn:
-    """`is_ended` says whether somebody has ended this command while it was being loaded."""
+    """Run gpuaas; `is_ended` says whether it was interrupted while it was being loaded."""
     try:
         end_by_signals()
         if is_ended():
@@ -157,7 +157,7 @@ def main(is_ended: Callable[[], bool] = lambda: False) -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """One command line, from arguments to exit code. Nothing is raised."""
+    """Run one command line, from arguments to exit code. Nothing is raised."""
     options = Options()
     try:
         _check_bytes(arguments)
@@ -173,7 +173,7 @@ def _refuse(error: BaseException, arguments: Sequence[str], options: Options) ->
 
 
 def _check_bytes(arguments: Sequence[str]) -> None:
-    """What is no text here is none in the state, in files and on hosts either."""
+    """Refuse arguments that are no text: they would be none in the state, in files and on hosts."""
     for word in arguments:
         try:
             word.encode()

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, TextIO, cast
+from typing import TextIO, cast
 
 from reconciler.cli.text import SYMBOLS, TextLine, render
 from reconciler.model.problem import refuse
@@ -42,7 +42,7 @@ class Screen:
         """Lines about the answer, for the person who watches."""
         self._write(self._err, self._rendered(lines, self._err))
 
-    def document(self, value: Any, *, compact: bool = False) -> None:
+    def document(self, value: object, *, compact: bool = False) -> None:
         """One JSON document: pure ASCII, whatever the locale and whatever a spec holds."""
         self._write(self._out, json.dumps(value, indent=None if compact else 2) + "\n")
 

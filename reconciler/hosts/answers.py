@@ -79,7 +79,7 @@ def _noise(before: bytes) -> tuple[ProbeProblem, ...]:
     return (ProbeProblem(probe=NOISE, message=f"said before the answer, and skipped: {words}"),)
 
 
-def read_json(text: bytes) -> Any:
+def read_json(text: bytes) -> object:
     """What a host sent, of a bounded size and the same to every reader. Raises AnswerError."""
     if _has_too_many(text):
         raise AnswerError(f"more than {MAX_VALUES} values")
@@ -134,7 +134,7 @@ class _Fitting:
 
     dropped: list[str] = field(default_factory=list)
 
-    def fit(self, shape: Any, value: Any, where: str) -> Any:
+    def fit(self, shape: object, value: object, where: str) -> object:
         origin, args = typing.get_origin(shape), typing.get_args(shape)
         if dataclasses.is_dataclass(shape):
             return self._record(shape, value, where)
@@ -153,7 +153,7 @@ class _Fitting:
             return _of(bool, value, where)
         return _text(value, where) if shape is str else _count(value, where)
 
-    def _record(self, shape: Any, value: Any, where: str) -> dict[str, Any]:
+    def _record(self, shape: object, value: object, where: str) -> dict[str, object]:
         told = _of(dict, value, where)
         hints, fields = _shape_of(shape)
         if len(self.dropped) < MAX_DROPPED:
@@ -171,32 +171,32 @@ class _Fitting:
 
 
 @cache
-def _shape_of(shape: Any) -> tuple[Mapping[str, Any], Mapping[str, dataclasses.Field[Any]]]:
+def _shape_of(shape: Any) -> tuple[Mapping[str, object], Mapping[str, dataclasses.Field[object]]]:
     """The types of a record's fields, and the fields by the keys that a host uses."""
     fields = {camel(one.name): one for one in dataclasses.fields(shape)}
     return typing.get_type_hints(shape), fields
 
 
-def _of(kind: type, value: Any, where: str) -> Any:
+def _of(kind: type, value: object, where: str) -> Any:
     if not isinstance(value, kind):
         raise AnswerError(f"{where} is no {kind.__name__}")
     return value
 
 
-def _text(value: Any, where: str) -> str:
+def _text(value: object, where: str) -> str:
     """Plain text: a host has no way to steer the terminal of whoever reads it."""
     if not isinstance(value, str) or len(value) > MAX_TEXT or not value.isprintable():
         raise AnswerError(f"{where} is no plain text")
     return value
 
 
-def _count(value: Any, where: str) -> int:
+def _count(value: object, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise AnswerError(f"{where} is no count")
     return value
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key stands twice")

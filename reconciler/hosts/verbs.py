@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -336,7 +335,7 @@ _LIST = (
 VERBS: Mapping[str, Verb] = MappingProxyType({verb.name: verb for verb in _LIST})
 
 
-def check_item(verb: str, item: Mapping[str, Any]) -> Problem | None:
+def check_item(verb: str, item: Mapping[str, object]) -> Problem | None:
     """Why a host would refuse this work, as far as its keys show; hosts judge again, and deeper."""
     known = VERBS.get(verb)
     if known is None or not known.item:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
 
 from reconciler.kinds.app_manifest import APP_MANIFESTS
 from reconciler.kinds.checks.findings import finding
@@ -58,7 +57,7 @@ class AppSpec:
     desired: DesiredState = DesiredState.RUNNING
 
 
-def parse(spec: Mapping[str, Any], name: str) -> AppSpec:
+def parse(spec: Mapping[str, object], name: str) -> AppSpec:
     app = decode(AppSpec, spec)
     return replace(app, members=tuple(sorted(app.members, key=attrgetter("allocation"))))
 
@@ -66,7 +65,7 @@ def parse(spec: Mapping[str, Any], name: str) -> AppSpec:
 APPS = TypedSpecs(kind="app", parse=parse)
 
 
-def refs(resource: Resource) -> Iterator[Reference]:
+def refs(resource: Resource[AppSpec]) -> Iterator[Reference]:
     spec: AppSpec = resource.spec
     project = resource.ref.project
     yield Reference(ref=Ref("project", "", project), path=("metadata", "project"))
@@ -76,7 +75,7 @@ def refs(resource: Resource) -> Iterator[Reference]:
         yield Reference(ref=Ref("allocation", project, member.allocation), path=path)
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[AppSpec], desired: Desired) -> Iterator[Problem]:
     spec: AppSpec = resource.spec
     manifest = APP_MANIFESTS.get(desired, spec.manifest)
     if manifest and manifest.spec.version != spec.version:
@@ -85,7 +84,7 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
         yield finding(resource, ("spec", "version"), "dangling_reference", message, hint)
 
 
-def unsupported(resource: Resource) -> str:
+def unsupported(resource: Resource[AppSpec]) -> str:
     return "App"
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
 
 from reconciler.kinds.plain import NO_HOST_EFFECTS
 from reconciler.kinds.typed_specs import TypedSpecs
@@ -76,7 +75,7 @@ class AppManifestSpec:
     active: bool = True
 
 
-def parse(spec: Mapping[str, Any], name: str) -> AppManifestSpec:
+def parse(spec: Mapping[str, object], name: str) -> AppManifestSpec:
     manifest = decode(AppManifestSpec, spec)
     needed, profile = manifest.compatibility, manifest.runtime_profile
     shapes = tuple(sorted(needed.requires_capacity_shape))
@@ -92,15 +91,15 @@ def parse(spec: Mapping[str, Any], name: str) -> AppManifestSpec:
 APP_MANIFESTS = TypedSpecs(kind="app_manifest", parse=parse)
 
 
-def refs(resource: Resource) -> tuple[Reference, ...]:
+def refs(resource: Resource[AppManifestSpec]) -> tuple[Reference, ...]:
     return ()
 
 
-def check(resource: Resource, desired: Desired) -> tuple[Problem, ...]:
+def check(resource: Resource[AppManifestSpec], desired: Desired) -> tuple[Problem, ...]:
     return ()
 
 
-def unsupported(resource: Resource) -> str:
+def unsupported(resource: Resource[AppManifestSpec]) -> str:
     """Nothing starts one: it serves apps alone."""
     return NAME
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 from reconciler.kinds.checks.once import once
 from reconciler.kinds.node.spec import Approval, NameDigest, NodeSpec, Slot
@@ -81,7 +80,7 @@ def approved_by_family(desired: Desired) -> dict[str, list[tuple[Resource, froze
     return found
 
 
-def _host_identity(spec: NodeSpec) -> dict[str, Any]:
+def _host_identity(spec: NodeSpec) -> dict[str, object]:
     return {
         "identity": encode(spec.identity),
         "family": spec.family,
@@ -91,7 +90,7 @@ def _host_identity(spec: NodeSpec) -> dict[str, Any]:
     }
 
 
-def _slot_identity(spec: NodeSpec, slot: Slot | None) -> dict[str, Any] | None:
+def _slot_identity(spec: NodeSpec, slot: Slot | None) -> dict[str, object] | None:
     if slot is None:
         return None
     return {

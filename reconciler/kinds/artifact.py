@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any
 
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.plain import NO_HOST_EFFECTS
@@ -61,25 +60,25 @@ class ArtifactSpec:
     reason: str | None = None
 
 
-def parse(spec: Mapping[str, Any], name: str) -> ArtifactSpec:
+def parse(spec: Mapping[str, object], name: str) -> ArtifactSpec:
     return decode(ArtifactSpec, spec)
 
 
 ARTIFACTS = TypedSpecs(kind="artifact", parse=parse)
 
 
-def refs(resource: Resource) -> tuple[Reference, ...]:
+def refs(resource: Resource[ArtifactSpec]) -> tuple[Reference, ...]:
     return ()
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[ArtifactSpec], desired: Desired) -> Iterator[Problem]:
     spec: ArtifactSpec = resource.spec
     if spec.stage is ArtifactStage.CANARY and spec.canary is None:
         message = "an artifact in stage canary says who gets it"
         yield finding(resource, ("spec",), "field_missing", message, "state spec.canary.percent")
 
 
-def unsupported(resource: Resource) -> str:
+def unsupported(resource: Resource[ArtifactSpec]) -> str:
     """Nothing starts one: it serves apps alone."""
     return NAME
 

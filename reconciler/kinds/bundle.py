@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
 
 from reconciler.kinds.checks.findings import Path, finding, unsafe_path
 from reconciler.kinds.node_family import NODE_FAMILIES
@@ -124,7 +123,7 @@ class BundleSpec:
         }
 
 
-def parse(spec: Mapping[str, Any], name: str) -> BundleSpec:
+def parse(spec: Mapping[str, object], name: str) -> BundleSpec:
     bundle = decode(BundleSpec, spec)
     ordered = sorted(bundle.versions, key=attrgetter("version"))
     return replace(bundle, versions=tuple(map(_in_order, ordered)))
@@ -133,7 +132,7 @@ def parse(spec: Mapping[str, Any], name: str) -> BundleSpec:
 BUNDLES = TypedSpecs(kind="bundle", parse=parse)
 
 
-def refs(resource: Resource) -> Iterator[Reference]:
+def refs(resource: Resource[BundleSpec]) -> Iterator[Reference]:
     for one in resource.spec.versions:
         path: Path = ("spec", "versions", one.version)
         for family in one.compatible.families if one.compatible else ():
@@ -150,7 +149,7 @@ RESERVED = frozenset({"current", "tmp"})
 """Names that folders beside a version have, or might be taken for."""
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[BundleSpec], desired: Desired) -> Iterator[Problem]:
     yield from _check_names(resource)
     for one in resource.spec.versions:
         path: Path = ("spec", "versions", one.version)
@@ -174,7 +173,7 @@ def _in_order(one: Version) -> Version:
     )
 
 
-def _check_names(resource: Resource) -> Iterator[Problem]:
+def _check_names(resource: Resource[BundleSpec]) -> Iterator[Problem]:
     """A version is a folder beside the others, and on some file systems case makes no name."""
     seen: dict[str, str] = {}
     for one in resource.spec.versions:
@@ -189,7 +188,7 @@ def _check_names(resource: Resource) -> Iterator[Problem]:
         seen.setdefault(same, one.version)
 
 
-def _check_figures(resource: Resource, one: Version, path: Path) -> Iterator[Problem]:
+def _check_figures(resource: Resource[BundleSpec], one: Version, path: Path) -> Iterator[Problem]:
     """What is held against what hosts show is counted in numbers."""
     fits = one.compatible or Compatible()
     for key, text in (("driverMin", fits.driver_min), ("cuda", fits.cuda)):
@@ -200,7 +199,7 @@ def _check_figures(resource: Resource, one: Version, path: Path) -> Iterator[Pro
 
 
 def _check_install(
-    resource: Resource, one: Version, path: Path, desired: Desired
+    resource: Resource[BundleSpec], one: Version, path: Path, desired: Desired
 ) -> Iterator[Problem]:
     install, indexes = one.install, desired.settings.index
     if install and (why := unsafe_path(install.lock, absolute=False)):
@@ -214,7 +213,7 @@ def _check_install(
 
 
 def _check_vendor(
-    resource: Resource, one: Version, path: Path, desired: Desired
+    resource: Resource[BundleSpec], one: Version, path: Path, desired: Desired
 ) -> Iterator[Problem]:
     vendor = one.compatible.gpu_vendor if one.compatible else None
     if vendor is GpuVendor.NONE and one.verify.gpu:
@@ -229,7 +228,7 @@ def _check_vendor(
             yield finding(resource, place, "bundle_unsound", message, "change one of the two")
 
 
-def _check_stage(resource: Resource, one: Version, path: Path) -> Iterator[Problem]:
+def _check_stage(resource: Resource[BundleSpec], one: Version, path: Path) -> Iterator[Problem]:
     runs_on = one.compatible.families if one.compatible else ()
     for name in one.stage_on.families:
         if runs_on and name not in runs_on:

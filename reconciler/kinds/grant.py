@@ -85,7 +85,7 @@ def parse(spec: Mapping[str, Any], name: str) -> GrantSpec:
 GRANTS = TypedSpecs(kind="grant", parse=parse)
 
 
-def refs(resource: Resource) -> Iterator[Reference]:
+def refs(resource: Resource[GrantSpec]) -> Iterator[Reference]:
     spec: GrantSpec = resource.spec
     project = resource.ref.project
     yield Reference(ref=Ref("project", "", project), path=("metadata", "project"))
@@ -94,7 +94,7 @@ def refs(resource: Resource) -> Iterator[Reference]:
     yield Reference(ref=Ref("user", "", spec.user), path=("spec", "user"))
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[GrantSpec], desired: Desired) -> Iterator[Problem]:
     yield from _check_user(resource, desired)
     yield from _check_keys(resource, desired)
     yield from _check_end(resource, desired)
@@ -106,7 +106,7 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
             yield finding(resource, path, "value_pattern", message, "as in 10.0.0.0/8")
 
 
-def unsupported(resource: Resource) -> str:
+def unsupported(resource: Resource[GrantSpec]) -> str:
     """A session ends with the key that it was opened with, whichever way that went."""
     spec: GrantSpec = resource.spec
     stated = {
@@ -119,7 +119,7 @@ def unsupported(resource: Resource) -> str:
 needs, basis, steps, expected = NO_HOST_EFFECTS
 
 
-def _check_user(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_user(resource: Resource[GrantSpec], desired: Desired) -> Iterator[Problem]:
     """A member, and one who needs the grant."""
     spec: GrantSpec = resource.spec
     project = PROJECTS.get(desired, resource.ref.project)
@@ -135,7 +135,7 @@ def _check_user(resource: Resource, desired: Desired) -> Iterator[Problem]:
         yield finding(resource, ("spec", "user"), "grant_redundant", message, hint)
 
 
-def _check_keys(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_keys(resource: Resource[GrantSpec], desired: Desired) -> Iterator[Problem]:
     spec: GrantSpec = resource.spec
     user = USERS.get(desired, spec.user)
     ids = [key.id for key in user.spec.keys] if user else list(spec.keys)
@@ -146,7 +146,7 @@ def _check_keys(resource: Resource, desired: Desired) -> Iterator[Problem]:
             yield finding(resource, ("spec", "keys", key), "dangling_reference", message, hint)
 
 
-def _check_end(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_end(resource: Resource[GrantSpec], desired: Desired) -> Iterator[Problem]:
     """How far an end may lie ahead depends on the time of the plan, and is not asked here."""
     spec: GrantSpec = resource.spec
     policy = POLICIES.get(desired, "fleet")
@@ -158,7 +158,7 @@ def _check_end(resource: Resource, desired: Desired) -> Iterator[Problem]:
     yield from unreal_times(resource, [(path, spec.expires_at)])
 
 
-def _check_privilege(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_privilege(resource: Resource[GrantSpec], desired: Desired) -> Iterator[Problem]:
     """Root only where nobody else is: a whole node whose SKU says so, or a virtual machine."""
     spec: GrantSpec = resource.spec
     allocation = ALLOCATIONS.get(desired, spec.allocation, resource.ref.project)

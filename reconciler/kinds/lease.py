@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from reconciler.kinds.access.leave import OPEN_ENDED
-from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.allocation.spec import ALLOCATIONS, AllocationSpec
 from reconciler.kinds.policy import POLICIES
 from reconciler.kinds.project import PROJECTS
 from reconciler.model.moment import format_moment, parse_moment
@@ -45,7 +45,10 @@ def terms_of(project: str, desired: Desired) -> LeaseTerms:
 
 
 def end_of(
-    resource: Resource, recorded: Recorded | None, desired: Desired, counted_from: datetime
+    resource: Resource[AllocationSpec],
+    recorded: Recorded | None,
+    desired: Desired,
+    counted_from: datetime,
 ) -> str:
     """When the time of an allocation is over; empty if it has no end.
 

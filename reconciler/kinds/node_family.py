@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
-from typing import Any
 
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.kinds.typed_specs import TypedSpecs
@@ -74,7 +73,7 @@ class NodeFamilySpec:
     description: str | None = None
 
 
-def parse(spec: Mapping[str, Any], name: str) -> NodeFamilySpec:
+def parse(spec: Mapping[str, object], name: str) -> NodeFamilySpec:
     family = decode(NodeFamilySpec, spec)
     base = replace(
         family.base,
@@ -87,11 +86,11 @@ def parse(spec: Mapping[str, Any], name: str) -> NodeFamilySpec:
 NODE_FAMILIES = TypedSpecs(kind="node_family", parse=parse)
 
 
-def refs(resource: Resource) -> tuple[Reference, ...]:
+def refs(resource: Resource[NodeFamilySpec]) -> tuple[Reference, ...]:
     return ()
 
 
-def check(resource: Resource, desired: Desired) -> tuple[Problem, ...]:
+def check(resource: Resource[NodeFamilySpec], desired: Desired) -> tuple[Problem, ...]:
     return ()
 
 

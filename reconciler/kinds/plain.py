@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.plan.plan import Step
@@ -15,7 +14,7 @@ def needs(resource: Resource, desired: Desired) -> None:
     """No capacity."""
 
 
-def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
+def basis(binding: Binding, context: Context) -> Mapping[str, object]:
     """No file of it stands on a host."""
     return {}
 

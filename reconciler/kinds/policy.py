@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
 
 from reconciler.kinds.automation import Automation, in_order
 from reconciler.kinds.automation import check as check_automation
@@ -149,7 +148,7 @@ class PolicySpec:
     accepted_drift: tuple[AcceptedDrift, ...] = ()
 
 
-def parse(spec: Mapping[str, Any], name: str) -> PolicySpec:
+def parse(spec: Mapping[str, object], name: str) -> PolicySpec:
     policy = decode(PolicySpec, spec)
     warn = tuple(sorted(policy.lease.warn_hours, reverse=True))
     risks = tuple(sorted(policy.approval.second_person_for))
@@ -167,13 +166,13 @@ def parse(spec: Mapping[str, Any], name: str) -> PolicySpec:
 POLICIES = TypedSpecs(kind="policy", parse=parse)
 
 
-def refs(resource: Resource) -> Iterator[Reference]:
+def refs(resource: Resource[PolicySpec]) -> Iterator[Reference]:
     for drift in resource.spec.accepted_drift:
         path = ("spec", "acceptedDrift", drift.ref, "owner")
         yield Reference(ref=Ref("user", "", drift.owner), path=path)
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[PolicySpec], desired: Desired) -> Iterator[Problem]:
     spec: PolicySpec = resource.spec
     if resource.ref.name != FLEET:
         message = f"a Policy named {resource.ref.name} would rule nothing"

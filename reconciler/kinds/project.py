@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
 
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
@@ -96,7 +95,7 @@ class ProjectSpec:
     gid: int | None = None
 
 
-def parse(spec: Mapping[str, Any], name: str) -> ProjectSpec:
+def parse(spec: Mapping[str, object], name: str) -> ProjectSpec:
     project = decode(ProjectSpec, spec)
     entitled = project.entitlements
     return replace(
@@ -113,7 +112,7 @@ def parse(spec: Mapping[str, Any], name: str) -> ProjectSpec:
 PROJECTS = TypedSpecs(kind="project", parse=parse)
 
 
-def refs(resource: Resource) -> Iterator[Reference]:
+def refs(resource: Resource[ProjectSpec]) -> Iterator[Reference]:
     spec: ProjectSpec = resource.spec
     for member in spec.members:
         path = ("spec", "members", member.user, "user")
@@ -125,7 +124,7 @@ def refs(resource: Resource) -> Iterator[Reference]:
         yield Reference(ref=Ref("storage_class", "", name), path=path)
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[ProjectSpec], desired: Desired) -> Iterator[Problem]:
     spec: ProjectSpec = resource.spec
     if resource.ref.name in KIND_WORDS.values():
         message = f"{resource.ref.name} is the name of a kind: `kind/name` would be ambiguous"
@@ -142,7 +141,7 @@ unsupported = everything_is_supported
 needs, basis, steps, expected = NO_HOST_EFFECTS
 
 
-def _check_tenant(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_tenant(resource: Resource[ProjectSpec], desired: Desired) -> Iterator[Problem]:
     spec: ProjectSpec = resource.spec
     policy, path = Ref("policy", "", "fleet"), ("spec", "tenant")
     if found := desired.resources.get(policy):
@@ -157,7 +156,7 @@ def _check_tenant(resource: Resource, desired: Desired) -> Iterator[Problem]:
         yield finding(resource, path, "policy_unsound", message, hint)
 
 
-def _check_lease(resource: Resource) -> Iterator[Problem]:
+def _check_lease(resource: Resource[ProjectSpec]) -> Iterator[Problem]:
     lease: Lease = resource.spec.lease
     if lease.default_hours and lease.max_hours and lease.default_hours > lease.max_hours:
         message = f"the default of {lease.default_hours} h is longer than {lease.max_hours} h"

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from operator import itemgetter
-from typing import Any
 
 from reconciler.kinds.approval import HOST, approved_by_family
 from reconciler.kinds.checks.findings import check_prices, finding, same_moment, warning
@@ -72,7 +71,7 @@ class SkuSpec:
     state: SkuState = SkuState.ACTIVE
 
 
-def parse(spec: Mapping[str, Any], name: str) -> SkuSpec:
+def parse(spec: Mapping[str, object], name: str) -> SkuSpec:
     sku = decode(SkuSpec, spec)
     return replace(
         sku,
@@ -85,12 +84,12 @@ def parse(spec: Mapping[str, Any], name: str) -> SkuSpec:
 SKUS = TypedSpecs(kind="sku", parse=parse)
 
 
-def refs(resource: Resource) -> Iterator[Reference]:
+def refs(resource: Resource[SkuSpec]) -> Iterator[Reference]:
     for family in resource.spec.families:
         yield Reference(ref=Ref("node_family", "", family), path=("spec", "families", family))
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[SkuSpec], desired: Desired) -> Iterator[Problem]:
     spec: SkuSpec = resource.spec
     if spec.shape is Shape.GPU_SLICE and spec.slots is None:
         message = "a gpu_slice says how many slots it has"
@@ -109,7 +108,7 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
         yield warning(resource, ("spec",), "sku_without_capacity", message, hint)
 
 
-def unsupported(resource: Resource) -> str:
+def unsupported(resource: Resource[SkuSpec]) -> str:
     spec: SkuSpec = resource.spec
     later = [f"isolation {word}" for word in spec.isolation if word is Isolation.VM]
     if spec.rdma and Isolation.ACCOUNT in spec.isolation:

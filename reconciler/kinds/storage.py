@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any
 
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.node.spec import NODES
@@ -53,14 +52,14 @@ class StorageSpec:
     node: str | None = None
 
 
-def parse(spec: Mapping[str, Any], name: str) -> StorageSpec:
+def parse(spec: Mapping[str, object], name: str) -> StorageSpec:
     return decode(StorageSpec, spec)
 
 
 STORAGES = TypedSpecs(kind="storage", parse=parse)
 
 
-def refs(resource: Resource) -> Iterator[Reference]:
+def refs(resource: Resource[StorageSpec]) -> Iterator[Reference]:
     spec: StorageSpec = resource.spec
     project = Ref("project", "", resource.ref.project)
     yield Reference(ref=project, path=("metadata", "project"))
@@ -69,7 +68,7 @@ def refs(resource: Resource) -> Iterator[Reference]:
         yield Reference(ref=Ref("node", "", spec.node), path=("spec", "node"))
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[StorageSpec], desired: Desired) -> Iterator[Problem]:
     spec: StorageSpec = resource.spec
     project = PROJECTS.get(desired, resource.ref.project)
     entitled: tuple[str, ...] = project.spec.entitlements.storage_classes if project else ()
@@ -85,7 +84,9 @@ unsupported = everything_is_supported
 needs, basis, steps, expected = NO_HOST_EFFECTS
 
 
-def _check_class(resource: Resource, found: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_class(
+    resource: Resource[StorageSpec], found: Resource, desired: Desired
+) -> Iterator[Problem]:
     """What the class can do, and where."""
     spec: StorageSpec = resource.spec
     modes: tuple[str, ...] = found.spec.access_modes

@@ -7,7 +7,6 @@ from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
 from operator import itemgetter
-from typing import Any
 
 from reconciler.kinds.checks.findings import (
     check_prices,
@@ -106,7 +105,7 @@ class StorageClassSpec:
     prices: tuple[GibPrice, ...] = ()
 
     @property
-    def backend(self) -> Mapping[str, Any]:
+    def backend(self) -> Mapping[str, object]:
         """Its one backend, by its name."""
         return {word: encode(one) for word in BACKENDS if (one := getattr(self, word)) is not None}
 
@@ -134,7 +133,7 @@ class StorageClassSpec:
         )
 
 
-def parse(spec: Mapping[str, Any], name: str) -> StorageClassSpec:
+def parse(spec: Mapping[str, object], name: str) -> StorageClassSpec:
     storage = decode(StorageClassSpec, spec)
     nfs, where = storage.nfs, storage.available
     return replace(
@@ -151,7 +150,7 @@ def parse(spec: Mapping[str, Any], name: str) -> StorageClassSpec:
 STORAGE_CLASSES = TypedSpecs(kind="storage_class", parse=parse)
 
 
-def refs(resource: Resource) -> Iterator[Reference]:
+def refs(resource: Resource[StorageClassSpec]) -> Iterator[Reference]:
     where: Available = resource.spec.available
     for node in where.nodes:
         yield Reference(ref=Ref("node", "", node), path=("spec", "available", "nodes", node))
@@ -160,7 +159,7 @@ def refs(resource: Resource) -> Iterator[Reference]:
         yield Reference(ref=Ref("node_family", "", family), path=path)
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[StorageClassSpec], desired: Desired) -> Iterator[Problem]:
     yield from _check_backend(resource)
     yield from _check_paths(resource)
     nfs = resource.spec.nfs
@@ -180,7 +179,7 @@ def price_in_force(spec: StorageClassSpec, now: datetime) -> GibPrice | None:
     return max(past, key=itemgetter(0))[1] if past else None
 
 
-def _check_backend(resource: Resource) -> Iterator[Problem]:
+def _check_backend(resource: Resource[StorageClassSpec]) -> Iterator[Problem]:
     stated = [name for name in BACKENDS if getattr(resource.spec, name) is not None]
     if not stated:
         message = f"no backend: one of {', '.join(BACKENDS)} is needed"
@@ -190,7 +189,7 @@ def _check_backend(resource: Resource) -> Iterator[Problem]:
         yield finding(resource, ("spec", extra), "field_forbidden", message, "make two classes")
 
 
-def _check_paths(resource: Resource) -> Iterator[Problem]:
+def _check_paths(resource: Resource[StorageClassSpec]) -> Iterator[Problem]:
     spec: StorageClassSpec = resource.spec
     paths = (
         (("spec", "directory", "path"), spec.directory and spec.directory.path),

@@ -51,4 +51,4 @@ class TypedSpecs(Generic[SpecT]):
 
     def recorded(self, world: World) -> Iterator[Recorded]:
         """All of the kind, in no order."""
-        return (one for ref, one in world.recorded.items() if ref.kind == self.kind)
+        return (world.recorded[ref] for ref in world.refs_of(self.kind))

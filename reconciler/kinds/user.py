@@ -72,16 +72,16 @@ def parse(spec: Mapping[str, Any], name: str) -> UserSpec:
 USERS = TypedSpecs(kind="user", parse=parse)
 
 
-def _key(key: Mapping[str, Any]) -> dict[str, Any]:
+def _key(key: Mapping[str, Any]) -> dict[str, object]:
     times = {"expiresAt": same_moment(key["expiresAt"])} if "expiresAt" in key else {}
     return {**key, **times, "publicKey": key["publicKey"].strip(" ")}
 
 
-def refs(resource: Resource) -> tuple[Reference, ...]:
+def refs(resource: Resource[UserSpec]) -> tuple[Reference, ...]:
     return ()
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[UserSpec], desired: Desired) -> Iterator[Problem]:
     """Own keys are sound, and nothing that tells people apart belongs to two of them.
 
     An error would keep a suspension from working (rule 9), and who is suspended opens nothing:
@@ -92,7 +92,7 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
         yield replace(problem, severity=Severity.WARNING) if suspended else problem
 
 
-def _errors(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _errors(resource: Resource[UserSpec], desired: Desired) -> Iterator[Problem]:
     spec: UserSpec = resource.spec
     yield from _check_keys(resource, desired)
     emails = [(("spec", "emails", email), email) for email in spec.emails]
@@ -109,7 +109,7 @@ unsupported = everything_is_supported
 needs, basis, steps, expected = NO_HOST_EFFECTS
 
 
-def _check_keys(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_keys(resource: Resource[UserSpec], desired: Desired) -> Iterator[Problem]:
     """A reason never repeats the key: what was pasted here may be a private one."""
     spec: UserSpec = resource.spec
     for key in spec.keys:
@@ -130,7 +130,7 @@ def _check_keys(resource: Resource, desired: Desired) -> Iterator[Problem]:
 
 
 def _check_taken(
-    resource: Resource, code: str, value: str, place: Path, desired: Desired
+    resource: Resource[UserSpec], code: str, value: str, place: Path, desired: Desired
 ) -> Iterator[Problem]:
     others = sorted(
         {ref.name for ref, _ in _owners(desired)[code, value.lower()]} - {resource.ref.name}

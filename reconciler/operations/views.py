@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
 
 from reconciler.model.host.capacity import Candidate, Need, Placement
 from reconciler.model.host.endpoint import Endpoint
@@ -229,13 +228,13 @@ class Shown:
     """
 
     ref: str
-    desired: Mapping[str, Any] | None
-    recorded: Mapping[str, Any] | None
-    observed: Mapping[str, Any] | None
-    execution: tuple[Mapping[str, Any], ...]
+    desired: Mapping[str, object] | None
+    recorded: Mapping[str, object] | None
+    observed: Mapping[str, object] | None
+    execution: tuple[Mapping[str, object], ...]
     facts: Mapping[str, str] = field(default_factory=dict)
-    claims: tuple[Mapping[str, Any], ...] = ()
-    proofs: tuple[Mapping[str, Any], ...] = ()
+    claims: tuple[Mapping[str, object], ...] = ()
+    proofs: tuple[Mapping[str, object], ...] = ()
     events: tuple[Event, ...] = ()
     file: str = ""
     line: int = 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from reconciler.model.canonical import canonical
 from reconciler.model.state.event import Event
@@ -93,5 +92,5 @@ def _next(connection: sqlite3.Connection) -> tuple[int, str]:
     return sequence + 1, digest
 
 
-def _text(value: Mapping[str, Any] | None) -> str | None:
+def _text(value: Mapping[str, object] | None) -> str | None:
     return None if value is None else canonical(value)

@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 class Rows(Mapping[Key, Value], Generic[Key, Value]):
     """Rows of one table by key, each made into its dataclass once, when it is first asked for."""
 
-    def __init__(self, rows: dict[Key, Any], read: Callable[[Key, Any], Value]) -> None:
+    def __init__(self, rows: dict[Key, Any], read: Callable[[Key, object], Value]) -> None:
         self._rows = rows
         self._read = read
         self._values: dict[Key, Value] = {}
@@ -75,7 +75,7 @@ class JsonText(Mapping[str, Any]):
     def __repr__(self) -> str:
         return repr(self._load())
 
-    def _load(self) -> dict[str, Any]:
+    def _load(self) -> dict[str, object]:
         if self._value is None:
             if self._digest and text_digest(self._text) != self._digest:
                 raise damaged(self._path, "a resource is not what was recorded")

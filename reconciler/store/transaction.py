@@ -8,7 +8,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any
 
 from reconciler.model.plan.plan import Change
 from reconciler.model.records import dataclass
@@ -23,8 +22,8 @@ class EventDraft:
 
     type: EventType
     ref: Ref | None = None
-    before: Mapping[str, Any] | None = None
-    after: Mapping[str, Any] | None = None
+    before: Mapping[str, object] | None = None
+    after: Mapping[str, object] | None = None
     reason: str = ""
 
 

@@ -21,7 +21,7 @@ from tests.operations.following import PROGRAM, Followed, adopting, assert_free
 from tests.operations.yard import ROOT, Said, Yard, copy_of, laid
 from tests.planner import fleet as paper
 
-pytestmark = [pytest.mark.walk, pytest.mark.ansible]
+pytestmark = pytest.mark.walk
 
 APPLY = ("apply", "--auto-approve=destroys")
 CROWD_SECONDS = float(os.environ.get("GPUAAS_CROWD_SECONDS", "15"))

@@ -23,7 +23,7 @@ from tests.operations.crashing import (
     uninterrupted,
 )
 
-pytestmark = [pytest.mark.walk, pytest.mark.ansible]
+pytestmark = pytest.mark.walk
 
 AT_WORK = ("begin_wave", "play", "prove", "finish_wave")
 """Around these it matters what is being done; elsewhere one command dies like another."""

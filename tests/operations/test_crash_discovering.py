@@ -11,7 +11,7 @@ from tests.hosts.sshd import needs_sshd, sshd
 from tests.operations.crashing import end_of, kill
 from tests.operations.yard import Yard, laid
 
-pytestmark = [pytest.mark.walk, pytest.mark.ansible, needs_sshd]
+pytestmark = [pytest.mark.walk, needs_sshd]
 
 
 @pytest.mark.parametrize("stop", ["scan.before", "scan.after"])

@@ -13,7 +13,7 @@ from tests.operations.crashing import APPLY, kill
 from tests.operations.yard import Yard, copy_of, laid
 from tests.planner import fleet as paper
 
-pytestmark = [pytest.mark.walk, pytest.mark.ansible]
+pytestmark = pytest.mark.walk
 
 RUNTIMES = [{"bundle": "hello", "version": "1.0"}]
 TREE = "opt/gpuaas/runtimes/hello/1.0"

@@ -18,7 +18,7 @@ from reconciler.store.file.lock import StateLock
 from tests.operations.following import PROGRAM, Followed, adopting, assert_free
 from tests.operations.yard import ROOT, Yard, copy_of, two_hosts
 
-pytestmark = [pytest.mark.walk, pytest.mark.ansible]
+pytestmark = pytest.mark.walk
 
 APPLY = ("apply", "--auto-approve=destroys")
 LOOKS = "-IS"

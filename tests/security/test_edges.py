@@ -74,9 +74,16 @@ WORDS = ("{}", "schema {}", "plan {}", "plan -o {}", "plan --risk {}", "plan --{
 WORDS += ("node bootstrap --print --login {}", "events --after {}", "-{}", "--{}")
 
 
-@pytest.mark.parametrize("form", [*REFS, *WORDS])
-def test_what_is_no_such_thing_is_refused_before_anything_is_opened(yard: Yard, form: str) -> None:
-    for text in TYPED:
+FORMS = (*REFS, *WORDS)
+
+
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_no_such_thing_is_refused_before_anything_is_opened(
+    yard: Yard, form: str, step: int
+) -> None:
+    """Each text with some forms, and by `make slow` with each."""
+    for text in TYPED[FORMS.index(form) % step :: step]:
         answer = typed(yard, *(word.format(text) for word in form.split(" ")))
         if text not in HARMLESS:
             assert answer.code in (Exit.USAGE, Exit.ERROR), (form, text)

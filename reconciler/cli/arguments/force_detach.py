@@ -1,9 +1,9 @@
-"""`--force-detach REF --reason TEXT`: what an operator has to say where a storage is in use."""
+"""`--force-detach REF --reason TEXT`: both options are given, or neither."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
@@ -11,7 +11,7 @@ from reconciler.cli.arguments.reason import LONGEST
 from reconciler.cli.arguments.refs import check_ref
 from reconciler.model.plan.force_detach import Forced
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def force_detach(command: F) -> F:
@@ -20,7 +20,7 @@ def force_detach(command: F) -> F:
         "--reason",
         default="",
         metavar="TEXT",
-        help="Why it is forced; written to the audit log.",
+        help="Reason for --force-detach, written to the audit log.",
     )
     forced = click.option(
         "--force-detach",

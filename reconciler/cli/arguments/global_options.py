@@ -30,7 +30,7 @@ def global_options(*, hidden: bool = False) -> list[click.Parameter]:
             expose_value=False,
             callback=_set_folder,
             hidden=hidden,
-            help="The fleet's folder; else the nearest one, from here up, with a gpuaas.yaml.",
+            help="Folder of the fleet; by default the nearest one upwards with a gpuaas.yaml.",
         ),
         click.Option(
             ["--no-color"],
@@ -38,7 +38,7 @@ def global_options(*, hidden: bool = False) -> list[click.Parameter]:
             expose_value=False,
             callback=_set_color,
             hidden=hidden,
-            help="No colours; every symbol has its word beside it. NO_COLOR does the same.",
+            help="No colours; every symbol has a word beside it. NO_COLOR does the same.",
         ),
     ]
 
@@ -52,7 +52,7 @@ def format_option(*names: str) -> click.Option:
         show_default=True,
         expose_value=False,
         callback=_set_format,
-        help="Form of the answer on standard output; json is exactly one document.",
+        help="Format of standard output; json is exactly one document.",
     )
 
 

@@ -33,7 +33,7 @@ lock_timeout = click.option(
     callback=as_seconds,
     default="0s",
     show_default=True,
-    help="Wait so long for another command that writes, as in 30s or 2m.",
+    help="Wait this long for another command that writes, such as 30s or 2m.",
 )
 
 

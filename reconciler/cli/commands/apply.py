@@ -39,14 +39,14 @@ class Waiting(TypedDict):
     "--auto-approve",
     type=click.Choice(RISKS),
     metavar="[=safe|interrupts|destroys]",
-    help="Do not ask; hold changes of a higher risk. Alone it means safe.",
+    help="Do not ask; hold changes of a higher risk. Without a value: safe.",
 )
 @click.option(
     "--only",
     metavar="REF",
     callback=check_ref,
     multiple=True,
-    help="Only this resource and what it needs; may be repeated.",
+    help="Apply only this resource and what it depends on; may be repeated.",
 )
 @click.option(
     "--uncommitted-removals",
@@ -54,11 +54,11 @@ class Waiting(TypedDict):
     metavar="[=REF]",
     callback=check_removals,
     multiple=True,
-    help="Take this, or all, for removed though no commit says so; may be repeated.",
+    help="Treat this resource, or all, as removed though no commit removed it; may be repeated.",
 )
 @force_detach
 @click.option(
-    "--no-wait", is_flag=True, help="Do not wait for hosts that start anew or build bundles."
+    "--no-wait", is_flag=True, help="Do not wait for hosts that restart or build bundles."
 )
 @lock_timeout
 def apply(
@@ -68,11 +68,11 @@ def apply(
     only: tuple[str, ...],
     **waiting: Unpack[Waiting],
 ) -> Reply:
-    """Do exactly what a plan shows, after a yes.
+    """Carry out exactly what a plan shows, after a yes.
 
-    Without PLANFILE a plan is made and shown first. If anything that it stands on changes before
-    the answer, nothing is done. Ctrl-C lets the play in hand end and starts no other; a second
-    one ends it at once, and what it was doing is unknown until the next plan.
+    Without PLANFILE, a plan is made and shown first. If anything it is based on changes before you
+    answer, nothing is done. The first Ctrl-C lets the running play finish and starts no other. A
+    second Ctrl-C ends it at once; what it was doing is then unknown until the next plan.
     """
     if plan_file is not None and plan_file.name in RISKS and not plan_file.exists():
         raise click.UsageError(f"the risk needs a sign: --auto-approve={plan_file}")

@@ -13,11 +13,11 @@ from reconciler.operations.approval.approvals import list_approvals
 
 @command("approvals", "text", "json")
 def approvals(session: Session) -> Reply:
-    """List what waits for somebody's leave, and what leave was given.
+    """List changes that wait for approval, and approvals in force.
 
-    Of a plan that is made now, as nobody is asked about it: each change that is held with its ID,
-    what it is, why it is held and by whom it is. An ID is good for the change as it is; edited, it
-    is another one. Exit 5 if anything is held.
+    A plan is made now, as the loop would make it. Every change that it holds is listed with its ID,
+    what it is, why it is held and who wrote it. An ID is valid for the change as it is: an edited
+    change gets another ID. Exits 5 if anything is held.
     """
     found = list_approvals(open_fleet(session.folder))
     held = Exit.HELD if found.held else Exit.DONE

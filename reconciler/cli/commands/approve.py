@@ -22,7 +22,7 @@ from reconciler.operations.approval.approvals import approve as give
     "duration",
     metavar="TIME",
     callback=as_duration,
-    help="Until when it counts, as in 4h; no longer than the Policy says.",
+    help="How long the approval is valid, such as 4h; at most what the Policy allows.",
 )
 @lock_timeout
 def approve(
@@ -32,11 +32,12 @@ def approve(
     duration: timedelta | None,
     lock_timeout: float,
 ) -> Reply:
-    """Give leave for what is held, as it is now.
+    """Approve held changes as they are now.
 
-    ID is one of `gpuaas approvals`: of a change, or of all that are held for the same. The next
-    plan does it; nothing happens by this. It counts once, for this change as it is, and ends by
-    itself. Where the Policy wants two people for a risk, nobody approves their own change.
+    ID comes from `gpuaas approvals` and names one change, or all changes that are held for the same
+    reason. Approving does nothing by itself: the next plan carries the change out. An approval
+    counts once, for the change as it is, and expires. Where the Policy wants two people for a risk,
+    nobody can approve their own change.
     """
     word = ApprovalRequest(ids=ids, reason=reason, lasts=duration)
     found = give(open_to_write(session, lock_timeout), word)

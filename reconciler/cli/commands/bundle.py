@@ -19,19 +19,19 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 
 @group("bundle")
 def bundle() -> None:
-    """Bundles: environments of the platform, where they stand and who uses them.
+    """Bundles: software environments, where they are installed and who uses them.
 
-    What an allocation runs stands in its spec.runtimes; where a version is staged before anybody
-    asks for it, in the stageOn of its bundle. A plan shows what it would build, repair or discard.
+    Allocations name their bundles in spec.runtimes; a bundle's stageOn says where a version is
+    installed before anybody asks for it. A plan shows what it would build, repair or remove.
     """
 
 
 @command("list", "text", "json", parent=bundle)
 def list_bundles(session: Session) -> Reply:
-    """List bundles: their versions, what they run on, where they stand, and who uses them.
+    """List bundles: versions, what they run on, where they are installed, who uses them.
 
-    Then those that travel with the program and that the fleet has not, which `add` puts into it.
-    STATE `gone` is a version that its bundle does not have any more, and that nodes still have.
+    Bundles that ship with gpuaas and that the fleet does not have follow; `add` adds them. STATE
+    `gone` is a version that the bundle no longer has but that nodes still have installed.
     """
     found = catalogue.catalogue(open_fleet(session.folder))
     return Reply(result=found, lines=bundle_view.rows(found, width=session.screen.width))
@@ -40,10 +40,10 @@ def list_bundles(session: Session) -> Reply:
 @command("show", "text", "json", parent=bundle)
 @click.argument("name", metavar="NAME[@VERSION]")
 def show(session: Session, name: str) -> Reply:
-    """Show one bundle: each version, what it is made from, and how it stands on each node.
+    """Show one bundle: its versions, what each is made from, and its state on each node.
 
-    What is recorded and what a host shows stand beside each other. Its events: gpuaas timeline
-    bundle/NAME.
+    What is recorded and what a host shows are side by side. `gpuaas timeline bundle/NAME` shows its
+    events.
     """
     found = bundle_operation.show_bundle(open_fleet(session.folder), name)
     return Reply(result=found, lines=bundle_view.lines(found, width=session.screen.width))
@@ -51,14 +51,26 @@ def show(session: Session, name: str) -> Reply:
 
 @command("add", "text", "json", parent=bundle)
 @click.argument("name")
-@click.option("--index", default="", metavar="NAME", help="The index in gpuaas.yaml it is from.")
-@click.option("--write", "file", type=click.Path(path_type=Path), metavar="FILE", help="Where to.")
+@click.option(
+    "--index",
+    default="",
+    metavar="NAME",
+    help="Name of the index, in gpuaas.yaml, that the wheels come from.",
+)
+@click.option(
+    "--write",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File to write the document to.",
+)
 @click.option("--commit", is_flag=True, help="Commit what is written, and nothing else.")
 def add(session: Session, name: str, index: str, file: Path | None, commit: bool) -> Reply:
-    """Add a bundle that travels with the program to the fleet, or its newer versions.
+    """Add a bundle that ships with gpuaas to the fleet, or its newer versions.
 
-    Its document is written into the specs, the requirements of each version with their hashes into
-    bundles/; from then on they are the fleet's own. A version that the fleet has stays as it is.
+    Its document is written into the specs, and the requirements of each version, with their hashes,
+    into bundles/. From then on they belong to the fleet. Versions that the fleet already has stay
+    as they are.
     """
     wish = catalogue.BundleWish(file=file, index=index, commit=commit)
     found = catalogue.add_bundle(open_fleet(session.folder), name, wish)
@@ -67,19 +79,19 @@ def add(session: Session, name: str, index: str, file: Path | None, commit: bool
 
 @command("mirror", "text", "json", parent=bundle)
 @click.argument("name", metavar="NAME[@VERSION]")
-@click.option("--to", required=True, type=FOLDER, metavar="DIR", help="The folder for wheels.")
+@click.option("--to", required=True, type=FOLDER, metavar="DIR", help="Folder for the wheels.")
 @click.option(
     "--index",
     "indexes",
     multiple=True,
     metavar="NAME|URL",
-    help="Fetch from this one, of gpuaas.yaml or anywhere; may be given more than once.",
+    help="Index to download from, by its name in gpuaas.yaml or its URL; may be repeated.",
 )
 def mirror(session: Session, name: str, to: Path, indexes: tuple[str, ...]) -> Reply:
-    """Fetch the wheels of a bundle into a folder, for hosts that reach no index.
+    """Download the wheels of a bundle into a folder, for hosts that reach no index.
 
-    By the hashes that were agreed: what is not one of them is not taken. Wheels of several bundles
-    may lie in one folder, and what is there is not fetched again. No host is asked or changed.
+    Only wheels with the agreed hashes are taken. One folder can hold the wheels of several bundles,
+    and wheels that are there are not downloaded again. No host is asked or changed.
     """
 
     def tell(what: str) -> None:

@@ -12,8 +12,8 @@ from reconciler.operations.status import capacity as capacity_operation
 def capacity(session: Session) -> Reply:
     """Show what is free for each SKU.
 
-    FREE counts allocations that fit now; CLEAN those that fit once blocked slots are proved clean,
-    and WEEK those that fit once also all that ends within seven days has gone.
+    FREE counts the allocations that fit now; CLEAN those that fit once blocked slots are proved
+    clean; WEEK those that fit when everything ending within seven days is gone as well.
     """
     rows = capacity_operation.capacity(open_fleet(session.folder))
     return Reply(result=rows, lines=fleet_view.capacity(rows, width=session.screen.width))

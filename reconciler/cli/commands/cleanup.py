@@ -20,9 +20,9 @@ QUESTION = "Free it without a proof, by your word?"
 
 @group("cleanup")
 def cleanup() -> None:
-    """Places that could not be proved clean: try again, or vouch for them.
+    """Slots that could not be proved clean: try again, or override the proof.
 
-    What was measured, and what failed: gpuaas proof show.
+    `gpuaas proof show` shows what was measured and what failed.
     """
 
 
@@ -30,9 +30,9 @@ def cleanup() -> None:
 @click.argument("place", metavar="NODE[/SLOT]", shell_complete=complete_node)
 @lock_timeout
 def retry(session: Session, place: str, lock_timeout: float) -> Reply:
-    """Clean and prove again what is blocked on a slot or node, now.
+    """Clean a blocked slot or node again, and prove it, now.
 
-    Nothing else is done, and nobody is asked: the release was agreed to when it began. The slot is
+    Nothing else is done and nobody is asked: the release was approved when it began. The slot is
     free as soon as a proof passes.
     """
     progress = ProgressView(session.screen)
@@ -49,15 +49,20 @@ def retry(session: Session, place: str, lock_timeout: float) -> Reply:
 
 @command("override", "text", "json", parent=cleanup)
 @click.argument("place", metavar="NODE[/SLOT]", shell_complete=complete_node)
-@click.option("--reason", required=True, metavar="TEXT", help="Why it is clean; it is kept.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--reason",
+    required=True,
+    metavar="TEXT",
+    help="Why the slot is clean; written to the audit log.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @lock_timeout
 def override(session: Session, place: str, reason: str, yes: bool, lock_timeout: float) -> Reply:
-    """Free what is blocked on a slot or node by your word, in the place of a proof.
+    """Free a blocked slot or node without a proof, on your responsibility.
 
-    Only an operator can. What was not proved is shown first, and a yes asked for. It is an event
-    with your name, and the slot stays marked by it: in the list of slots, in its chain of proofs,
-    and for everybody who is placed there later. No host is asked or changed.
+    Only operators may do this. What was not proved is shown first, and you are asked to confirm.
+    The override is an event with your name, and the slot stays marked: in the list of slots, in its
+    chain of proofs, and for everybody placed there later. No host is asked or changed.
     """
     ask = agreement(session, cleaned.unproved, QUESTION, yes=yes)
     found = cleanup_operation.override(

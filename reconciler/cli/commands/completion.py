@@ -1,4 +1,4 @@
-"""`gpuaas completion`: what a shell needs to complete commands, options and choices."""
+"""`gpuaas completion`: shell completion of commands, options and choices."""
 
 from __future__ import annotations
 

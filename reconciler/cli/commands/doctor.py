@@ -14,9 +14,8 @@ from reconciler.operations.status import doctor as doctor_operation
 def doctor(session: Session) -> Reply:
     """Say what is stuck, overdue or stale, and what to do about it.
 
-    Each finding has the next thing to type and the runbook that says the rest. Read from the state
-    alone: no host is asked. Exits 3 if something needs somebody, 0 if all that it finds goes by
-    itself.
+    Each finding names the next command and its runbook. Only the state is read: no host is asked.
+    Exits 3 if a finding needs a person, 0 if all of them resolve by themselves.
     """
     found = doctor_operation.examine(open_fleet(session.folder))
     wants = any(one.sort in WANTS_SOMEBODY for one in found)

@@ -18,7 +18,7 @@ from reconciler.operations.drift import drift as drift_operation
 
 
 class DriftGroup(click.Group):
-    """Alone, or with a REF, it is `drift list`."""
+    """Runs `drift list` where no verb is named, or a REF stands in its place."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         known = bool(args) and (args[0] in self.commands or args[0] in ("--help", "-h"))
@@ -27,24 +27,23 @@ class DriftGroup(click.Group):
 
 @click.group("drift", cls=DriftGroup)
 def drift() -> None:
-    """Show what hosts show otherwise than it was made.
+    """Show where hosts differ from what was applied.
 
-    Alone it is `gpuaas drift list`.
+    Without a verb, it is `gpuaas drift list`.
     """
 
 
 @command("list", "text", "json", parent=drift)
 @click.argument("ref", metavar="[REF]", callback=check_ref, required=False)
-@click.option(
-    "--ask", is_flag=True, help="Ask every host now; nothing of what they say is written down."
-)
+@click.option("--ask", is_flag=True, help="Ask every host now; the answers are not recorded.")
 def list_drift(session: Session, ref: str | None, ask: bool) -> Reply:
-    """List what hosts show otherwise than it was made.
+    """List where hosts differ from what was applied.
 
-    By class: what the platform made, which the next apply makes again; access, which does so too
-    and is an alarm; a person's own, which is never touched; and what a machine is, which is only
-    told. Nothing is written, neither to hosts nor to the state. Exit 4 if there is any drift that
-    nobody has accepted, or anything that could not be checked.
+    The differences are listed by class: what the platform made, which the next apply restores;
+    access, which it restores too and which is an alarm; a person's own files, which are never
+    touched; and hardware and system, which are only reported. Nothing is written, neither to hosts
+    nor to the state. Exits 4 if there is any drift that nobody has accepted, or anything that could
+    not be checked.
     """
     found = drift_operation.find_drift(open_fleet(session.folder), ref or "", ask=ask)
     open_ = found.silent or any(one.becomes is not Becomes.ACCEPTED for one in found.found)
@@ -59,19 +58,24 @@ def list_drift(session: Session, ref: str | None, ask: bool) -> Reply:
 @command("accept", "text", "json", parent=drift)
 @click.argument("ref", metavar="REF", callback=check_ref)
 @click.argument("key", metavar="KEY")
-@click.option("--reason", required=True, metavar="TEXT", help="Why it may stay; it is kept.")
+@click.option(
+    "--reason",
+    required=True,
+    metavar="TEXT",
+    help="Why the drift may stay; written to the audit log.",
+)
 @click.option(
     "--until",
     required=True,
     metavar="TIME",
     callback=as_moment,
-    help="When it is drift again, as in 2026-12-24T12:00:00Z.",
+    help="When the acceptance ends, such as 2026-12-24T12:00:00Z.",
 )
 def accept(session: Session, ref: str, key: str, reason: str, until: datetime) -> Reply:
-    """Let a drift be as it shows now, until a time.
+    """Accept a drift as it is now, until a time.
 
-    KEY is what `gpuaas drift` calls it. It counts for what was seen: as soon as that shows
-    anything else it is drift again. What says who may log in is never accepted.
+    KEY is the key that `gpuaas drift` shows. Only what was seen is accepted: if it changes again,
+    it is drift again. Drift of who may log in cannot be accepted.
     """
     word = accept_operation.AcceptRequest(ref=ref, key=key, reason=reason, until=until)
     given = accept_operation.accept_drift(open_fleet(session.folder), word)
@@ -81,8 +85,8 @@ def accept(session: Session, ref: str, key: str, reason: str, until: datetime) -
 @command("retract", "text", "json", parent=drift)
 @click.argument("ref", metavar="REF", callback=check_ref)
 @click.argument("key", metavar="KEY")
-@click.option("--reason", required=True, metavar="TEXT", help="Why not any longer; it is kept.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason, written to the audit log.")
 def retract(session: Session, ref: str, key: str, reason: str) -> Reply:
-    """Take back that a drift was accepted: the next apply makes it again."""
+    """Withdraw the acceptance of a drift: the next apply repairs it."""
     given = accept_operation.retract_drift(open_fleet(session.folder), ref, key, reason)
     return Reply(result=given, lines=drift_view.retracted(given))

@@ -21,14 +21,13 @@ PAUSE = 1.0
 @command("events", "text", "json", "jsonl")
 @click.argument("ref", required=False, metavar="[REF]", callback=check_ref)
 @click.option("--after", default=0, metavar="NUMBER", help="Only events after this one.")
-@click.option("--follow", is_flag=True, help="Go on showing new ones until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Keep showing new events until Ctrl-C.")
 def events(session: Session, ref: str | None, after: int, follow: bool) -> Reply:
     """Show who changed what, when and by which commit.
 
-    One event is one line, oldest first, those included that have moved to files beside the state;
-    the chain over all of them is checked by `gpuaas state check`. In brackets stands the component
-    that the event comes from. With -o jsonl each event is a
-    document of its own.
+    Each line is one event, the oldest first, including events that have moved to archive files
+    beside the state. `gpuaas state check` verifies the chain over all of them. The word in brackets
+    is the component that wrote the event. With -o jsonl, each event is a document of its own.
     """
     if follow and session.format == "json":
         raise click.UsageError("a stream is never one document: use --follow with -o jsonl")
@@ -44,7 +43,7 @@ def events(session: Session, ref: str | None, after: int, follow: bool) -> Reply
 
 
 def _stream(session: Session, fleet: Fleet, ref: str, after: int, follow: bool) -> Reply:
-    """Ends at the last event, or with `follow` when the reader goes away or says so."""
+    """Ends at the last event; with `follow`, when the reader closes the output or interrupts."""
     screen = session.screen
     try:
         while True:

@@ -14,10 +14,11 @@ from reconciler.operations.show import evidence as evidence_operation
 @command("evidence", "text", "json")
 @click.argument("ref", metavar="REF", callback=check_ref)
 def evidence(session: Session, ref: str) -> Reply:
-    """Show what a host has shown of an allocation or node, and what was proved.
+    """Show what a host reported about an allocation or node, and what was proved.
 
-    When it last answered, by which probe and in which boot; approvals; each check of readiness;
-    each fact that it must show beside what it shows; the proofs over its slots; and the record.
+    The command shows when the host last answered, with which probe and in which boot; approvals;
+    every readiness check; every fact that is required beside what the host shows; the proofs of its
+    slots; and its events.
     """
     found = evidence_operation.evidence(open_fleet(session.folder), ref)
     return Reply(result=found, lines=evidence_view.lines(found))

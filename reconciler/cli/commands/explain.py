@@ -17,8 +17,9 @@ from reconciler.operations.show import explain as explain_operation
 def explain(session: Session, ref: str) -> Reply:
     """Say for every node why it can or cannot take an allocation.
 
-    Nodes that fit come first, best first; of the others each names the first rule that refused
-    it. Everybody else has the place that the plan gives them. Exits 3 if it is blocked.
+    Nodes that fit come first, the best one first; every other node shows the first rule that
+    refused it. All other allocations are where the plan places them. Exits 3 if the allocation is
+    blocked.
     """
     found = explain_operation.explain(open_fleet(session.folder), ref)
     return Reply(

@@ -17,16 +17,16 @@ from reconciler.operations.allocation.extend import extend as write_end
 
 @command("extend", "text", "json")
 @click.argument("ref", callback=check_ref)
-@click.option("--by", callback=as_duration, metavar="TIME", help="So much later, as 24h or 7d.")
-@click.option("--until", callback=as_moment, metavar="TIME", help="Until then.")
+@click.option("--by", callback=as_duration, metavar="TIME", help="Time to add, such as 24h or 7d.")
+@click.option("--until", callback=as_moment, metavar="TIME", help="The new end.")
 @click.option("--commit", is_flag=True, help="Commit the file, and nothing else.")
 def extend(
     session: Session, ref: str, by: timedelta | None, until: datetime | None, commit: bool
 ) -> Reply:
     """Give an allocation more time.
 
-    A later end is written into its file; nothing happens before that is applied. Without --by or
-    --until it gets the default lease of its project on top, as far as it may live at all.
+    A later end is written into the allocation's file and takes effect when that is applied. Without
+    --by or --until, the default lease of the project is added, up to the longest lifetime allowed.
     """
     if by and until:
         raise click.UsageError("--by and --until say the same thing in two ways: give one")

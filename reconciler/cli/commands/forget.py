@@ -13,13 +13,13 @@ from reconciler.operations.allocation import forget as forget_operation
 
 @command("forget", "text", "json")
 @click.argument("ref", metavar="REF", callback=check_ref)
-@click.option("--reason", required=True, metavar="TEXT", help="Why; it is kept.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason, written to the audit log.")
 def forget(session: Session, ref: str, reason: str) -> Reply:
-    """Leave an allocation on its host, and do nothing about it any more.
+    """Stop managing an allocation; its host is not touched.
 
-    Its document is taken out of the specs first. Then nothing of it is touched: account, data and
-    keys stay, and it holds its slots, as nobody has proved them clean. Who had access keeps it:
-    nothing is revoked there. A commit that names it again as it was takes it back.
+    Remove its document from the specs first. Its account, data and keys then stay on the host, and
+    it keeps its slots, because nobody has proved them clean. Who had access keeps it: nothing is
+    revoked there. A commit that names the allocation again, unchanged, takes it back.
     """
     one = forget_operation.forget(open_fleet(session.folder), ref, reason)
     where = f"{one.node}/{','.join(one.slots)}"

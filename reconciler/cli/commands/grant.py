@@ -1,4 +1,4 @@
-"""`gpuaas grant`: access as it is in force."""
+"""`gpuaas grant`: the access that is in force."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from reconciler.operations.access import grant as grant_operation
 
 @group("grant")
 def grant() -> None:
-    """See who is let in where, and why.
+    """Show who has access to which allocations, and why.
 
-    Access is given by a file: a Grant, or a name in an allocation's `access`.
+    Access is given in files: by a Grant, or by a name in an allocation's `access`.
     """
 
 
 @command("list", "text", "json", parent=grant)
-@click.option("--user", default="", metavar="NAME", help="Only what this User may enter.")
+@click.option(
+    "--user", default="", metavar="NAME", help="Only allocations that this User has access to."
+)
 @click.option(
     "--allocation",
     metavar="REF",
     callback=check_ref,
-    help="Only who may enter this allocation.",
+    help="Only people with access to this allocation.",
 )
 def list_grants(session: Session, user: str, allocation: str | None) -> Reply:
-    """List who is let in where, and why.
+    """List who has access to which allocations, and why.
 
-    Everybody whom an allocation's `access` names and everybody with a grant, as last applied, with
-    the keys that open it now and, where none does, the first reason why. Then keys of people's own
-    that were seen on hosts, which open nothing, and revocations that a host was not yet told of.
+    It lists everybody whom an allocation's `access` names and everybody with a grant, as last
+    applied, with the keys that open it now; where no key does, the first reason why. Then follow
+    people's own keys that were seen on hosts, which open nothing, and revocations that a host has
+    not yet carried out.
     """
     found = grant_operation.review_access(open_fleet(session.folder), user, allocation or "")
     asked = [*([f"user {user}"] if user else ()), *([allocation] if allocation else ())]

@@ -22,9 +22,9 @@ MANY = 8
 def init(session: Session, folder: Path | None) -> Reply:
     """Make a new fleet: settings, starter specs, state and key.
 
-    It is made in DIR, or in the working folder. Nothing that exists is overwritten: in a folder
-    that already holds a gpuaas.yaml, a clone for example, only the state, the key that signs host
-    descriptors and the folder of the starter's own practice node are made.
+    The fleet is made in DIR, or in the working folder. Nothing that exists is overwritten: in a
+    folder that already holds a gpuaas.yaml (a clone, for example) only the missing parts are made:
+    the state, the key that signs host descriptors, and the folder of the starter's practice node.
     """
     made = init_operation.init(folder or session.folder or Path.cwd())
     return Reply(result=made, lines=_lines(made))

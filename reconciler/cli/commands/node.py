@@ -1,4 +1,4 @@
-"""`gpuaas node`: from a bare host to one that may be given out, and what is known of it."""
+"""`gpuaas node`: enrol bare hosts as nodes, and show and manage nodes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ FILE = click.Path(path_type=Path)
 def node() -> None:
     """Nodes: list, show, bootstrap, discover, approve, drain, undrain.
 
-    Of a new host, bootstrap lets gpuaas log in, discover proposes the spec, approve lets its
-    slots be placed on, and the next apply prepares it.
+    To add a host: bootstrap lets gpuaas log in, discover proposes its spec, approve makes its slots
+    available, and the next apply prepares it.
     """
 
 
@@ -42,8 +42,8 @@ def node() -> None:
 def list_nodes(session: Session) -> Reply:
     """List nodes: what they are and when they last answered.
 
-    POSTURE is what may be placed there now; ADMIN is what its spec says, SOURCE whether a real
-    host answered or a labelled stand-in.
+    POSTURE says what may be placed there now, ADMIN what the node's spec says, and SOURCE whether a
+    real host answered or a labelled stand-in.
     """
     rows = status.nodes(open_fleet(session.folder))
     return Reply(result=rows, lines=fleet_view.nodes(rows, width=session.screen.width))
@@ -52,10 +52,10 @@ def list_nodes(session: Session) -> Reply:
 @command("show", "text", "json", parent=node)
 @click.argument("name", metavar="NODE", shell_complete=complete_node)
 def show(session: Session, name: str) -> Reply:
-    """Show one node: its approvals, every check of its readiness, its slots.
+    """Show one node: its approvals, readiness checks and slots.
 
-    Read from specs and state; `gpuaas plan --refresh` asks the host first. A check that has no
-    answer is unknown, and nothing is placed on a guess.
+    Everything is read from specs and state; `gpuaas plan --refresh` asks the host first. A check
+    without an answer is unknown, and nothing is placed on an unknown.
     """
     found = import_module("reconciler.operations.node.show").survey(
         open_fleet(session.folder), name.removeprefix("node/")
@@ -64,14 +64,21 @@ def show(session: Session, name: str) -> Reply:
 
 
 @command("bootstrap", parent=node)
-@click.option("--print", "printed", is_flag=True, help="Print them; nothing else is offered.")
-@click.option("--login", default="", help="The control login; gpuaas unless gpuaas.yaml says so.")
-@click.option("--key", type=FILE, metavar="FILE", help="Its public key, else that of gpuaas.yaml.")
+@click.option("--print", "printed", is_flag=True, help="Print the commands; this is the only mode.")
+@click.option(
+    "--login", default="", help="Control login; by default that of gpuaas.yaml, or gpuaas."
+)
+@click.option(
+    "--key",
+    type=FILE,
+    metavar="FILE",
+    help="Public key of the control login; by default that of gpuaas.yaml.",
+)
 def bootstrap(session: Session, printed: bool, login: str, key: Path | None) -> Reply:
-    """Print the lines that let gpuaas log in to a bare host.
+    """Print the commands that let gpuaas log in to a bare host.
 
-    Paste them into a root shell of a Debian or Ubuntu host, as often as you like. They end with
-    the host's key and the command to go on with.
+    Paste them into a root shell of a Debian or Ubuntu host; they can be run again at any time. They
+    end by printing the host's key and the command to continue with.
     """
     if not printed:
         raise click.UsageError("say --print: the lines are for you to paste, nothing runs them")
@@ -103,23 +110,30 @@ NOT_ASKED = frozenset({"write", "update"})
     "host_keys",
     metavar="KEY",
     multiple=True,
-    help="A public key of the host, or its SHA256 fingerprint; may be repeated.",
+    help="Public key of the host, or its SHA256 fingerprint; may be repeated.",
 )
-@click.option("--accept-shown", is_flag=True, help="Believe whatever key is shown, unseen.")
-@click.option("--name", default="", help="Name of the node; else the first word of ADDRESS.")
-@click.option("--family", default="", help="Its NodeFamily; else the one of its cards.")
-@click.option("--port", type=click.IntRange(1, 65535), default=22, show_default=True, help="SSH.")
-@click.option("--user", default="", help="The control login, if it is not that of gpuaas.yaml.")
-@click.option("--write", type=FILE, metavar="FILE", help="Write a new spec file instead.")
-@click.option("--update", is_flag=True, help="ADDRESS is a node: correct the slots in its spec.")
+@click.option(
+    "--accept-shown", is_flag=True, help="Accept whatever host key is shown, without checking it."
+)
+@click.option("--name", default="", help="Name of the node; by default the first label of ADDRESS.")
+@click.option("--family", default="", help="NodeFamily; by default the one that has its GPUs.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=22, show_default=True, help="SSH port."
+)
+@click.option("--user", default="", help="Control login; by default that of gpuaas.yaml.")
+@click.option(
+    "--write", type=FILE, metavar="FILE", help="Write a new spec file instead of printing."
+)
+@click.option("--update", is_flag=True, help="ADDRESS names a node: correct the slots in its spec.")
 def discover(session: Session, address: str, **given: Unpack[NodeArguments]) -> Reply:
-    """Ask a host what it is made of, and print a Node with candidate slots.
+    """Ask a host for its hardware, and print a Node with candidate slots.
 
-    Nothing is changed, and nothing placed there before somebody approves it. A host key that
-    neither you nor the specs know is shown and refused; at a terminal you are asked about it.
+    Nothing is changed, and nothing is placed on the host before somebody approves it. A host key
+    that neither you nor the specs know is shown and refused; at a terminal you are asked to confirm
+    it.
 
-    With --update NODE the cards, drives and network cards in the spec of a node are made those
-    that its host shows now, in place; approvals of what changed fall, and none is given.
+    --update NODE corrects the GPUs, drives and network cards in the node's spec to what its host
+    reports now. Approvals of changed parts become invalid, and none is given.
     """
     fleet = open_fleet(session.folder)
     if given["update"]:
@@ -138,17 +152,21 @@ def discover(session: Session, address: str, **given: Unpack[NodeArguments]) -> 
 @command("approve", "text", "json", parent=node)
 @click.argument("name", metavar="NODE", shell_complete=complete_node)
 @click.option(
-    "--slot", "slots", metavar="SLOT", multiple=True, help="Only this slot; may be repeated."
+    "--slot",
+    "slots",
+    metavar="SLOT",
+    multiple=True,
+    help="Approve only this slot; may be repeated.",
 )
-@click.option("--host-only", is_flag=True, help="Only the host itself, none of its slots.")
+@click.option("--host-only", is_flag=True, help="Approve only the host itself, none of its slots.")
 @click.option("--commit", is_flag=True, help="Commit the file, and nothing else.")
 def approve(
     session: Session, name: str, slots: tuple[str, ...], host_only: bool, commit: bool
 ) -> Reply:
-    """Give your word, as an operator, that a node is what its spec says.
+    """Approve, as an operator, that a node is what its spec says.
 
-    It is written into the node's file, over the host and every slot that has no approval in
-    force, and falls when one of them changes. On the host nothing happens by it.
+    The approval is written into the node's file. It covers the host and every slot that has no
+    approval in force, and becomes invalid when one of them changes. The host is not touched.
     """
     if slots and host_only:
         raise click.UsageError("--slot names slots, --host-only none of them")
@@ -173,20 +191,25 @@ class Meant(TypedDict):
     required=True,
     metavar="TEXT",
     callback=check_reason,
-    help="Why; it is shown everywhere.",
+    help="Reason, shown wherever the node is listed.",
 )
 @click.option(
-    "--until", metavar="TIME", callback=as_moment, help="When it should be back; it is shown."
+    "--until",
+    metavar="TIME",
+    callback=as_moment,
+    help="When the node should be back, shown with the reason.",
 )
 @click.option(
-    "--evacuate", is_flag=True, help="Move its tenants elsewhere, too; an apply asks for each."
+    "--evacuate",
+    is_flag=True,
+    help="Also move its allocations to other nodes; apply asks about each.",
 )
 @click.option("--commit", is_flag=True, help="Commit the file, and nothing else.")
 def drain(session: Session, name: str, commit: bool, **given: Unpack[Meant]) -> Reply:
-    """Let a node take nobody new; whoever is there stays.
+    """Place nobody new on a node; its allocations stay.
 
-    Kubernetes calls that cordon. It is written into the node's file, and counts once that is
-    applied. To keep newcomers away at once, without a file: gpuaas suspend node/NAME.
+    This is what Kubernetes calls cordon. It is written into the node's file and takes effect when
+    that is applied. To stop placements at once, without a file: gpuaas suspend node/NAME.
     """
     draining = import_module("reconciler.operations.node.drain")
     intent = draining.Intent(name=name, **given)
@@ -198,9 +221,9 @@ def drain(session: Session, name: str, commit: bool, **given: Unpack[Meant]) -> 
 @click.argument("name", metavar="NODE", shell_complete=complete_node)
 @click.option("--commit", is_flag=True, help="Commit the file, and nothing else.")
 def undrain(session: Session, name: str, commit: bool) -> Reply:
-    """Let a drained node take tenants again.
+    """Let a drained node take allocations again.
 
-    It is written into the node's file, and counts once that is applied.
+    It is written into the node's file and takes effect when that is applied.
     """
     draining = import_module("reconciler.operations.node.drain")
     found = draining.undrain(open_fleet(session.folder), name, commit=commit)
@@ -210,11 +233,11 @@ def undrain(session: Session, name: str, commit: bool) -> Reply:
 @command("retry", "text", "json", parent=node)
 @click.argument("name", metavar="NODE", shell_complete=complete_node)
 def retry(session: Session, name: str) -> Reply:
-    """Let a node that failed be asked like any other again.
+    """Clear the failures counted against a node.
 
-    What a host fails at counts against it, and others are asked before it. That ends by itself
-    with time, with a success, and when its document or what it shows is changed; say so after you
-    have mended what nobody can see. No host is asked by this.
+    A host's failures count against it, and other nodes are preferred. The count ends with time,
+    with a success, and when the node's document or what it reports changes. Use this after a repair
+    that gpuaas cannot see. No host is asked.
     """
     found = import_module("reconciler.operations.node.retry").retry(
         open_fleet(session.folder), name.removeprefix("node/")
@@ -223,7 +246,7 @@ def retry(session: Session, name: str) -> Reply:
 
 
 def _update(session: Session, fleet: Fleet, name: str, given: NodeArguments) -> Reply:
-    """Everything else is known from the spec of the node."""
+    """Everything but the address comes from the spec of the node."""
     more = given["host_keys"] or given["accept_shown"] or given["write"] or given["port"] != 22
     if more or given["name"] or given["family"] or given["user"]:
         raise click.UsageError("--update goes by the node's own spec, and by nothing else")
@@ -234,7 +257,7 @@ def _update(session: Session, fleet: Fleet, name: str, given: NodeArguments) -> 
 
 
 def _confirm(session: Session, address: str) -> Confirm:
-    """Shows a key to a line, and asks a person at a terminal; without one, nobody confirms."""
+    """Shows each key on a line and asks a person at a terminal; without one, nobody confirms."""
 
     def confirm(keys: tuple[str, ...]) -> bool:
         screen = session.screen

@@ -45,14 +45,14 @@ class PlanArguments(TypedDict):
     "--save",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Keep this plan in FILE, for one `gpuaas apply FILE`.",
+    help="Save this plan to FILE, for one `gpuaas apply FILE`.",
 )
 @click.option(
     "--only",
     metavar="REF",
     callback=check_ref,
     multiple=True,
-    help="Plan only this resource and what it needs; may be repeated.",
+    help="Plan only this resource and what it depends on; may be repeated.",
 )
 @click.option(
     "--uncommitted-removals",
@@ -60,20 +60,22 @@ class PlanArguments(TypedDict):
     metavar="[=REF]",
     callback=check_removals,
     multiple=True,
-    help="Take this, or all, for removed though no commit says so; may be repeated.",
+    help="Treat this resource, or all, as removed though no commit removed it; may be repeated.",
 )
 @force_detach
 @click.option(
     "--risk",
     type=click.Choice([risk.value for risk in Risk]),
     default=Risk.SAFE.value,
-    help="Show changes of this risk or a higher one; the plan stays the same.",
+    help="Show only changes of this risk or higher; the plan itself is the same.",
 )
-@click.option("--summary", is_flag=True, help="Show only the last lines.")
+@click.option("--summary", is_flag=True, help="Show only the closing summary.")
 @click.option(
-    "--expand", is_flag=True, help="Show each change that a new version of gpuaas alone brings."
+    "--expand", is_flag=True, help="List every change that comes only from a new version of gpuaas."
 )
-@click.option("--refresh", is_flag=True, help="Ask every host first, however new its answer is.")
+@click.option(
+    "--refresh", is_flag=True, help="Ask every host first, even if its last answer is recent."
+)
 @click.option(
     "--detailed-exitcode",
     is_flag=True,
@@ -82,20 +84,20 @@ class PlanArguments(TypedDict):
 @click.option(
     "--against",
     metavar="REV",
-    help="Show only what this tree changes beyond what the commit REV would, as in origin/main.",
+    help="Show only what this tree changes compared with the commit REV, such as origin/main.",
 )
 @click.option(
     "--state",
     metavar="FILE|URL",
-    help="With --against: read this copy of the state, as `gpuaas state backup` writes one.",
+    help="With --against: read this copy of the state, made by `gpuaas state backup`.",
 )
 @lock_timeout
 def plan(session: Session, **given: Unpack[PlanArguments]) -> Reply:
     """Show what would change, where and why.
 
-    First what needs you, then what destroys, interrupts and is safe, then drift. Neither state
-    nor hosts are changed. With --against it is for a review: no host is asked and no key needed,
-    and nothing of it can be applied; as Markdown it fits into a comment.
+    The plan lists first what needs you, then changes that destroy, interrupt or are safe, then
+    drift. Neither the state nor any host is changed. --against is for reviews: it asks no host,
+    needs no key, and its result cannot be applied; -o markdown fits into a comment.
     """
     if (revision := given["against"]) is not None:
         return _compare(session, given, revision)

@@ -13,17 +13,17 @@ from reconciler.operations.allocation import proof as proof_operation
 
 @group("proof")
 def proof() -> None:
-    """Proofs: what showed that a place was left clean."""
+    """Proofs: the evidence that a slot or node was cleaned."""
 
 
 @command("show", "text", "json", parent=proof)
 @click.argument("place", metavar="NODE[/SLOT]", shell_complete=complete_node)
-@click.option("--all", "everything", is_flag=True, help="Every check of every proof.")
+@click.option("--all", "everything", is_flag=True, help="Show every check of every proof.")
 def show(session: Session, place: str, everything: bool) -> Reply:
-    """Show who has had a slot or node, one after the other, and how each was proved gone.
+    """Show who has held a slot or node, and how each holder was proved gone.
 
-    Of each: the last proof with every check and what it measured, and how often one was tried
-    before; or whose word stands for it. Unknown is not proved.
+    For each holder it shows the last proof with every check and what it measured, how many proofs
+    were tried before, or who overrode it. Unknown is not proved.
     """
     found = proof_operation.chain(open_fleet(session.folder), proof_operation.place_of(place))
     return Reply(result=found, lines=chained_view.lines(found, everything=everything))

@@ -30,7 +30,7 @@ LEAST_SECONDS = 5
 
 
 class Default(click.Group):
-    """Without the name of a verb it runs the loop, as its options say."""
+    """Runs the loop, with its options, when no verb is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         helps = ctx.help_option_names
@@ -41,10 +41,11 @@ class Default(click.Group):
 
 @click.group("reconcile", cls=Default)
 def reconcile() -> None:
-    """Keep hosts as git wants them, with nobody watching.
+    """Keep hosts as git wants them, unattended.
 
-    Round by round it takes the newest commit, looks at hosts that are due, plans, and does what
-    policy lets go by itself; the rest is held and told. `run` may be left out.
+    Each round takes the newest commit, observes the hosts that are due, plans, and carries out what
+    the Policy lets go without approval; everything else is held and reported. The word `run` may be
+    left out.
     """
 
 
@@ -61,38 +62,41 @@ class ReconcileArguments(TypedDict):
 
 
 @command(RUN, "text", "json", parent=reconcile)
-@click.option("--once", is_flag=True, help="Do one round and end, as a timer wants it.")
+@click.option("--once", is_flag=True, help="Do one round and end, for use by a timer.")
 @click.option(
     "--interval",
     metavar="DURATION",
     callback=as_seconds,
     default="0s",
-    help="From one round to the next; as loop.intervalSeconds says, or 60s.",
+    help="Time between rounds; by default loop.intervalSeconds, or 60s.",
 )
-@click.option("--watch", is_flag=True, help="Begin a round as soon as a commit is seen.")
-@click.option("--wake", is_flag=True, help="Let the loop that runs begin a round now.")
+@click.option("--watch", is_flag=True, help="Begin a round as soon as a new commit is seen.")
+@click.option("--wake", is_flag=True, help="Make the running loop begin a round now.")
 @click.option(
     "--from",
     "source",
     metavar="URL",
     default="",
-    help="The repository to follow; as loop.source says, or the one of the fleet's folder.",
+    help="Repository to follow; by default loop.source, or that of the fleet's folder.",
 )
-@click.option("--branch", metavar="NAME", default="", help="A branch of it.")
-@click.option("--tag", metavar="NAME", default="", help="A tag of it, in the place of a branch.")
-@click.option("--path", metavar="DIR", default="", help="From its top to the fleet's folder.")
+@click.option("--branch", metavar="NAME", default="", help="Branch to follow.")
+@click.option("--tag", metavar="NAME", default="", help="Tag to follow instead of a branch.")
+@click.option(
+    "--path", metavar="DIR", default="", help="Path of the fleet's folder inside the repository."
+)
 @click.option(
     "--log-format",
     type=click.Choice(("text", "json")),
     default="text",
     show_default=True,
-    help="A line a decision, on standard error.",
+    help="Format of the log on standard error, one line for each decision.",
 )
 def run(session: Session, **given: Unpack[ReconcileArguments]) -> Reply:
     """Run the loop, or one round of it.
 
-    It follows commits only: edits that are in no commit change nothing. A first Ctrl-C or SIGTERM
-    ends it after the play in hand, SIGHUP reads gpuaas.yaml again, SIGUSR1 begins a round.
+    The loop follows commits only: edits that are not committed change nothing. The first Ctrl-C or
+    SIGTERM ends it after the running play, SIGHUP makes it read gpuaas.yaml again, and SIGUSR1
+    begins a round.
     """
     if given["wake"]:
         pid = presence.wake(open_fleet(session.folder))
@@ -125,7 +129,7 @@ def _once(
     signals: LoopSignals,
     say: Callable[[News], None] | None,
 ) -> Reply:
-    """With `say` it is told as a loop would, else as any command tells what it did."""
+    """With `say`, decisions are printed as the loop prints them, else as other commands do."""
     found = loop.reconcile_once(options, signals)
     if say is not None:
         for news in found.news:
@@ -143,13 +147,13 @@ def _once(
 
 @command("accept", "text", "json", parent=reconcile)
 @click.argument("commit", metavar="COMMIT")
-@click.option("--reason", required=True, metavar="TEXT", help="Why; it is an event.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason, written to the audit log.")
 @lock_timeout
 def accept(session: Session, commit: str, reason: str, lock_timeout: float) -> Reply:
-    """Follow a commit that does not come of the one followed last.
+    """Follow a commit that does not descend from the last one followed.
 
-    After a force push, or where another branch is to count from now on. COMMIT is what the source
-    has now, and at least seven digits of it.
+    Use it after a force push, or when another branch is to be followed from now on. COMMIT is the
+    commit that the source has now, at least seven digits of it.
     """
     insist_on(reason)
     found = accept_history(open_to_write(session, lock_timeout), commit, reason)
@@ -157,13 +161,13 @@ def accept(session: Session, commit: str, reason: str, lock_timeout: float) -> R
 
 
 @command("install", "text", "json", parent=reconcile)
-@click.option("--timer", is_flag=True, help="A timer that runs single rounds, in its place.")
-@click.option("--print", "shown", is_flag=True, help="Write nothing: show the units.")
+@click.option("--timer", is_flag=True, help="Write a timer that runs single rounds instead.")
+@click.option("--print", "shown", is_flag=True, help="Print the units and write nothing.")
 def install_units(session: Session, timer: bool, shown: bool) -> Reply:
     """Write the systemd unit that runs the loop of this fleet.
 
-    It runs as whoever has the state, may write there and to what is published and nowhere else,
-    and has no privileges. Nothing is started.
+    The unit runs as the user who owns the state, without privileges, and may write only to the
+    state and the published files. Nothing is started.
     """
     fleet = open_fleet(session.folder)
     if shown:
@@ -177,7 +181,7 @@ accept.writes = install_units.writes = True
 
 
 def _said(given: ReconcileArguments) -> Callable[[LoopSettings], LoopSettings]:
-    """What the command line says counts more than the settings."""
+    """Options of the command line override the settings."""
     if given["interval"] and given["interval"] < LEAST_SECONDS:
         raise click.UsageError(f"rounds are at least {LEAST_SECONDS} s apart")
     if given["branch"] and given["tag"]:

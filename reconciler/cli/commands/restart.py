@@ -19,15 +19,16 @@ from reconciler.operations.allocation.restart import Asked, ask_restart
     required=True,
     metavar="TEXT",
     callback=check_reason,
-    help="Why; it is kept with the restart.",
+    help="Reason, kept with the restart.",
 )
 @click.option("--commit", is_flag=True, help="Commit the file, and nothing else.")
 def restart(session: Session, ref: str, reason: str, commit: bool) -> Reply:
-    """Ask for an allocation to be started anew, once.
+    """Ask for one restart of an allocation.
 
-    Its generation is raised by one in its file; nothing happens before that is applied. A part of
-    a host ends all its sessions and processes and empties /tmp, /var/tmp and /dev/shm; a whole
-    host is rebooted. Login, keys, home and scratch stay, and so do all neighbours.
+    The allocation's generation is raised by one in its file; the restart happens when that is
+    applied. On a part of a host, all its sessions and processes end, and its /tmp, /var/tmp and
+    /dev/shm are emptied; a whole host is rebooted. Login, keys, home and scratch stay, and other
+    allocations are not affected.
     """
     found = ask_restart(open_fleet(session.folder), ref, reason, commit=commit)
     shown = edited.lines("restart", _what(found), _rows(found), f"Restart {found.ref}: {reason}")

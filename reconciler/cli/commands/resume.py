@@ -16,13 +16,13 @@ from reconciler.operations.signals import Interrupts
 
 @command("resume", "text", "json")
 @click.argument("scope", metavar="SCOPE")
-@click.option("--reason", required=True, metavar="TEXT", help="Why it is over; it is kept.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason, written to the audit log.")
 @lock_timeout
 def resume(session: Session, scope: str, reason: str, lock_timeout: float) -> Reply:
     """End a suspension.
 
-    Whoever was shut out by it is let in again on every host that answers, as far as what was
-    applied last still says so.
+    The people it shut out are let in again on every host that answers, if what was last applied
+    still allows it.
     """
     word = suspension.SuspensionRequest(scope=scope, reason=reason)
     progress = ProgressView(session.screen)

@@ -26,24 +26,25 @@ class RollbackArguments(TypedDict):
 
 @command("rollback", "text", "json", "patch")
 @click.argument("ref", required=False, callback=check_ref)
-@click.option("--all", "everything", is_flag=True, help="All files of the spec root.")
+@click.option("--all", "everything", is_flag=True, help="Roll back all files of the spec root.")
 @click.option(
     "--to",
     required=True,
     metavar="COMMIT|TIME",
-    help="As it stood at this commit, or at the last one before this time.",
+    help="Restore the state at this commit, or at the last one before this time.",
 )
 @click.option("--write", is_flag=True, help="Write the files.")
 @click.option("--commit", is_flag=True, help="Write the files and commit them, and nothing else.")
 @click.option(
-    "--with-access", is_flag=True, help="Let in again whom or what was shut since, as well."
+    "--with-access", is_flag=True, help="Also restore access that was taken away since then."
 )
 def rollback(session: Session, **given: Unpack[RollbackArguments]) -> Reply:
-    """Show the change that puts specs back as they stood, and what follows from it.
+    """Show the change that restores specs as they were, and the plan that follows.
 
-    One document, wherever it stands by now, or with --all every file. What was shut since stays
-    shut, unless --with-access: keys, people, members and grants. It says what cannot come back,
-    and shows the plan that would follow; no host is touched before that is applied.
+    REF names one document, whatever file it is in now; --all means every file. Access that was
+    taken away since then stays away (keys, people, members and grants), unless --with-access is
+    given. The command says what cannot come back and shows the plan that would follow; no host is
+    touched before that is applied.
     """
     ref = given["ref"]
     if bool(ref) == given["everything"]:

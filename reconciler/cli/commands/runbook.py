@@ -15,11 +15,11 @@ from reconciler.operations.history import runbook as runbook_operation
 @command("runbook", "text", "json")
 @click.argument("code", required=False, metavar="[CODE]")
 def runbook(session: Session, code: str | None) -> Reply:
-    """Say what to do about a problem code or symptom, with its facts of now.
+    """Say what to do about a problem code or symptom, with the facts of this fleet.
 
-    CODE is what stands in brackets behind a problem, a finding of `gpuaas doctor`, a rule that
-    `gpuaas explain` names, or a runbook's own name; without one, all runbooks are listed. It works
-    without a fleet and without a state too.
+    CODE is the word in brackets after a problem, a finding of `gpuaas doctor`, a rule that `gpuaas
+    explain` names, or the name of a runbook. Without CODE, all runbooks are listed. The command
+    also works without a fleet or a state.
     """
     if code is None:
         pages = runbook_operation.pages()

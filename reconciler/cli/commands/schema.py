@@ -13,8 +13,9 @@ from reconciler.operations import schema as schema_operation
 def schema(session: Session, kind: str) -> Reply:
     """Print the JSON Schema of a kind.
 
-    KIND is the word of a document (`Allocation`) or of a ref (`allocation`); also `settings` for
-    gpuaas.yaml, `plan`, `problems`, `status` for the documents that -o json prints, and
-    `published` for the status.json that a project's people read.
+    KIND is the kind of a document (`Allocation`) or the first word of a ref (`allocation`).
+    `settings` is the schema of gpuaas.yaml; `plan`, `problems` and `status` are those of the
+    documents that -o json prints; `published` is that of the status.json that members of a project
+    read.
     """
     return Reply(raw=schema_operation.schema(kind))

@@ -25,10 +25,10 @@ from reconciler.operations.views import Shown
 def show(session: Session, ref: str, apart: bool, source: str) -> Reply:
     """Show everything known about one resource.
 
-    Its four states stand apart: desired (git), recorded (last applied), observed (what hosts
-    say), execution (what was done about it); then claims, proofs and events. With --from it is
-    what is published of an allocation. With --states a row is one thing about it: what git wants,
-    what its host says, what is being done, and what is therefore shown.
+    The four states are shown apart: desired (git), recorded (last applied), observed (what hosts
+    report) and execution (what was done about it); then claims, proofs and events. --from shows
+    what is published about an allocation. --states shows a table with a row for each property: what
+    git wants, what the host reports, what is being done, and what follows.
     """
     if apart and source:
         raise click.UsageError("what is published holds one state alone: leave --states or --from")

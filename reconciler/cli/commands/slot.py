@@ -10,9 +10,9 @@ from reconciler.operations.status import slot as slot_operation
 
 @group("slot")
 def slot() -> None:
-    """Slots: the parts of nodes that are given out.
+    """Slots: the parts of nodes that allocations get.
 
-    They are written in the file of their node, and approved with it.
+    Slots are written in the file of their node and approved with it.
     """
 
 
@@ -20,7 +20,7 @@ def slot() -> None:
 def list_slots(session: Session) -> Reply:
     """List slots: who holds them, or why they are not free.
 
-    A slot is free again only after a proof that it was left clean.
+    A slot is free again only after a proof that it was cleaned.
     """
     rows = slot_operation.slots(open_fleet(session.folder))
     return Reply(result=rows, lines=fleet_view.slots(rows, width=session.screen.width))

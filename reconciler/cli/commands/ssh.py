@@ -22,19 +22,21 @@ class Way(TypedDict):
 @command("ssh")
 @click.argument("ref", metavar="REF", callback=check_ref)
 @click.argument("words", metavar="[COMMAND]...", nargs=-1, type=click.UNPROCESSED)
-@click.option("--print", "only_print", is_flag=True, help="Print the line, ready to be pasted.")
-@click.option("--jupyter", is_flag=True, help="Open JupyterLab there instead, at a port here.")
+@click.option(
+    "--print", "only_print", is_flag=True, help="Print the ssh command instead of running it."
+)
+@click.option("--jupyter", is_flag=True, help="Open JupyterLab there instead, at a local port.")
 @from_option
 def ssh(session: Session, ref: str, words: tuple[str, ...], **way: Unpack[Way]) -> Reply:
     """Log in to an allocation with your own keys.
 
-    It goes on as OpenSSH's ssh, told to believe none but the host keys that the fleet has pinned;
-    your keys, agent and jump hosts are those of your ~/.ssh/config. Nothing is left behind.
-    COMMAND is run there instead of a shell; write -- before it if it has options.
+    The command becomes OpenSSH's ssh, which accepts only the host keys that the fleet has pinned.
+    Keys, agent and jump hosts come from your ~/.ssh/config. No file is left behind. COMMAND is run
+    there instead of a shell; write -- before it if it has options.
 
-    With --jupyter it starts JupyterLab, of the bundle that the allocation names, on a socket that
-    nobody else on the host can reach, and forwards a free port of this machine to it until Ctrl-C.
-    What runs in there goes on; `gpuaas-runtime notebook stop` ends it.
+    --jupyter starts JupyterLab from the bundle that the allocation names, on a socket that nobody
+    else on the host can reach, and forwards a free local port to it until Ctrl-C. What runs in it
+    goes on afterwards; `gpuaas-runtime notebook stop` ends it.
     """
     place = whence(session.folder, way["source"])
     if way["jupyter"]:

@@ -20,14 +20,15 @@ MOST = 4
 
 
 @command("ssh-config")
-@click.option("--project", default="", metavar="NAME", help="Only this project's allocations.")
+@click.option("--project", default="", metavar="NAME", help="Only allocations of this project.")
 @from_option
 def ssh_config(session: Session, project: str, source: str) -> Reply:
-    """Print what lets your own ssh reach allocations by name.
+    """Print an ssh configuration that reaches allocations by name.
 
-    Write it to a file of its own, as in `gpuaas ssh-config > ~/.ssh/gpuaas`, and let ~/.ssh/config
-    begin with the line `Include ~/.ssh/gpuaas`: ssh takes the first value that it finds, so below a
-    `Host *` it loses. Then `ssh NAME.PROJECT` logs in, and only where the pinned host key answers.
+    Write it to a file of its own, such as `gpuaas ssh-config > ~/.ssh/gpuaas`, and make `Include
+    ~/.ssh/gpuaas` the first line of ~/.ssh/config: ssh takes the first value it finds, so an
+    Include below `Host *` has no effect. Then `ssh NAME.PROJECT` logs in, and only where the pinned
+    host key answers.
     """
     text = ssh_config_operation.config_text(whence(session.folder, source), project)
     for file in dict.fromkeys(filter(None, (_appended_to(), _own_config(text)))):
@@ -36,7 +37,7 @@ def ssh_config(session: Session, project: str, source: str) -> Reply:
 
 
 def _lost(file: Path, text: str) -> Iterator[TextLine]:
-    """What `file` says above, and so instead of what is printed here."""
+    """Lines of `file` that come first and therefore override what is printed here."""
     try:
         found = ssh_config_operation.lost_to(
             file.read_text(encoding="utf-8", errors="replace"), text
@@ -56,7 +57,7 @@ def _lost(file: Path, text: str) -> Iterator[TextLine]:
 
 
 def _appended_to() -> Path | None:
-    """The file that standard output is appended to, where that is one that says something."""
+    """The file that standard output is appended to, if it exists and is not empty."""
     try:
         number = sys.stdout.fileno()
         told = os.fstat(number)
@@ -69,7 +70,7 @@ def _appended_to() -> Path | None:
 
 
 def _own_config(text: str) -> Path | None:
-    """The person's own configuration, where such blocks stand in it already."""
+    """The person's own ssh configuration, if it contains such blocks already."""
     file = Path("~/.ssh/config").expanduser()
     hosts = [one for one in text.splitlines() if one.startswith("Host ")]
     try:

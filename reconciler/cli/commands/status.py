@@ -26,32 +26,34 @@ class StatusArguments(TypedDict):
 
 
 @command("status", "text", "json")
-@click.option("--project", default="", metavar="NAME", help="Only this project's allocations.")
+@click.option("--project", default="", metavar="NAME", help="Only allocations of this project.")
 @click.option(
-    "--mine", is_flag=True, help="Only what you own or have access to, and how to get in."
+    "--mine",
+    is_flag=True,
+    help="Only allocations that you own or have access to, and how to log in.",
 )
 @click.option(
     "--stale",
     default="0s",
     metavar="DURATION",
     callback=as_seconds,
-    help="Only those whose host has not answered for so long, as in 10m.",
+    help="Only allocations whose host has not answered for this long, such as 10m.",
 )
-@click.option("--all", "all_", is_flag=True, help="Each allocation, however many there are.")
+@click.option("--all", "all_", is_flag=True, help="List every allocation.")
+@click.option("--state-only", is_flag=True, help="Do not make a plan: fast, even in a large fleet.")
 @click.option(
-    "--state-only", is_flag=True, help="Without a plan of now: quick, however large the fleet."
+    "--gpu", is_flag=True, help="Show GPUs only: how busy they are, and how much memory is in use."
 )
-@click.option("--gpu", is_flag=True, help="Only cards: how busy, and how much memory is in use.")
 @from_option
 def status(session: Session, **given: Unpack[StatusArguments]) -> Reply:
     """Show the fleet and its allocations.
 
-    What is there and free, what needs you, what is suspended, and each allocation: SYNC is how far
-    it is or how a plan of now stands to it, GPU% how busy its cards were. Of more than twenty
-    allocations those are shown that somebody should look at, and the first; --all shows each, and
-    JSON has them all. No host is asked; the age of what hosts last said is shown. With --from it is
-    read from what is published, which tells of allocations alone. With --gpu it is a table of the
-    cards that allocations have, as their hosts last told.
+    The page shows what there is and what is free, what needs you, what is suspended, and the
+    allocations. SYNC says how far an allocation is, or how it compares with a plan made now; GPU%
+    says how busy its GPUs were. Of more than twenty allocations, only those that need attention and
+    the first ones are listed; --all lists every one, and so does JSON. No host is asked; the age of
+    each host's last answer is shown. --from reads what is published, which covers allocations only.
+    --gpu shows a table of the GPUs that allocations hold, as their hosts last reported them.
     """
     key = ""
     if not (session.wants_document or any(given.values())):
@@ -71,7 +73,7 @@ def _recalled(page: Page, fleet: Fleet) -> Reply:
 
 
 def _loop(fleet: Fleet) -> str:
-    """Loads what tells of one only where one has run."""
+    """Loads the code that describes a loop only where one has run."""
     if not (fleet.state / "loop.json").exists():
         return ""
     told: str = import_module("reconciler.cli.views.loop").words(fleet)
@@ -79,6 +81,6 @@ def _loop(fleet: Fleet) -> str:
 
 
 def _made(session: Session, given: StatusArguments, key: str) -> Reply:
-    """Loads what makes one only where none is known."""
+    """Loads the code that makes a plan only where none is known."""
     reply: Reply = import_module("reconciler.cli.status_page").answer(session, given, key)
     return reply

@@ -25,20 +25,21 @@ REOPEN = "Are they to own these files?"
 
 @group("storage")
 def storage() -> None:
-    """Storage: durable data of projects, who has it, and what is kept of it.
+    """Storage: durable data of projects, where it is attached, and what is kept.
 
-    What is attached where stands in the spec.storage of allocations; a plan shows what it would
-    attach, detach, keep or wipe.
+    Attachments are written in the spec.storage of allocations. A plan shows what it would attach,
+    detach, keep or wipe.
     """
 
 
 @command("list", "text", "json", parent=storage)
-@click.option("--project", default="", metavar="NAME", help="Only what belongs to it.")
+@click.option("--project", default="", metavar="NAME", help="Only storages of this project.")
 def list_storage(session: Session, project: str) -> Reply:
-    """List storages: how large, where their data lies, who has them, and what they cost.
+    """List storages: size, location, attachments and cost.
 
-    STATE is `unused` before the first attachment, `pending` until a host has shown it, `made`,
-    `kept` where its document is gone, `wiping` until a host has shown that it is gone.
+    STATE is `unused` before the first attachment, `pending` until a host has shown the data, then
+    `made`; `kept` where the document is gone; `wiping` until a host has shown that the data is
+    gone.
     """
     rows = storage_operation.storages(open_fleet(session.folder), project)
     return Reply(result=rows, lines=storage_view.rows(rows, width=session.screen.width))
@@ -47,21 +48,21 @@ def list_storage(session: Session, project: str) -> Reply:
 @command("show", "text", "json", parent=storage)
 @click.argument("name", metavar="PROJECT/STORAGE")
 def show(session: Session, name: str) -> Reply:
-    """Show one storage: its document, its data, who has it and who had it.
+    """Show one storage: its document, its data, and its attachments, past ones too.
 
-    Its events: gpuaas timeline storage/PROJECT/STORAGE.
+    `gpuaas timeline storage/PROJECT/STORAGE` shows its events.
     """
     found = storage_operation.show_storage(open_fleet(session.folder), name)
     return Reply(result=found, lines=storage_view.lines(found, width=session.screen.width))
 
 
 @command("orphans", "text", "json", parent=storage)
-@click.option("--project", default="", metavar="NAME", help="Only what belonged to it.")
+@click.option("--project", default="", metavar="NAME", help="Only data of this project.")
 def orphans(session: Session, project: str) -> Reply:
-    """List data that no document names: whose it is, since when, and where it lies.
+    """List data that no document names: whose it was, since when, and where it is.
 
-    What is removed is kept unless `onDelete: wipe` was applied before. Data that a host has, and
-    that this state knows nothing of, is listed as unknown.
+    The data of a removed storage is kept unless `onDelete: wipe` was applied before. Data that a
+    host has and that this state does not know is listed as unknown.
     """
     rows = storage_operation.orphans(open_fleet(session.folder), project)
     return Reply(result=rows, lines=storage_view.orphans(rows, width=session.screen.width))
@@ -75,17 +76,25 @@ class StorageArguments(TypedDict):
 
 @command("fence", "text", "json", parent=storage)
 @click.argument("name", metavar="PROJECT/STORAGE")
-@click.option("--from", "allocation", required=True, metavar="ALLOCATION", help="Its ref or id.")
-@click.option("--reason", required=True, metavar="TEXT", help="Why it is sure; it is kept.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--from",
+    "allocation",
+    required=True,
+    metavar="ALLOCATION",
+    help="Ref or id of the allocation to detach.",
+)
+@click.option(
+    "--reason", required=True, metavar="TEXT", help="Why this is safe; written to the audit log."
+)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @lock_timeout
 def fence(session: Session, name: str, allocation: str, **word: Unpack[StorageArguments]) -> Reply:
-    """Cut an allocation off from a storage by your word, where no host can show it.
+    """Force-detach a storage when its host cannot confirm the detach.
 
-    Only an operator can, and not where its host has last shown it attached. It is shown first, and
-    a yes asked for. It is for good: that allocation never gets the storage again, hosts may drop it
-    from the record beside the data, and the next plan may attach it to somebody else. No host is
-    asked or changed.
+    Only operators may do this, and not if the host last showed the storage attached. The attachment
+    is shown first, and you are asked to confirm. It cannot be undone: the allocation never gets
+    this storage again, hosts may drop it from the record beside the data, and the next plan may
+    attach the storage to another allocation. No host is asked or changed.
     """
     found = fence_operation.fence(
         open_to_write(session, word["lock_timeout"]),
@@ -111,11 +120,19 @@ class ReopenArguments(TypedDict):
 
 @command("reopen", "text", "json", parent=storage)
 @click.argument("name", metavar="PROJECT/STORAGE")
-@click.option("--from", "old", required=True, metavar="OLD", help="Who left them: its ref or id.")
-@click.option("--to", "new", required=True, metavar="ALLOCATION", help="Who is to own them.")
+@click.option(
+    "--from",
+    "old",
+    required=True,
+    metavar="OLD",
+    help="Ref or id of the allocation that left the files.",
+)
+@click.option(
+    "--to", "new", required=True, metavar="ALLOCATION", help="The allocation that is to own them."
+)
 @click.option("--reason", required=True, metavar="TEXT", help="Reason, written to the audit log.")
-@click.option("--to-others", is_flag=True, help="Even if they were another person's.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--to-others", is_flag=True, help="Even if they belonged to another person.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @lock_timeout
 def reopen(
     session: Session,
@@ -127,11 +144,12 @@ def reopen(
 ) -> Reply:
     """Give the files that an ended allocation left in a storage to another allocation.
 
-    Each allocation has a uid of its own, so what somebody closed to all but themselves stays closed
-    in their next one. This changes the owner of files of exactly that uid on the host where the
-    other allocation has the storage; groups and modes stay. Only an operator can, only once the old
-    one is proved gone, and only between allocations of one owner unless --to-others is given. It is
-    shown first, and a yes asked for. Cut short, it goes on when it is said again.
+    Each allocation has a uid of its own, so private files of an ended allocation stay closed to the
+    next allocation of the same person. This command changes the owner of files with exactly that
+    uid, on the host where the other allocation has the storage; groups and modes stay. Only
+    operators may do this, only after the old allocation is proved gone, and only between
+    allocations of one owner unless --to-others is given. It is shown first, and you are asked to
+    confirm. If it is interrupted, run it again: it continues.
     """
     progress = ProgressView(session.screen)
     with progress as report:

@@ -25,19 +25,24 @@ class SuspendArguments(TypedDict):
 
 @command("suspend", "text", "json")
 @click.argument("scope", metavar="SCOPE")
-@click.option("--reason", required=True, metavar="TEXT", help="Why; it is shown everywhere.")
+@click.option(
+    "--reason",
+    required=True,
+    metavar="TEXT",
+    help="Reason, shown wherever the suspension is listed.",
+)
 @click.option(
     "--for",
     "duration",
     metavar="TIME",
     callback=as_duration,
-    help="It ends by itself after that, as in 30m, 24h or 7d.",
+    help="End the suspension after this time, such as 30m, 24h or 7d.",
 )
 @click.option(
     "--until",
     metavar="TIME",
     callback=as_moment,
-    help="It ends by itself then, as in 2026-12-24T12:00:00Z.",
+    help="End the suspension at this time, such as 2026-12-24T12:00:00Z.",
 )
 @lock_timeout
 def suspend(
@@ -45,12 +50,13 @@ def suspend(
 ) -> Reply:
     """Take a node, user or project out of use, now.
 
-    SCOPE is node/NAME, user/NAME, project/NAME or all. A person or a project is shut out on every
-    host before this ends, and its sessions with it; their allocations go on. A node takes nobody
-    new, and with all none does. No spec is needed, or changed. It is an event with its author.
+    SCOPE is node/NAME, user/NAME, project/NAME or all. A user or a project is shut out of every
+    host, and their sessions are ended, before this command ends; their allocations keep running. A
+    node gets no new allocations; with all, no node does. No spec is needed or changed. The
+    suspension is an event with its author.
 
     With loop, or loop/ before a project, a node or any other ref, nobody is shut out: plans that
-    nobody is asked about leave it alone, but for what takes access away.
+    run without approval leave it alone, except for changes that take access away.
     """
     duration, until = end["duration"], end["until"]
     if duration and until:

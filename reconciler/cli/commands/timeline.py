@@ -14,21 +14,22 @@ from reconciler.operations.history import timeline as timeline_operation
 @command("timeline", "text", "json")
 @click.argument("ref", metavar="REF", callback=check_ref)
 @click.option(
-    "--logs", is_flag=True, help="What hosts said in every phase, not only in failed ones."
+    "--logs", is_flag=True, help="Show the hosts' output of every phase, not only of failed ones."
 )
 @click.option(
     "--last",
     default=0,
     metavar="NUMBER",
     type=click.IntRange(0),
-    help="Only so many operations, the newest.",
+    help="Show only this many operations, the newest.",
 )
 def timeline(session: Session, ref: str, logs: bool, last: int) -> Reply:
-    """Show what became of a resource, phase by phase.
+    """Show what happened to a resource, phase by phase.
 
-    Each operation has its phases, and each of these its start, how long it took, how it ended and,
-    where it failed, the end of what its host said. One that is under way tells when it last moved,
-    also while another gpuaas applies. It reaches back to the first event, archived ones as well.
+    Every operation is shown with its phases; every phase with its start, its duration, how it ended
+    and, if it failed, the end of the host's output. An operation that is running shows when it last
+    made progress, also while another gpuaas applies. The timeline starts at the first event,
+    archived events included.
     """
     found = timeline_operation.timeline(open_fleet(session.folder), ref)
     shown = timeline_view.lines(found, logs=logs, last=last, width=session.screen.width)

@@ -18,10 +18,10 @@ from reconciler.operations.validate import Validated
 @command("validate", "text", "json")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
 def validate(session: Session, paths: tuple[Path, ...]) -> Reply:
-    """Check spec files and show every problem at its place.
+    """Check spec files and show every problem with its file and line.
 
-    Without PATH all files of the fleet are checked; with it, only these files, but still against
-    the whole fleet. Neither state nor hosts are touched.
+    Without PATH, all files of the fleet are checked. With PATH, only these files are reported, but
+    they are still checked against the whole fleet. The state and the hosts are not touched.
     """
     found = validate_operation.validate(session.folder, paths)
     return Reply(

@@ -16,9 +16,10 @@ from reconciler.operations.why import why as why_operation
 def why(session: Session, ref: str) -> Reply:
     """Say why a resource is as it is: commit, author, rule, approver, evidence.
 
-    Link by link, each with the file, line and commit that say so: who wanted it, who applied it, by
-    which rule it was placed, who approved what it stands on, what the host showed, who is let in by
-    what, and what a plan would do about it now. `gpuaas explain` says why it is on no other node.
+    The command shows, each with the file, line and commit that say so: who wanted the resource, who
+    applied it, which rule placed it, who approved the node it is on, what the host reported, who
+    has access and through what, and what a plan would do about it now. `gpuaas explain` says why it
+    is on no other node.
     """
     found = why_operation.why(open_fleet(session.folder), ref)
     return Reply(result=found, lines=reasons_view.lines(found))

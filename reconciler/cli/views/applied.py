@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from reconciler.cli.text import BLANK, Span, Style, TextLine, column, count, dim, line, strong
 from reconciler.cli.views import plan_json
@@ -46,9 +45,9 @@ def lines(found: Applied) -> Iterator[TextLine]:
             yield line(dim(column("", 8)), dim(f"or, where ssh asks about the host: {login.plain}"))
 
 
-def view(found: Applied) -> dict[str, Any]:
+def view(found: Applied) -> dict[str, object]:
     """The JSON form: as the plan's, each step with what came of it and never with its content."""
-    shown: dict[str, Any] = encode(found)
+    shown: dict[str, object] = encode(found)
     del shown["problems"]
     shown["plan"] = plan_json.view(found.plan)
     shown["done"] = [str(change.ref) for change in found.done]
@@ -56,8 +55,8 @@ def view(found: Applied) -> dict[str, Any]:
     return shown
 
 
-def _outcome(outcome: StepOutcome) -> dict[str, Any]:
-    shown: dict[str, Any] = encode(outcome)
+def _outcome(outcome: StepOutcome) -> dict[str, object]:
+    shown: dict[str, object] = encode(outcome)
     shown["step"] = {
         "id": outcome.step.id,
         "verb": outcome.step.verb,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from reconciler.cli.text import BLANK, Style, TextLine, count, dim, line, strong
 from reconciler.cli.views import plan_json, plan_text
@@ -84,7 +83,7 @@ def shared_counts(comparison: Comparison) -> Mapping[str, int]:
     return counts(replace(comparison.plan, changes=comparison.shared))
 
 
-def view(comparison: Comparison) -> dict[str, Any]:
+def view(comparison: Comparison) -> dict[str, object]:
     """The `result` of `schemas/plan.schema.json`, with `against` beside the plan of the branch."""
     base = comparison.base
     shown = plan_json.view(comparison.plan)

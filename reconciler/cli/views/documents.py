@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from reconciler.cli.exit_codes import Exit
 from reconciler.cli.text import conceal
@@ -16,10 +15,10 @@ SCHEMA_VERSION = 1
 
 
 def document(
-    command: str, code: Exit, *, problems: Iterable[Problem] = (), result: Any = None
-) -> dict[str, Any]:
+    command: str, code: Exit, *, problems: Iterable[Problem] = (), result: object = None
+) -> dict[str, object]:
     """The envelope of `schemas/problems.schema.json`; there is no `result` if there was none."""
-    shown: dict[str, Any] = {
+    shown: dict[str, object] = {
         "schemaVersion": SCHEMA_VERSION,
         "command": command,
         "exitCode": int(code),

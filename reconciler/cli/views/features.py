@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from reconciler.cli.text import BLANK, TextLine, dim, line, strong
 from reconciler.cli.views import tables
@@ -11,8 +10,8 @@ from reconciler.model.codec import encode
 from reconciler.model.spec.features import Capability, Maturity
 
 
-def row(one: Capability) -> Mapping[str, Any]:
-    encoded: dict[str, Any] = encode(one)
+def row(one: Capability) -> Mapping[str, object]:
+    encoded: dict[str, object] = encode(one)
     return encoded
 
 

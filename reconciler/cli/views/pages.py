@@ -9,7 +9,7 @@ from reconciler.cli.text import Span, Style, TextLine, dim, line
 from reconciler.model.moment import format_age
 
 
-def kept(lines: Iterable[TextLine]) -> list[Any]:
+def kept(lines: Iterable[TextLine]) -> list[object]:
     return [[one.hang, *([span.text, span.style.value] for span in one.spans)] for one in lines]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from reconciler.cli.text import HIDDEN
 from reconciler.cli.views.documents import without_secret
@@ -14,9 +13,9 @@ from reconciler.model.plan.approval import short_id
 from reconciler.model.plan.plan import Change, FieldChange, Plan, Step
 
 
-def view(plan: Plan) -> dict[str, Any]:
+def view(plan: Plan) -> dict[str, object]:
     """The `result` of `schemas/plan.schema.json`. Problems of the plan stand in the envelope."""
-    shown: dict[str, Any] = encode(plan)
+    shown: dict[str, object] = encode(plan)
     del shown["problems"]
     shown["changes"] = [change_view(change) for change in plan.changes]
     shown["confirmed"] = [change_view(change) for change in plan.confirmed]
@@ -30,9 +29,9 @@ def view(plan: Plan) -> dict[str, Any]:
     return shown
 
 
-def change_view(change: Change) -> dict[str, Any]:
+def change_view(change: Change) -> dict[str, object]:
     """One line of a plan."""
-    shown: dict[str, Any] = encode(change)
+    shown: dict[str, object] = encode(change)
     shown.pop("normal", None)
     if change.fingerprint:
         shown["approvalId"] = short_id(change.fingerprint)
@@ -42,14 +41,14 @@ def change_view(change: Change) -> dict[str, Any]:
     return shown
 
 
-def _step(step: Step) -> dict[str, Any]:
-    shown: dict[str, Any] = encode(step)
+def _step(step: Step) -> dict[str, object]:
+    shown: dict[str, object] = encode(step)
     del shown["item"]
     return shown
 
 
-def _field(field: FieldChange) -> dict[str, Any]:
+def _field(field: FieldChange) -> dict[str, object]:
     if hides(field):
         field = replace(field, before=HIDDEN, after=HIDDEN)
-    shown: dict[str, Any] = encode(field)
+    shown: dict[str, object] = encode(field)
     return shown

@@ -9,7 +9,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
 
 from reconciler import __version__
 from reconciler.cli.exit_codes import Exit, of_change
@@ -171,7 +170,7 @@ def hides(field: FieldChange) -> bool:
     )
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else text[:77] + "…"
 

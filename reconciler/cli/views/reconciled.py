@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 from reconciler.cli.screen import Screen
 from reconciler.cli.text import Span, Style, TextLine, line
@@ -101,7 +100,7 @@ def lines(found: Once) -> Iterator[TextLine]:
     yield line(f"{tick.commit[:7]}: {what}, {hosts} looked at ({took})", hang=2)
 
 
-def view(tick: Tick) -> dict[str, Any]:
+def view(tick: Tick) -> dict[str, object]:
     """One round as a document."""
     told = encode(tick)
     assert isinstance(told, dict)

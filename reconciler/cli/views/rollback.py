@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from reconciler.cli.text import BLANK, Span, Style, TextLine, column, dim, line, strong
 from reconciler.cli.views import comparison
@@ -56,7 +55,7 @@ def told(found: Rollback) -> Iterator[TextLine]:
     yield from _told("x GONE", "does not come back, or not as it was", found.lost)
 
 
-def view(found: Rollback) -> dict[str, Any]:
+def view(found: Rollback) -> dict[str, object]:
     """Documents are named, not repeated: the patch has their text."""
     return {
         "to": found.to,

@@ -47,13 +47,13 @@ def _fact(label: str, text: str) -> TextLine:
     return line(dim(column(label, LABEL)), text, hang=LABEL)
 
 
-def _state(title: str, state: Mapping[str, Any] | None, none: str) -> Iterator[TextLine]:
+def _state(title: str, state: Mapping[str, object] | None, none: str) -> Iterator[TextLine]:
     yield BLANK
     yield line(strong(title), "" if state is not None else f"  {none}")
     yield from _tree(state or {}, 1)
 
 
-def _list(title: str, rows: tuple[Mapping[str, Any], ...]) -> Iterator[TextLine]:
+def _list(title: str, rows: tuple[Mapping[str, object], ...]) -> Iterator[TextLine]:
     if rows:
         yield BLANK
         yield line(strong(title))
@@ -80,7 +80,7 @@ def proofs(told: tuple[Mapping[str, Any], ...]) -> Iterator[TextLine]:
             yield line("    ", f"{check['result']:<8}{check['name']}{value}", hang=12)
 
 
-def _tree(value: Mapping[str, Any], depth: int) -> Iterator[TextLine]:
+def _tree(value: Mapping[str, object], depth: int) -> Iterator[TextLine]:
     """Mappings nest; everything below them stands on one line. What is empty text is left out."""
     for key, item in value.items():
         if isinstance(item, Mapping) and item:
@@ -90,5 +90,5 @@ def _tree(value: Mapping[str, Any], depth: int) -> Iterator[TextLine]:
             yield line("  " * depth, conceal(f"{key}: {_value(item)}"), hang=2 * depth + 2)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any
 
 from reconciler.hosts.ansible.inventory import PREFIX
 from reconciler.hosts.answers import AnswerError, read_json
@@ -25,7 +24,7 @@ class TaskResult:
     """
 
     outcome: str
-    result: Mapping[str, Any]
+    result: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +78,7 @@ class Heard:
                 self.late.add(node)
                 self._tell(node, "timeout")
 
-    def take(self, line: Any) -> None:
+    def take(self, line: object) -> None:
         match line:
             case {"event": "log", "text": str(text), **rest}:
                 self.log.extend(text.splitlines())
@@ -109,7 +108,7 @@ class Heard:
         )
 
 
-def answer_of(outcome: str, result: Mapping[str, Any]) -> TaskResult:
+def answer_of(outcome: str, result: Mapping[str, object]) -> TaskResult:
     """A host's own line is read here, and nowhere before."""
     if outcome != "ok" and not (outcome == "failed" and "answer" in result):
         return TaskResult(outcome=outcome, result=result)

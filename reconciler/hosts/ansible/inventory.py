@@ -6,7 +6,6 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from reconciler.hosts.folders import write_private
 from reconciler.hosts.ssh.ssh import REMOTE_PYTHON, SUDO, needs_sudo, ssh_options, write_pins
@@ -47,11 +46,11 @@ def write_inventory(
     return file
 
 
-def entry(step: Step) -> Mapping[str, Any]:
+def entry(step: Step) -> Mapping[str, object]:
     return {"step": step.id, "verb": step.verb, "ref": str(step.ref), "item": step.item}
 
 
-def unsafe(value: Any) -> Any:
+def unsafe(value: object) -> object:
     """Every text wrapped so that Ansible takes it as it is."""
     if isinstance(value, str):
         return {"__ansible_unsafe": value}
@@ -62,7 +61,7 @@ def unsafe(value: Any) -> Any:
     return value
 
 
-def _connection(host: Host, pins: Path, sockets: Path, python: str) -> Mapping[str, Any]:
+def _connection(host: Host, pins: Path, sockets: Path, python: str) -> Mapping[str, object]:
     if host.address == "local":
         return {"ansible_connection": "local", "ansible_python_interpreter": python}
     identity = {"ansible_ssh_private_key_file": host.identity_file} if host.identity_file else {}

@@ -89,7 +89,7 @@ def _beside(told: Mapping[str, Any]) -> str:
     return "; ".join(plain(f"{key}: {fact}") for key, fact in said)[:EXCERPT]
 
 
-def _step_of(receipt: Any) -> str:
+def _step_of(receipt: object) -> str:
     """Empty, which is no step's id, for what is no receipt at all."""
     step = receipt.get("step") if isinstance(receipt, dict) else None
     return step if isinstance(step, str) else ""
@@ -110,7 +110,7 @@ def _is_sound(step: Step, told: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_problem(problem: Mapping[str, Any]) -> bool:
+def _is_problem(problem: Mapping[str, object]) -> bool:
     return all(isinstance(problem.get(key), str) for key in ("code", "message"))
 
 

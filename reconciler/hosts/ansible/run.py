@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from reconciler.hosts.ansible.events import Heard, Played, RunListener
 from reconciler.hosts.folders import workplace, write_private
@@ -142,7 +141,7 @@ def _wait(guard: subprocess.Popen[bytes]) -> None:
         guard.wait()
 
 
-def _lines(guard: subprocess.Popen[bytes]) -> Iterator[Any]:
+def _lines(guard: subprocess.Popen[bytes]) -> Iterator[object]:
     """The guard's lines until it closes, and None whenever it has said nothing for a moment.
 
     After one that cannot be read no other is believed.

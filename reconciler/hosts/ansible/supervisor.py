@@ -90,7 +90,7 @@ def keep_no_output(folder: str) -> None:
         json.dump({"suppress_output_file": True}, file)
 
 
-def words(shown: str, result: Any) -> str:
+def words(shown: str, result: object) -> str:
     """What Ansible shows of an event; of a result only the reason and the error output.
 
     Whatever else a host printed may be the very work that it was given.
@@ -107,7 +107,7 @@ def plain(line: str) -> str:
     return "".join(char if char.isprintable() else " " for char in line)
 
 
-def tell(answers: TextIO, line: Mapping[str, Any]) -> None:
+def tell(answers: TextIO, line: Mapping[str, object]) -> None:
     answers.write(json.dumps(line) + "\n")
     answers.flush()
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from reconciler.kinds.access.keys import KeyEntry, entries, lines_of
 from reconciler.kinds.access.leave import OPEN_ENDED, DoorState, roll_of, state_of
+from reconciler.kinds.allocation.spec import AllocationSpec
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
@@ -28,7 +29,9 @@ class Door:
     reason: str = ""
 
 
-def doors(allocation: Resource, desired: Desired, now: datetime) -> tuple[Door, ...]:
+def doors(
+    allocation: Resource[AllocationSpec], desired: Desired, now: datetime
+) -> tuple[Door, ...]:
     """Every reason why somebody may log in, those that let nobody in among them; by user."""
     found = (_door(entry, desired, now) for entry in entries(allocation, desired))
     return tuple(sorted(found, key=lambda door: (door.user, door.cause)))

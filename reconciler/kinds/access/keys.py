@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 from reconciler.kinds.access.leave import DoorState, Leave, lasts, roll_of, state_of
 from reconciler.kinds.access.ssh_key import SshKey, parse_public_key
+from reconciler.kinds.allocation.spec import AllocationSpec
 from reconciler.kinds.checks.once import once
+from reconciler.kinds.grant import GrantSpec
 from reconciler.model.moment import parse_moment
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -35,7 +37,9 @@ class KeyLine:
     cause: Ref
 
 
-def key_lines(allocation: Resource, desired: Desired, now: datetime) -> tuple[KeyLine, ...]:
+def key_lines(
+    allocation: Resource[AllocationSpec], desired: Desired, now: datetime
+) -> tuple[KeyLine, ...]:
     """Every line of the allocation's key file, sorted; equal lines stand once.
 
     A key that two people share gives a line for each of them, so that it stays as long as one
@@ -50,7 +54,7 @@ def key_lines(allocation: Resource, desired: Desired, now: datetime) -> tuple[Ke
     return tuple(sorted(lines.values(), key=lambda one: (one.user, one.key_id, one.line)))
 
 
-def in_force(grant: Resource, now: datetime) -> bool:
+def in_force(grant: Resource[GrantSpec], now: datetime) -> bool:
     """Whether its time is not over; a grant whose end cannot be read is over."""
     return lasts(grant.spec.expires_at, now)
 
@@ -78,7 +82,7 @@ class KeyEntry:
     reason: str = ""
 
 
-def entries(allocation: Resource, desired: Desired) -> Iterator[KeyEntry]:
+def entries(allocation: Resource[AllocationSpec], desired: Desired) -> Iterator[KeyEntry]:
     """Every reason to let somebody in, those that let nobody in among them."""
     for user in allocation.spec.access:
         yield KeyEntry(leave=Leave(user=user, cause=allocation.ref))

@@ -101,7 +101,7 @@ def _grant(spec: Spec, reading: Reading) -> Spec | None:
     return _with(spec, keys=keys or spec["keys"], options=options, expiresAt=end)
 
 
-def _options(options: Spec, said: Any) -> Spec | None:
+def _options(options: Spec, said: object) -> Spec | None:
     """Networks that both name, and forwarding if both give it; None if no network is left."""
     if not isinstance(said, Mapping):
         return options
@@ -114,7 +114,7 @@ def _options(options: Spec, said: Any) -> Spec | None:
     return _with(options, **{"from": networks or options["from"], "forwarding": forwarding})
 
 
-def _earlier(end: str | None, other: Any) -> str | None:
+def _earlier(end: str | None, other: object) -> str | None:
     """The earlier of two ends, of which none, or one that cannot be read, is no end."""
     moment = parse_moment(other) if isinstance(other, str) else None
     if moment is None:
@@ -123,23 +123,23 @@ def _earlier(end: str | None, other: Any) -> str | None:
     return told if end in (None, OPEN_ENDED) else min(str(end), told)
 
 
-def _entries(value: Any) -> Sequence[Spec] | None:
+def _entries(value: object) -> Sequence[Spec] | None:
     """A list of mappings; None where it is none, of which nothing can be said."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         return None
     return value if all(isinstance(one, Mapping) for one in value) else None
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: object) -> list[str]:
     return sorted(_strings(value)) if isinstance(value, Sequence) else []
 
 
-def _strings(value: Sequence[Any]) -> Iterator[str]:
+def _strings(value: Sequence[object]) -> Iterator[str]:
     if not isinstance(value, str):
         yield from (one for one in value if isinstance(one, str))
 
 
-def _with(spec: Spec, **fields: Any) -> Spec:
+def _with(spec: Spec, **fields: object) -> Spec:
     """The same spec where no field is another."""
     return (
         spec if all(spec[name] == value for name, value in fields.items()) else {**spec, **fields}

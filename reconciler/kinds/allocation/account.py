@@ -6,7 +6,6 @@ The account's numbers are given; what it may use is the sum of its slots.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from reconciler.kinds.allocation.containers import allows_containers
 from reconciler.kinds.allocation.steps import mount_unit
@@ -121,7 +120,7 @@ def _slots_of(node: str, context: Context) -> int:
     return len(spec.slots) if spec else 0
 
 
-def item(account: Account, id: str) -> Mapping[str, Any]:
+def item(account: Account, id: str) -> Mapping[str, object]:
     """What the host needs to make it, besides folders and files."""
     return {
         "uid": account.uid,
@@ -135,7 +134,7 @@ def item(account: Account, id: str) -> Mapping[str, Any]:
     }
 
 
-def files(account: Account, values: Mapping[str, Any], render: Render) -> Mapping[str, str]:
+def files(account: Account, values: Mapping[str, object], render: Render) -> Mapping[str, str]:
     """Path → content; none of it is the tenant's to change."""
     told = {
         **values,

@@ -14,7 +14,7 @@ from reconciler.kinds.allocation.spec import AllocationSpec, parse
 from reconciler.kinds.bundle import BUNDLES
 from reconciler.kinds.checks.findings import Path, finding, twice, unreal_times
 from reconciler.kinds.plain import everything_is_supported
-from reconciler.kinds.project import PROJECTS
+from reconciler.kinds.project import PROJECTS, ProjectSpec
 from reconciler.kinds.sku import SKUS
 from reconciler.kinds.storage_class import STORAGE_CLASSES
 from reconciler.model.host.capacity import Need, Shape, StorageNeed
@@ -57,7 +57,7 @@ FIELD_RULES: Mapping[str, str] = {
 }
 
 
-def refs(resource: Resource) -> Iterator[Reference]:
+def refs(resource: Resource[AllocationSpec]) -> Iterator[Reference]:
     spec, project = _spec(resource), resource.ref.project
     yield Reference(ref=Ref("project", "", project), path=("metadata", "project"))
     yield Reference(ref=Ref("sku", "", spec.sku), path=("spec", "sku"))
@@ -74,7 +74,7 @@ def refs(resource: Resource) -> Iterator[Reference]:
         yield Reference(ref=Ref("node", "", spec.node), path=("spec", "node"))
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[AllocationSpec], desired: Desired) -> Iterator[Problem]:
     """Members, entitlements, lease and mounts. A deprecated SKU is the planner's question: what
     runs on one may stay.
     """
@@ -93,7 +93,7 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     yield from _check_runtimes(resource, desired)
 
 
-def needs(resource: Resource, desired: Desired) -> Need | None:
+def needs(resource: Resource[AllocationSpec], desired: Desired) -> Need | None:
     """None while its SKU or its project cannot be read: then nobody can say what it needs."""
     spec = _spec(resource)
     sku = SKUS.get(desired, spec.sku)
@@ -123,7 +123,7 @@ def needs(resource: Resource, desired: Desired) -> Need | None:
     )
 
 
-def _storage_needs(resource: Resource, desired: Desired) -> Iterator[StorageNeed]:
+def _storage_needs(resource: Resource[AllocationSpec], desired: Desired) -> Iterator[StorageNeed]:
     """Of what can be read; of all else the planner says that it is missing."""
     for one in _spec(resource).storage:
         storage = desired.resources.get(Ref("storage", resource.ref.project, one.name))
@@ -132,12 +132,14 @@ def _storage_needs(resource: Resource, desired: Desired) -> Iterator[StorageNeed
             yield found.spec.need(found.ref.name, one.name, storage.spec.node or "")
 
 
-def _spec(resource: Resource) -> AllocationSpec:
+def _spec(resource: Resource[AllocationSpec]) -> AllocationSpec:
     spec: AllocationSpec = resource.spec
     return spec
 
 
-def _check_members(resource: Resource, project: Resource) -> Iterator[Problem]:
+def _check_members(
+    resource: Resource[AllocationSpec], project: Resource[ProjectSpec]
+) -> Iterator[Problem]:
     spec = _spec(resource)
     members = sorted(member.user for member in project.spec.members)
     asked: list[tuple[str, Path]] = [(spec.owner, ("spec", "owner"))]
@@ -149,7 +151,9 @@ def _check_members(resource: Resource, project: Resource) -> Iterator[Problem]:
             yield finding(resource, path, "not_a_member", message, hint)
 
 
-def _check_entitled(resource: Resource, project: Resource) -> Iterator[Problem]:
+def _check_entitled(
+    resource: Resource[AllocationSpec], project: Resource[ProjectSpec]
+) -> Iterator[Problem]:
     wanted, entitled = _spec(resource).sku, project.spec.entitlements.skus
     if wanted not in entitled:
         message = f"project {project.ref.name} is not entitled to SKU {wanted}"
@@ -157,7 +161,9 @@ def _check_entitled(resource: Resource, project: Resource) -> Iterator[Problem]:
         yield finding(resource, ("spec", "sku"), "not_entitled", message, hint)
 
 
-def _check_lease(resource: Resource, project: Resource) -> Iterator[Problem]:
+def _check_lease(
+    resource: Resource[AllocationSpec], project: Resource[ProjectSpec]
+) -> Iterator[Problem]:
     """How far ahead an end may lie depends on the time of the create: the planner's question."""
     lease = project.spec.lease
     if _spec(resource).expires_at == OPEN_ENDED and not (lease and lease.may_be_open_ended):
@@ -166,7 +172,7 @@ def _check_lease(resource: Resource, project: Resource) -> Iterator[Problem]:
         yield finding(resource, ("spec", "expiresAt"), "lease_too_long", message, hint)
 
 
-def _check_runtimes(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_runtimes(resource: Resource[AllocationSpec], desired: Desired) -> Iterator[Problem]:
     """Each a version that its bundle has."""
     runtimes = _spec(resource).runtimes
     path: Path = ("spec", "runtimes")
@@ -179,7 +185,7 @@ def _check_runtimes(resource: Resource, desired: Desired) -> Iterator[Problem]:
             yield finding(resource, path, "bundle_version_unknown", message, hint)
 
 
-def _check_mounts(resource: Resource) -> Iterator[Problem]:
+def _check_mounts(resource: Resource[AllocationSpec]) -> Iterator[Problem]:
     storage = _spec(resource).storage
     places = [(one.mount_path.rstrip("/"), ("spec", "storage", one.name)) for one in storage]
     for path, second, first in twice(places):

@@ -6,7 +6,6 @@ What it has besides, where a node isolates by accounts, is `allocation_account`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from reconciler.kinds.access.fencing import is_fenced
 from reconciler.kinds.access.keys import key_lines
@@ -15,6 +14,7 @@ from reconciler.kinds.allocation import storage
 from reconciler.kinds.allocation.account import Account, Folder
 from reconciler.kinds.allocation.restart import mark_path, restarting
 from reconciler.kinds.allocation.runtime import ENVIRONMENT, environment, runtimes_of, writing
+from reconciler.kinds.allocation.spec import AllocationSpec
 from reconciler.kinds.allocation.steps import file_facts, file_items, own_mode, shown, step_of
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.lease import end_of
@@ -33,7 +33,7 @@ KEYS = "allocation/keys.j2"
 QUARANTINE = "allocation.quarantine"
 
 
-def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
+def basis(binding: Binding, context: Context) -> Mapping[str, object]:
     """Without commit, time and name, so that none of them alone changes a host.
 
     After a rename the files say the former name until something else renews them.
@@ -81,12 +81,14 @@ class _Seated:
     """
 
     binding: Binding
-    resource: Resource
-    values: Mapping[str, Any]
+    resource: Resource[AllocationSpec]
+    values: Mapping[str, object]
     account: Account | None
 
 
-def _providing(binding: Binding, resource: Resource, context: Context) -> tuple[Step, ...]:
+def _providing(
+    binding: Binding, resource: Resource[AllocationSpec], context: Context
+) -> tuple[Step, ...]:
     seated = _seat(binding, resource, context)
     lines = _key_lines(binding, resource, context)
     keys = {_keys_path(binding): context.render(KEYS, {**seated.values, "lines": lines})}
@@ -147,7 +149,7 @@ def _environment_paths(seated: _Seated) -> tuple[str, ...]:
     return (path, accounts.session_environment(account)) if account else (path,)
 
 
-def _runtimes(resource: Resource) -> Mapping[str, Any]:
+def _runtimes(resource: Resource[AllocationSpec]) -> Mapping[str, object]:
     """Nothing where it names none, so that allocations without any stay as they were."""
     runtimes = runtimes_of(resource.spec)
     return {"runtimes": runtimes} if runtimes else {}
@@ -209,7 +211,7 @@ def _keys_path(binding: Binding) -> str:
     return f"/etc/gpuaas/ssh/{binding.login}"
 
 
-def _seat(binding: Binding, resource: Resource, context: Context) -> _Seated:
+def _seat(binding: Binding, resource: Resource[AllocationSpec], context: Context) -> _Seated:
     slots = _slots(binding, context)
     values = {
         "stateId": context.world.state_id,
@@ -254,7 +256,7 @@ def _descriptor(seated: _Seated, context: Context) -> str:
     return context.render(DESCRIPTOR, {**signed, "hmac": context.sign(canonical(signed))})
 
 
-def _key_lines(binding: Binding, resource: Resource, context: Context) -> list[str]:
+def _key_lines(binding: Binding, resource: Resource[AllocationSpec], context: Context) -> list[str]:
     if is_fenced(binding.placement.node, context):
         return []
     return [one.line for one in key_lines(resource, context.desired, context.now)]

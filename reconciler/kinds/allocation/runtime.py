@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from reconciler.kinds.allocation.spec import AllocationSpec
 from reconciler.kinds.allocation.steps import file_facts, file_items, own_mode, step_of
 from reconciler.kinds.bundle import BUNDLES
 from reconciler.kinds.contract import Binding, Render
@@ -41,7 +42,7 @@ def place_of(runtime: str) -> str:
     return f"{RUNTIMES}/{bundle}/{version}"
 
 
-def runtime_needs(allocation: Resource, desired: Desired) -> Iterator[RuntimeNeed]:
+def runtime_needs(allocation: Resource[AllocationSpec], desired: Desired) -> Iterator[RuntimeNeed]:
     """What each that it names runs on, of those that can be read."""
     policy = POLICIES.get(desired, "fleet")
     lenient = policy is not None and policy.spec.bundles.allow_unknown_compatibility

@@ -6,7 +6,6 @@ For every drawer of the allocation: what it has is spread over several, how it i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from reconciler.kinds.contract import Binding
 from reconciler.model.canonical import text_digest
@@ -22,7 +21,7 @@ def step_of(
     binding: Binding,
     verb: str,
     order: Order,
-    item: Mapping[str, Any],
+    item: Mapping[str, object],
     facts: Mapping[str, str | None],
 ) -> Step:
     """One verb for it on its host, which is told whose it is besides `item`."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from reconciler.kinds.allocation.steps import (
     UNITS,
@@ -171,7 +170,7 @@ def _had(binding: Binding, context: Context) -> Iterator[tuple[str, str, str, st
             yield key[len(prefix) :], told["volume"], told["mode"], told["path"] or ""
 
 
-def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
+def basis(binding: Binding, context: Context) -> Mapping[str, object]:
     """Nothing where it names no storage, so that allocations without any stay as they were."""
     found = [_told(mount) for mount in mounts(binding, context)]
     return {"storage": found} if found else {}
@@ -271,7 +270,7 @@ def records_let_go(step: Step) -> tuple[str, ...]:
     return tuple(record_path(one["id"]) for one in step.item["volumes"])
 
 
-def _told(mount: Mount) -> Mapping[str, Any]:
+def _told(mount: Mount) -> Mapping[str, object]:
     return {
         "name": mount.storage.name,
         "volume": mount.volume.id,
@@ -323,7 +322,7 @@ def _units(mount: Mount, binding: Binding, context: Context) -> Mapping[str, str
 
 
 def _unit_paths(
-    one: Attachment, binding: Binding, backend: Mapping[str, Any], last: bool
+    one: Attachment, binding: Binding, backend: Mapping[str, object], last: bool
 ) -> tuple[str, ...]:
     """The view goes first, and what the data lies on only with the last who has it."""
     source = [f"{VOLUMES}/{one.volume}"] if last and "directory" not in backend else []

@@ -19,7 +19,7 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 
 
-def check_overlaps(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check_overlaps(resource: Resource[NodeSpec], desired: Desired) -> Iterator[Problem]:
     yield from _check_machine(resource, desired)
     yield from _check_host_keys(resource, desired)
     yield from _check_folder(resource, desired)
@@ -32,7 +32,7 @@ def at_slot(slot: Slot, *path: str) -> Path:
     return ("spec", "slots", slot.name, *path)
 
 
-def _check_machine(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_machine(resource: Resource[NodeSpec], desired: Desired) -> Iterator[Problem]:
     identity = resource.spec.identity
     if identity and len(nodes := _holders(desired)["machine", identity.machine_id]) > 1:
         others = ", ".join(sorted(nodes - {resource.ref.name}))
@@ -42,7 +42,7 @@ def _check_machine(resource: Resource, desired: Desired) -> Iterator[Problem]:
         yield finding(resource, path, "machine_id_taken", message, hint)
 
 
-def _check_host_keys(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_host_keys(resource: Resource[NodeSpec], desired: Desired) -> Iterator[Problem]:
     """Whoever has the private half can pass for both hosts. Folders of one machine share it."""
     for key in _keys_of_whole_host(resource.spec):
         if others := _holders(desired)["key", key] - {resource.ref.name}:
@@ -58,7 +58,7 @@ def _keys_of_whole_host(spec: NodeSpec) -> tuple[str, ...]:
     return spec.identity.host_keys if spec.identity and whole else ()
 
 
-def _check_folder(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_folder(resource: Resource[NodeSpec], desired: Desired) -> Iterator[Problem]:
     """What one node finds below its root must not be another's: it would pass for leftovers."""
     above = accumulate(_root(resource.spec, desired), lambda folder, part: f"{folder}/{part}")
     others = {name for folder in above for name in _holders(desired).get(("root", folder), ())}
@@ -68,7 +68,7 @@ def _check_folder(resource: Resource, desired: Desired) -> Iterator[Problem]:
         yield finding(resource, ("spec", "root"), "path_unsafe", message, hint)
 
 
-def _check_gpus(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_gpus(resource: Resource[NodeSpec], desired: Desired) -> Iterator[Problem]:
     spec: NodeSpec = resource.spec
     for slot in spec.slots:
         holders = _holders(desired)["gpu", slot.gpu.uuid]
@@ -78,7 +78,7 @@ def _check_gpus(resource: Resource, desired: Desired) -> Iterator[Problem]:
             yield _overlap(resource, at_slot(slot, "gpu", "uuid"), message)
 
 
-def _check_devices(resource: Resource) -> Iterator[Problem]:
+def _check_devices(resource: Resource[NodeSpec]) -> Iterator[Problem]:
     for device, path, first in twice(_devices(resource.spec)):
         yield _overlap(resource, path, f"{device} is in slot {first[2]} and in slot {path[2]}")
 
@@ -93,7 +93,7 @@ def _devices(spec: NodeSpec) -> Iterator[tuple[str, Path]]:
             yield f"disk {slot.nvme.id}", at_slot(slot, "nvme", "id")
 
 
-def _check_cpus(resource: Resource) -> Iterator[Problem]:
+def _check_cpus(resource: Resource[NodeSpec]) -> Iterator[Problem]:
     spec: NodeSpec = resource.spec
     reserve: Path = ("spec", "reserve", "cpus")
     sets = [("the reserve", reserve, spec.reserve.cpus)]
@@ -111,7 +111,7 @@ def _check_cpus(resource: Resource) -> Iterator[Problem]:
         owner.update((cpu, whose) for cpu in cpus if cpu not in owner)
 
 
-def _overlap(resource: Resource, path: Path, message: str) -> Problem:
+def _overlap(resource: Resource[NodeSpec], path: Path, message: str) -> Problem:
     hint = "a slot shares nothing: give each its own GPU, disk, network card and CPUs"
     return finding(resource, path, "slot_overlap", message, hint)
 

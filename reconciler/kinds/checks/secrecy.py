@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reconciler.model.problem import PathPart
 
@@ -91,7 +91,7 @@ def is_body(line: str) -> bool:
     return _BODY.fullmatch(line) is not None
 
 
-def find_secrets(value: Any, path: tuple[PathPart, ...] = ()) -> Iterator[Secret]:
+def find_secrets(value: object, path: tuple[PathPart, ...] = ()) -> Iterator[Secret]:
     """Every secret in a document's value, in the order of the document."""
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -107,7 +107,7 @@ def find_secrets(value: Any, path: tuple[PathPart, ...] = ()) -> Iterator[Secret
         yield from _in_text(value, path)
 
 
-def _says_something(value: Any) -> bool:
+def _says_something(value: object) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
 
 

@@ -26,8 +26,8 @@ class Correction:
 
     slot: str
     part: str
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
+    before: Mapping[str, object]
+    after: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +113,8 @@ def _differing(
         yield Correction(slot=name, part=part, before=old, after=new)
 
 
-def _named(slots: Sequence[Mapping[str, Any]], taken: Collection[str]) -> list[Mapping[str, Any]]:
+def _named(
+    slots: Sequence[Mapping[str, Any]], taken: Collection[str]
+) -> list[Mapping[str, object]]:
     free = [name for at in range(MAX_SLOTS * 2) if (name := f"s{at}") not in taken]
     return [{**slot, "name": name} for slot, name in zip(slots, free, strict=False)]

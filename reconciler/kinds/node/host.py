@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from reconciler.kinds.allocation.account import PRIVATE
 from reconciler.kinds.allocation.containers import allows_containers, user_namespaces
@@ -135,7 +135,7 @@ HARDENING: Mapping[str, str] = {
 NAMESPACES = "sysctl user.max_user_namespaces"
 
 
-def basis(binding: Binding, context: Context) -> Mapping[str, Any]:
+def basis(binding: Binding, context: Context) -> Mapping[str, object]:
     """The same on every host but for who works on it."""
     spec = _account_node(binding)
     if spec is None:
@@ -235,7 +235,7 @@ def _controllers(found: str) -> Check:
     return Check(name=name, result=CheckResult.PASS, value=found)
 
 
-def _values(desired: Desired) -> Mapping[str, Any]:
+def _values(desired: Desired) -> Mapping[str, object]:
     """What the fleet's settings and its Policy say of every host alike."""
     closed = [
         ip_network(one, strict=False) for one in (*METADATA, *desired.settings.network.closed)

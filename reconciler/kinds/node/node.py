@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from reconciler.kinds.access.ssh_key import why_no_host_key
 from reconciler.kinds.approval import HOST, approval_digest, approved_names, current_names
@@ -66,11 +65,11 @@ FIELD_RULES: Mapping[str, str] = {
 }
 
 
-def parse(spec: Mapping[str, Any], name: str) -> NodeSpec:
+def parse(spec: Mapping[str, object], name: str) -> NodeSpec:
     return read_node(spec)
 
 
-def refs(resource: Resource) -> Iterator[Reference]:
+def refs(resource: Resource[NodeSpec]) -> Iterator[Reference]:
     spec: NodeSpec = resource.spec
     yield Reference(ref=Ref("node_family", "", spec.family), path=("spec", "family"))
     if spec.admin.attested_by:
@@ -81,7 +80,7 @@ def refs(resource: Resource) -> Iterator[Reference]:
         yield Reference(ref=user, path=("spec", "approvals", at, "by"))
 
 
-def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def check(resource: Resource[NodeSpec], desired: Desired) -> Iterator[Problem]:
     yield from _check_isolation(resource)
     yield from _check_root(resource)
     yield from _check_texts(resource)
@@ -93,14 +92,14 @@ def check(resource: Resource, desired: Desired) -> Iterator[Problem]:
     yield from _check_approvals(resource, desired)
 
 
-def unsupported(resource: Resource) -> str:
+def unsupported(resource: Resource[NodeSpec]) -> str:
     spec: NodeSpec = resource.spec
     if spec.isolation is Isolation.VM:
         return f"isolation {spec.isolation}"
     return ""
 
 
-def _check_isolation(resource: Resource) -> Iterator[Problem]:
+def _check_isolation(resource: Resource[NodeSpec]) -> Iterator[Problem]:
     """Which fields go with which isolation: a table, as (field, is stated, wanted by)."""
     spec: NodeSpec = resource.spec
     directory, vm = spec.isolation is Isolation.DIRECTORY, spec.isolation is Isolation.VM
@@ -126,7 +125,7 @@ def _check_isolation(resource: Resource) -> Iterator[Problem]:
         )
 
 
-def _check_root(resource: Resource) -> Iterator[Problem]:
+def _check_root(resource: Resource[NodeSpec]) -> Iterator[Problem]:
     spec: NodeSpec = resource.spec
     path = ("spec", "root")
     why = unsafe_path(spec.root, absolute=spec.address != "local" or spec.root.startswith("/"))
@@ -135,7 +134,7 @@ def _check_root(resource: Resource) -> Iterator[Problem]:
         yield finding(resource, path, "path_unsafe", why, hint)
 
 
-def _check_texts(resource: Resource) -> Iterator[Problem]:
+def _check_texts(resource: Resource[NodeSpec]) -> Iterator[Problem]:
     spec: NodeSpec = resource.spec
     hosts = [(("spec", "address"), spec.address)]
     if spec.public_address != spec.address:
@@ -148,7 +147,7 @@ def _check_texts(resource: Resource) -> Iterator[Problem]:
     yield from unsound_texts(resource, keys, why_no_host_key)
 
 
-def _check_admin(resource: Resource) -> Iterator[Problem]:
+def _check_admin(resource: Resource[NodeSpec]) -> Iterator[Problem]:
     admin = resource.spec.admin
     path = ("spec", "admin")
     if admin.state is not AdminState.ACTIVE and not admin.reason:
@@ -160,7 +159,7 @@ def _check_admin(resource: Resource) -> Iterator[Problem]:
     yield from unreal_times(resource, [((*path, "until"), admin.until)])
 
 
-def _check_family(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_family(resource: Resource[NodeSpec], desired: Desired) -> Iterator[Problem]:
     spec: NodeSpec = resource.spec
     family = NODE_FAMILIES.get(desired, spec.family)
     for slot in spec.slots if family else ():
@@ -174,7 +173,7 @@ def _check_family(resource: Resource, desired: Desired) -> Iterator[Problem]:
             yield finding(resource, at_slot(slot, "gpu"), "family_mismatch", message, hint)
 
 
-def _check_partitions(resource: Resource) -> Iterator[Problem]:
+def _check_partitions(resource: Resource[NodeSpec]) -> Iterator[Problem]:
     spec: NodeSpec = resource.spec
     known = {slot.name for slot in spec.slots}
     for partition in spec.fabric.partitions if spec.fabric else ():
@@ -184,7 +183,7 @@ def _check_partitions(resource: Resource) -> Iterator[Problem]:
             yield finding(resource, path, "dangling_reference", message, _slots_hint(spec))
 
 
-def _check_approvals(resource: Resource, desired: Desired) -> Iterator[Problem]:
+def _check_approvals(resource: Resource[NodeSpec], desired: Desired) -> Iterator[Problem]:
     spec: NodeSpec = resource.spec
     names = {HOST} | {slot.name for slot in spec.slots}
     for slot in spec.slots:
@@ -207,7 +206,7 @@ def _check_approvals(resource: Resource, desired: Desired) -> Iterator[Problem]:
     yield from _check_stale(resource)
 
 
-def _check_stale(resource: Resource) -> Iterator[Problem]:
+def _check_stale(resource: Resource[NodeSpec]) -> Iterator[Problem]:
     """A warning: nothing new is placed on what it covers, and what runs there goes on."""
     spec: NodeSpec = resource.spec
     approved = approved_names(spec)
@@ -225,7 +224,7 @@ def _check_stale(resource: Resource) -> Iterator[Problem]:
 
 
 def _check_digests(
-    resource: Resource, path: tuple[str | int, ...], approval: Approval
+    resource: Resource[NodeSpec], path: tuple[str | int, ...], approval: Approval
 ) -> Iterator[Problem]:
     """One of all that is covered, or one for each of them."""
     given, covers = {one.name for one in approval.digests}, set(approval.covers)

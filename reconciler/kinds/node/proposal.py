@@ -61,7 +61,7 @@ def propose(facts: NodeFacts, wish: NodeAddress, desired: Desired) -> Proposal:
     families = {family.ref.name: family.spec for family in NODE_FAMILIES.of(desired)}
     name = wish.family or _family_of(gpus.values(), families)
     shares = shares_of(facts, topology)
-    slots: list[Mapping[str, Any]] = []
+    slots: list[Mapping[str, object]] = []
     notes = [*_problems(facts, topology), *_about_family(facts, name, families.get(name))]
     for at, card in enumerate(cards):
         gpu, share = gpus.get(card.pci_address), shares.get(card.pci_address)
@@ -88,7 +88,7 @@ def propose(facts: NodeFacts, wish: NodeAddress, desired: Desired) -> Proposal:
 # The host.
 
 
-def _ssh(wish: NodeAddress, usual: str) -> Mapping[str, Any]:
+def _ssh(wish: NodeAddress, usual: str) -> Mapping[str, object]:
     """Only what is not as everywhere in this fleet."""
     ssh = {
         **({"port": wish.port} if wish.port != Ssh().port else {}),
@@ -97,7 +97,7 @@ def _ssh(wish: NodeAddress, usual: str) -> Mapping[str, Any]:
     return {"ssh": ssh} if ssh else {}
 
 
-def _identity(facts: NodeFacts, topology: Topology, wish: NodeAddress) -> Mapping[str, Any]:
+def _identity(facts: NodeFacts, topology: Topology, wish: NodeAddress) -> Mapping[str, object]:
     """The keys that the operator knows, and with them the others that the same host has."""
     told = topology.host_keys or ()
     others = told if set(wish.host_keys) <= set(told) else ()
@@ -109,7 +109,7 @@ def _identity(facts: NodeFacts, topology: Topology, wish: NodeAddress) -> Mappin
     }
 
 
-def _reserve(facts: NodeFacts, topology: Topology) -> Mapping[str, Any]:
+def _reserve(facts: NodeFacts, topology: Topology) -> Mapping[str, object]:
     kept = [core for node in topology.numa_nodes or () for core in kept_cores(node, topology)]
     cpus = {"cpus": _cpus(kept)} if kept else {}
     return {**cpus, "memoryGiB": kept_memory(facts)}
@@ -146,7 +146,7 @@ def _unfit(
     return "" if len(_cpus(share.cores)) <= MAX_TEXT else "its cores are too scattered to be named"
 
 
-def _slot(name: str, card: Card, gpu: GpuFact, share: Share) -> Mapping[str, Any]:
+def _slot(name: str, card: Card, gpu: GpuFact, share: Share) -> Mapping[str, object]:
     serial = {"serial": card.serial} if card.serial not in (None, "N/A", "0") else {}
     slot: dict[str, Any] = {
         "name": name,

@@ -7,7 +7,6 @@ from dataclasses import field, replace
 from enum import StrEnum
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
 
 from reconciler.kinds.checks.findings import same_moment
 from reconciler.kinds.typed_specs import TypedSpecs
@@ -173,7 +172,7 @@ def control_login(spec: NodeSpec, settings: Settings) -> str:
     return spec.ssh.user or settings.ssh.user or CONTROL_LOGIN
 
 
-def read_node(spec: Mapping[str, Any], name: str = "") -> NodeSpec:
+def read_node(spec: Mapping[str, object], name: str = "") -> NodeSpec:
     """The typed spec, in the one spelling that equal intents share."""
     sharing = Sharing.TENANT if spec["isolation"] == Isolation.ACCOUNT else Sharing.ANY
     defaults = {"publicAddress": spec["address"], "sharing": sharing}

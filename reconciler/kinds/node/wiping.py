@@ -28,7 +28,7 @@ NO_DEVICES = frozenset({"name", "numa", "cpus", "memory_gib", "vm", "disabled"})
 DEVICES = tuple(field.name for field in fields(Slot) if field.name not in NO_DEVICES)
 
 
-def check_wiping(resource: Resource) -> Iterator[Problem]:
+def check_wiping(resource: Resource[NodeSpec]) -> Iterator[Problem]:
     spec: NodeSpec = resource.spec
     for slot in spec.slots:
         for device in DEVICES:

@@ -118,7 +118,7 @@ def _is_plain(value: Any) -> bool:
     return not isinstance(value, str) or value.isprintable()
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     if len(dict(pairs)) != len(pairs):
         raise ValueError("a key stands twice")
     return dict(pairs)
@@ -132,7 +132,7 @@ def matching(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _name(value: Any) -> bool:
+def _name(value: object) -> bool:
     return isinstance(value, str) and is_name(value)
 
 
@@ -150,7 +150,7 @@ def _moment(value: Any) -> bool:
     return isinstance(value, str) and parse_moment(value) is not None
 
 
-def _slots(value: Any) -> bool:
+def _slots(value: object) -> bool:
     return isinstance(value, list) and bool(value) and _distinct(value) and all(map(_slot, value))
 
 
@@ -164,7 +164,7 @@ def _distinct(slots: Iterable[Any]) -> bool:
     return len(set(map(str, names))) == len(names)
 
 
-_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+_FIELDS: Mapping[str, Callable[[object], bool]] = {
     "version": lambda value: True,
     "stateId": matching(STATE_ID),
     "ref": is_text,
@@ -182,7 +182,7 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "commit": matching(_COMMIT),
     "hmac": is_text,
 }
-_OF_VERSION: Mapping[int, Mapping[str, Callable[[Any], bool]]] = {
+_OF_VERSION: Mapping[int, Mapping[str, Callable[[object], bool]]] = {
     1: _FIELDS,
     2: {**_FIELDS, "expiresAt": lambda value: value == "" or _moment(value)},
 }

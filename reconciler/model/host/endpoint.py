@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from reconciler.model.records import dataclass
 from reconciler.model.ref import NAME_PATTERN, Ref
@@ -91,11 +90,11 @@ def unsound(endpoint: Endpoint) -> str:
     return "" if _is_port(endpoint.port) else "port"
 
 
-def _is_plain(pattern: re.Pattern[str], value: Any) -> bool:
+def _is_plain(pattern: re.Pattern[str], value: object) -> bool:
     return (
         isinstance(value, str) and len(value) <= _LONGEST and pattern.fullmatch(value) is not None
     )
 
 
-def _is_port(value: Any) -> bool:
+def _is_port(value: object) -> bool:
     return type(value) is int and 0 < value < 65536

@@ -94,7 +94,7 @@ def read_volume_record(text: str) -> VolumeRecord:
     )
 
 
-def _holders(told: Any) -> tuple[VolumeHolder, ...] | None:
+def _holders(told: object) -> tuple[VolumeHolder, ...] | None:
     """All of them, or nobody knows."""
     if not isinstance(told, list):
         return None
@@ -102,7 +102,7 @@ def _holders(told: Any) -> tuple[VolumeHolder, ...] | None:
     return None if None in found else tuple(one for one in found if one)
 
 
-def _holder(told: Any) -> VolumeHolder | None:
+def _holder(told: object) -> VolumeHolder | None:
     if not isinstance(told, dict) or not all(is_text(told.get(key)) for key in _HOLDER):
         return None
     one = VolumeHolder(**{name: told[key] for key, name in _HOLDER.items()})
@@ -110,11 +110,11 @@ def _holder(told: Any) -> VolumeHolder | None:
     return one if sound else None
 
 
-def _size(value: Any) -> bool:
+def _size(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_GIB
 
 
-def _backend(value: Any) -> bool:
+def _backend(value: object) -> bool:
     """One word of those that there are, and what its class said of it."""
     if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= BACKENDS:
         return False
@@ -129,7 +129,7 @@ _HOLDER: Mapping[str, str] = {
     "mount_path": "mount_path",
     "access": "access",
 }
-_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+_FIELDS: Mapping[str, Callable[[object], bool]] = {
     "stateId": matching(STATE_ID),
     "ref": is_text,
     "id": matching(ID),

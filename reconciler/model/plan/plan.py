@@ -70,7 +70,7 @@ class FieldChange:
     """`path` into the normal form; `rule` is the word of the kind's FIELD_RULES."""
 
     path: str
-    before: Any = None
+    before: object = None
     after: Any = None
     rule: str = "none"
 

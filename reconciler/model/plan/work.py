@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
 
 from reconciler.model.host.evidence import Observation, Proof
 from reconciler.model.plan.plan import ClaimIntent, Step
@@ -51,7 +50,7 @@ class Receipt:
     verb: str
     ok: bool
     changed: bool = False
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, object] = field(default_factory=dict)
     problem: Problem | None = None
     unknown: bool = False
     log: str = ""

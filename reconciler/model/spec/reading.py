@@ -6,7 +6,6 @@ A document with an error gives nobody anything. What it takes away it takes all 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from reconciler.model.records import dataclass
 from reconciler.model.spec.resource import Resource
@@ -25,12 +24,12 @@ class Reading:
     """
 
     file: str
-    spec: Mapping[str, Any]
+    spec: Mapping[str, object]
     whole: bool = False
     only_there: bool = False
 
 
 def whole(stated: Resource | Recorded, *, only_there: bool = False) -> Reading:
     """What a document says, or said, that its schema took."""
-    spec: Mapping[str, Any] = stated.normal["spec"]
+    spec: Mapping[str, object] = stated.normal["spec"]
     return Reading(file=stated.file, spec=spec, whole=True, only_there=only_there)

@@ -26,7 +26,7 @@ class Reverted:
 
     ref: Ref
     file: str
-    then: Mapping[str, Any] | None
+    then: Mapping[str, object] | None
     now: Mapping[str, Any] | None
 
     @property

@@ -149,7 +149,7 @@ class Event:
     actor: str
     ref: str = ""
     commit: str = ""
-    before: Mapping[str, Any] | None = None
+    before: Mapping[str, object] | None = None
     after: Mapping[str, Any] | None = None
     reason: str = ""
     run: str = ""

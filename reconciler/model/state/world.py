@@ -210,9 +210,24 @@ class World:
     written_by: str = ""
     consents: tuple[Consent, ...] = ()
     removals: tuple[Removal, ...] = ()
+    _refs: dict[str, list[Ref]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _indexes: dict[str, dict[str, list[Any]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    def refs_of(self, kind: str) -> Sequence[Ref]:
+        """All that is recorded of one kind, in the order in which it was read."""
+        if not self._refs:
+            for ref in self.recorded:
+                self._refs.setdefault(ref.kind, []).append(ref)
+        return self._refs.get(kind, ())
+
+    def node_of(self, ref: Ref) -> str:
+        """The node that something is on, or is; empty where it is on none, or was never applied."""
+        if ref.kind == "node":
+            return ref.name
+        recorded = self.recorded.get(ref)
+        return recorded.node if recorded else ""
 
     def claims_on(self, node: str) -> Sequence[Claim]:
         """Live claims on a node or its slots."""

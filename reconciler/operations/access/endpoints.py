@@ -26,7 +26,7 @@ def endpoints(settings: Settings, world: World, project: str = "") -> tuple[Endp
     """Of every allocation that is active and provided, in order of ref; with `project`, its own."""
     node_of = _nodes(world)
     found = []
-    for ref in sorted(ref for ref in world.recorded if ref.kind == "allocation"):
+    for ref in sorted(world.refs_of("allocation")):
         one = world.recorded[ref]
         if project in ("", ref.project) and one.id and one.phase is Phase.ACTIVE:
             spec = node_of(one.node)

@@ -55,7 +55,7 @@ def review_access(fleet: Fleet, user: str = "", allocation: str = "") -> AccessR
 
 def access_rows(settings: Settings, world: World, now: datetime) -> Iterator[AccessRow]:
     """Every reason for everybody to be let in anywhere, as last applied."""
-    known = [ref for ref in world.recorded if ref.kind in LET_IN]
+    known = [ref for kind in LET_IN for ref in world.refs_of(kind)]
     resources = {one.ref: one for one in recorded_of(world, known)}
     shut_out = scopes_at(world.suspensions, now)
     desired = Desired(settings=settings, resources=resources, digest="", suspended=shut_out)

@@ -35,7 +35,7 @@ def known_scope(fleet: Fleet, world: World, scope: str) -> str:
 def _scopes(fleet: Fleet, world: World, scope: str) -> list[str]:
     """Those of the loop for who names one of it: any other shuts people out."""
     if not scope.startswith(LOOP):
-        return [str(ref) for ref in world.recorded if ref.kind in KINDS]
+        return [str(ref) for kind in KINDS for ref in world.refs_of(kind)]
     named = {*world.recorded, *fleet.wanted(fleet)}
     return [LOOP, *(f"{OF_LOOP}{ref}" for ref in named)]
 

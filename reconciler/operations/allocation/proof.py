@@ -54,7 +54,7 @@ def place_of(text: str) -> CleanupPlace:
 
 def insist_on_place(world: World, place: CleanupPlace) -> None:
     """A node that was applied or is claimed, and a slot of it."""
-    known = {ref.name for ref in world.recorded if ref.kind == "node"}
+    known = {ref.name for ref in world.refs_of("node")}
     known |= {claim.node for claim in world.claims}
     node = NODES.last(world, place.node)
     slots = [slot.name for slot in node.slots] if node else []

@@ -121,7 +121,7 @@ def show_bundle(fleet: Fleet, text: str) -> BundleShown:
     rows = _rows(name, BUNDLES.spec(known) if known else None, _Holdings(world))
     found = [row for row in rows if version in ("", row.version)]
     if not found:
-        names = {one.name for one in world.recorded if one.kind == "bundle"} - {name}
+        names = {one.name for one in world.refs_of("bundle")} - {name}
         raise refuse(
             "not_found",
             f"bundle/{text} is neither in the specs nor in the state",
@@ -147,8 +147,9 @@ def installs_of(world: World) -> Installs:
 def users_of(world: World) -> Users:
     """Whoever is recorded, whatever its phase: its descriptor may still name it."""
     found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for ref, recorded in sorted(world.recorded.items()):
-        if ref.kind == "allocation" and recorded.node:
+    for ref in sorted(world.refs_of("allocation")):
+        recorded = world.recorded[ref]
+        if recorded.node:
             for one in ALLOCATIONS.applied(recorded).runtimes:
                 found[recorded.node, one.bundle, one.version].append(str(ref))
     return found

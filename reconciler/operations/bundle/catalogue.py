@@ -79,7 +79,7 @@ def catalogue(fleet: Fleet) -> Catalogue:
 def shipped_spec(name: str) -> Mapping[str, Any] | None:
     """The spec of a shipped bundle."""
     text = shipped.templates().get(f"bundles/{name}.yaml")
-    spec: Mapping[str, Any] | None = _value(name, text)["spec"] if text is not None else None
+    spec: Mapping[str, object] | None = _value(name, text)["spec"] if text is not None else None
     return spec
 
 

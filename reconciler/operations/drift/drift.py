@@ -50,8 +50,7 @@ def find_drift(fleet: Fleet, ref_text: str = "", *, ask: bool = False) -> Drifti
     silent = silence_of(desired, world)
     if ref is None:
         return Drifting(found=found, silent=silent)
-    recorded = world.recorded.get(ref)
-    node = ref.name if ref.kind == "node" else recorded.node if recorded else ""
+    node = world.node_of(ref)
     return Drifting(
         found=tuple(one for one in found if one.ref == ref or _lies_on(one, ref)),
         silent={name: said for name, said in silent.items() if name == node},

@@ -203,12 +203,12 @@ def _in_force_with(spec: NodeSpec, approval: Approval) -> frozenset[str]:
     return in_force
 
 
-def _commit(settings: Settings, node: Resource, approval: Approval) -> str:
+def _commit(settings: Settings, node: Resource[NodeSpec], approval: Approval) -> str:
     return git.commit(settings, node.file, f"Approve {node.ref.name}: {', '.join(approval.covers)}")
 
 
 def _warnings(
-    fleet: Fleet, desired: Desired, node: Resource, covers: Sequence[str]
+    fleet: Fleet, desired: Desired, node: Resource[NodeSpec], covers: Sequence[str]
 ) -> Iterator[Problem]:
     """Where the last evidence says something else than what was just approved."""
     for name, why in _doubts(fleet, desired, node.ref.name).items():

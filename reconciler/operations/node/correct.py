@@ -12,6 +12,7 @@ from reconciler.hosts.ssh import discover
 from reconciler.kinds.approval import approved_names
 from reconciler.kinds.node.corrections import Correction, Corrections, corrections
 from reconciler.kinds.node.proposal import NodeAddress, propose
+from reconciler.kinds.node.spec import NodeSpec
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
@@ -62,7 +63,9 @@ def ask_and_correct(fleet: Fleet, name: str) -> Corrected:
     return correct(fleet, desired, node, seen.facts)
 
 
-def correct(fleet: Fleet, desired: Desired, node: Resource, facts: NodeFacts) -> Corrected:
+def correct(
+    fleet: Fleet, desired: Desired, node: Resource[NodeSpec], facts: NodeFacts
+) -> Corrected:
     """Write what these facts say otherwise, all of it or nothing. Raises ProblemError."""
     wish = NodeAddress(address=node.spec.address, host_keys=(), family=node.spec.family)
     proposal = propose(facts, wish, desired)
@@ -86,7 +89,7 @@ def correct(fleet: Fleet, desired: Desired, node: Resource, facts: NodeFacts) ->
     )
 
 
-def _names(fleet: Fleet, node: Resource) -> Sequence[str]:
+def _names(fleet: Fleet, node: Resource[NodeSpec]) -> Sequence[str]:
     """The slots in the order of the file, which need not be that of the spec as it is read."""
     parsed = read_documents(node.file, read_spec(fleet.settings, node.file))
     one = next(one for one in parsed.documents if one.document.index == node.document)

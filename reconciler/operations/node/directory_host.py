@@ -33,7 +33,7 @@ class _File:
     first_only: bool = False
 
 
-def lay(root: Path, node: Resource, templates: Mapping[str, str]) -> None:
+def lay(root: Path, node: Resource[NodeSpec], templates: Mapping[str, str]) -> None:
     """Make or renew the stand-in of `node` at `root`.
 
     Raises ProblemError `path_unsafe` if there is a folder that is no stand-in.
@@ -51,7 +51,7 @@ def lay(root: Path, node: Resource, templates: Mapping[str, str]) -> None:
         _link(root / path, target)
 
 
-def _files(node: Resource, templates: Mapping[str, str]) -> Mapping[str, _File]:
+def _files(node: Resource[NodeSpec], templates: Mapping[str, str]) -> Mapping[str, _File]:
     spec: NodeSpec = node.spec
     return {
         "README.txt": _File(text=templates["standin/README.txt"]),
@@ -140,13 +140,13 @@ def _cpus_by_numa(spec: NodeSpec) -> dict[int, frozenset[int]]:
     }
 
 
-def _machine_id(node: Resource) -> str:
+def _machine_id(node: Resource[NodeSpec]) -> str:
     """What the spec says of it, where it says anything."""
     spec: NodeSpec = node.spec
     return spec.identity.machine_id if spec.identity else _identity(node, "machine")
 
 
-def _identity(node: Resource, what: str) -> str:
+def _identity(node: Resource[NodeSpec], what: str) -> str:
     """32 hex digits, the same for the same node each time."""
     return text_digest(f"gpuaas stand-in {what} {node.ref.name}").removeprefix("sha256:")[:32]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from reconciler.kinds.node.spec import AdminState
+from reconciler.kinds.node.spec import AdminState, NodeSpec
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import ProblemError, Source, refuse
 from reconciler.model.records import dataclass
@@ -100,7 +100,7 @@ def _administer(
     return replace(found, line=place.line, commit=made)
 
 
-def _write(fleet: Fleet, node: Resource, wanted: Mapping[str, str]) -> Source:
+def _write(fleet: Fleet, node: Resource[NodeSpec], wanted: Mapping[str, str]) -> Source:
     """As a whole where it stands on one line; else word by word, so that comments stay."""
     settings, file, document = fleet.settings, node.file, node.document
     try:

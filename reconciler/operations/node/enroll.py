@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
 
 from reconciler import shipped
 from reconciler.hosts.ssh import discover as ssh_discover
 from reconciler.kinds.access.ssh_key import SshKey, listed, parse_public_key
 from reconciler.kinds.node.proposal import NodeAddress, Proposal, propose
-from reconciler.kinds.node.spec import CONTROL_LOGIN, NODES
+from reconciler.kinds.node.spec import CONTROL_LOGIN, NODES, NodeSpec
+from reconciler.kinds.node_family import NodeFamilySpec
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.plan.work import Host
 from reconciler.model.problem import ProblemError, refuse
@@ -66,7 +66,7 @@ class Discovered:
     """
 
     name: str
-    documents: tuple[Mapping[str, Any], ...]
+    documents: tuple[Mapping[str, object], ...]
     source: str
     notes: tuple[str, ...] = field(default=())
 
@@ -218,9 +218,10 @@ def _plain(key: SshKey) -> str:
     return f"{key.type} {key.blob}"
 
 
-def _is_machine(node: Resource, facts: NodeFacts) -> bool:
+def _is_machine(node: Resource[NodeSpec], facts: NodeFacts) -> bool:
     identity = node.spec.identity
-    return bool(facts.machine_id) and identity and identity.machine_id == facts.machine_id
+    known = identity.machine_id if identity else ""
+    return bool(facts.machine_id) and known == facts.machine_id
 
 
 def _check_whole(address: str, proposal: Proposal) -> None:
@@ -260,7 +261,7 @@ def _shortened(notes: Sequence[str]) -> tuple[str, ...]:
     return (*told, f"and {left} notes more") if left else told
 
 
-def _document(kind: str, name: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def _document(kind: str, name: str, spec: Mapping[str, object]) -> Mapping[str, object]:
     return {"apiVersion": "gpuaas/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
@@ -295,6 +296,6 @@ def _in_specs(desired: Desired, target: Target, name: str, facts: NodeFacts) -> 
                 yield f"{slot.gpu.uuid} is in slot {slot.name} of node {other.ref.name}: moved?"
 
 
-def _of_family(family: Resource | None) -> Iterator[str]:
+def _of_family(family: Resource[NodeFamilySpec] | None) -> Iterator[str]:
     if family is not None:
         yield f"no NodeFamily fits: {family.ref.name} is proposed with it, from this one host"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 from reconciler.kinds import node_family
-from reconciler.kinds.node_family import NODE_FAMILIES
+from reconciler.kinds.node_family import NODE_FAMILIES, NodeFamilySpec
 from reconciler.model.canonical import digest
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.problem import refuse
@@ -43,7 +42,7 @@ def family_for(desired: Desired, name: str, facts: NodeFacts) -> Resource | None
     return _proposed(called, card, facts)
 
 
-def with_family(desired: Desired, family: Resource | None) -> Desired:
+def with_family(desired: Desired, family: Resource[NodeFamilySpec] | None) -> Desired:
     """The same specs with this family in them."""
     if family is None:
         return desired
@@ -54,7 +53,7 @@ def _proposed(name: str, card: tuple[str, int | None], facts: NodeFacts) -> Reso
     branches = sorted({gpu.driver.split(".")[0] for gpu in facts.gpus or () if gpu.driver})
     if not (facts.os and branches):
         return None
-    spec: dict[str, Any] = {
+    spec: dict[str, object] = {
         "gpu": {"vendor": "nvidia", "model": card[0], "memoryMiB": card[1]},
         "base": {"os": [facts.os], "driverBranches": branches},
     }

@@ -29,7 +29,7 @@ def retry(fleet: Fleet, name: str) -> Cleared:
         if failure is not None:
             journal.enter("retry", failures.clear, name, "somebody says that it is mended")
             return Cleared(node=name, failed=failure.told(fleet.now()))
-        known = {one.name for one in world.recorded if one.kind == "node"}
+        known = {one.name for one in world.refs_of("node")}
     known |= {one.ref.name for one in read_desired(fleet).of("node")}
     if ref.name not in known:
         hint = did_you_mean(name, sorted(known)) or "see what there is: gpuaas node list"

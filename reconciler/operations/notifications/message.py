@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from string import Template
-from typing import Any
 
 from reconciler.kinds.checks.secrecy import concealed
 from reconciler.model.records import dataclass
@@ -152,5 +151,5 @@ def _plain(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[:most]}…"
 
 
-def _body(value: Any) -> bytes:
+def _body(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=True).encode()

@@ -101,7 +101,7 @@ def publications(
     shown = aged(fleet, told, world.waiting, of_all=of_all)
     rows = [replace(row, way_in="") for row in shown]
     reached = endpoints(fleet.settings, world)
-    for project in sorted(ref.name for ref in world.recorded if ref.kind == "project"):
+    for project in sorted(ref.name for ref in world.refs_of("project")):
         own = tuple(row for row in rows if row.ref.split("/")[1] == project)
         nodes = {row.node for row in own} & world.observations.keys()
         yield Published(

@@ -69,7 +69,7 @@ def evidence(fleet: Fleet, ref_text: str) -> Evidence:
         proofs = queries.proofs(database, str(ref))
         audit = queries.last_events(database, str(ref), LAST_EVENTS)
     recorded = world.recorded.get(ref)
-    name = ref.name if ref.kind == "node" else recorded.node if recorded else ""
+    name = world.node_of(ref)
     node = _survey(fleet, name) if name else None
     seen = world.observations.get(name)
     if not (recorded or audit or node or seen):

@@ -89,7 +89,7 @@ def _price(recorded: Recorded | None, world: World, now: datetime) -> str:
 
 def _observed(world: World, ref: Ref, recorded: Recorded | None) -> Mapping[str, object] | None:
     """What hosts said of it: a node's whole answer, or what it shows of an allocation."""
-    node = ref.name if ref.kind == "node" else recorded.node if recorded else ""
+    node = world.node_of(ref)
     seen = world.observations.get(node)
     if seen is None:
         return None

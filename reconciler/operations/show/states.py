@@ -68,7 +68,7 @@ def states_of(ref: Ref, desired: Desired, world: World, now: datetime) -> States
     if resource is None and recorded is None and not _claims(world, ref):
         known = (*desired.resources, *desired.frozen, *world.recorded)
         raise unknown(ref, "neither in the specs nor in the state", known)
-    node = ref.name if ref.kind == "node" else recorded.node if recorded else ""
+    node = world.node_of(ref)
     seen = world.observations.get(node)
     rows = {"node": _of_node, "allocation": _of_allocation}.get(ref.kind, _of_other)
     return States(

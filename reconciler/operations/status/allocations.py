@@ -100,7 +100,7 @@ def _stages(world: World, claims: Mapping[Ref, list[Claim]]) -> Mapping[Ref, Sta
     for step in world.open_steps:
         asked[step.ref].add(step.verb)
     pending = {one.ref for one in world.revocations}
-    refs = {ref for ref in world.recorded if ref.kind == "allocation"} | claims.keys()
+    refs = {*world.refs_of("allocation"), *claims}
     found = {}
     for ref in refs:
         states = {claim.state for claim in claims.get(ref, ())}

@@ -52,11 +52,10 @@ def _turns(world: World, stock: Stock) -> Iterator[datetime]:
                 yield from (at, at + offer.evidence_limit)
         yield from _moments([offer.spec.admin.until or ""])
     yield from _moments(one.until for one in world.suspensions)
-    for ref in world.recorded:
-        if ref.kind == "allocation":
-            one = world.recorded[ref]
-            yield from (end - ahead for end in _moments([one.expires_at]) for ahead in AHEAD)
-            yield from _moments([one.undo_until])
+    for ref in world.refs_of("allocation"):
+        one = world.recorded[ref]
+        yield from (end - ahead for end in _moments([one.expires_at]) for ahead in AHEAD)
+        yield from _moments([one.undo_until])
     yield from _moments(price.from_ for sku in stock.skus for price in sku.spec.prices)
 
 

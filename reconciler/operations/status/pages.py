@@ -56,7 +56,7 @@ def recall_page(fleet: Fleet, key: str) -> Page | None:
     return Page(value=kept["value"], age=int((now - made).total_seconds()))
 
 
-def remember_page(fleet: Fleet, key: str, value: Any, until: datetime | None) -> None:
+def remember_page(fleet: Fleet, key: str, value: object, until: datetime | None) -> None:
     """`until` is None for a page that time alone does not change."""
     ends = format_moment(until) if until else ""
     kept = {"made": format_moment(fleet.now()), "until": ends, "value": value}

@@ -16,7 +16,7 @@ from reconciler.kinds import sku as sku_kind
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.node import node as node_kind
 from reconciler.kinds.node.spec import AdminState
-from reconciler.kinds.sku import SKUS
+from reconciler.kinds.sku import SKUS, SkuSpec
 from reconciler.model.host.capacity import Claim, ClaimState, SlotState
 from reconciler.model.host.posture import NODE_REUSE, SLOT_REUSE, NodeTally, Posture, postures_of
 from reconciler.model.moment import parse_moment
@@ -79,7 +79,7 @@ def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
         settings=settings,
         digest="",
         resources={
-            ref: as_resource(world.recorded[ref]) for ref in world.recorded if ref.kind in PARSERS
+            ref: as_resource(world.recorded[ref]) for kind in PARSERS for ref in world.refs_of(kind)
         },
     )
     return Stock(
@@ -90,9 +90,7 @@ def take_stock(settings: Settings, world: World, now: datetime) -> Stock:
         by_slot={(claim.node, claim.slot): claim for claim in world.claims},
         now=now,
         overrides=world.overrides,
-        applied={
-            ref.name: world.recorded[ref].applied_at for ref in world.recorded if ref.kind == "node"
-        },
+        applied={ref.name: world.recorded[ref].applied_at for ref in world.refs_of("node")},
         suspended={one.scope: one.since for one in in_force(world.suspensions, now)},
         ending={
             one.id: one.expires_at
@@ -246,7 +244,7 @@ class _Room:
         self.widest = max((len(offer.slots) for offer in stock.offers), default=0)
         self.by = max(stock.ending.values(), default="")
 
-    def fitting(self, sku: Resource, held: Mapping[str, Occupancy]) -> int:
+    def fitting(self, sku: Resource[SkuSpec], held: Mapping[str, Occupancy]) -> int:
         """How many fit, each node counted for somebody who may share it with who is there."""
         slots, count = sku.spec.slots or 0, 0
         for family in set(sku.spec.families):
@@ -259,7 +257,7 @@ class _Room:
         return count
 
 
-def _sku_row(stock: Stock, sku: Resource, room: _Room) -> SkuRow:
+def _sku_row(stock: Stock, sku: Resource[SkuSpec], room: _Room) -> SkuRow:
     price = sku_kind.price_in_force(sku.spec, stock.now)
     free = room.fitting(sku, room.now)
     same = room.after_cleanup is room.now

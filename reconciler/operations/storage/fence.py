@@ -67,7 +67,7 @@ def fence(
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
     if ref not in world.volumes:
-        known = (*world.volumes, *(one for one in world.recorded if one.kind == "storage"))
+        known = (*world.volumes, *world.refs_of("storage"))
         raise unknown(ref, "no storage that anybody has", known)
     held = _held(world, ref, allocation_text)
     severed = _severed(world, ref, held)

@@ -131,6 +131,6 @@ def _insist_on_same(journal: Journal, one: Reopening, wish: ReopenRequest) -> No
 def _volume(world: World, ref: Ref) -> Volume:
     """Raises ProblemError `not_found`."""
     if ref not in world.volumes:
-        known = (*world.volumes, *(one for one in world.recorded if one.kind == "storage"))
+        known = (*world.volumes, *world.refs_of("storage"))
         raise unknown(ref, "no storage that anybody has", known)
     return world.volumes[ref]

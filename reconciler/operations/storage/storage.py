@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from decimal import Decimal
 from operator import itemgetter
-from typing import Any
 
 from reconciler.kinds.allocation.storage import record_path
 from reconciler.kinds.checks.once import once
@@ -82,11 +81,11 @@ class StorageShown:
     file: str = ""
     line: int = 0
     origin: Origin = field(default_factory=Origin)
-    desired: Mapping[str, Any] | None = None
-    recorded: Mapping[str, Any] | None = None
+    desired: Mapping[str, object] | None = None
+    recorded: Mapping[str, object] | None = None
     fenced: tuple[str, ...] = ()
-    past: tuple[Mapping[str, Any], ...] = ()
-    usage: tuple[Mapping[str, Any], ...] = ()
+    past: tuple[Mapping[str, object], ...] = ()
+    usage: tuple[Mapping[str, object], ...] = ()
 
 
 def storages(fleet: Fleet, project: str = "") -> tuple[StorageRow, ...]:
@@ -168,7 +167,7 @@ def _rows(database: Database, world: World, project: str) -> Iterator[StorageRow
         row["ref"]: (row["price_per_gib_month"] or "", row["currency"] or "")
         for row in queries.projected(database, "storage")
     }
-    recorded = {ref for ref in world.recorded if ref.kind == "storage"}
+    recorded = set(world.refs_of("storage"))
     for ref in sorted(recorded | world.volumes.keys()):
         if project in ("", ref.project):
             row = _row(ref, world.volumes.get(ref), world.recorded.get(ref), world)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
 
+from reconciler.kinds.node.spec import NodeSpec
 from reconciler.model.host.evidence import Check
 from reconciler.model.plan.plan import Change
 from reconciler.model.records import dataclass
@@ -54,7 +55,7 @@ class WhyCase:
     change: Change | None = None
     events: tuple[Event, ...] = ()
     health: str = ""
-    node: Resource | None = None
+    node: Resource[NodeSpec] | None = None
     approvals: tuple[InForce, ...] = ()
     checks: tuple[Check, ...] = ()
     access: tuple[AccessRow, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.node.spec import NODES, NodeSpec
 from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.model.host.evidence import Check
 from reconciler.model.records import dataclass
@@ -61,7 +61,7 @@ def _case(fleet: Fleet, ref: Ref, world: World, desired: Desired) -> WhyCase:
     resource, recorded = desired.resources.get(ref), world.recorded.get(ref)
     plan = plan_from(fleet, desired, world, PlanOptions())
     is_allocation = ref.kind == "allocation"
-    name = ref.name if ref.kind == "node" else recorded.node if recorded else ""
+    name = world.node_of(ref)
     node = NODES.get(desired, name) if name else None
     access = review_access(fleet, "", str(ref)).rows if is_allocation and recorded else ()
     causes = [ref_of(row.cause) for row in access]
@@ -90,7 +90,9 @@ def _health(fleet: Fleet, world: World, recorded: Recorded) -> str:
     return as_last_seen(fleet, recorded.ref, health, since)[1].told(fleet.now())
 
 
-def _checks(fleet: Fleet, world: World, desired: Desired, node: Resource) -> tuple[Check, ...]:
+def _checks(
+    fleet: Fleet, world: World, desired: Desired, node: Resource[NodeSpec]
+) -> tuple[Check, ...]:
     offers = read_offers(desired, world, fleet.now(), {})
     offer = next(one for one in offers if one.name == node.ref.name)
     family = NODE_FAMILIES.get(desired, node.spec.family)

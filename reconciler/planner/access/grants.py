@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 
 from reconciler.kinds.access.keys import in_force
 from reconciler.kinds.access.leave import OPEN_ENDED
-from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.allocation.spec import ALLOCATIONS, AllocationSpec
+from reconciler.kinds.grant import GrantSpec
 from reconciler.kinds.policy import POLICIES
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.plan import Action
@@ -35,7 +36,7 @@ DEFAULT_MAX_DAYS = 30
 class Giving:
     """A grant that is new, changes or has another name, and who wrote it last."""
 
-    grant: Resource
+    grant: Resource[GrantSpec]
     is_new: bool
     desired: Desired
     world: World
@@ -92,7 +93,11 @@ def _role_cannot_grant(giving: Giving) -> Problem | None:
 
 
 def _access_refused(
-    difference: Difference, allocation: Resource, desired: Desired, world: World, origin: Origin
+    difference: Difference,
+    allocation: Resource[AllocationSpec],
+    desired: Desired,
+    world: World,
+    origin: Origin,
 ) -> Problem | None:
     """Whoever may not give a grant lets nobody in but themselves, and that as a member alone.
 
@@ -151,5 +156,7 @@ RULES: tuple[Callable[[Giving], Problem | None], ...] = (
 )
 
 
-def _problem(grant: Resource, code: str, message: str, hint: str) -> Problem:
-    return Problem(code=code, message=message, hint=hint, source=grant.source(), ref=str(grant.ref))
+def _problem(resource: Resource, code: str, message: str, hint: str) -> Problem:
+    return Problem(
+        code=code, message=message, hint=hint, source=resource.source(), ref=str(resource.ref)
+    )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
 
 from reconciler.kinds.access.keys import in_force
 from reconciler.kinds.allocation.spec import ALLOCATIONS
@@ -132,16 +131,16 @@ def _is_ended(difference: Difference, recorded: Recorded, situation: Situation) 
 
 
 def _over(
-    losses: Iterable[_Loss], totals: Mapping[str, set[Any]], limit_of: Limit
+    losses: Iterable[_Loss], totals: Mapping[str, set[object]], limit_of: Limit
 ) -> Iterator[str]:
     """What is more than may go at once: of one sort, or of all people."""
     users = {loss.person for loss in losses if loss.what == "users"}
-    lost: dict[str, set[Any]] = {}
+    lost: dict[str, set[object]] = {}
     for loss in losses:
         if loss.what == "users":
             lost.setdefault(loss.what, set()).add(loss.person)
         elif loss.person not in users:
-            one: Any = loss.change if loss.what == "grants" else loss.person
+            one: object = loss.change if loss.what == "grants" else loss.person
             lost.setdefault(loss.what, set()).add(one)
     lost["people"] = {loss.person for loss in losses}
     for what, gone in lost.items():
@@ -153,8 +152,8 @@ def _over(
             )
 
 
-def _totals(situation: Situation) -> dict[str, set[Any]]:
-    totals: dict[str, set[Any]] = {"users": set(), "grants": set()}
+def _totals(situation: Situation) -> dict[str, set[object]]:
+    totals: dict[str, set[object]] = {"users": set(), "grants": set()}
     totals |= {"members of projects": set(), "people in access": set()}
     world = situation.world
     totals["users"].update(ref.name for ref in world.refs_of("user"))

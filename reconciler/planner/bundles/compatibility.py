@@ -12,7 +12,7 @@ from types import MappingProxyType
 from reconciler.kinds.allocation.runtime import runtime_needs
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.bundle import BUNDLES, VersionState
-from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.node.spec import NODES, NodeSpec
 from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.model.host.capacity import Candidate, RuntimeNeed
 from reconciler.model.host.evidence import GpuFact, NodeFacts
@@ -50,7 +50,7 @@ def machine_of(name: str, family: str, stated: Resource | None, gpus: Iterable[G
     )
 
 
-def machine(node: Resource, desired: Desired, facts: NodeFacts | None) -> Machine:
+def machine(node: Resource[NodeSpec], desired: Desired, facts: NodeFacts | None) -> Machine:
     stated = NODE_FAMILIES.get(desired, node.spec.family)
     return machine_of(
         node.ref.name, node.spec.family, stated, (facts.gpus if facts else None) or ()
@@ -170,7 +170,7 @@ def refuse_runtimes(
 
 
 def unfit(
-    difference: Difference, node: Resource, desired: Desired, world: World
+    difference: Difference, node: Resource[NodeSpec], desired: Desired, world: World
 ) -> tuple[str, str] | None:
     """Code and why for the first of what it newly names that cannot run on the node it is on."""
     names = newly_named(difference)

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
-from reconciler.kinds.bundle import BUNDLES, Version, VersionState
-from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.bundle import BUNDLES, BundleSpec, Version, VersionState
+from reconciler.kinds.node.spec import NODES, NodeSpec
 from reconciler.kinds.policy import POLICIES
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.records import dataclass
@@ -84,7 +84,11 @@ def _staged_on(one: Version, desired: Desired) -> Iterator[Resource]:
 
 
 def _rule_against(
-    one: Version, bundle: Resource, node: Resource, desired: Desired, world: World
+    one: Version,
+    bundle: Resource[BundleSpec],
+    node: Resource[NodeSpec],
+    desired: Desired,
+    world: World,
 ) -> str:
     """The first rule of compatibility that objects; nothing is known of who was never seen."""
     seen = world.observations.get(node.ref.name)

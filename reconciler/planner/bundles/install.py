@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reconciler.kinds.allocation.runtime import place_of
-from reconciler.kinds.bundle import BUNDLES, Version, VersionState
+from reconciler.kinds.bundle import BUNDLES, BundleSpec, Version, VersionState
 from reconciler.kinds.contract import Context
 from reconciler.kinds.node.spec import NODES
 from reconciler.model.host.capacity import Isolation
@@ -62,7 +62,7 @@ class _Look:
     """
 
     node: str
-    bundle: Resource
+    bundle: Resource[BundleSpec]
     version: Version
     lock: Requirements | None
     fact: str = ""
@@ -213,7 +213,7 @@ def _step(verb: str, one: _Look, context: Context) -> Step:
     )
 
 
-def _item(one: _Look, context: Context) -> Mapping[str, Any]:
+def _item(one: _Look, context: Context) -> Mapping[str, object]:
     install, name, version = one.version.install, one.bundle.ref.name, one.version.version
     assert install is not None and one.lock is not None
     node = NODES.get(context.desired, one.node)

@@ -79,7 +79,7 @@ def told(drifted: Iterable[Drift]) -> Mapping[str, str]:
     return {"drift": "; ".join(texts)} if texts else {}
 
 
-def _without(item: Mapping[str, Any], spared: set[str]) -> Mapping[str, Any]:
+def _without(item: Mapping[str, Any], spared: set[str]) -> Mapping[str, object]:
     """As hosts tell paths, a backslash is doubled; as they are told them, it is not."""
     lists = {
         word: [one for one in item[word] if one["path"].replace("\\", "\\\\") not in spared]

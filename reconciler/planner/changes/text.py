@@ -16,7 +16,7 @@ from reconciler.kinds.access.leave import OPEN_ENDED
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.lease import terms_of
 from reconciler.kinds.node.spec import NODES
-from reconciler.kinds.sku import price_in_force
+from reconciler.kinds.sku import SkuSpec, price_in_force
 from reconciler.model.host.capacity import Claim, Need, Placement, Unavailable
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.moment import format_age, format_moment, parse_moment
@@ -30,7 +30,7 @@ from reconciler.planner.storage.text import class_summary, kept, lasting, storag
 UNKNOWN = "unknown"
 
 
-def price(sku: Resource | None, gpus: int, now: datetime) -> dict[str, Decimal]:
+def price(sku: Resource[SkuSpec] | None, gpus: int, now: datetime) -> dict[str, Decimal]:
     """What so many GPUs of a SKU cost an hour, by currency; nothing where no price is in force."""
     found = price_in_force(sku.spec, now) if sku else None
     return {found.currency: Decimal(found.per_gpu_hour) * gpus} if found else {}

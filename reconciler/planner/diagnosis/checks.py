@@ -253,7 +253,7 @@ def evacuations_over(chart: Chart) -> Iterator[Seen]:
 
 
 def _allocations(world: World) -> Iterator[Recorded]:
-    for ref in sorted(ref for ref in world.recorded if ref.kind == "allocation"):
+    for ref in sorted(world.refs_of("allocation")):
         yield world.recorded[ref]
 
 

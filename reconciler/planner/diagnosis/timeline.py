@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any
 
 from reconciler.model.state.event import Event, EventType
 from reconciler.model.timeline import (
@@ -179,7 +178,7 @@ def _on_host(
     )
 
 
-def _moments(ticks: Mapping[str, Any], began: str) -> list[tuple[str, str]]:
+def _moments(ticks: Mapping[str, object], began: str) -> list[tuple[str, str]]:
     """When each phase on a host began; without a word of it all is one."""
     told = [(ours, str(ticks[word])) for word, ours in ON_HOST.items() if word in ticks]
     return told or [("work", began)]
@@ -215,11 +214,11 @@ def _claim(events: Sequence[Event]) -> PhaseTold:
     )
 
 
-def _place(after: Mapping[str, Any]) -> str:
+def _place(after: Mapping[str, object]) -> str:
     return "/".join(str(after[key]) for key in ("node", "slot") if after.get(key))
 
 
-def _moment(event: Event, after: Mapping[str, Any]) -> PhaseTold:
+def _moment(event: Event, after: Mapping[str, object]) -> PhaseTold:
     failed = event.type is EventType.CLAIM_BLOCKED or (
         event.type is EventType.PROVED and not after.get("passed")
     )

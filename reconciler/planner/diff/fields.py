@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from reconciler.model.plan.plan import FieldChange
 
@@ -22,7 +21,7 @@ _ENTRY = re.compile(r"\[[^\]]*\]")
 
 
 def compare_fields(
-    before: Mapping[str, Any], after: Mapping[str, Any], rules: Mapping[str, str]
+    before: Mapping[str, object], after: Mapping[str, object], rules: Mapping[str, str]
 ) -> tuple[FieldChange, ...]:
     """Every leaf that differs, in order of its path."""
     return tuple(
@@ -50,7 +49,7 @@ def entry_of(path: str, field: str) -> str:
     return found[1] if found else ""
 
 
-def _differences(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
+def _differences(path: str, before: object, after: object) -> Iterator[tuple[str, object, object]]:
     if before == after:
         return
     if isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -69,7 +68,7 @@ def _differences(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any,
         yield path, list(old), list(new)
 
 
-def _keyed(entries: Any) -> Mapping[str, Any] | None:
+def _keyed(entries: object) -> Mapping[str, object] | None:
     """The entries of a list by their key; None if they have none. A missing list is empty."""
     if entries is None:
         return {}
@@ -84,7 +83,7 @@ def _keyed(entries: Any) -> Mapping[str, Any] | None:
     return None
 
 
-def _name(entry: Mapping[str, Any], key: str) -> str:
+def _name(entry: Mapping[str, object], key: str) -> str:
     if key == "bundle" and "version" in entry:
         return f"{entry.get(key, '')}@{entry['version']}"
     return str(entry.get(key, ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from reconciler.kinds.node.spec import NodeSpec
 from reconciler.model.host.capacity import Need
 from reconciler.model.plan.plan import Action, Step
 from reconciler.model.problem import Problem
@@ -31,12 +32,12 @@ class Fit:
         return need
 
     def refusal(
-        self, difference: Difference, id: str = "", node: Resource | None = None
+        self, difference: Difference, id: str = "", node: Resource[NodeSpec] | None = None
     ) -> Problem | None:
         told = unfit(difference, node, self.desired, self.world) if node else None
         return problem_of(difference, *told) if told else None
 
-    def take(self, difference: Difference, id: str, node: Resource) -> None:
+    def take(self, difference: Difference, id: str, node: Resource[NodeSpec]) -> None:
         pass
 
 

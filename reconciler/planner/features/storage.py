@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from reconciler.kinds.contract import Context
+from reconciler.kinds.node.spec import NodeSpec
 from reconciler.model.host.capacity import Need
 from reconciler.model.plan.plan import Plan, Step
 from reconciler.model.problem import Problem
@@ -38,11 +39,11 @@ class Joins:
         return self.ledger.located(need)
 
     def refusal(
-        self, difference: Difference, id: str = "", node: Resource | None = None
+        self, difference: Difference, id: str = "", node: Resource[NodeSpec] | None = None
     ) -> Problem | None:
         return refusal(self.ledger, difference, id, node)
 
-    def take(self, difference: Difference, id: str, node: Resource) -> None:
+    def take(self, difference: Difference, id: str, node: Resource[NodeSpec]) -> None:
         self.ledger.take(difference, id, node)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from reconciler.kinds.node.spec import NodeSpec
 from reconciler.model.host.capacity import Claim, ClaimState, Need, Shape
 from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
@@ -21,7 +22,7 @@ def groups_of(claims: Iterable[Claim]) -> Mapping[Ref, Mapping[str, tuple[Claim,
     }
 
 
-def can_resume(claims: Sequence[Claim], need: Need, node: Resource) -> bool:
+def can_resume(claims: Sequence[Claim], need: Need, node: Resource[NodeSpec]) -> bool:
     """Whether the claims of one allocation, all on `node`, are just what is asked for now."""
     return (
         all(claim.state is ClaimState.HELD for claim in claims)

@@ -7,7 +7,6 @@ a new version of the program is told apart from all that people have changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from reconciler.model.canonical import digest
 
@@ -17,14 +16,14 @@ OF_THE_PROGRAM = frozenset({"templates", "walls"})
 BETWEEN = "+"
 
 
-def basis_of(made_from: Mapping[str, Any]) -> str:
+def basis_of(made_from: Mapping[str, object]) -> str:
     """`made_from` is what a kind's `basis` says."""
     given = {word: value for word, value in made_from.items() if word not in OF_THE_PROGRAM}
     own = {word: value for word, value in made_from.items() if word in OF_THE_PROGRAM}
     return f"{digest(given)}{BETWEEN}{digest(own)}"
 
 
-def is_basis(recorded: str, basis: str, made_from: Mapping[str, Any]) -> bool:
+def is_basis(recorded: str, basis: str, made_from: Mapping[str, object]) -> bool:
     """Whether it is what was recorded; earlier versions recorded one digest over all of it."""
     return recorded == basis or (BETWEEN not in recorded and recorded == digest(made_from))
 

@@ -6,7 +6,6 @@ Sandboxed, and strict: a value that is not there is no empty text but a refusal.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateNotFound
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -25,7 +24,7 @@ class Renderer:
             undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
         )
 
-    def render(self, name: str, values: Mapping[str, Any]) -> str:
+    def render(self, name: str, values: Mapping[str, object]) -> str:
         """Raises ProblemError `template_unsound`."""
         try:
             template = self._compiled.get(name) or self._compile(name)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from reconciler.kinds.approval import HOST, approved_names
 from reconciler.kinds.contract import Binding, Context
+from reconciler.kinds.node.spec import NodeSpec
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Isolation, Placement, Shape
 from reconciler.model.host.evidence import NodeFacts
@@ -61,7 +62,7 @@ def find_preparations(
     return dict(sorted(found.items()))
 
 
-def unprepared(node: Resource, world: World) -> str:
+def unprepared(node: Resource[NodeSpec], world: World) -> str:
     """Why a host is not ready for tenants as far as it was ever prepared; empty if it is."""
     if node.spec.isolation is not Isolation.ACCOUNT:
         return ""
@@ -74,7 +75,7 @@ def unprepared(node: Resource, world: World) -> str:
     return refusal_of_all(seen.facts if seen else None)
 
 
-def _never_touched(node: Resource, recorded: Recorded | None) -> bool:
+def _never_touched(node: Resource[NodeSpec], recorded: Recorded | None) -> bool:
     """Unchanged since it was recorded without being prepared: then it is not to be, either.
 
     Asked first, as it looks into no spec: a fleet may have very many such nodes.
@@ -82,7 +83,7 @@ def _never_touched(node: Resource, recorded: Recorded | None) -> bool:
     return recorded is not None and recorded.digest == node.digest and not recorded.basis
 
 
-def may_be_touched(node: Resource) -> bool:
+def may_be_touched(node: Resource[NodeSpec]) -> bool:
     """Whether anything is written on a host: what git says of it, whatever it shows."""
     return (
         node.spec.isolation is Isolation.ACCOUNT
@@ -92,7 +93,9 @@ def may_be_touched(node: Resource) -> bool:
     )
 
 
-def _preparation(node: Resource, context: Context, leniency: Leniency) -> Preparation | None:
+def _preparation(
+    node: Resource[NodeSpec], context: Context, leniency: Leniency
+) -> Preparation | None:
     recorded = context.world.recorded.get(node.ref)
     binding = Binding(
         ref=node.ref,
@@ -127,19 +130,19 @@ def _preparation(node: Resource, context: Context, leniency: Leniency) -> Prepar
     )
 
 
-def _is_rerendered(node: Resource, recorded: Recorded | None, basis: str) -> bool:
+def _is_rerendered(node: Resource[NodeSpec], recorded: Recorded | None, basis: str) -> bool:
     if recorded is None or recorded.digest != node.digest:
         return False
     return is_rerendered(recorded.basis, basis)
 
 
-def _answer(node: Resource, world: World) -> NodeFacts | None:
+def _answer(node: Resource[NodeSpec], world: World) -> NodeFacts | None:
     seen = world.observations.get(node.ref.name)
     return seen.facts if seen and not seen.problem else None
 
 
 def _reason(
-    node: Resource,
+    node: Resource[NodeSpec],
     recorded: Recorded | None,
     same: bool,
     facts: NodeFacts | None,

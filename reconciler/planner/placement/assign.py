@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.node.spec import NODES, NodeSpec
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Need, Placement, Shape, Unavailable
 from reconciler.model.plan.plan import Action, ClaimIntent
@@ -156,7 +156,7 @@ class _Usher:
         return need
 
     def _refusal(
-        self, difference: Difference, id: str = "", node: Resource | None = None
+        self, difference: Difference, id: str = "", node: Resource[NodeSpec] | None = None
     ) -> Problem | None:
         """The first that a place, or any place, is refused for beside its slots."""
         told = (one.refusal(difference, id, node) for one in self.seating.reservations)

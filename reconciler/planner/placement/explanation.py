@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.node.spec import NODES, NodeSpec
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Candidate
 from reconciler.model.plan.plan import Action, Plan
@@ -42,6 +42,6 @@ def explain(
     return Placer(offers, (*claims, *map(claim_of, intents))).explain(need)
 
 
-def _blocked(node: Resource) -> str:
+def _blocked(node: Resource[NodeSpec]) -> str:
     what = KINDS["node"].unsupported(node)
     return f"not yet supported: {what}" if what else ""

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from reconciler.kinds.approval import HOST, approved_names
-from reconciler.kinds.node.spec import NODES
-from reconciler.kinds.node_family import NODE_FAMILIES
+from reconciler.kinds.node.spec import NODES, NodeSpec
+from reconciler.kinds.node_family import NODE_FAMILIES, NodeFamilySpec
 from reconciler.kinds.policy import POLICIES, Strategy
 from reconciler.model.host.capacity import Claim, ClaimState, Sharing
 from reconciler.model.host.cpus import parse_cpus
@@ -70,7 +70,7 @@ class Offer:
     blocked: str = ""
     unnamed: str = ""
     unprepared: str = ""
-    family: Resource | None = None
+    family: Resource[NodeFamilySpec] | None = None
     drivers: frozenset[str] | None = None
     gpus: Mapping[str, GpuFact] = field(default_factory=dict)
     observation: Observation | None = None
@@ -240,7 +240,7 @@ def _sightings(
 
 
 def _slots(
-    node: Resource,
+    node: Resource[NodeSpec],
     facts: NodeFacts | None,
     doubles: Mapping[str, frozenset[str]],
     sightings: Sightings,

@@ -22,7 +22,7 @@ OTHERWISE = "specs say otherwise of it, which is not applied"
 OF_THE_HOST = ("address", "root", "identity", "family", "isolation", "sharing", "shapes")
 
 
-def as_named(offer: Offer, node: Resource | None, specs: Desired) -> Offer:
+def as_named(offer: Offer, node: Resource[NodeSpec] | None, specs: Desired) -> Offer:
     """The offer of a `node` in force, less what `specs` do not offer as well."""
     ref = Ref("node", "", offer.name)
     named = specs.resources.get(ref)

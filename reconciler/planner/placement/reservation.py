@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from reconciler.kinds.node.spec import NodeSpec
 from reconciler.model.host.capacity import Need
 from reconciler.model.problem import Problem
 from reconciler.model.spec.resource import Resource
@@ -20,9 +21,9 @@ class Reservation(Protocol):
         """The need, with what is known of where it can be met."""
 
     def refusal(
-        self, difference: Difference, id: str = "", node: Resource | None = None
+        self, difference: Difference, id: str = "", node: Resource[NodeSpec] | None = None
     ) -> Problem | None:
         """Why it cannot be met there; None if it can."""
 
-    def take(self, difference: Difference, id: str, node: Resource) -> None:
+    def take(self, difference: Difference, id: str, node: Resource[NodeSpec]) -> None:
         """It is met there, from now on."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reconciler.kinds.sku import SKUS, SkuState
+from reconciler.kinds.sku import SKUS, SkuSpec, SkuState
 from reconciler.model.host.capacity import Isolation, Need, Shape
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
@@ -36,7 +36,7 @@ PUT_OFF = frozenset(
 TOLD = 3
 
 
-def need_of(sku: Resource, tenant: str = "", project: str = "") -> Need:
+def need_of(sku: Resource[SkuSpec], tenant: str = "", project: str = "") -> Need:
     """A request for one of this SKU by nobody in particular, or by somebody of that project."""
     return Need(
         ref=Ref("allocation", "", ""),

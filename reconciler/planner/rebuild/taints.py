@@ -14,6 +14,7 @@ from typing import Any
 from reconciler.kinds.allocation.places import Known, strange_facts, strange_paths, unlisted
 from reconciler.kinds.allocation.storage import recorded_volumes
 from reconciler.kinds.checks.once import once
+from reconciler.kinds.node.spec import NodeSpec
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import Check, CheckResult, GpuFact, NodeFacts, Observation
@@ -140,7 +141,7 @@ def _strangers(known: Known, facts: NodeFacts) -> Check:
     )
 
 
-def _cards(node: Resource, world: World, facts: NodeFacts) -> Iterator[Check]:
+def _cards(node: Resource[NodeSpec], world: World, facts: NodeFacts) -> Iterator[Check]:
     """Of slots that nobody holds. One whose card is not seen is given to nobody anyway."""
     if facts.gpus is None:
         yield Check(name="cards", result=CheckResult.UNKNOWN, value=NOT_TOLD)
@@ -177,7 +178,7 @@ def _handles(name: str, gpu: GpuFact, facts: NodeFacts) -> Check:
 
 
 def _listed(
-    name: str, told: Mapping[str, Any] | None, strange: Callable[[Any], Iterable[str]]
+    name: str, told: Mapping[str, object] | None, strange: Callable[[Any], Iterable[str]]
 ) -> Check:
     if told is None:
         return Check(name=name, result=CheckResult.UNKNOWN, value=NOT_TOLD)

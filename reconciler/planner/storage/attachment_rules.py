@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 
 from reconciler.kinds.allocation.storage import ATTACH, DETACH
-from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.node.spec import NODES, NodeSpec
 from reconciler.kinds.storage import AccessMode
 from reconciler.model.plan.plan import Action, Plan, Step
 from reconciler.model.problem import Problem
@@ -29,7 +29,10 @@ STAYS = frozenset(
 
 
 def refusal(
-    ledger: AttachmentLedger, difference: Difference, id: str = "", node: Resource | None = None
+    ledger: AttachmentLedger,
+    difference: Difference,
+    id: str = "",
+    node: Resource[NodeSpec] | None = None,
 ) -> Problem | None:
     """The first objection to anything that the allocation would join; `id` once it has one."""
     for storage in ledger.unknown(difference):

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
-from reconciler.kinds.storage_class import STORAGE_CLASSES
+from reconciler.kinds.node.spec import NodeSpec
+from reconciler.kinds.storage import StorageSpec
+from reconciler.kinds.storage_class import STORAGE_CLASSES, StorageClassSpec
 from reconciler.model.host.capacity import Need, StorageNeed
 from reconciler.model.plan.plan import Action
 from reconciler.model.records import dataclass
@@ -33,11 +35,11 @@ class Join:
     """
 
     resource: Resource
-    storage: Resource
-    class_: Resource
+    storage: Resource[StorageSpec]
+    class_: Resource[StorageClassSpec]
     mode: str
     id: str = ""
-    node: Resource | None = None
+    node: Resource[NodeSpec] | None = None
     replaces: str = ""
     known: bool = False
 
@@ -69,7 +71,7 @@ class AttachmentLedger:
             ),
         )
 
-    def take(self, difference: Difference, id: str, node: Resource) -> None:
+    def take(self, difference: Difference, id: str, node: Resource[NodeSpec]) -> None:
         """All that it joins is its own from now on; what no volume is there for gets one."""
         for join in self.joins(difference, id, node):
             ref = join.storage.ref
@@ -100,7 +102,7 @@ class AttachmentLedger:
     def _volume(self, project: str, name: str) -> Volume | None:
         return self.volumes.get(Ref("storage", project, name))
 
-    def _begin(self, join: Join, node: Resource) -> Volume:
+    def _begin(self, join: Join, node: Resource[NodeSpec]) -> Volume:
         storage, class_ = join.storage, join.class_
         count = self.world.counters.incarnation(storage.ref)
         volume = Volume(
@@ -122,7 +124,9 @@ class AttachmentLedger:
         )
         return volume
 
-    def joins(self, difference: Difference, id: str, node: Resource | None) -> Iterator[Join]:
+    def joins(
+        self, difference: Difference, id: str, node: Resource[NodeSpec] | None
+    ) -> Iterator[Join]:
         """What the allocation names and does not have so; all of it where it has no id yet."""
         resource, recorded = difference.resource, difference.recorded
         if resource is None or resource.ref.kind != "allocation":

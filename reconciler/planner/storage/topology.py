@@ -29,7 +29,7 @@ def storage_on_other_node(name: str, node: Any, need: StorageNeed) -> str:
     return f"{need.name} lies on {need.node}" if need.node not in ("", name) else ""
 
 
-REACH_RULES: Mapping[str, Callable[[str, Any, StorageNeed], str]] = MappingProxyType(
+REACH_RULES: Mapping[str, Callable[[str, object, StorageNeed], str]] = MappingProxyType(
     {
         "class_not_available": class_not_available,
         "storage_backend_unfit": storage_backend_unfit,

@@ -62,7 +62,7 @@ class Added:
     """An entry at the end of a list."""
 
     path: Sequence[str]
-    entry: Mapping[str, Any]
+    entry: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Valued:
     """Values of a mapping; a number in its path counts the entries of a list."""
 
     path: Sequence[str | int]
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
 
 
 def edit(settings: Settings, name: str, document: int, changes: Sequence[Added | Valued]) -> Source:
@@ -92,11 +92,11 @@ def edit(settings: Settings, name: str, document: int, changes: Sequence[Added |
 
 
 def entry_added(
-    name: str, content: bytes, document: int, path: Sequence[str], entry: Mapping[str, Any]
+    name: str, content: bytes, document: int, path: Sequence[str], entry: Mapping[str, object]
 ) -> bytes:
     """The content of a file with the entry added. Raises ProblemError."""
 
-    def change(value: Any) -> None:
+    def change(value: object) -> None:
         _list_at(value, path).append(entry)
 
     edit = _Edit(
@@ -108,7 +108,11 @@ def entry_added(
 
 
 def values_set(
-    name: str, content: bytes, document: int, path: Sequence[str | int], values: Mapping[str, Any]
+    name: str,
+    content: bytes,
+    document: int,
+    path: Sequence[str | int],
+    values: Mapping[str, object],
 ) -> bytes:
     """The content of a file with these values set. Raises ProblemError."""
 
@@ -130,7 +134,7 @@ class _Edit:
     """What is done to the text and to the value of one document, which must come to the same."""
 
     splice: Callable[[str], str]
-    change: Callable[[Any], None]
+    change: Callable[[object], None]
     hint: str
 
 
@@ -211,18 +215,18 @@ def _read_soundly(name: str, content: bytes) -> Parsed:
     return parsed
 
 
-def _values(parsed: Parsed) -> dict[int, Any]:
+def _values(parsed: Parsed) -> dict[int, object]:
     """What each document says, with nothing shared between them or within one."""
     return {
         one.document.index: json.loads(json.dumps(one.document.value)) for one in parsed.documents
     }
 
 
-def _said(values: Mapping[int, Any]) -> str:
+def _said(values: Mapping[int, object]) -> str:
     return canonical({str(index): value for index, value in values.items()})
 
 
-def _list_at(value: Any, path: Sequence[str]) -> list[Any]:
+def _list_at(value: Any, path: Sequence[str]) -> list[object]:
     """The list at `path`, made where there is none."""
     for word in path[:-1]:
         value = value.setdefault(word, {})

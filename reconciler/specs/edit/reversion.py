@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reconciler.model.problem import Problem, ProblemError, Source, refuse
 from reconciler.model.records import dataclass
@@ -43,14 +43,14 @@ class Reversion:
 class _Place:
     file: str
     index: int
-    value: Mapping[str, Any]
+    value: Mapping[str, object]
 
 
 class _Edit(NamedTuple):
     """What becomes of a document in one file; without a value it is taken out."""
 
     ref: Ref
-    value: Mapping[str, Any] | None
+    value: Mapping[str, object] | None
     segment: str = ""
 
 
@@ -101,7 +101,7 @@ def _renamed(ref: Ref, then: Ref, now: Ref) -> ProblemError:
     )
 
 
-def _former(value: Mapping[str, Any] | None) -> str:
+def _former(value: Mapping[str, object] | None) -> str:
     metadata = (value or {}).get("metadata")
     return str(metadata.get("formerName", "")) if isinstance(metadata, Mapping) else ""
 
@@ -171,8 +171,8 @@ def _reverted(
     now: Settings, names: Iterable[str], before: Mapping[str, bytes], after: Mapping[str, bytes]
 ) -> Iterator[Reverted]:
     """The documents of files that differ, each once."""
-    here: dict[Ref, tuple[str, Mapping[str, Any]]] = {}
-    there: dict[Ref, tuple[str, Mapping[str, Any]]] = {}
+    here: dict[Ref, tuple[str, Mapping[str, object]]] = {}
+    there: dict[Ref, tuple[str, Mapping[str, object]]] = {}
     root = now.spec_root.rstrip("/") + "/"
     for name in names:
         if not is_spec(name.removeprefix(root)):
@@ -222,7 +222,7 @@ def _with(name: str, before: bytes | None, edits: Iterable[_Edit]) -> bytes | No
     return after
 
 
-def _nameless(content: bytes) -> list[Mapping[str, Any]]:
+def _nameless(content: bytes) -> list[Mapping[str, object]]:
     """What it says without saying of what: nobody has asked for a change of that."""
     found = (one.document.value for one in read_documents("", content).documents)
     return [value for value in found if ref_of(value) is None]
@@ -264,7 +264,7 @@ def _places(name: str, content: bytes) -> Iterator[tuple[Ref, _Place]]:
             yield ref, _Place(file=name, index=one.document.index, value=one.document.value)
 
 
-def _documents(name: str, content: bytes | None) -> dict[Ref, Mapping[str, Any]]:
+def _documents(name: str, content: bytes | None) -> dict[Ref, Mapping[str, object]]:
     """What a file says by ref; nothing of what cannot be read, which is taken as a whole."""
     if content is None or documents_of(content) is None:
         return {}

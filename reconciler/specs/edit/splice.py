@@ -8,7 +8,6 @@ it should say: anchors and other rarities may lead an entry where it does not be
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -21,7 +20,7 @@ class SpliceError(ValueError):
     """Why there is no place for the entry."""
 
 
-def with_entry(text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str:
+def with_entry(text: str, path: Sequence[str], entry: Mapping[str, object]) -> str:
     """`text`, whose first document now has `entry` at the end of the list at `path`.
 
     The list is made where there is none. Raises SpliceError.
@@ -46,7 +45,7 @@ def with_entry(text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str:
     return _in_place_of_none(text, key, here, entry)
 
 
-def with_values(text: str, path: Sequence[str | int], values: Mapping[str, Any]) -> str:
+def with_values(text: str, path: Sequence[str | int], values: Mapping[str, object]) -> str:
     """`text`, whose first document now has these values, and what else it had, at `path`.
 
     Raises SpliceError.
@@ -70,7 +69,7 @@ def _find(text: str, path: Sequence[str | int]) -> Node | None:
     return here
 
 
-def _with_value(text: str, path: Sequence[str | int], value: Any) -> str:
+def _with_value(text: str, path: Sequence[str | int], value: object) -> str:
     """One value in place of what stands there, or behind everything beside it."""
     depth = next(d for d in range(len(path), -1, -1) if _find(text, path[:d]) is not None)
     here = _find(text, path[:depth])
@@ -104,7 +103,7 @@ def _compose(text: str) -> Node:
     return root
 
 
-def _after_last(text: str, here: SequenceNode, entry: Mapping[str, Any]) -> str:
+def _after_last(text: str, here: SequenceNode, entry: Mapping[str, object]) -> str:
     """As the last entry is written, so is the new one."""
     last, dash = here.value[-1], here.start_mark.column
     if last.flow_style:
@@ -122,7 +121,7 @@ def _in_brackets(text: str, last: Node, new: str) -> str:
     return _put(text, last.end_mark.index, f",{gap}{new}")
 
 
-def _in_place_of_none(text: str, key: Node, here: Node, entry: Mapping[str, Any]) -> str:
+def _in_place_of_none(text: str, key: Node, here: Node, entry: Mapping[str, object]) -> str:
     """`approvals: []` becomes a list of lines; a comment behind it stays behind the key."""
     after = here.end_mark.index
     text = text[: key.end_mark.index] + ":" + text[after:]
@@ -131,8 +130,10 @@ def _in_place_of_none(text: str, key: Node, here: Node, entry: Mapping[str, Any]
     return _put_lines(text, end, key.start_mark.column + STEP, items([entry]))
 
 
-def _with_key(text: str, here: MappingNode, path: Sequence[str], entry: Mapping[str, Any]) -> str:
-    value: Any = [entry]
+def _with_key(
+    text: str, here: MappingNode, path: Sequence[str], entry: Mapping[str, object]
+) -> str:
+    value: object = [entry]
     for word in reversed(path[1:]):
         value = {word: value}
     if here.flow_style:
@@ -142,7 +143,7 @@ def _with_key(text: str, here: MappingNode, path: Sequence[str], entry: Mapping[
     return _put_lines(text, _end(text, here), column, lines)
 
 
-def _list(key: str, entry: Mapping[str, Any], dash: int) -> Iterable[str]:
+def _list(key: str, entry: Mapping[str, object], dash: int) -> Iterable[str]:
     yield f"{scalar(key)}:"
     yield from (f"{' ' * dash}{line}" for line in items([entry]))
 

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
 
 from reconciler.specs.read.scalars import plain
 
@@ -18,18 +17,18 @@ WIDTH, STEP = 94, 2
 _UNQUOTED = re.compile(r"[A-Za-z][\w./-]*(?: [\w./()+-]+)*", re.ASCII)
 
 
-def document(value: Mapping[str, Any]) -> str:
+def document(value: Mapping[str, object]) -> str:
     """One document, without a separator."""
     return "".join(f"{line}\n" for line in block(value))
 
 
-def block(value: Mapping[str, Any]) -> Iterator[str]:
+def block(value: Mapping[str, object]) -> Iterator[str]:
     """A mapping as lines, from column 0."""
     for key, item in value.items():
         yield from _entry(key, item)
 
 
-def items(value: Sequence[Any], offset: int = STEP) -> Iterator[str]:
+def items(value: Sequence[object], offset: int = STEP) -> Iterator[str]:
     """A list as lines, its dashes at column 0 and what belongs to each at `offset`."""
     for item in value:
         lines = list(block(item)) if item and isinstance(item, Mapping) else [flow(item)]
@@ -37,7 +36,7 @@ def items(value: Sequence[Any], offset: int = STEP) -> Iterator[str]:
             yield f"{' ' * offset if number else '-'.ljust(offset)}{line}"
 
 
-def flow(value: Any) -> str:
+def flow(value: object) -> str:
     """A value on one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{scalar(key)}: {flow(item)}" for key, item in value.items()) + "}"
@@ -46,7 +45,7 @@ def flow(value: Any) -> str:
     return scalar(value)
 
 
-def scalar(value: Any) -> str:
+def scalar(value: object) -> str:
     """Text without quotes only if no reader could take it for anything else.
 
     Within quotes nothing stands as it is that YAML has no place for, or nobody would see.
@@ -68,7 +67,7 @@ def _escaped(character: str) -> str:
     return f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
 
 
-def _entry(key: str, item: Any) -> Iterator[str]:
+def _entry(key: str, item: object) -> Iterator[str]:
     head = f"{scalar(key)}:"
     if _is_short(item) and len(line := f"{head} {flow(item)}") <= WIDTH:
         yield line
@@ -82,7 +81,7 @@ def _entry(key: str, item: Any) -> Iterator[str]:
         yield f"{head} {scalar(item)}"
 
 
-def _is_short(item: Any) -> bool:
+def _is_short(item: object) -> bool:
     """Whether it may stand on one line: nothing in it holds anything in turn."""
     if not isinstance(item, (Mapping, list, tuple)):
         return True

@@ -136,7 +136,7 @@ def restore(file: str, row: list[Any]) -> Resource:
     )
 
 
-def store(resource: Resource) -> list[Any]:
+def store(resource: Resource) -> list[object]:
     """The form in which `restore` wants it."""
     return [
         resource.document,

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.problem import PathPart, Problem, Source
@@ -184,7 +183,7 @@ def _repeated(
     return {ref: sorted(found, key=_order) for ref, found in places.items() if len(found) > 1}
 
 
-def _order(place: Source) -> tuple[Any, ...]:
+def _order(place: Source) -> tuple[object, ...]:
     return place.order
 
 

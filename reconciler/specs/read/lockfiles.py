@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from reconciler.kinds.bundle import InstallSpec, Version
+from reconciler.kinds.bundle import BundleSpec, InstallSpec, Version
 from reconciler.kinds.checks.findings import Path, finding
 from reconciler.model.canonical import text_digest
 from reconciler.model.problem import Problem, ProblemError
@@ -47,7 +47,7 @@ def with_locks(settings: Settings, linked: Linked) -> tuple[Linked, Mapping[str,
 
 
 def _read(
-    settings: Settings, bundle: Resource, locks: dict[str, Requirements]
+    settings: Settings, bundle: Resource[BundleSpec], locks: dict[str, Requirements]
 ) -> Iterator[Problem]:
     versions: tuple[Version, ...] = bundle.spec.versions
     for one in versions:
@@ -58,7 +58,7 @@ def _read(
 
 def _of_version(
     settings: Settings,
-    bundle: Resource,
+    bundle: Resource[BundleSpec],
     install: InstallSpec,
     path: Path,
     locks: dict[str, Requirements],

@@ -75,7 +75,7 @@ def gated_field(path: Path, name: str) -> Flaw:
     return Flaw(path=path, problem=problem, key=True)
 
 
-def repetitions(entries: Sequence[Any]) -> Iterator[int]:
+def repetitions(entries: Sequence[object]) -> Iterator[int]:
     """Where an entry of a list stands that stood in it before."""
     seen = set()
     for index, entry in enumerate(entries):
@@ -220,7 +220,7 @@ _TYPES = {
 }
 
 
-def _type(value: Any) -> str:
+def _type(value: object) -> str:
     match value:
         case bool():
             return "a truth value"
@@ -239,7 +239,7 @@ def _of(path: Path, word: str = "of") -> str:
     return f"{word} `{'.'.join(names)}`" if names else f"{word} this document"
 
 
-def show(value: Any, limit: int = 48) -> str:
+def show(value: object, limit: int = 48) -> str:
     """A value as it could be written, cut to fit a sentence; a container only by what it is."""
     if isinstance(value, (dict, list)):
         return "this"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.reader import ReaderError
@@ -80,7 +79,7 @@ def alias_problem(name: str, contains_itself: bool) -> Problem:
     return Problem(code="yaml_alias", message=message, hint="write the value out here")
 
 
-def not_a_mapping(value: Any) -> Problem:
+def not_a_mapping(value: object) -> Problem:
     what = "a list" if isinstance(value, list) else "a single value"
     return Problem(
         code="document_not_mapping",

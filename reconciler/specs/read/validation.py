@@ -39,13 +39,13 @@ class Validator:
     __slots__ = ("_check", "_gated", "_keyed", "_schema", "_strict")
 
     def __init__(self, text: str) -> None:
-        self._schema: dict[str, Any] = _whole_patterns(json.loads(text))
+        self._schema: dict[str, object] = _whole_patterns(json.loads(text))
         self._check = jsonschema_rs.validator_for(self._schema)
         self._keyed = tuple(_marked(self._schema, self._schema, (), "x-key"))
         self._gated = tuple(_marked(self._schema, self._schema, (), "x-gate"))
         self._strict: Any = None
 
-    def flaws(self, value: Any) -> tuple[Flaw, ...]:
+    def flaws(self, value: object) -> tuple[Flaw, ...]:
         """What is wrong with `value`, one flaw for each place, as far as anybody would read it.
 
         Empty if it is valid.
@@ -66,7 +66,7 @@ class Validator:
             found.setdefault((flaw.path, flaw.key), flaw)
         return tuple(found.values())
 
-    def _worded(self, value: Any) -> Iterator[Flaw]:
+    def _worded(self, value: object) -> Iterator[Flaw]:
         """The gate says only that something is wrong; jsonschema says what."""
         nothing = True
         self._strict = self._strict or _strict_validator(self._schema)
@@ -85,7 +85,7 @@ class Validator:
                 )
 
 
-def _strict_validator(schema: Mapping[str, Any]) -> Any:
+def _strict_validator(schema: Mapping[str, object]) -> object:
     # A tenth of a second to import, and only a value that is wrong needs it.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
@@ -95,7 +95,7 @@ def _strict_validator(schema: Mapping[str, Any]) -> Any:
 
 
 def _whole_match(
-    validator: Any, pattern: str, instance: Any, schema: Mapping[str, Any]
+    validator: object, pattern: str, instance: object, schema: Mapping[str, object]
 ) -> Iterator[ValidationError]:
     """`pattern` without Python's leaks: no newline behind the end, no digits but 0 to 9."""
     from jsonschema import ValidationError
@@ -105,7 +105,7 @@ def _whole_match(
 
 
 def _all_differ(
-    validator: Any, wanted: bool, instance: Any, schema: Mapping[str, Any]
+    validator: object, wanted: bool, instance: object, schema: Mapping[str, object]
 ) -> Iterator[ValidationError]:
     """`uniqueItems` in one pass: jsonschema's own compares each entry with each."""
     from jsonschema import ValidationError
@@ -117,7 +117,7 @@ def _all_differ(
 def _words(error: ValidationError) -> Iterable[Flaw]:
     keyword, path = str(error.validator or "falseSchema"), tuple(error.absolute_path)
     if keyword in ("anyOf", "oneOf") and error.context:
-        branches: dict[Any, list[ValidationError]] = {}
+        branches: dict[object, list[ValidationError]] = {}
         for inner in error.context:
             branches.setdefault(inner.schema_path[0], []).append(inner)
         likely = min(branches.values(), key=_unlikely)
@@ -157,7 +157,7 @@ def _unlikely(branch: list[ValidationError]) -> tuple[bool, int]:
     return branch[0].validator in ("const", "enum"), len(branch)
 
 
-def _whole_patterns(schema: Any) -> Any:
+def _whole_patterns(schema: object) -> Any:
     if isinstance(schema, list):
         return [_whole_patterns(item) for item in schema]
     if not isinstance(schema, dict):
@@ -187,7 +187,7 @@ def _marked(root: Any, schema: Any, path: Path, mark: str) -> Iterator[tuple[Pat
         yield from _marked(root, inner, (*path, name), mark)
 
 
-def _reached(value: Any, at: Path, path: Path) -> Iterator[tuple[Path, Any]]:
+def _reached(value: object, at: Path, path: Path) -> Iterator[tuple[Path, Any]]:
     """Each place of a value that a marked path leads to, with what stands there."""
     for depth, part in enumerate(path):
         if part == "*" and isinstance(value, list):
@@ -204,8 +204,8 @@ def _several(fields: Any) -> tuple[str, ...]:
     return (fields,) if isinstance(fields, str) else tuple(fields)
 
 
-def _repeated(entries: Any, at: Path, fields: tuple[str, ...]) -> Iterator[Flaw]:
-    seen: dict[tuple[Any, ...], int] = {}
+def _repeated(entries: object, at: Path, fields: tuple[str, ...]) -> Iterator[Flaw]:
+    seen: dict[tuple[object, ...], int] = {}
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
         if not isinstance(entry, dict) or not all(field in entry for field in fields):
             continue

@@ -94,7 +94,7 @@ def read_documents(file: str, content: bytes) -> Parsed:
     return _Reader(file, content).read()
 
 
-def numbered(value: Any, path: tuple[PathPart, ...]) -> tuple[PathPart, ...]:
+def numbered(value: object, path: tuple[PathPart, ...]) -> tuple[PathPart, ...]:
     """The path with every entry of a list called by its number."""
     found: list[PathPart] = []
     for part in path:
@@ -110,7 +110,7 @@ def numbered(value: Any, path: tuple[PathPart, ...]) -> tuple[PathPart, ...]:
     return tuple(found)
 
 
-def _is_called(entry: Any, name: str) -> bool:
+def _is_called(entry: object, name: str) -> bool:
     return entry == name or (isinstance(entry, dict) and name in map(entry.get, _CALLED_BY))
 
 
@@ -139,7 +139,7 @@ def find(place: Place, path: tuple[PathPart, ...], *, key: bool = False) -> tupl
 class _Anchored:
     """What an alias stands for. `size` is that of it all, aliases within it written out."""
 
-    value: Any
+    value: object
     place: Place
     size: int
     height: int
@@ -218,12 +218,12 @@ class _Reader:
             )
         return value, place
 
-    def mapping(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def mapping(self) -> tuple[dict[str, object], dict[str, object]]:
         """Most of a fleet's load is spent here, hence the local names and the scalar short cut."""
         get, path, end, scalar = self.next, self.path, _MAPPING_END, _SCALAR
-        value: dict[str, Any] = {}
+        value: dict[str, object] = {}
         inside: dict[str, Any] = {}
-        merges: list[tuple[Any, Any, Place]] = []
+        merges: list[tuple[object, object, Place]] = []
         mark: Any
         while type(event := get()) is not end:
             mark = event.start_mark
@@ -247,8 +247,8 @@ class _Reader:
             self.merge(value, inside, merges)
         return value, inside
 
-    def sequence(self) -> tuple[list[Any], list[Place]]:
-        value: list[Any] = []
+    def sequence(self) -> tuple[list[object], list[Place]]:
+        value: list[object] = []
         inside: list[Place] = []
         while type(event := self.next()) is not _SEQUENCE_END:
             self.path[-1] = len(value)
@@ -257,7 +257,7 @@ class _Reader:
             inside.append(place)
         return value, inside
 
-    def key(self, event: Any) -> str:
+    def key(self, event: object) -> str:
         """The key's text; empty for a merge, and for what is no key, which is reported."""
         if type(event) is not _SCALAR:
             self.path[-1] = ""
@@ -306,8 +306,8 @@ class _Reader:
 
     def merge(
         self,
-        value: dict[str, Any],
-        inside: dict[str, Any],
+        value: dict[str, object],
+        inside: dict[str, object],
         merges: list[tuple[Any, Any, Place]],
     ) -> None:
         """What `<<` brings in: a stated key wins, then the mapping named first."""

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.records import dataclass
@@ -137,7 +136,7 @@ class Engine:
                 preexec_fn=lambda: _die_with(mother),
             )
 
-    def _config(self, control: str) -> Mapping[str, Any]:
+    def _config(self, control: str) -> Mapping[str, object]:
         """JSON is YAML; nothing in it is expanded."""
         database = {
             "path": str(self.path),

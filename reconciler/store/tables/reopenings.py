@@ -54,7 +54,7 @@ def reopened(record: Record, one: Reopening, changed: int, left: str) -> None:
     record.write(EventDraft(type=EventType.REOPENED, ref=one.storage, after=after))
 
 
-def _told(one: Reopening) -> Mapping[str, Any]:
+def _told(one: Reopening) -> Mapping[str, object]:
     return {
         "volume": one.volume,
         "node": one.node,

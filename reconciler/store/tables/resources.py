@@ -189,7 +189,7 @@ def _generation(recorded: Recorded, before: Mapping[str, Any] | None) -> int:
     return generation + int(before["digest"] != recorded.digest)
 
 
-def _summaries(record: Record, refs: Iterable[Ref]) -> Mapping[str, Mapping[str, Any]]:
+def _summaries(record: Record, refs: Iterable[Ref]) -> Mapping[str, Mapping[str, object]]:
     """What events say of a resource, by ref; one that is not recorded is left out."""
     rows = record.connection.execute(
         f"SELECT ref, {', '.join(_SUMMARY)} FROM (SELECT value FROM json_each(?))"
@@ -210,7 +210,7 @@ def _names(refs: Iterable[Ref]) -> str:
     return canonical([str(ref) for ref in refs])
 
 
-def _row(one: Recorded, generation: int, record: Record) -> tuple[Any, ...]:
+def _row(one: Recorded, generation: int, record: Record) -> tuple[object, ...]:
     return (
         str(one.ref),
         *one.ref,

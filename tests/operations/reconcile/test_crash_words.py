@@ -10,7 +10,7 @@ from tests.operations.crashing import kill
 from tests.operations.yard import Yard
 from tests.planner import fleet as paper
 
-pytestmark = [pytest.mark.walk, pytest.mark.ansible]
+pytestmark = pytest.mark.walk
 
 SOLO = paper.allocation("solo", node="gpu02", protect=False, expiresAt=paper.LASTING)
 

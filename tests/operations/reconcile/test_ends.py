@@ -17,7 +17,7 @@ from tests.operations.following import Followed, adopting, assert_free
 from tests.operations.test_interrupts import LOOKS, image
 from tests.operations.yard import Yard, copy_of
 
-pytestmark = [pytest.mark.walk, pytest.mark.ansible]
+pytestmark = pytest.mark.walk
 
 LOOP = ("reconcile", "--interval", "300s")
 SECONDS = 30

@@ -20,7 +20,7 @@ from tests.operations.following import PROGRAM
 from tests.operations.yard import ROOT, Yard, copy_of
 from tests.privileges import FOREIGN
 
-pytestmark = [pytest.mark.walk, pytest.mark.ansible, privileges.needs(privileges.giving_away)]
+pytestmark = [pytest.mark.walk, privileges.needs(privileges.giving_away)]
 
 OWNER, OTHER = FOREIGN - 1, FOREIGN
 COMMANDS = (

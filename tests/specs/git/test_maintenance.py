@@ -72,8 +72,9 @@ def is_sound(mirror: Mirror) -> None:
     assert git(mirror.tree, "status", "--porcelain") == ""
 
 
-def test_hundreds_of_commits_and_force_pushes_leave_a_few_packs(
-    mirror: Mirror, source: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("commits", [50, pytest.param(150, marks=pytest.mark.slow)])
+def test_many_commits_and_force_pushes_leave_a_few_packs(
+    mirror: Mirror, source: Path, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
     """What was applied last stays, although nothing leads to it any more; what was read as well."""
     monkeypatch.setattr(maintenance, "MOST_LOOSE", 50)
@@ -81,14 +82,14 @@ def test_hundreds_of_commits_and_force_pushes_leave_a_few_packs(
     monkeypatch.setattr(maintenance, "KEPT", "now")
     first = applied = followed(mirror, source)
     lost, most = list[str](), 0
-    for number in range(1, 151):
+    for number in range(1, commits + 1):
         # Each third is pushed over the one before.
         again = () if number % 3 else ("--amend",)
         pushed(source, number, *again)
         commit = followed(mirror, source)
         if number % 3 == 2:
             lost.append(commit)
-        if number == 74:
+        if number == 26:
             applied = commit
         if number % 10 == 0:
             mirror.maintain(applied, never)

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from reconciler.model.codec import decode, encode
 from reconciler.model.moment import format_moment
@@ -51,7 +50,7 @@ class Presence:
     source: str = ""
     rounds: int = 0
     degraded: str = ""
-    last: Mapping[str, Any] | None = None
+    last: Mapping[str, object] | None = None
 
 
 @contextmanager
