@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verb:
+class VerbContract:
     """`item` maps each key, all required, to its meaning; an empty one is no work but a question.
 
     `evidence` and `refuses` are for the reader of the reference.
     """
 
-    name: str
+    name: Verb
     summary: str
     item: Mapping[str, str]
     evidence: str
@@ -43,15 +44,15 @@ _STAGED = {
 }
 
 _LIST = (
-    Verb(
-        name="node.observe",
+    VerbContract(
+        name=Verb.OBSERVE,
         summary="Says what the host is and what the platform keeps on it; changes nothing.",
         item={},
         evidence="NodeFacts: identity, CPUs, memory, cards, drives, NICs, paths, descriptors",
         refuses=("a root folder that is not there",),
     ),
-    Verb(
-        name="slice.topology_discover",
+    VerbContract(
+        name=Verb.DISCOVER,
         summary="Says as well what slots could be made of; the same question, asked of new hosts.",
         item={},
         evidence=(
@@ -60,8 +61,8 @@ _LIST = (
         ),
         refuses=("a root folder that is not there",),
     ),
-    Verb(
-        name="node.prepare",
+    VerbContract(
+        name=Verb.PREPARE,
         summary="Makes the walls stand that tenants of a host live behind, in sshd and PAM too.",
         item={
             "login": "the login by which the host is worked on; its slice is open to every device",
@@ -84,8 +85,8 @@ _LIST = (
             "to leave half of it: what cannot be taken up is put back, `prepare_rolled_back`",
         ),
     ),
-    Verb(
-        name="allocation.provide",
+    VerbContract(
+        name=Verb.PROVIDE,
         summary="Makes the folders, the files and the confined account of an allocation.",
         item={
             "id": ID,
@@ -105,8 +106,8 @@ _LIST = (
             "a host that has started anew since it was looked at: `host_rebooted`",
         ),
     ),
-    Verb(
-        name="storage.attach",
+    VerbContract(
+        name=Verb.ATTACH,
         summary="Makes an allocation have volumes, and makes those that never were.",
         item={
             "id": ID,
@@ -130,8 +131,8 @@ _LIST = (
             "an account that is not this allocation's: `account_conflict`",
         ),
     ),
-    Verb(
-        name="storage.detach",
+    VerbContract(
+        name=Verb.DETACH,
         summary="Takes volumes from an allocation; what is on them stays.",
         item={
             "id": ID,
@@ -149,8 +150,8 @@ _LIST = (
             "to say it is let go of where nobody can reach what stands beside its data",
         ),
     ),
-    Verb(
-        name="storage.reopen",
+    VerbContract(
+        name=Verb.REOPEN,
         summary="Makes files that an ended allocation has left on a volume those of another one.",
         item={
             "id": "the id of the allocation that is to own them",
@@ -175,8 +176,8 @@ _LIST = (
             "a file that has a name outside of the volume, and a device: they are told of and left",
         ),
     ),
-    Verb(
-        name="storage.wipe",
+    VerbContract(
+        name=Verb.WIPE,
         summary="Removes the data of a volume that nobody has, and the word whose it was.",
         item={
             "volume": "its id",
@@ -191,8 +192,8 @@ _LIST = (
             "a folder of that name that says it is something else: `volume_not_blank`",
         ),
     ),
-    Verb(
-        name="storage.forget",
+    VerbContract(
+        name=Verb.FORGET,
         summary="Removes the word of a volume that another host, which reached it too, has wiped.",
         item={
             "volume": "its id",
@@ -202,8 +203,8 @@ _LIST = (
         evidence="its record is gone, read back",
         refuses=("where its data is there all the same: `volume_not_blank`",),
     ),
-    Verb(
-        name="access.sync",
+    VerbContract(
+        name=Verb.SYNC,
         summary="Makes a key file hold exactly these keys, and ends sessions opened with others.",
         item={
             "id": ID,
@@ -223,8 +224,8 @@ _LIST = (
             " that PAM or sshd would not let in, as a key of one use has shown: `login_refused`",
         ),
     ),
-    Verb(
-        name="allocation.restart",
+    VerbContract(
+        name=Verb.RESTART,
         summary="Ends all that runs for an allocation, once a generation; what it keeps stays.",
         item={
             "id": ID,
@@ -244,8 +245,8 @@ _LIST = (
             "a host that has started anew since it was looked at: `host_rebooted`",
         ),
     ),
-    Verb(
-        name="allocation.quarantine",
+    VerbContract(
+        name=Verb.QUARANTINE,
         summary="Ends all that runs for an allocation that is to go; everything it has stays.",
         item={"id": ID, "login": LOGIN, "uid": UID},
         evidence="`runs <login>`, read back: no session, no process, nothing mounted",
@@ -254,8 +255,8 @@ _LIST = (
             "to go on while a process of its uid keeps coming back: `processes_left`",
         ),
     ),
-    Verb(
-        name="allocation.release",
+    VerbContract(
+        name=Verb.RELEASE,
         summary="Ends and removes everything that was made for an allocation, its account last.",
         item={
             "id": ID,
@@ -273,8 +274,8 @@ _LIST = (
             "to go on while a process of its uid keeps coming back: `processes_left`",
         ),
     ),
-    Verb(
-        name="runtime.stage",
+    VerbContract(
+        name=Verb.STAGE,
         summary="Begins to build a version of a bundle, unless it is there or being built.",
         item=_STAGED,
         evidence="`runtime <bundle>/<version>`, read back: `staging`, `staged` with the digest of"
@@ -288,8 +289,8 @@ _LIST = (
             "to build where nobody may have mounts of their own: `runtime_needs_root`",
         ),
     ),
-    Verb(
-        name="runtime.repair",
+    VerbContract(
+        name=Verb.REPAIR,
         summary="Makes a version of a bundle be what was put there; strangers in it go, by name.",
         item=_STAGED,
         evidence="`runtime <bundle>/<version>`; `removed` names what was not ours",
@@ -299,8 +300,8 @@ _LIST = (
             " build refuses",
         ),
     ),
-    Verb(
-        name="runtime.discard",
+    VerbContract(
+        name=Verb.DISCARD,
         summary="Removes a version of a bundle that nobody uses or names.",
         item={
             "bundle": "its name",
@@ -314,8 +315,8 @@ _LIST = (
             "one in which something is mounted: nothing of it is removed",
         ),
     ),
-    Verb(
-        name="runtime.write_env_file",
+    VerbContract(
+        name=Verb.WRITE_ENV,
         summary="Says to sessions and programs what an allocation is and which runtimes it has.",
         item={
             "id": ID,
@@ -332,7 +333,7 @@ _LIST = (
     ),
 )
 
-VERBS: Mapping[str, Verb] = MappingProxyType({verb.name: verb for verb in _LIST})
+VERBS: Mapping[str, VerbContract] = MappingProxyType({verb.name: verb for verb in _LIST})
 
 
 def check_item(verb: str, item: Mapping[str, object]) -> Problem | None:

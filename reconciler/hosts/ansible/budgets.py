@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from reconciler.model.plan.plan import Step
+from reconciler.model.plan.verb import Verb
 
 ARRIVAL_SECONDS = 60.0
 """Until the work begins: ssh connects, and an earlier run ends or is taken over."""
@@ -17,18 +18,18 @@ ARRIVAL_SECONDS = 60.0
 OTHER_SECONDS = 60.0
 SECONDS: Mapping[str, float] = MappingProxyType(
     {
-        "node.prepare": 240.0,
-        "allocation.provide": 60.0,
-        "access.sync": 15.0,
-        "allocation.restart": 180.0,
-        "allocation.quarantine": 60.0,
-        "allocation.release": 300.0,
-        "storage.detach": 120.0,
-        "storage.reopen": 90.0,
-        "storage.wipe": 600.0,
-        "storage.forget": 15.0,
-        "runtime.write_env_file": 15.0,
-        "runtime.discard": 120.0,
+        Verb.PREPARE: 240.0,
+        Verb.PROVIDE: 60.0,
+        Verb.SYNC: 15.0,
+        Verb.RESTART: 180.0,
+        Verb.QUARANTINE: 60.0,
+        Verb.RELEASE: 300.0,
+        Verb.DETACH: 120.0,
+        Verb.REOPEN: 90.0,
+        Verb.WIPE: 600.0,
+        Verb.FORGET: 15.0,
+        Verb.WRITE_ENV: 15.0,
+        Verb.DISCARD: 120.0,
     }
 )
 """For one item of a verb; a release takes away whatever somebody has kept in a home."""

@@ -23,14 +23,13 @@ from reconciler.model.canonical import canonical
 from reconciler.model.codec import encode
 from reconciler.model.host.descriptor import DESCRIPTOR_VERSION
 from reconciler.model.plan.plan import Order, Step
+from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.spec.resource import Resource
 
 DESCRIPTOR = "allocation/descriptor.json.j2"
 KEYS = "allocation/keys.j2"
-
-QUARANTINE = "allocation.quarantine"
 
 
 def basis(binding: Binding, context: Context) -> Mapping[str, object]:
@@ -99,7 +98,7 @@ def _providing(
     # sshd reads them as the tenant.
     mode, gid = own_mode(binding), binding.gid if binding.uid else 0
     item = {"files": file_items(keys, mode), "absent": [], "uid": binding.uid, "gid": gid}
-    access = (step_of(binding, "access.sync", order, item, file_facts(keys, mode, gid)),)
+    access = (step_of(binding, Verb.SYNC, order, item, file_facts(keys, mode, gid)),)
     return (
         *(access if opened else ()),
         *storage.detaching(binding, context),
@@ -122,7 +121,7 @@ def _provide(seated: _Seated, context: Context) -> Step:
         named = accounts.facts(account)
     return step_of(
         binding,
-        "allocation.provide",
+        Verb.PROVIDE,
         Order.PROVIDE,
         {
             "directories": [encode(folder) for folder in folders],
@@ -171,7 +170,7 @@ def _retiring(binding: Binding, detaching: tuple[Step, ...]) -> tuple[Step, ...]
         *((end, *detaching) if detaching else ()),
         step_of(
             binding,
-            "allocation.release",
+            Verb.RELEASE,
             Order.RETIRE,
             {"absent": rest, "uid": binding.uid, "gid": binding.gid},
             dict.fromkeys(
@@ -185,13 +184,13 @@ def _quarantining(binding: Binding) -> tuple[Step, Step]:
     """Nobody gets in, and nothing runs; whatever else it has is there when it comes back."""
     runs = {f"runs {binding.login}": None} if binding.uid else {}
     item = {"uid": binding.uid}
-    return _shut(binding), step_of(binding, QUARANTINE, Order.RETIRE, item, runs)
+    return _shut(binding), step_of(binding, Verb.QUARANTINE, Order.RETIRE, item, runs)
 
 
 def _shut(binding: Binding) -> Step:
     keys = [_keys_path(binding)]
     item = {"files": [], "absent": keys, "uid": binding.uid, "gid": 0}
-    return step_of(binding, "access.sync", Order.RETIRE, item, dict.fromkeys(keys))
+    return step_of(binding, Verb.SYNC, Order.RETIRE, item, dict.fromkeys(keys))
 
 
 def _homes(binding: Binding) -> tuple[str, str]:

@@ -10,12 +10,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from reconciler.kinds.allocation.steps import step_of
-from reconciler.kinds.allocation.storage import DETACH
 from reconciler.kinds.contract import Binding
 from reconciler.model.host.capacity import Shape
 from reconciler.model.plan.plan import Order, Step, step_id
-
-RESTART = "allocation.restart"
+from reconciler.model.plan.verb import Verb
 
 
 def restarting(
@@ -28,14 +26,14 @@ def restarting(
     provide = tuple(step for step in providing if step.order is not Order.RETIRE)
     access = tuple(step for step in providing if step.order is Order.RETIRE)
     restart = _restart(binding, sorted(uuids))
-    again = tuple(_again(step, binding) for step in access if step.verb != DETACH)
+    again = tuple(_again(step, binding) for step in access if step.verb != Verb.DETACH)
     again = again if reboots(restart) else ()
     return (*access, restart, *provide, *again)
 
 
 def reboots(step: Step) -> bool:
     """Whether its host starts anew by this step."""
-    return step.verb == RESTART and bool(step.item["reboot"])
+    return step.verb == Verb.RESTART and bool(step.item["reboot"])
 
 
 def mark_path(binding: Binding) -> str:
@@ -66,7 +64,7 @@ def _restart(binding: Binding, uuids: list[str]) -> Step:
         restart_fact(binding.id): reached(binding.restart),
         **{f"gpu {uuid}": "present" for uuid in uuids},
     }
-    return step_of(binding, RESTART, Order.PROVIDE, item, facts)
+    return step_of(binding, Verb.RESTART, Order.PROVIDE, item, facts)
 
 
 def _again(step: Step, binding: Binding) -> Step:

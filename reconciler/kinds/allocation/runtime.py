@@ -19,11 +19,11 @@ from reconciler.kinds.policy import POLICIES
 from reconciler.model.host.capacity import RuntimeNeed
 from reconciler.model.host.posix import loopback_of
 from reconciler.model.plan.plan import Order, Step
+from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import refuse
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 
-WRITE = "runtime.write_env_file"
 ENVIRONMENT = "allocation/env.j2"
 RUNTIMES = "/opt/gpuaas/runtimes"
 
@@ -83,4 +83,4 @@ def writing(binding: Binding, paths: Sequence[str], text: str) -> Step:
     files = dict.fromkeys(paths, text)
     mode, gid = own_mode(binding), binding.gid if binding.uid else 0
     item = {"uid": binding.uid, "gid": gid, "files": file_items(files, mode)}
-    return step_of(binding, WRITE, Order.PROVIDE, item, file_facts(files, mode, gid))
+    return step_of(binding, Verb.WRITE_ENV, Order.PROVIDE, item, file_facts(files, mode, gid))

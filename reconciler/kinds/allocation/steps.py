@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from reconciler.kinds.contract import Binding
 from reconciler.model.canonical import text_digest
 from reconciler.model.plan.plan import Order, Step, step_id
+from reconciler.model.plan.verb import Verb
 
 FILE_MODE, OWN_MODE = "0644", "0640"
 """Of a file that everybody may read, and of one that its tenant's group alone may."""
@@ -19,7 +20,7 @@ UNITS = "/etc/systemd/system"
 
 def step_of(
     binding: Binding,
-    verb: str,
+    verb: Verb,
     order: Order,
     item: Mapping[str, object],
     facts: Mapping[str, str | None],

@@ -22,13 +22,11 @@ from reconciler.kinds.checks.once import once
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.canonical import canonical
 from reconciler.model.plan.plan import Order, Step
+from reconciler.model.plan.verb import Verb
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.state.volume import Attachment, Volume, VolumeState
 from reconciler.model.state.world import World
-
-ATTACH, DETACH, FORGET = "storage.attach", "storage.detach", "storage.forget"
-REOPEN = "storage.reopen"
 
 RECORD = "storage/volume.json.j2"
 SOURCE, MOUNT, VIEW = (f"storage/{name}.mount.j2" for name in ("source", "attachment", "view"))
@@ -213,7 +211,7 @@ def attaching(binding: Binding, context: Context) -> tuple[Step, ...]:
             f"{mount.volume.id} {mount.mode} at {mount.mount_path}"
         )
     item = {"uid": binding.uid, "gid": binding.gid, "volumes": volumes}
-    return (step_of(binding, ATTACH, Order.PROVIDE, item, facts),)
+    return (step_of(binding, Verb.ATTACH, Order.PROVIDE, item, facts),)
 
 
 def detaching(binding: Binding, context: Context) -> tuple[Step, ...]:
@@ -241,7 +239,7 @@ def detaching(binding: Binding, context: Context) -> tuple[Step, ...]:
         facts |= {shown(path): None for unit in absent for path in (unit, _link(unit))}
         facts[attached(binding.id, one.storage.name)] = None
     item = {"uid": binding.uid, "end": binding.ref in context.forced, "volumes": volumes}
-    return (step_of(binding, DETACH, Order.RETIRE, item, facts),)
+    return (step_of(binding, Verb.DETACH, Order.RETIRE, item, facts),)
 
 
 def attached(allocation_id: str, storage: str) -> str:
@@ -263,9 +261,9 @@ def recorded_volumes(paths: Iterable[str]) -> Iterator[str]:
 
 def records_let_go(step: Step) -> tuple[str, ...]:
     """Records that nobody is asked about any more: as long as there is data they stay with it."""
-    if step.verb == FORGET:
+    if step.verb == Verb.FORGET:
         return (step.item["record"],)
-    if step.verb != DETACH:
+    if step.verb != Verb.DETACH:
         return ()
     return tuple(record_path(one["id"]) for one in step.item["volumes"])
 

@@ -20,6 +20,7 @@ from reconciler.model.host.descriptor import LAST_UID
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts
 from reconciler.model.host.posix import numbers
 from reconciler.model.plan.plan import Order, Step, step_id
+from reconciler.model.plan.verb import Verb
 from reconciler.model.spec.desired import Desired
 
 UNDO_AFTER = 120
@@ -161,8 +162,8 @@ def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
     node = binding.placement.node
     return (
         Step(
-            id=step_id(node, "node.prepare", binding.ref),
-            verb="node.prepare",
+            id=step_id(node, Verb.PREPARE, binding.ref),
+            verb=Verb.PREPARE,
             node=node,
             ref=binding.ref,
             order=Order.PROVIDE,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
+from reconciler.model.plan.verb import Verb
 from reconciler.model.records import dataclass
 
 
@@ -97,8 +98,8 @@ STAGES: tuple[tuple[Stage, Callable[[StageFacts], bool]], ...] = (
     (Stage.QUARANTINED, lambda it: it.phase is Phase.QUARANTINED),
     (Stage.IN_DOUBT, lambda it: it.phase is Phase.ACTIVE and not it.settled),
     (Stage.READY, lambda it: it.phase is Phase.ACTIVE),
-    (Stage.PROVIDING, lambda it: "allocation.provide" in it.asked),
-    (Stage.ADMITTING, lambda it: "access.sync" in it.asked),
+    (Stage.PROVIDING, lambda it: Verb.PROVIDE in it.asked),
+    (Stage.ADMITTING, lambda it: Verb.SYNC in it.asked),
     (Stage.CLAIMED, lambda it: True),
 )
 """The first row that holds is the stage."""

@@ -11,6 +11,7 @@ from reconciler.model.canonical import digest, text_digest
 from reconciler.model.codec import encode
 from reconciler.model.host.capacity import Placement, Shape
 from reconciler.model.plan.force_detach import NOTHING_FORCED, Forced
+from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -83,7 +84,7 @@ class Step:
     """
 
     id: str
-    verb: str
+    verb: Verb
     node: str
     ref: Ref
     order: Order
@@ -92,7 +93,7 @@ class Step:
     revokes: tuple[str, ...] = ()
 
 
-def step_id(node: str, verb: str, ref: Ref, incarnation: str = "") -> str:
+def step_id(node: str, verb: Verb, ref: Ref, incarnation: str = "") -> str:
     """Steps are unique by host, verb and ref; only a replace works on two incarnations of a ref."""
     return text_digest(f"{node}\n{verb}\n{ref}\n{incarnation}").removeprefix("sha256:")[:16]
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from reconciler.model.moment import format_moment
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Change, Plan, Step
+from reconciler.model.plan.verb import Verb
 from reconciler.model.plan.work import HostProgress, StepOutcome, WaveOutcome
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -25,7 +26,6 @@ from reconciler.operations.observe import host_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan.plan import plan_from
 from reconciler.operations.signals import Interrupts
-from reconciler.planner.access.revocations import SYNC
 from reconciler.planner.access.suspensions import touched
 from reconciler.planner.core.effective_spec import recorded_of
 from reconciler.store import revocation
@@ -89,7 +89,7 @@ class Revocations:
         self, world: World, refs: Sequence[Ref], before: frozenset[Ref]
     ) -> tuple[Revoked, bool]:
         desired, plan = recorded_plan(self.fleet, world, refs)
-        steps = [step for step in plan.steps if step.verb == SYNC]
+        steps = [step for step in plan.steps if step.verb == Verb.SYNC]
         if not steps:
             return Revoked(done=before), True
         at_work = self.journal.enter("begin_revocation", revocation.begin, steps, self.since)

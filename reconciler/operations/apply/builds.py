@@ -13,13 +13,12 @@ from dataclasses import replace
 from reconciler.model.codes import CODES
 from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.plan import Step
+from reconciler.model.plan.verb import STAGING, Verb
 from reconciler.model.plan.work import Host, StepOutcome
 from reconciler.model.problem import Problem, Severity
 from reconciler.model.records import dataclass
 from reconciler.model.timeline import BUILD
 from reconciler.planner.bundles.desired import tag
-from reconciler.planner.bundles.gc import DISCARD
-from reconciler.planner.bundles.install import STAGING
 
 NAP = 0.5
 UNDER_WAY, CUT_SHORT = "staging_under_way", "runtime_interrupted"
@@ -91,7 +90,7 @@ def judge_build(outcome: StepOutcome, seen: Observation | None) -> StepOutcome:
     What somebody uses stays for now: that is no failure of anything.
     """
     step, problem = outcome.step, outcome.problem
-    if step.verb == DISCARD and problem is not None and problem.code == IN_USE:
+    if step.verb == Verb.DISCARD and problem is not None and problem.code == IN_USE:
         return replace(outcome, problem=replace(problem, severity=Severity.WARNING))
     if step.verb not in STAGING or not outcome.ok:
         return outcome

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.plan import Step
+from reconciler.model.plan.verb import Verb
 from reconciler.model.plan.work import StepOutcome
 from reconciler.model.problem import Problem
-from reconciler.planner.changes.waves import PREPARE
 
 ROLLED_BACK = "prepare_rolled_back"
 
@@ -19,7 +19,11 @@ def has_harmed(outcome: StepOutcome) -> bool:
 
     A host that was refused as it is holds up nobody.
     """
-    return outcome.step.verb == PREPARE and not outcome.ok and (outcome.changed or outcome.unknown)
+    return (
+        outcome.step.verb == Verb.PREPARE
+        and not outcome.ok
+        and (outcome.changed or outcome.unknown)
+    )
 
 
 def not_tried(step: Step, why: str) -> Problem:
@@ -46,7 +50,7 @@ def spared(step: Step) -> StepOutcome:
 def put_back(outcome: StepOutcome, settled: Collection[str]) -> StepOutcome:
     """What became of a preparation that did not show, unless its host has told it already."""
     step, problem = outcome.step, outcome.problem
-    if step.verb != PREPARE or problem is None or step.node not in settled:
+    if step.verb != Verb.PREPARE or problem is None or step.node not in settled:
         return outcome
     if problem.code in ("prepare_refused", ROLLED_BACK):
         return outcome
@@ -56,7 +60,7 @@ def put_back(outcome: StepOutcome, settled: Collection[str]) -> StepOutcome:
 
 def unkept(outcome: StepOutcome, unsettled: Mapping[str, str]) -> StepOutcome:
     why = unsettled.get(outcome.step.node)
-    if outcome.step.verb != PREPARE or why is None or not outcome.ok:
+    if outcome.step.verb != Verb.PREPARE or why is None or not outcome.ok:
         return outcome
     problem = Problem(
         code="host_not_prepared",

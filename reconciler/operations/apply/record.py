@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from reconciler.kinds.allocation.host import QUARANTINE
-from reconciler.kinds.allocation.restart import RESTART
 from reconciler.kinds.allocation.storage import records_let_go
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action, Change, Order, Step
+from reconciler.model.plan.verb import Verb
 from reconciler.model.state.world import Recorded
 
-PASSING = frozenset({RESTART, QUARANTINE})
+PASSING = frozenset({Verb.RESTART, Verb.QUARANTINE})
 """Verbs that leave nothing made: a restart has the host's own mark, and later something runs."""
 
 

@@ -17,6 +17,7 @@ from reconciler.model.host.evidence import Observation, Proof
 from reconciler.model.moment import format_moment
 from reconciler.model.plan.lifecycle import RunState
 from reconciler.model.plan.plan import Action, Change, Order, Plan, Step, Wave
+from reconciler.model.plan.verb import Verb
 from reconciler.model.plan.work import Host, HostProgress, StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -37,7 +38,6 @@ from reconciler.operations.observe import SILENT, host_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.signals import Interrupts
 from reconciler.planner.bundles.install import is_slow
-from reconciler.planner.changes.waves import PREPARE
 from reconciler.planner.storage.attachment_rules import joining_by
 from reconciler.stops import around
 from reconciler.store.file.lock import is_waited_for
@@ -222,7 +222,7 @@ class Walk:
         )
         self.watch.begin_wave(steps)
         self.progress.begin_wave()
-        prepares = (o for o in self.outcomes.values() if o.step.verb == PREPARE)
+        prepares = (o for o in self.outcomes.values() if o.step.verb == Verb.PREPARE)
         tried = any(outcome.ok for outcome in prepares)
         proofs = WaveProofs(desired=self.desired, before=self.world, now=self.journal.world())
         for worked in self._crew().work(steps, tried=tried):
@@ -289,14 +289,14 @@ class Walk:
         On a host that is not ready for tenants nobody is placed. Where preparing has done harm to
         one, no other is tried; a host that was refused as it is holds up nobody.
         """
-        failed = [o for o in self.outcomes.values() if o.step.verb == PREPARE and not o.ok]
+        failed = [o for o in self.outcomes.values() if o.step.verb == Verb.PREPARE and not o.ok]
         self.unready.update({outcome.step.node: outcome for outcome in failed})
         harmed = next(filter(has_harmed, failed), None)
         possible = []
         for step in wave.steps:
             if step.ref in self.failed:
                 continue
-            if step.verb == PREPARE and harmed is not None:
+            if step.verb == Verb.PREPARE and harmed is not None:
                 self.unready[step.node] = harmed
             cause = self.unready.get(step.node)
             if cause is None or step.order is Order.RETIRE:

@@ -19,6 +19,7 @@ from reconciler.hosts.prepare_commit import settle
 from reconciler.kinds.allocation.restart import reboots
 from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.plan import Order, Step
+from reconciler.model.plan.verb import STAGING, Verb
 from reconciler.model.plan.work import Host, HostProgress, HostWork, Receipt, StepOutcome
 from reconciler.model.records import dataclass
 from reconciler.operations.apply.builds import BuildPatience, await_builds, judge_build
@@ -28,8 +29,6 @@ from reconciler.operations.apply.reboot import Boot, RebootPatience, await_boots
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.observe import run_options
 from reconciler.operations.signals import Interrupts
-from reconciler.planner.bundles.install import STAGING
-from reconciler.planner.changes.waves import PREPARE
 from reconciler.planner.proof.verify_step import judge
 from reconciler.stops import around
 from reconciler.store.file.lock import give_way, is_wanted
@@ -104,15 +103,15 @@ class Crew:
         unknown = [judge(step, None, None) for step in asked if self.find(step.node) is None]
         if silent or unknown:
             yield Worked(judged=(*silent, *unknown), seen={})
-        rest = _by_host([step for step in asked if step.verb != PREPARE], self.find)
+        rest = _by_host([step for step in asked if step.verb != Verb.PREPARE], self.find)
         yield from self._work(rest, leaving)
-        left = _by_host([step for step in asked if step.verb == PREPARE], self.find)
+        left = _by_host([step for step in asked if step.verb == Verb.PREPARE], self.find)
         left.sort(key=lambda work: work.host.node in self.failed)
         kept, harmed = tried, False
         while left and not harmed:
             size = BATCH if kept else 1
             for worked in self._work(left[:size], leaving):
-                kept = kept or any(o.step.verb == PREPARE and o.ok for o in worked.judged)
+                kept = kept or any(o.step.verb == Verb.PREPARE and o.ok for o in worked.judged)
                 harmed = harmed or any(map(has_harmed, worked.judged))
                 yield worked
             left = left[size:]
@@ -151,7 +150,7 @@ class Crew:
         if _boot(work, receipts):
             return Unfinished(work=work, receipts=receipts, seen={})
         self.on_progress(HostProgress(node=node, phase="observe"))
-        changed = any(s.verb == PREPARE and _changed(receipts.get(s.id)) for s in steps)
+        changed = any(s.verb == Verb.PREPARE and _changed(receipts.get(s.id)) for s in steps)
         seen = self._look([work.host], leaving, [node] if changed else ())
         if _builds(work, receipts) and self.patience is not None:
             return Unfinished(work=work, receipts=receipts, seen=seen)
@@ -248,7 +247,7 @@ class Crew:
         leaving: Leaving,
     ) -> tuple[StepOutcome, ...]:
         """What a preparation changed is kept where it shows, and put back otherwise."""
-        good = any(o.step.verb == PREPARE and o.ok for o in judged)
+        good = any(o.step.verb == Verb.PREPARE and o.ok for o in judged)
         why = settle([host], [host.node] if good else (), self._options)[host.node]
         if not good or why:
             seen.update(self._look([host], leaving))
@@ -330,9 +329,6 @@ def _not_begun(receipt: Receipt | None) -> bool:
 def _leaving(steps: Sequence[Step]) -> Leaving:
     uids: dict[str, set[int]] = defaultdict(set)
     for step in steps:
-        if step.order is Order.RETIRE and step.item.get("uid") and step.verb == RELEASE:
+        if step.order is Order.RETIRE and step.item.get("uid") and step.verb == Verb.RELEASE:
             uids[step.node].add(step.item["uid"])
     return {node: tuple(sorted(found)) for node, found in uids.items()}
-
-
-RELEASE = "allocation.release"

@@ -5,8 +5,8 @@ The word is part of the plan, which shows what it interrupts, and of the run, wh
 
 from __future__ import annotations
 
-from reconciler.kinds.allocation.storage import DETACH
 from reconciler.model.plan.plan import Plan
+from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.node.approve import operator
@@ -20,7 +20,7 @@ def insist_on_forced(fleet: Fleet, plan: Plan) -> None:
     if not plan.forced.refs:
         return
     operator(fleet, read_desired(fleet), "ends what somebody runs in a storage")
-    known = {step.ref for step in plan.steps if step.verb == DETACH}
+    known = {step.ref for step in plan.steps if step.verb == Verb.DETACH}
     known.update(change.ref for change in plan.changes if change.problem is not None)
     theirs = [ref for ref in known if ref.kind == "allocation"]
     named = {str(ref) for ref in theirs} | {f"{ref.project}/{ref.name}" for ref in theirs}

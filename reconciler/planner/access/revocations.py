@@ -17,13 +17,12 @@ from reconciler.kinds.contract import Context
 from reconciler.kinds.grant import GRANTS
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.plan import Action, Change, Step
+from reconciler.model.plan.verb import Verb
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
 from reconciler.planner.access.suspensions import before
 from reconciler.planner.core.effective_spec import recorded_of
-
-SYNC = "access.sync"
 
 Lines = tuple[KeyLine, ...]
 
@@ -33,7 +32,7 @@ def name_revoked(steps: Sequence[Step], context: Context, former: Mapping[Ref, R
 
     `former` tells under which name an allocation is recorded that gets another one.
     """
-    synced = {step.ref for step in steps if step.verb == SYNC}
+    synced = {step.ref for step in steps if step.verb == Verb.SYNC}
     refs = {ref for ref in synced if former.get(ref, ref) in context.world.recorded}
     if not refs:
         return list(steps)
@@ -49,7 +48,7 @@ def name_revoked(steps: Sequence[Step], context: Context, former: Mapping[Ref, R
     }
     named = []
     for step in steps:
-        if step.verb == SYNC and step.ref in refs:
+        if step.verb == Verb.SYNC and step.ref in refs:
             staying = {} if is_fenced(step.node, context) else after
             was = were[former.get(step.ref, step.ref)]
             step = replace(step, revokes=_revoked(step, was, staying, pending))

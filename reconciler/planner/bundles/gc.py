@@ -13,12 +13,11 @@ from reconciler.kinds.bundle import BUNDLES
 from reconciler.kinds.contract import Context
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.plan.plan import Order, Step, step_id
+from reconciler.model.plan.verb import Verb
 from reconciler.model.ref import Ref
 from reconciler.planner.bundles.desired import Place, named, tag
 from reconciler.planner.bundles.versions import in_order
 from reconciler.planner.core.policy import policy_of
-
-DISCARD = "runtime.discard"
 
 
 def discards(
@@ -62,8 +61,8 @@ def _step(node: str, bundle: Ref, version: str, *, is_default: bool) -> Step:
     """Nobody's work depends on a host's default, and of a bundle that is gone there is none."""
     gone = {f"current {bundle.name}": None} if is_default else {}
     return Step(
-        id=step_id(node, DISCARD, bundle, version),
-        verb=DISCARD,
+        id=step_id(node, Verb.DISCARD, bundle, version),
+        verb=Verb.DISCARD,
         node=node,
         ref=bundle,
         order=Order.ENRICH,

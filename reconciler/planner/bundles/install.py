@@ -21,20 +21,19 @@ from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.plan.drift import Becomes, Drift
 from reconciler.model.plan.plan import Action, Order, Step, step_id
+from reconciler.model.plan.verb import STAGING, Verb
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.requirements import Requirements
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.install import Install, InstallState
 from reconciler.planner.bundles.desired import tag, wanted
-from reconciler.planner.bundles.gc import DISCARD, discards
+from reconciler.planner.bundles.gc import discards
 from reconciler.planner.bundles.versions import in_order, newest
 from reconciler.planner.core.difference import Difference
 from reconciler.planner.core.facts import listed
 from reconciler.planner.core.seat import Seat, Unseated
 
-STAGE, REPAIR = "runtime.stage", "runtime.repair"
-STAGING = frozenset({STAGE, REPAIR})
 ACTIVATE, PROGRAM = "runtime/activate.sh.j2", "node/stage.py"
 OUT_OF_REACH = frozenset({"unavailable", "lost"})
 
@@ -50,7 +49,7 @@ class Staging:
     @property
     def only_repairs(self) -> bool:
         """Whether hosts only show otherwise what was made there."""
-        return all(step.verb == REPAIR for step in self.steps)
+        return all(step.verb == Verb.REPAIR for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,36 +76,36 @@ class _Look:
 
 
 class _Rule(NamedTuple):
-    """`verb` is empty where nothing is done; `word` is what the plan calls it."""
+    """`verb` is None where nothing is done; `word` is what the plan calls it."""
 
-    verb: str
+    verb: Verb | None
     word: str
     holds: Callable[[_Look], bool]
 
 
 RULES: Mapping[str, _Rule] = MappingProxyType(
     {
-        "unreadable": _Rule("", "", lambda one: one.lock is None),
+        "unreadable": _Rule(None, "", lambda one: one.lock is None),
         # Asked for again: a host that is at it is left alone, and one that is not begins.
-        "under_way": _Rule(STAGE, "awaits", lambda one: one.fact.startswith("staging")),
+        "under_way": _Rule(Verb.STAGE, "awaits", lambda one: one.fact.startswith("staging")),
         "left_alone": _Rule(
-            "", "", lambda one: one.becomes in (Becomes.REPORTED, Becomes.ACCEPTED)
+            None, "", lambda one: one.becomes in (Becomes.REPORTED, Becomes.ACCEPTED)
         ),
         "changed": _Rule(
-            REPAIR,
+            Verb.REPAIR,
             "repairs",
             lambda one: (
                 one.fact.startswith("changed") or (one.is_there and one.becomes is Becomes.REPAIRED)
             ),
         ),
-        "missing": _Rule(STAGE, "builds", lambda one: not one.is_there),
+        "missing": _Rule(Verb.STAGE, "builds", lambda one: not one.is_there),
         "unrecorded": _Rule(
-            STAGE,
+            Verb.STAGE,
             "records",
             lambda one: one.installed is None or one.installed.state is not InstallState.STAGED,
         ),
         "not_default": _Rule(
-            STAGE,
+            Verb.STAGE,
             "default",
             lambda one: one.is_default and one.link != one.version.version,
         ),
@@ -134,7 +133,7 @@ def find_stagings(
         found[step.ref].append(("removes", step))
     for one in _looks(wants.versions, nodes, context, drifts):
         rule = next((rule for rule in RULES.values() if rule.holds(one)), None)
-        if rule is not None and rule.verb:
+        if rule is not None and rule.verb is not None:
             step = _step(rule.verb, one, context)
             found[step.ref].append((rule.word, step))
     return {
@@ -149,7 +148,7 @@ def find_stagings(
 
 def is_slow(step: Step) -> bool:
     """Whether it is of the lane that waits for everything else, and that nobody waits for."""
-    return step.verb in STAGING or step.verb == DISCARD
+    return step.verb in STAGING or step.verb == Verb.DISCARD
 
 
 def _nodes(context: Context, preparing: Collection[Ref]) -> Iterator[tuple[str, NodeFacts | None]]:
@@ -201,7 +200,7 @@ def _looks(
             )
 
 
-def _step(verb: str, one: _Look, context: Context) -> Step:
+def _step(verb: Verb, one: _Look, context: Context) -> Step:
     version = one.version.version
     return Step(
         id=step_id(one.node, verb, one.bundle.ref, version),

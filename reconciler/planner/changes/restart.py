@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.kinds.access.keys import key_lines
-from reconciler.kinds.allocation.restart import RESTART, reboots
+from reconciler.kinds.allocation.restart import reboots
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.plan.plan import Change, Risk, Step
+from reconciler.model.plan.verb import Verb
 from reconciler.model.spec.resource import Resource
 from reconciler.planner.changes.change_set import ChangeSet, causes_of
 from reconciler.planner.changes.stale import binding_of
@@ -64,7 +65,7 @@ def _facts(
     binding: Binding, resource: Resource, steps: Sequence[Step], begun: bool, context: Context
 ) -> Mapping[str, str]:
     node, slots = binding.placement.node, ", ".join(binding.placement.slots)
-    restart = next(step for step in steps if step.verb == RESTART)
+    restart = next(step for step in steps if step.verb == Verb.RESTART)
     seen = context.world.observations.get(node)
     if begun:
         lacks = differing(seen.facts if seen else None, restart.expected)

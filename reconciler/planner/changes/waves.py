@@ -8,11 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 
 from reconciler.model.plan.plan import Action, Order, Step, Wave
+from reconciler.model.plan.verb import Verb
 from reconciler.model.ref import Ref
 
 ORDERS, ACTIONS = tuple(Order), tuple(Action)
-PREPARE = "node.prepare"
-"""The verb that readies a host for tenants, and may break its door."""
 
 
 def after_preparing(steps: Collection[Step]) -> Mapping[str, frozenset[str]]:
@@ -20,11 +19,13 @@ def after_preparing(steps: Collection[Step]) -> Mapping[str, frozenset[str]]:
 
     What takes something away waits for no preparation.
     """
-    prepares = sorted((step for step in steps if step.verb == PREPARE), key=lambda one: one.node)
+    prepares = sorted(
+        (step for step in steps if step.verb == Verb.PREPARE), key=lambda one: one.node
+    )
     of_node = {step.node: step.id for step in prepares}
     waits = {step.id: frozenset({prepares[0].id}) for step in prepares[1:]}
     for step in steps:
-        if step.verb != PREPARE and step.order is not Order.RETIRE and step.node in of_node:
+        if step.verb != Verb.PREPARE and step.order is not Order.RETIRE and step.node in of_node:
             waits[step.id] = frozenset({of_node[step.node]})
     return waits
 

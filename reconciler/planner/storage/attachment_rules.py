@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from reconciler.kinds.allocation.storage import ATTACH, DETACH
 from reconciler.kinds.node.spec import NODES, NodeSpec
 from reconciler.kinds.storage import AccessMode
 from reconciler.model.plan.plan import Action, Plan, Step
+from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
@@ -93,7 +93,7 @@ def attachments_of(steps: Iterable[Step], world: World) -> tuple[Attachment, ...
     }
     found = []
     for step in steps:
-        for one in step.item["volumes"] if step.verb == ATTACH else ():
+        for one in step.item["volumes"] if step.verb == Verb.ATTACH else ():
             same = (step.item["id"], one["id"], one["name"], one["mode"], one["mountPath"])
             if same not in known:
                 found.append(
@@ -124,7 +124,7 @@ def joining_by(plan: Plan, steps: Iterable[Step]) -> Joining:
     asked = {
         (step.item["id"], one["id"], one["mountPath"])
         for step in steps
-        if step.verb == ATTACH
+        if step.verb == Verb.ATTACH
         for one in step.item["volumes"]
     }
     joins = tuple(
@@ -139,12 +139,12 @@ def after_detaching(steps: Iterable[Step]) -> Mapping[str, frozenset[str]]:
     gone = {
         (step.item["id"], one["id"]): step.id
         for step in steps
-        if step.verb == DETACH
+        if step.verb == Verb.DETACH
         for one in step.item["volumes"]
     }
     waits = {}
     for step in steps if gone else ():
-        if step.verb == ATTACH:
+        if step.verb == Verb.ATTACH:
             had = {gone.get((step.item["id"], one["id"]), "") for one in step.item["volumes"]}
             waits[step.id] = frozenset(had - {""})
     return waits

@@ -18,6 +18,7 @@ from reconciler.kinds.project import PROJECTS
 from reconciler.kinds.storage import STORAGES, OnDelete
 from reconciler.kinds.storage_class import STORAGE_CLASSES
 from reconciler.model.plan.plan import Action, Cause, Order, Step, step_id
+from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -29,8 +30,6 @@ from reconciler.planner.core.difference import Difference, of_kind
 from reconciler.planner.core.task import Task
 from reconciler.planner.storage import text as words
 from reconciler.planner.storage.topology import REACH_RULES
-
-WIPE = "storage.wipe"
 
 COMES = frozenset({Action.CREATE, Action.ADOPT})
 GOES = frozenset({Action.FORGET, Action.RELEASE})
@@ -240,8 +239,8 @@ def _wiping(volume: Volume, context: Context) -> tuple[Step, ...]:
     record = record_path(volume.id)
     return (
         Step(
-            id=step_id(node, WIPE, volume.ref, volume.id),
-            verb=WIPE,
+            id=step_id(node, Verb.WIPE, volume.ref, volume.id),
+            verb=Verb.WIPE,
             node=node,
             ref=volume.ref,
             order=Order.RETIRE,

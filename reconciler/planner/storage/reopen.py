@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reconciler.kinds.allocation.storage import REOPEN
 from reconciler.model.plan.plan import Order, Step, step_id
+from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.state.reopening import Former, Reopening, ReopenRequest
@@ -47,8 +47,8 @@ def reopening_of(
 def reopening_step(one: Reopening, volume: Volume) -> Step:
     """One call: its host works for a while, and says whether there is more."""
     return Step(
-        id=step_id(one.node, REOPEN, one.storage, one.old.allocation_id),
-        verb=REOPEN,
+        id=step_id(one.node, Verb.REOPEN, one.storage, one.old.allocation_id),
+        verb=Verb.REOPEN,
         node=one.node,
         ref=one.storage,
         order=Order.ENRICH,

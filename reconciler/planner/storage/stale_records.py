@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from reconciler.kinds.allocation.storage import FORGET, record_path
+from reconciler.kinds.allocation.storage import record_path
 from reconciler.kinds.node.spec import AdminState
 from reconciler.model.plan.plan import Action, Order, Step, step_id
+from reconciler.model.plan.verb import Verb
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
@@ -54,8 +55,8 @@ def _words(desired: Desired, world: World, busy: Collection[Ref]) -> Iterator[Wo
 def _step(node: Ref, volume: Volume) -> Step:
     record = record_path(volume.id)
     return Step(
-        id=step_id(node.name, FORGET, node, volume.id),
-        verb=FORGET,
+        id=step_id(node.name, Verb.FORGET, node, volume.id),
+        verb=Verb.FORGET,
         node=node.name,
         ref=node,
         order=Order.RETIRE,

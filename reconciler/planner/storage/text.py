@@ -10,10 +10,11 @@ from datetime import datetime
 from decimal import Decimal
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
-from reconciler.kinds.allocation.storage import ATTACH, DETACH, attached
+from reconciler.kinds.allocation.storage import attached
 from reconciler.kinds.contract import Context
 from reconciler.kinds.storage_class import STORAGE_CLASSES, price_in_force
 from reconciler.model.plan.plan import Action, Step
+from reconciler.model.plan.verb import Verb
 from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.volume import Attachment, Volume
@@ -68,21 +69,21 @@ def mounting(steps: Iterable[Step], recorded: Recorded) -> Mapping[str, str]:
     facts = {}
     for step in steps:
         places = ", ".join(_places(step, recorded))
-        if step.verb == DETACH:
+        if step.verb == Verb.DETACH:
             how = (
                 "its processes that have it open or mounted are ended, sessions too"
                 if step.item["end"]
                 else "not while a process has it open, none is ended for it"
             )
             facts["detach"] = f"{places}; {how}"
-        elif step.verb == ATTACH and places:
+        elif step.verb == Verb.ATTACH and places:
             facts["attach"] = f"{places}; open sessions see it"
     return facts
 
 
 def _places(step: Step, recorded: Recorded) -> Iterator[str]:
     """Of those that are otherwise than they were."""
-    for one in step.item["volumes"] if step.verb in (ATTACH, DETACH) else ():
+    for one in step.item["volumes"] if step.verb in (Verb.ATTACH, Verb.DETACH) else ():
         key = attached(recorded.id, one["name"])
         if recorded.facts.get(key, "") != step.expected.get(key):
             yield f"{one['mountPath']} ({one['name']})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 
+from reconciler.model.plan.verb import Verb
 from reconciler.model.ref import Ref
 from reconciler.store.tables import (
     acceptances,
@@ -51,7 +52,7 @@ RENAME: tuple[Callable[[Record, Ref, Ref], None], ...] = (
 )
 """What goes on under the other name."""
 
-SHOW_NOTHING = frozenset({volumes.FORGET})
+SHOW_NOTHING = frozenset({Verb.FORGET})
 """Verbs after which a host shows all that it has shown before."""
 
 

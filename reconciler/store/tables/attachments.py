@@ -10,16 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from reconciler.model.host.evidence import Proof
+from reconciler.model.plan.verb import Verb
 from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.rebuilt import Rebuilt
 from reconciler.model.state.volume import Attachment
 from reconciler.store.rows import stored_ref
-from reconciler.store.tables.volumes import ATTACH
 from reconciler.store.transaction import EventDraft, Record
 
-DETACH = "storage.detach"
 CUT_OFF = "cut off before the state was lost: what stands beside the data does not have it"
 
 _NAMES = ("allocation_id", "volume", "ref", "storage", "node", "mode", "access", "mount_path")
@@ -101,14 +100,17 @@ def settle(record: Record, outcome: WaveOutcome) -> None:
 def _settle(record: Record, outcomes: Sequence[StepOutcome]) -> None:
     """What hosts have shown to be let go of; what is attached anew in the same place stays."""
     again = {
-        place for outcome in outcomes if outcome.step.verb == ATTACH for place in _places(outcome)
+        place
+        for outcome in outcomes
+        if outcome.step.verb == Verb.ATTACH
+        for place in _places(outcome)
     }
     for outcome in outcomes:
         if not outcome.ok:
             continue
-        if outcome.step.verb == ATTACH:
+        if outcome.step.verb == Verb.ATTACH:
             _show_modes(record, outcome)
-        elif outcome.step.verb == DETACH:
+        elif outcome.step.verb == Verb.DETACH:
             for place in _places(outcome):
                 live = _at(record, *place)
                 if live and place not in again:

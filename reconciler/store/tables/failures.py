@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.plan import Order
+from reconciler.model.plan.verb import Verb
 from reconciler.model.plan.work import StepOutcome, WaveOutcome
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
@@ -15,8 +16,6 @@ from reconciler.model.state.failure import MOST, Failure, basis_of
 from reconciler.model.state.world import Recorded
 from reconciler.store.rows import stored_ref
 from reconciler.store.transaction import EventDraft, Record
-
-PREPARE, PROVIDE = "node.prepare", "allocation.provide"
 
 INTERRUPTED = "interrupted"
 NOT_COUNTED = frozenset(
@@ -117,11 +116,13 @@ def _failure(row: Sequence[object]) -> Failure:
 def _is_failure(outcome: StepOutcome) -> bool:
     """Whether a host could not be made ready, or could not give what it was to."""
     step, problem = outcome.step, outcome.problem
-    about = step.verb == PREPARE or (step.order is Order.PROVIDE and step.ref.kind == "allocation")
+    about = step.verb == Verb.PREPARE or (
+        step.order is Order.PROVIDE and step.ref.kind == "allocation"
+    )
     if not about or outcome.ok or problem is None:
         return False
     # Whatever ended a preparation that had begun, no other host is prepared for its sake.
-    broke_off = step.verb == PREPARE and (outcome.changed or outcome.unknown)
+    broke_off = step.verb == Verb.PREPARE and (outcome.changed or outcome.unknown)
     if problem.code == INTERRUPTED or (problem.code in NOT_COUNTED and not broke_off):
         return False
     # A host that was spared, since preparing another one did that harm, has done nothing.
@@ -131,4 +132,4 @@ def _is_failure(outcome: StepOutcome) -> bool:
 def _clears(outcome: StepOutcome, failure: Failure) -> bool:
     """Whether what a host has done now is what it failed at, or more."""
     verb = outcome.step.verb
-    return outcome.ok and (verb == PROVIDE or verb == PREPARE == failure.verb)
+    return outcome.ok and (verb == Verb.PROVIDE or verb == Verb.PREPARE == failure.verb)

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.plan import Step
+from reconciler.model.plan.verb import STAGING, Verb
 from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.install import Install, InstallState
 from reconciler.store.transaction import EventDraft, Record
 
-STAGING = frozenset({"runtime.stage", "runtime.repair"})
-DISCARD = "runtime.discard"
 EVENTS: Mapping[InstallState, EventType] = {
     InstallState.STAGING: EventType.STAGING,
     InstallState.STAGED: EventType.STAGED,
@@ -57,7 +56,7 @@ def settle(record: Record, wave: WaveOutcome) -> None:
     """What was asked for and refused has failed; what was discarded, and shown to be, is gone."""
     for outcome in wave.steps:
         step = outcome.step
-        if step.verb == DISCARD and outcome.ok:
+        if step.verb == Verb.DISCARD and outcome.ok:
             _discard(record, step)
         elif step.verb in STAGING and outcome.problem and not outcome.unknown:
             for one in _on(record, step.node):

@@ -13,13 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from reconciler.model.canonical import canonical
 from reconciler.model.plan.plan import Step
+from reconciler.model.plan.verb import Verb
 from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.world import Revocation
 from reconciler.store.rows import stored_ref
 from reconciler.store.transaction import Record
-
-SYNC = "access.sync"
 
 _BEGIN = (
     "INSERT INTO revocation (ref, node, people, since) VALUES (?, ?, ?, ?)"
@@ -44,7 +43,7 @@ def settle(record: Record, wave: WaveOutcome) -> None:
 
 def await_ends(record: Record, steps: Sequence[Step]) -> None:
     """Each waits from its first try on."""
-    syncs = [step for step in steps if step.verb == SYNC]
+    syncs = [step for step in steps if step.verb == Verb.SYNC]
     record.connection.executemany(
         _BEGIN,
         [
@@ -65,7 +64,7 @@ def end(record: Record, steps: Sequence[Step]) -> None:
         [
             (str(step.ref), step.node, canonical([*step.revokes]))
             for step in steps
-            if step.verb == SYNC
+            if step.verb == Verb.SYNC
         ],
     )
 

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from reconciler.model.canonical import canonical
+from reconciler.model.plan.verb import Verb
 from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
@@ -21,7 +22,6 @@ from reconciler.store.tables import storage_usage
 from reconciler.store.tables.accounts import end_gids
 from reconciler.store.transaction import EventDraft, Record
 
-ATTACH, WIPE, FORGET = "storage.attach", "storage.wipe", "storage.forget"
 EVENTS: Mapping[VolumeState, EventType] = {
     VolumeState.PENDING: EventType.VOLUME_PENDING,
     VolumeState.MADE: EventType.VOLUME_MADE,
@@ -114,7 +114,7 @@ def _begin(record: Record, one: VolumeIntent) -> None:
 def begin_wipes(record: Record, intent: WaveIntent) -> None:
     """From now on nobody knows how much of them is left. Each try is told, as it destroys."""
     for step in intent.steps:
-        if step.verb == WIPE:
+        if step.verb == Verb.WIPE:
             _become(record, [step.item["volume"]], VolumeState.WIPING)
 
 
@@ -122,10 +122,10 @@ def settle(record: Record, wave: WaveOutcome) -> None:
     """What hosts have shown: what they attached is made, and of the size that they were told."""
     for outcome in wave.steps:
         step = outcome.step
-        if outcome.ok and step.verb == ATTACH:
+        if outcome.ok and step.verb == Verb.ATTACH:
             for told in step.item["volumes"]:
                 made(record, told["id"], told["sizeGiB"])
-        elif outcome.ok and step.verb == WIPE:
+        elif outcome.ok and step.verb == Verb.WIPE:
             _become(record, [step.item["volume"]], VolumeState.GONE)
             storage_usage.end(record, step.item["volume"])
             _end_gid(record, step.ref)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from reconciler.kinds.allocation.restart import RESTART
 from reconciler.model.host.evidence import NodeFacts, Observation
 from reconciler.model.plan.plan import Order, Step
+from reconciler.model.plan.verb import Verb
 from reconciler.model.plan.work import Host, Receipt
 from reconciler.model.ref import Ref
 from reconciler.operations.apply.reboot import (
@@ -25,7 +25,7 @@ OLD, NEW = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-2222
 DONE = {"abcdefghij": "generation 3"}
 STEP = Step(
     id="s",
-    verb=RESTART,
+    verb=Verb.RESTART,
     node="gpu01",
     ref=Ref("allocation", "vision", "box"),
     order=Order.PROVIDE,
@@ -73,7 +73,7 @@ class Timeline:
 
 def outcome(observation: Observation | None) -> str:
     """What the step comes to by that look: `done`, or the code of its problem."""
-    receipt = Receipt(step="s", node="gpu01", verb=RESTART, ok=True, changed=True)
+    receipt = Receipt(step="s", node="gpu01", verb=Verb.RESTART, ok=True, changed=True)
     problem = judge(STEP, receipt, observation).problem
     return problem.code if problem else "done"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from reconciler.model.plan.plan import Order, Step, step_id
+from reconciler.model.plan.verb import Verb
 from reconciler.model.ref import Ref
-from reconciler.planner.changes.waves import PREPARE, after_preparing, in_waves
+from reconciler.planner.changes.waves import after_preparing, in_waves
 
 
 def step(name: str, node: str = "gpu01", order: Order = Order.PROVIDE, verb: str = "v") -> Step:
@@ -56,14 +57,14 @@ def test_no_steps_no_waves() -> None:
 
 def test_one_host_is_prepared_first_and_tenants_wait_for_their_own() -> None:
     """Rule 6: one host, then the others; who is provided there waits, who is revoked does not."""
-    prepares = [step(node, node, verb=PREPARE) for node in ("gpu03", "gpu01", "gpu02")]
+    prepares = [step(node, node, verb=Verb.PREPARE) for node in ("gpu03", "gpu01", "gpu02")]
     steps = [
         *prepares,
         *(step("a", node) for node in ("gpu01", "gpu02", "gpu04")),
         step("b", "gpu02", Order.RETIRE),
     ]
     waves = in_waves(steps, after_preparing(steps))
-    told = [[(s.node, s.verb == PREPARE, s.order) for s in wave.steps] for wave in waves]
+    told = [[(s.node, s.verb == Verb.PREPARE, s.order) for s in wave.steps] for wave in waves]
     provide, retire = Order.PROVIDE, Order.RETIRE
     assert told == [
         [("gpu01", True, provide), ("gpu02", False, retire), ("gpu04", False, provide)],
