@@ -10,9 +10,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "verbs.md"
 
 HEAD = """# Verbs
 
-All that a host can be asked for. No verb takes a command, and there is no generic shell. A host
-answers with a receipt for each item; whether it was done is judged by facts that the observe code
-reads afterwards, in a call of its own.
+Verbs are all that a host can be asked for. No verb takes a command, and there is no generic shell. A
+host answers with a receipt for each item; facts that the observe code reads afterwards, in a call of
+its own, decide whether it was done.
 
 Made from `reconciler/hosts/verbs.py` by `python -m tests.docs.render_verbs`; a test keeps it
 current.
