@@ -12,8 +12,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "features.md"
 HEAD = """# Features
 
 Made from the list in the program by `python -m tests.docs.render_features`; a test keeps it
-current. `gpuaas features` says the same. A *designed* feature is known to the schemas but not built:
-documents that state it are refused.
+current. `gpuaas features` says the same. A *designed* feature is known to the schemas but not
+built: documents that state it are refused.
 
 | feature | maturity | what |
 |---|---|---|
