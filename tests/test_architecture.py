@@ -78,6 +78,7 @@ CENTRES: Mapping[str, frozenset[str]] = {
     "planner/assemble": words("features/contract"),
     "planner/features/contract": words(""),
     "planner/features/registry": words("every"),
+    "planner/changes/build": words(""),
     "planner/changes/waves": words(""),
     "planner/changes/held_work": words(""),
 }

@@ -13,8 +13,9 @@ from reconciler.planner.automation.guards import next_of_the_day
 from reconciler.planner.automation.rules import next_turn_of
 from reconciler.planner.automation.tickets import find_tickets, with_tickets
 from reconciler.planner.changes.authors import with_origins
-from reconciler.planner.changes.build import Line, held_lines, write_lines
+from reconciler.planner.changes.build import held_lines, write_lines
 from reconciler.planner.changes.change_set import ChangeSet
+from reconciler.planner.changes.line import Line
 from reconciler.planner.changes.next_moment import sooner
 from reconciler.planner.changes.scope import Scope
 from reconciler.planner.changes.summary import figures_of
