@@ -137,16 +137,16 @@ def _observe(
 ) -> Observation:
     reach("look.during")
     empty = Observation(node=host.node, at=at)
-    if host.address == "local" and not os.path.isdir(host.root):
+    if host.is_local and not os.path.isdir(host.root):
         message = f"root folder {host.root} is not there"
         return replace(empty, problem="host_unreachable", message=message)
     program, given = _program(host, question, pins, options)
     command = marked(program, pins.parent)
-    login = LOGIN_SECONDS if host.address != "local" else math.inf
+    login = LOGIN_SECONDS if not host.is_local else math.inf
     ended = run_bounded(command, given, options.observe_timeout_s, login, options.forced)
     if ended.code is None and options.forced():
         return replace(empty, problem="interrupted", message="stopped before it had answered")
-    if ended.code is None and host.address != "local":
+    if ended.code is None and not host.is_local:
         let_go(host, pins)
     if problem := _problem_of(ended, host, options):
         return replace(empty, problem=problem[0], message=plain(problem[1]))
@@ -187,7 +187,7 @@ def _program(
             "seconds": max(1.0, options.observe_timeout_s - SPARE_SECONDS),
         }
     )
-    if host.address == "local":
+    if host.is_local:
         return (options.python, "-IS", "-", request), code
     command = ssh_command(host, pins, None if question.fresh else short_folder())
     words = (*((SUDO, "-n", "--") if needs_sudo(host) else ()), REMOTE_PYTHON, "-IS", "-", request)
@@ -198,11 +198,11 @@ def _problem_of(ended: ProgramEnd, host: Host, options: RunOptions) -> tuple[str
     said = ended.errors.decode("utf-8", "replace").strip() or f"it ended with {ended.code}"
     if len(ended.output) > MAX_ANSWER:
         return "host_answer_invalid", f"more than {MAX_ANSWER >> 20} MiB of answer"
-    if ended.code is None and host.address != "local" and not ended.output:
+    if ended.code is None and not host.is_local and not ended.output:
         return "host_unreachable", f"its login came to nothing within {LOGIN_SECONDS} s"
     if ended.code is None:
         return "host_timeout", f"no answer within {options.observe_timeout_s} s"
-    if host.address != "local" and ended.code == SSH_FAILED:
+    if not host.is_local and ended.code == SSH_FAILED:
         return why_not_reached(host, said)
     if ended.code != 0:
         return why_not_begun(host, said) or ("observation_failed", said)

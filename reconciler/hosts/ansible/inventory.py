@@ -62,7 +62,7 @@ def unsafe(value: object) -> object:
 
 
 def _connection(host: Host, pins: Path, sockets: Path, python: str) -> Mapping[str, object]:
-    if host.address == "local":
+    if host.is_local:
         return {"ansible_connection": "local", "ansible_python_interpreter": python}
     identity = {"ansible_ssh_private_key_file": host.identity_file} if host.identity_file else {}
     user = {"ansible_user": host.user} if host.user else {}

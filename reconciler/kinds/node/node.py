@@ -103,7 +103,7 @@ def _check_isolation(resource: Resource[NodeSpec]) -> Iterator[Problem]:
     """Which fields go with which isolation: a table, as (field, is stated, wanted by)."""
     spec: NodeSpec = resource.spec
     directory, vm = spec.isolation is Isolation.DIRECTORY, spec.isolation is Isolation.VM
-    here = spec.address == "local" and directory
+    here = spec.is_local and directory
     table = (
         ("identity", spec.identity is not None, not here, here),
         ("root", spec.root != "/", directory, not directory),
@@ -118,7 +118,7 @@ def _check_isolation(resource: Resource[NodeSpec]) -> Iterator[Problem]:
         if required and not stated:
             message = f"{which} needs {name}"
             yield finding(resource, ("spec",), "field_missing", message, f"state spec.{name}")
-    if spec.address == "local" and not directory:
+    if spec.is_local and not directory:
         message = "this machine itself can only be used with isolation directory"
         yield finding(
             resource, ("spec", "address"), "field_forbidden", message, "state its address"
@@ -128,7 +128,7 @@ def _check_isolation(resource: Resource[NodeSpec]) -> Iterator[Problem]:
 def _check_root(resource: Resource[NodeSpec]) -> Iterator[Problem]:
     spec: NodeSpec = resource.spec
     path = ("spec", "root")
-    why = unsafe_path(spec.root, absolute=spec.address != "local" or spec.root.startswith("/"))
+    why = unsafe_path(spec.root, absolute=not spec.is_local or spec.root.startswith("/"))
     if why:
         hint = "give an absolute path; a relative one counts from gpuaas.yaml, with address local"
         yield finding(resource, path, "path_unsafe", why, hint)

@@ -13,6 +13,7 @@ from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.host.capacity import Isolation, Shape, Sharing
 from reconciler.model.host.cpus import format_cpus, parse_cpus
+from reconciler.model.plan.work import LOCAL
 from reconciler.model.records import dataclass
 from reconciler.model.settings import Settings
 
@@ -162,6 +163,11 @@ class NodeSpec:
     approvals: tuple[Approval, ...] = ()
     fabric: Fabric | None = None
     vm: NodeVm | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it stands for this machine itself."""
+        return self.address == LOCAL
 
 
 CONTROL_LOGIN = "gpuaas"

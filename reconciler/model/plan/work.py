@@ -12,6 +12,9 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.state.volume import Joining
 
+LOCAL = "local"
+"""The address of this machine itself, as a folder that stands for a host."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
@@ -31,6 +34,10 @@ class Host:
     host_keys: tuple[str, ...] = ()
     identity_file: str = ""
     boot_id: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        return self.address == LOCAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

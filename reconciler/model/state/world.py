@@ -20,8 +20,15 @@ from reconciler.model.state.volume import Attachment, Volume
 
 SpecT = TypeVar("SpecT")
 
-FORGOTTEN = "forgotten"
-"""The word in `Recorded.problem` for what was let go of."""
+
+class RecordedProblem(StrEnum):
+    """What is the matter with something that was applied.
+
+    `forgotten`: it was let go of. `cleanup_blocked`: it goes, and was not proved to leave nothing.
+    """
+
+    FORGOTTEN = "forgotten"
+    CLEANUP_BLOCKED = "cleanup_blocked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +56,7 @@ class Recorded:
     shape: Shape | None = None
     basis: str = ""
     facts: Mapping[str, str | None] = field(default_factory=dict)
-    problem: str = ""
+    problem: RecordedProblem | None = None
     expires_at: str = ""
     undo_until: str = ""
     lease_until: str = ""
@@ -58,8 +65,10 @@ class Recorded:
 
     def spec(self, parse: Callable[[Mapping[str, Any], str], SpecT]) -> SpecT:
         """What was applied as `parse`, that of its kind, understands it; it is asked once."""
+        # Looked at each time: a text that is not what was recorded has to be noticed.
+        stated = self.normal["spec"]
         if not self._spec:
-            self._spec.append(parse(self.normal["spec"], self.ref.name))
+            self._spec.append(parse(stated, self.ref.name))
         spec: SpecT = self._spec[0]
         return spec
 
@@ -72,7 +81,7 @@ class Recorded:
         """Whether it was let go of: it stays on its host and holds its slots, and nobody of ours
         does anything about it until git names it again.
         """
-        return self.problem == FORGOTTEN
+        return self.problem is RecordedProblem.FORGOTTEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,7 +85,7 @@ def _endpoint(settings: Settings, one: Recorded, spec: NodeSpec) -> Endpoint:
     host = ".".join(filter(None, (short_host(one.ref), suffix)))
     if spec.isolation is Isolation.DIRECTORY:
         folder = str(Path(settings.folder, spec.root, "home", one.login))
-        where = folder if spec.address == "local" else f"{spec.address}:{folder}"
+        where = folder if spec.is_local else f"{spec.address}:{folder}"
         return Endpoint(ref=one.ref, node=one.node, login=one.login, host=host, folder=where)
     return Endpoint(
         ref=one.ref,

@@ -81,7 +81,7 @@ def allocation_rows(
             since=next((c.since for c in claims[ref] if c.allocation_id == one.id), ""),
             price_per_hour=format(rate, "f") if rate is not None else "",
             currency=price.currency if price else "",
-            problem=one.problem,
+            problem=one.problem or "",
             access=_people(one, roll, grants.get(ref, ()), stock.now),
             way_in=ways.get(ref, ""),
             storage=had_by(one.id, world),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from reconciler.kinds.allocation.runtime import place_of
 from reconciler.kinds.bundle import BUNDLES, BundleSpec, Version, VersionState
 from reconciler.kinds.contract import Context
-from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.node.spec import NODES, AdminState
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.plan.drift import Becomes, Drift
@@ -35,7 +35,7 @@ from reconciler.planner.core.facts import listed
 from reconciler.planner.core.seat import Seat, Unseated
 
 ACTIVATE, PROGRAM = "runtime/activate.sh.j2", "node/stage.py"
-OUT_OF_REACH = frozenset({"unavailable", "lost"})
+OUT_OF_REACH = frozenset({AdminState.UNAVAILABLE, AdminState.LOST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ def create_facts(
     resource: Resource, login: str, placement: Placement, desired: Desired, now: datetime
 ) -> Mapping[str, str]:
     node = NODES.get(desired, placement.node)
-    if node is not None and node.spec.address == "local":
+    if node is not None and node.spec.is_local:
         where = f"{node.spec.root.rstrip('/')}/home/{login}"
     else:
         where = f"{login}@{node.spec.public_address if node else placement.node}"

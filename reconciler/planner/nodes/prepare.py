@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from reconciler.kinds.approval import HOST, approved_names
 from reconciler.kinds.contract import Binding, Context
-from reconciler.kinds.node.spec import NodeSpec
+from reconciler.kinds.node.spec import AdminState, NodeSpec
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Isolation, Placement, Shape
 from reconciler.model.host.evidence import NodeFacts
@@ -87,7 +87,7 @@ def may_be_touched(node: Resource[NodeSpec]) -> bool:
     """Whether anything is written on a host: what git says of it, whatever it shows."""
     return (
         node.spec.isolation is Isolation.ACCOUNT
-        and node.spec.admin.state not in ("unavailable", "lost")
+        and node.spec.admin.state not in (AdminState.UNAVAILABLE, AdminState.LOST)
         and not KINDS["node"].unsupported(node)
         and HOST in approved_names(node.spec)
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from reconciler.kinds.node.spec import AdminState
 from reconciler.kinds.node_family import near
 from reconciler.model.host.capacity import Need, Shape, Sharing
 from reconciler.model.host.evidence import NodeFacts
@@ -77,7 +78,11 @@ def node_unavailable(offer: Offer) -> str:
 
 def node_draining(offer: Offer) -> str:
     admin = offer.spec.admin
-    return admin.reason or admin.state if admin.state in ("draining", "evacuating") else ""
+    return (
+        admin.reason or admin.state
+        if admin.state in (AdminState.DRAINING, AdminState.EVACUATING)
+        else ""
+    )
 
 
 def suspended(offer: Offer) -> str:

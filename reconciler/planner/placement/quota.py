@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.node.spec import NODES, AdminState
 from reconciler.kinds.project import PROJECTS
-from reconciler.kinds.sku import SKUS
+from reconciler.kinds.sku import SKUS, SkuState
 from reconciler.model.host.capacity import ClaimState, Need
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -45,7 +45,7 @@ class Limits:
         self.gpus: Counter[str] = Counter()
         self.allocations: Counter[str] = Counter()
         counted: set[str] = set()
-        lost = {n.ref.name for n in NODES.of(desired) if n.spec.admin.state == "lost"}
+        lost = {n.ref.name for n in NODES.of(desired) if n.spec.admin.state is AdminState.LOST}
         for claim in world.claims:
             if claim.node not in lost and claim.state in (ClaimState.HELD, ClaimState.RELEASING):
                 self.gpus[claim.project] += 1 if claim.slot else sizes.get(claim.node, 1)
@@ -73,7 +73,7 @@ def _not_entitled(request: Request, limits: Limits) -> Problem | None:
 
 def _sku_deprecated(request: Request, limits: Limits) -> Problem | None:
     sku = SKUS.get(limits.desired, request.need.sku)
-    if sku is None or sku.spec.state != "deprecated":
+    if sku is None or sku.spec.state is not SkuState.DEPRECATED:
         return None
     message = f"SKU {request.need.sku} takes no new allocations"
     return _problem(request.resource, "sku_deprecated", message, "take another SKU")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from reconciler.model.plan.drift import Acceptance
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
-from reconciler.model.state.world import FORGOTTEN, Recorded
+from reconciler.model.state.world import Recorded, RecordedProblem
 from reconciler.store.rows import stored_ref
 from reconciler.store.tables.usage import end_use
 from reconciler.store.transaction import EventDraft, Record
@@ -70,13 +70,17 @@ def let_go(record: Record, one: Recorded, reason: str) -> None:
             type=EventType.FORGOTTEN,
             ref=one.ref,
             before={"id": one.id, "login": one.login, "phase": one.phase},
-            after={"node": one.node, "slots": list(one.slots), "problem": FORGOTTEN},
+            after={
+                "node": one.node,
+                "slots": list(one.slots),
+                "problem": RecordedProblem.FORGOTTEN,
+            },
             reason=reason,
         )
     )
     record.connection.execute(
         "UPDATE resource SET problem = ?, basis = '' WHERE ref = ?",
-        (FORGOTTEN, str(one.ref)),
+        (RecordedProblem.FORGOTTEN, str(one.ref)),
     )
     end_use(record, [one.id])
 

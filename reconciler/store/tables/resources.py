@@ -15,7 +15,7 @@ from reconciler.model.plan.work import WaveIntent
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
-from reconciler.model.state.world import FORGOTTEN, Recorded
+from reconciler.model.state.world import Recorded, RecordedProblem
 from reconciler.store.file.database import Database
 from reconciler.store.registry.lifecycle import FORGET, LEAVE, RENAME, SHOW_NOTHING, STAYS, unsee
 from reconciler.store.rows import JsonText, RecordedRows, read_json
@@ -227,7 +227,7 @@ def _row(one: Recorded, generation: int, record: Record) -> tuple[object, ...]:
         one.node,
         canonical(list(one.slots)),
         one.shape.value if one.shape else None,
-        one.problem,
+        one.problem or "",
         one.expires_at,
         one.undo_until,
         canonical(one.normal),
@@ -239,6 +239,8 @@ def read_recorded(database: Database, connection: sqlite3.Connection) -> Recorde
     path, phases = database.path, {phase.value: phase for phase in Phase}
 
     def read(ref: Ref, row: Any) -> Recorded:
+        problem = RecordedProblem(row[18]) if row[18] else None
+        lets_go = problem is RecordedProblem.FORGOTTEN
         return Recorded(
             ref=ref,
             digest=row[3],
@@ -256,9 +258,9 @@ def read_recorded(database: Database, connection: sqlite3.Connection) -> Recorde
             slots=tuple(read_json(row[15], path)) if row[15] != "[]" else (),
             shape=Shape(row[16]) if row[16] else None,
             facts=JsonText(row[17], path),
-            problem=row[18],
-            expires_at="" if row[18] == FORGOTTEN else row[19],
-            lease_until=row[19] if row[18] == FORGOTTEN else "",
+            problem=problem,
+            expires_at="" if lets_go else row[19],
+            lease_until=row[19] if lets_go else "",
             undo_until=row[20],
         )
 

@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.model.moment import format_moment
 from reconciler.model.plan.lifecycle import Phase
-from reconciler.model.state.world import FORGOTTEN, Suspension
+from reconciler.model.state.world import RecordedProblem, Suspension
 from reconciler.planner.access.suspensions import before, in_force, scopes_at, touched
 from tests.planner.fleet import NOW, allocation, base_fleet
 from tests.planner.walk import allocation_ref, settled
@@ -53,7 +53,7 @@ def test_whose_keys_may_change(scope: str, refs: tuple[object, ...]) -> None:
 def test_what_was_let_go_of_or_is_leaving_is_left_alone() -> None:
     """Nobody takes it back, or shuts it off anew, by a word about somebody else."""
     world = settled([*base_fleet(), allocation("a"), allocation("b")])
-    for changes in ({"problem": FORGOTTEN}, {"phase": Phase.QUARANTINED}):
+    for changes in ({"problem": RecordedProblem.FORGOTTEN}, {"phase": Phase.QUARANTINED}):
         one = replace(world.recorded[A], **changes)
         changed = replace(world, recorded={**world.recorded, A: one})
         assert touched(changed, "user/ana") == (B,)
