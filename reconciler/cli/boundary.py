@@ -1,4 +1,4 @@
-"""The one boundary: any error becomes problems on the right stream, and an exit code."""
+"""The one boundary: it turns any error into problems on the right stream, and an exit code."""
 
 from __future__ import annotations
 

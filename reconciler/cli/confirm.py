@@ -1,4 +1,4 @@
-"""Agreement: something is shown, and a person at a terminal says yes, or has said so beforehand."""
+"""Confirmation: something is shown, and a person at a terminal agrees, or agreed beforehand."""
 
 from __future__ import annotations
 

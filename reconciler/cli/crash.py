@@ -1,4 +1,4 @@
-"""What is left of an error that nobody foresaw: a file for its finder, one line for the user."""
+"""The report of an unexpected error: a file for developers, one line for the user."""
 
 from __future__ import annotations
 

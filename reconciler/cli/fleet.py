@@ -1,4 +1,4 @@
-"""The fleet that a command is about, or where it is published."""
+"""The fleet that a command is about, or the place where it is published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consent: the plan is shown, and a person at a terminal says yes; nobody else can."""
+"""Consent: the plan is shown, and only a person at a terminal can agree to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The start of `gpuaas`: whoever ends it while it is being loaded is answered as at any other time.
+"""The start of `gpuaas`: a signal during loading is answered like a signal at any other time.
 
 It loads nothing but what that takes. A signal that comes meanwhile is kept until the program can
 say that it was ended.

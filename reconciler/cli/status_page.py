@@ -1,4 +1,4 @@
-"""A look at the fleet that nobody has taken before: what `gpuaas status` shows, made anew."""
+"""The page of `gpuaas status`, made anew where none is cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ending a command from outside: whatever the signal, one KeyboardInterrupt, and only one.
+"""Ending a command from outside: every signal becomes exactly one KeyboardInterrupt.
 
 What is under way is so left in order, lock and processes included. While hosts are at work,
 `operations/signals` has its own say.

@@ -1,4 +1,4 @@
-"""Text for a terminal: the one place where what others wrote becomes safe to show.
+"""Text for a terminal: the one place where foreign text becomes safe to show.
 
 Every line on the screen is made of spans, and every span passes through `escape` when it is
 rendered, so that no view can forget it.

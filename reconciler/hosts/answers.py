@@ -1,4 +1,4 @@
-"""A host's own words about itself, taken strictly: other types are refused, other keys dropped.
+"""A host's answer about itself, read strictly: wrong types are refused, unknown keys dropped.
 
 Hosts do not extend the model of the product; what they say that it has no word for is noted.
 """

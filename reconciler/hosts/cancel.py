@@ -1,4 +1,4 @@
-"""Halting: programs that threads listen to end as soon as somebody wishes it, or is interrupted."""
+"""Cancellation: programs that threads wait for end as soon as somebody asks, or interrupts."""
 
 from __future__ import annotations
 

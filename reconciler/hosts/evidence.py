@@ -1,4 +1,4 @@
-"""Evidence: hosts asked about themselves by the observe code, in a call of its own.
+"""Evidence: hosts are asked about themselves by the observe code, in a call of its own.
 
 No answer, a late one or a wrong one is an observation with a problem and without facts.
 """

@@ -1,4 +1,4 @@
-"""Folders: one for the log of each run, few of them kept, and a short one for sockets."""
+"""Folders: one for the log of each run, of which few are kept, and a short one for sockets."""
 
 from __future__ import annotations
 

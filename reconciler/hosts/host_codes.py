@@ -1,4 +1,4 @@
-"""Codes that a host may say itself when it refuses a step; every other is ours to say.
+"""The problem codes that a host may use itself when it refuses a step.
 
 Whether a run was interrupted, or waits for a consent, is nothing that a host decides.
 """

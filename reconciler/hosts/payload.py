@@ -1,4 +1,4 @@
-"""Carried code: modules of the host code as one script, for the stdin of a bare Python.
+"""The payload: modules of the host code as one script, for the stdin of a bare Python.
 
 Nothing is installed on a host to be asked; what it runs is what this version of gpuaas ships.
 """

@@ -1,4 +1,4 @@
-"""Settings of pip on this machine: where it looks and how it gets there, as pip itself tells them.
+"""Pip's settings on this machine: where it looks for wheels and how it gets there.
 
 Everything else that somebody may have set, as which packages to build from source, is left out.
 """

@@ -1,4 +1,4 @@
-"""Settling: what a preparation wrote on a host is kept, or put back as it was (rule 6).
+"""Committing a preparation: what it wrote on a host is kept, or rolled back (rule 6).
 
 It goes over the connection in hand, which was there before the preparation. A host that is not
 reached puts all back by itself when its time is up.

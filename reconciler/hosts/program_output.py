@@ -1,4 +1,4 @@
-"""What a program prints that a person waits for: all of it, if it is no more than it may be."""
+"""The output of a program that a person waits for, up to a bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wheels, fetched by pip into a folder that hosts are given: those that were agreed, or none.
+"""Wheels that pip downloads into a folder for hosts: the agreed ones, or none.
 
 Hosts that reach no index are built from such a folder. Which wheel it is the hash says alone, so
 pip is told to look at those of any machine; and what lies in the folder afterwards is looked at.

@@ -1,4 +1,4 @@
-"""Passing: the folder of one call to hosts, which goes with it, and so does whoever works for it.
+"""The work folder of one call to hosts; it is removed with the call and the call's processes.
 
 A process that is killed leaves its folder; the next call takes it away. Who works for a call has
 the folder's path in their environment, and is ended by it where nobody is left to do so.

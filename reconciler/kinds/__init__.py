@@ -1,1 +1,1 @@
-"""Kinds: one drawer a kind; all pure, none imports another."""
+"""Kinds: one module or folder a kind; all are pure, and none imports another."""

@@ -1,4 +1,4 @@
-"""Approval: what exactly a human agreed to, as a digest that anybody can compute offline.
+"""Approval: what exactly a person approved, as a digest that anybody can compute offline.
 
 An approval covers the host and slots by name. It holds as long as nothing that tells what they
 are has changed; the machine's own readiness is another matter and none of this.

@@ -1,4 +1,4 @@
-"""Automation: what the Policy lets go alone, and when.
+"""Automation: what the Policy lets go without approval, and when.
 
 A window is open while the clock on the wall of its zone shows a time in it: an hour that a night
 skips is in no window that night, and one that comes twice is in it both times.

@@ -1,4 +1,4 @@
-"""The contract of a kind: everything that is special to one kind, all of it pure.
+"""The contract of a kind: everything that is special to it, all of it pure.
 
 Generic code does diff, drift, order, placement, journal and views; kinds never import each
 other, they meet in Desired and World.

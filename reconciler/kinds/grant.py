@@ -1,4 +1,4 @@
-"""Grant: leave for one person to use one allocation for a while, with keys that they own.
+"""Grant: access of one person to one allocation for a while, with keys that they own.
 
 It has no files of its own: the key file belongs to the allocation, which `access` works out.
 """

@@ -1,4 +1,4 @@
-"""Lease: how long an allocation lives, by what it states, its project and the policy.
+"""Lease: how long an allocation lives, by its spec, its project and the policy.
 
 A lease is counted from a moment that is handed in, and kept once it is recorded: neither a plan
 made later nor another policy moves the end of what lives already.

@@ -1,4 +1,4 @@
-"""NodeFamily: a sort of machine, its GPU and the base software it must run."""
+"""NodeFamily: nodes with the same GPU, and the base software they must run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kind without host effects answers when it is asked about hosts: nothing."""
+"""The answers of kinds that have no effect on hosts: nothing to do there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Project: people with one purse; what they may hold, use, and for how long."""
+"""Project: people who share a budget; what they may hold and use, and for how long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sku: something to order, an outcome with a price list that only grows."""
+"""Sku: something that people order, with its outcome and a price list that only grows."""
 
 from __future__ import annotations
 

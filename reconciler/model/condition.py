@@ -1,4 +1,4 @@
-"""Conditions: how an allocation stands on two axes, sync and health, each with cause and age.
+"""Conditions: the state of an allocation on two axes, sync and health, each with cause and age.
 
 Sync is how a plan of now stands to what is applied, health what its host shows of it. The words are
 the same wherever they are told: on the screen, in JSON, in metrics and in what is published.

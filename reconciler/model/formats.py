@@ -1,4 +1,4 @@
-"""Formats of texts that mean something: hosts, jump hosts, indexes, mailboxes, replicas, cards.
+"""Formats of texts with a meaning: hosts, jump hosts, indexes, mailboxes, replicas, PCI addresses.
 
 Each function says why a text is none; empty if it is one. A schema has said by then which
 characters may stand in it.

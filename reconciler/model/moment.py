@@ -1,4 +1,4 @@
-"""Times as RFC 3339 text: read, write and compare, always in UTC. Nobody here asks the clock."""
+"""Times as RFC 3339 text: read, write and compare, always in UTC. Nothing here asks the clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems: the one way any room says that something is wrong, with a place and a next step."""
+"""Problems: how every room reports that something is wrong, with its place and the next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records: frozen dataclasses, each made in full when the first of its kind is made.
+"""Records: frozen dataclasses whose methods are generated on first use, which keeps loading fast.
 
 A command loads hundreds of them and uses a few. What `dataclasses` writes and compiles for every
 one of them is half of what a command takes to start.

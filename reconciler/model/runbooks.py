@@ -1,4 +1,4 @@
-"""Runbooks: which page of `docs/runbooks/` says what to do about a code or symptom."""
+"""Runbooks: which page of `docs/runbooks/` belongs to a code or symptom."""
 
 from __future__ import annotations
 

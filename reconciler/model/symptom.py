@@ -1,4 +1,4 @@
-"""Symptoms: what may stand badly without anybody having been refused anything.
+"""Symptoms: what can be wrong without any refusal.
 
 A closed list beside the problem codes. Each has its runbook, as each code has.
 """

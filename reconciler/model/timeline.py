@@ -1,4 +1,4 @@
-"""The timeline: what became of one resource, told as operations and the phases they went through.
+"""The timeline: the history of one resource, as operations and their phases.
 
 Derived from events and steps each time somebody asks, so that no phase can be left standing. What
 is not among the events of an operation did not happen in it.

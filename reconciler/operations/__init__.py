@@ -1,1 +1,1 @@
-"""Operations open every door in order; each module is one thing a person asks of gpuaas."""
+"""Operations: each module is one thing that a person asks of gpuaas, and calls the other rooms."""

@@ -1,4 +1,4 @@
-"""Fetching a file that others have published, by path or over the web, within bounds."""
+"""Fetches a published file, by path or over the web, within bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The input of whatever is made of the whole fleet, as one key: equal keys, equal input.
+"""The input of a fleet-wide result as one key: equal keys mean equal input.
 
 This module loads none of the rooms that make anything: that is its use.
 """

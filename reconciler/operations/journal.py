@@ -1,4 +1,4 @@
-"""The ways to write to the state, by the journal: under the lock, or beside whoever has it."""
+"""How the state is written, by the journal: under the lock, or beside its holder."""
 
 from __future__ import annotations
 

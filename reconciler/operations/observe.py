@@ -1,4 +1,4 @@
-"""Looking at hosts: whom to ask, how to reach them, and keeping what they say."""
+"""Observing hosts: which to ask, how to reach them, and recording their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be asked of a plan; part of it, and no flag that changes it later."""
+"""The options of a plan, which are part of it; no later flag changes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan that found nothing to do is remembered: planning is pure, so equal input needs no work.
+"""The plan cache: planning is pure, so a plan without changes holds for equal input.
 
 Kept in the cache beside the state, never in it. Only empty plans of the whole fleet are kept; any
 other is made anew. This module loads none of the rooms that make plans: that is its use.

@@ -1,4 +1,4 @@
-"""References: names that somebody gave, held against all that there is and was.
+"""References: names that people typed, compared with everything there is and was.
 
 A name that names nothing is refused, with the nearest one: an answer about nothing would read like
 an all-clear. What once was has a history, and is no error where that is asked for.

@@ -1,4 +1,4 @@
-"""The JSON Schema of a kind."""
+"""`schema`: the JSON Schema of a kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals while hosts are at work: the first ends after the play in hand, the second kills it."""
+"""Signals during an apply: the first lets the running play finish, the second kills it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the specs of a fleet, through the cache beside its state."""
+"""The specs of a fleet, read through the cache beside its state."""
 
 from __future__ import annotations
 

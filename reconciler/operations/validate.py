@@ -1,4 +1,4 @@
-"""What the files say, and what the last look at hosts makes of that."""
+"""`validate`: what the files say, checked against what hosts last showed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reading commands answer, as frozen data; the JSON view is the codec's encoding of it."""
+"""The answers of reading commands as frozen data; the codec encodes them as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may not happen at all, whatever place there would be: ordered rules, first refusal wins.
+"""Admission: what is refused whatever capacity there is, by ordered rules; the first refusal wins.
 
 What is refused stays as it was recorded.
 """

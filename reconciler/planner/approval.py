@@ -1,4 +1,4 @@
-"""Consents in a plan: which change each one is for, and what of this plan somebody might approve.
+"""Approvals in a plan: which change each one is for, and what of the plan can be approved.
 
 A fingerprint stays as long as nothing about the change does otherwise: who asks, when, and what
 else there is in the plan are no part of it.

@@ -1,4 +1,4 @@
-"""The plan put together: its lines with their steps in waves, and what is told beside them."""
+"""The assembly of a plan: its changes with their steps in waves, and what is reported with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The situation of one plan: all that its rules may look at, each index built once."""
+"""The context of one plan: all that its rules may look at, each index built once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From Desired, World and a moment to the Plan: what, where, how, when.
+"""The plan: from Desired, World and a moment to what, where, how and when.
 
 Pure: same input, same bytes, and every refusal names its rule.
 """

@@ -1,4 +1,4 @@
-"""Edits of files: every commit that made of them what they are, and not the last one alone."""
+"""Edits of files: every commit that contributed to their present content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of which it is not known what it is, opened without a wait, and shut in any case."""
+"""Opens a file of unknown type without waiting, and always closes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Submodules of a commit: where each lies, what commit of it, and from where it is fetched.
+"""Submodules of a commit: the path, the commit and the source of each.
 
 Asked of the commit itself: what stands in `.gitmodules` is an author's word, and no setting.
 """

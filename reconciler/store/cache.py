@@ -1,4 +1,4 @@
-"""The document cache in its own file beside the state: no truth, lost without harm.
+"""The document cache in a file of its own beside the state; losing it does no harm.
 
 Every failure here means "not cached": a damaged file is removed and made again, one that cannot
 be written is done without.

@@ -1,4 +1,4 @@
-"""Progress: what hosts are at just now, told beside the state as it comes, for whoever looks on.
+"""Progress: what hosts are doing now, written beside the state for those who watch.
 
 No truth: it may be deleted at any time, nothing is decided by it, and where it cannot be written
 the run goes on. What it says of a wave goes into the record when that ends.

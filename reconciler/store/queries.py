@@ -1,4 +1,4 @@
-"""History: what happened, for people. Nothing here is ever read by planning."""
+"""Queries of history, for people. Planning never reads any of it."""
 
 from __future__ import annotations
 

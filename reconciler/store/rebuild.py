@@ -1,4 +1,4 @@
-"""Rebuilding, written: a state made beside its place, and allocations that hosts have told of."""
+"""Writes a rebuilt state beside its place, and allocations that hosts have reported."""
 
 from __future__ import annotations
 

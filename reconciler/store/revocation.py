@@ -1,4 +1,4 @@
-"""Taking away, written beside whoever has the lock: what is pending, and what came of it."""
+"""Revocations written beside the holder of the lock: what is pending, and its outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that are decoded when somebody looks: a plan of an unchanged fleet looks into few."""
+"""Rows that are decoded on first use: a plan of an unchanged fleet reads few."""
 
 from __future__ import annotations
 

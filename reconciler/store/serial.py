@@ -1,4 +1,4 @@
-"""Whether anything has changed, told without reading what: serial and stamp of the state."""
+"""Serial and stamp of the state: whether anything has changed, without reading it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The snapshot: the whole state as one World, read in one transaction and cheap to look into.
+"""The snapshot: the whole state as one World, read in one transaction and decoded on demand.
 
 Nothing here reads a projected view. Rows of resources and observations are decoded when somebody
 asks for them: a plan of an unchanged fleet asks for few.

@@ -1,4 +1,4 @@
-"""Why somebody asks for something, as it is kept with what they asked for."""
+"""The check of `--reason`: why somebody asks for something, kept with what they asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""REF and NODE arguments: what can be none is refused at once; nodes are completed by name."""
+"""REF and NODE arguments: an invalid ref is refused at once, and nodes are completed by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that are a time, or a length of it."""
+"""Options that are a point in time or a length of time."""
 
 from __future__ import annotations
 

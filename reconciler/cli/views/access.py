@@ -1,4 +1,4 @@
-"""Who is let in where and why, key by key."""
+"""Access as text: who may log in where and why, key by key."""
 
 from __future__ import annotations
 

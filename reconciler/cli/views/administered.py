@@ -1,4 +1,4 @@
-"""What is meant with a node from now on, and that nothing has happened by it yet."""
+"""What a command has written about a node, and that nothing has happened yet."""
 
 from __future__ import annotations
 

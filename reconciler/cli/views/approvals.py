@@ -1,4 +1,4 @@
-"""Approvals as text: what waits for leave, first all that wait for the same, and leave given."""
+"""Approvals as text: held changes, those with the same reason together, and approvals in force."""
 
 from __future__ import annotations
 

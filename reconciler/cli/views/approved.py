@@ -1,4 +1,4 @@
-"""What an approval has written, and that nothing has happened by it yet."""
+"""What an approval of a node has written, and that nothing has happened yet."""
 
 from __future__ import annotations
 

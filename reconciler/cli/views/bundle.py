@@ -1,4 +1,4 @@
-"""Bundles as text: versions, where they stand, whether hosts show so, and who uses them."""
+"""Bundles as text: versions, where they are installed, what hosts show, and who uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cards of allocations: how busy they were and how much of their memory was in use."""
+"""GPUs of allocations as text: how busy they were, and how much of their memory was in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chain of tenants of a place, each with the proof or the word that ended it."""
+"""The tenants of a slot as text, one after the other, each with its proof or override."""
 
 from __future__ import annotations
 

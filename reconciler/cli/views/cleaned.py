@@ -1,4 +1,4 @@
-"""Cleanups as text: what is free, what stays blocked and by which check, and whose word it was."""
+"""Cleanups as text: what is free, what stays blocked by which check, and who overrode it."""
 
 from __future__ import annotations
 

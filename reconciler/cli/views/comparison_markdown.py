@@ -1,4 +1,4 @@
-"""A comparison as a comment in a forge: short on top, folded below, and never too long for one.
+"""A comparison as a comment in a forge: short, the details folded, and of bounded length.
 
 Everything foreign stands in code, by Markdown or by HTML: it cannot format, link or mention
 anybody. What does not fit is counted, the least important first.

@@ -1,4 +1,4 @@
-"""What a look at a host has changed in the spec of its node, and what is to be approved anew."""
+"""What discovery changed in the spec of a node, and what has to be approved again."""
 
 from __future__ import annotations
 

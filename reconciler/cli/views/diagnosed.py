@@ -1,4 +1,4 @@
-"""What stands badly, by sort: what it is, since when, the next command and the runbook."""
+"""Findings of `doctor`, by sort: what is wrong, since when, the next command and the runbook."""
 
 from __future__ import annotations
 

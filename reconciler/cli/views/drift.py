@@ -1,4 +1,4 @@
-"""Drift, class by class: whose it is, what differs, and what becomes of it."""
+"""Drift as text, class by class: whose it is, what differs, and what will be done about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command has written into a spec, and that nothing has happened by it yet."""
+"""What a command has written into a spec, and that nothing has happened yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes to an end by itself: leases that run out, and what git can have back for a while."""
+"""What ends by itself: leases that run out, and releases that git can still take back."""
 
 from __future__ import annotations
 

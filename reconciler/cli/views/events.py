@@ -1,4 +1,4 @@
-"""Events: one is one line, whatever stands in it."""
+"""Events as text: each is one line, whatever it contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evidence: the last answer of a host, its checks, its facts against those wanted, and proofs."""
+"""Evidence as text: a host's last answer, its checks, its facts beside those wanted, and proofs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why an allocation goes where it goes, or nowhere: every node with its rule."""
+"""Why an allocation is placed where it is, or nowhere: every node with its rule."""
 
 from __future__ import annotations
 

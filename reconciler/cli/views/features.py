@@ -1,4 +1,4 @@
-"""Features: what is built, and what documents may not state before it is."""
+"""Features as text: what is built, and what documents may not use until it is."""
 
 from __future__ import annotations
 

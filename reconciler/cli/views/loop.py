@@ -1,4 +1,4 @@
-"""How the loop is, in a few words at the foot of a look at the fleet."""
+"""The state of the loop, in a few words below the status of the fleet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One node: where it is, what of it is approved, what its host last showed, and its slots."""
+"""One node as text: its address, what is approved, what its host last showed, and its slots."""
 
 from __future__ import annotations
 

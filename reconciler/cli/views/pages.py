@@ -1,4 +1,4 @@
-"""Pages: lines as plain JSON values and back, and the line that every look at a fleet ends with."""
+"""Pages: lines as plain JSON values and back, and the last line of every status page."""
 
 from __future__ import annotations
 

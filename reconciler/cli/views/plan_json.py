@@ -1,4 +1,4 @@
-"""A plan for machines: the model's own JSON without what hosts are sent and specs in full."""
+"""A plan for machines: the model's JSON without host work items and whole specs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""A plan for a review in a forge. Everything foreign stands in code spans: it cannot format, link
-or mention anybody.
+"""A plan as Markdown, for a review in a forge.
+
+Everything foreign stands in code spans: it cannot format, link or mention anybody.
 """
 
 from __future__ import annotations

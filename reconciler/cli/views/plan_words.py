@@ -1,4 +1,4 @@
-"""A plan's sentences: the header, one fact and the details of a change, the last lines.
+"""The sentences of a plan: the header, the facts and details of a change, the last lines.
 
 Plain text without layout, so that the terminal and Markdown say the same.
 """

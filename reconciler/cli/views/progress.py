@@ -1,4 +1,4 @@
-"""Progress of a run, a host a line: drawn in place on a terminal, plain lines everywhere else."""
+"""Progress of a run, one line a host: drawn in place on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why something is as it is: a link a line, and below it the place that says so."""
+"""Why a resource is as it is: one line a reason, and below it the place that says so."""
 
 from __future__ import annotations
 

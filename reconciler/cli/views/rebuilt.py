@@ -1,4 +1,4 @@
-"""What a rebuild has found on hosts, and what would be written of it."""
+"""What a rebuild has found on hosts, and what it would write to the state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A runbook: what there is of it now, then the page as it stands."""
+"""A runbook as text: what it concerns in this fleet now, then the page itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fleet at a glance: nodes, GPUs, what is free, what needs somebody, the allocations."""
+"""The status of the fleet as text: nodes, GPUs, what is free, what needs you, the allocations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storages as text: where data lies, who has it, whom to ask about what is kept."""
+"""Storages as text: where data is, what it is attached to, and whom to ask about kept data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A suspension as text: what counts now, and which hosts show it already."""
+"""A suspension as text: what is in force now, and which hosts show it already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets: how long a host may take for its work, by what it is asked for.
+"""Budgets: how long a host may take for its work, depending on the verbs.
 
 A host is given up when its budget is used up, and then nobody waits for it; what it still does is
 found by the next look. A budget is generous: it is for hosts that hang, not for slow ones.

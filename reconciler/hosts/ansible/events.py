@@ -1,4 +1,4 @@
-"""What a run has told so far, host by host, and who is told of it while the run lasts."""
+"""The events of a run so far, host by host, and who hears of them while it lasts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executor: a wave's work becomes Ansible runs of at most 16 hosts, and these receipts.
+"""The executor: it turns a wave's work into Ansible runs of at most 16 hosts, and into receipts.
 
 Two runs are in hand at a time: while one starts up, the other has the processors.
 

@@ -1,4 +1,4 @@
-"""Receipts: what a host answered, taken strictly, step by step; where it said nothing, unknown."""
+"""Receipts: what a host answered, read strictly and step by step; no answer is unknown."""
 
 from __future__ import annotations
 

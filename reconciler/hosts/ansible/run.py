@@ -1,4 +1,4 @@
-"""One guarded Ansible run: start it in a clean environment, listen, and end it when told."""
+"""One supervised Ansible run: started in a clean environment, read, and ended on request."""
 
 from __future__ import annotations
 

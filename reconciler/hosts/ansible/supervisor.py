@@ -1,4 +1,4 @@
-"""The guard: a process of its own around one Ansible run, so that nothing of it outlives gpuaas.
+"""The supervisor: a process around one Ansible run, so that nothing of it outlives gpuaas.
 
 Started as a file in a session and an environment of its own, it takes one JSON line of work on
 stdin and answers JSON lines on stdout. While gpuaas lives, stdin stays open; its end, by a wish to

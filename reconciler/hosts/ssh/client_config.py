@@ -1,4 +1,4 @@
-"""A person's own configuration of ssh: what stands there above our blocks counts instead of them.
+"""A person's own ssh configuration: lines above our blocks override them.
 
 For each option ssh takes the first value that is said. So nothing of ours holds below a `Host *`
 that says something of it, least of all whose host key is believed.

@@ -1,4 +1,4 @@
-"""Scanning: hosts that no spec describes yet, their keys and what they are made of.
+"""Discovery: hosts that no spec describes yet, their keys and their hardware.
 
 What is found here is a proposal for people to read and approve; nothing is believed by it.
 """

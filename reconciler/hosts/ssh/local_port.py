@@ -1,4 +1,4 @@
-"""A port of this machine's own loopback: who listens there, and word of it when it is ours."""
+"""A port of this machine's loopback: who listens there, and notice when it is ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user's own OpenSSH is told to reach an allocation: a file, or one line that needs none.
+"""The OpenSSH configuration that reaches an allocation: a file, or one line that needs none.
 
 Either way the pinned host keys are the only ones believed, whatever the user's own settings say;
 the user's identities and agent stay as they are. Everything written here is plain by `unsound`.

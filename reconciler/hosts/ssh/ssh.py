@@ -1,4 +1,4 @@
-"""SSH: how a host is reached, by which pinned keys alone it is believed, and who is root there."""
+"""SSH: how a host is reached, which pinned keys identify it, and who is root there."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Access: keys, who may log in, and leave for it."""
+"""Access: public keys, who may log in, and why."""

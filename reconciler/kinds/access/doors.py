@@ -1,4 +1,4 @@
-"""Doors: every reason for somebody to be let in to an allocation, and what keeps it from that."""
+"""Doors: every reason to let a person in to an allocation, and what prevents it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fencing: a host that was given up for lost, and that answers again, lets nobody in (rule 11).
+"""Fencing: a host that was declared lost and answers again lets nobody in (rule 11).
 
 Its tenants may have been given other places meanwhile. What it holds stays as it is.
 """

@@ -1,4 +1,4 @@
-"""Access: which keys open one allocation at one moment, worked out anew from current input.
+"""Keys: which keys open one allocation at one moment, worked out from current input.
 
 Nothing is remembered here, so a key, a grant, a member or a person that is gone or past its time
 opens nothing, whatever was written before. `desired` must hold the last recorded form of

@@ -1,4 +1,4 @@
-"""Leave: whether a reason lets a person in; the one decision that keys, doors and lists follow."""
+"""Leave: whether a reason lets a person in; keys, doors and lists follow this one decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public keys: what exactly counts as one plain OpenSSH public key, and its fingerprint.
+"""Public keys: what counts as one plain OpenSSH public key, and its fingerprint.
 
 A key is accepted only when its blob was read to the last byte; nobody writes its text on, since
 a line for sshd is rebuilt from `type` and `blob` alone.

@@ -1,4 +1,4 @@
-"""Takeaway: what a reading takes from what was last applied, though it may add nothing to it.
+"""Takeaway: access that an invalid document takes away; it can never add any.
 
 Whoever is let in by less than both say is let in by neither: a state, a key, a member, an end. What
 a reading does not say in a form that can be read is left as it was applied.

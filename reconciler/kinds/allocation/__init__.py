@@ -1,1 +1,1 @@
-"""The kind Allocation: its spec, its steps and what its host is told."""
+"""The kind Allocation: its spec, its steps and its work items for the host."""

@@ -1,4 +1,4 @@
-"""Whether tenants may run containers of their own: as the fleet's Policy says, and else not.
+"""Containers: whether tenants may run their own, which only the Policy can allow.
 
 Containers without root need user namespaces, which open more of the kernel to whoever has them.
 """

@@ -1,4 +1,4 @@
-"""Allocation on its host: the folders and files it owns there, and the work that makes them so.
+"""An allocation on its host: the folders and files it owns there, and the work that makes them.
 
 What it has besides, where a node isolates by accounts, is `allocation_account`.
 """

@@ -1,4 +1,4 @@
-"""Allocation's places on any host: whose a path or a named fact is, as far as its name says.
+"""Places of an allocation on any host: who owns a path or a named fact, by its name.
 
 For whoever looks at a host without knowing what was there: what `allocation_host` and
 `allocation_account` make, read backwards.

@@ -1,4 +1,4 @@
-"""Allocation started anew on its host: what that takes, and what must be seen afterwards.
+"""The restart of an allocation on its host: what it takes, and what must be seen afterwards.
 
 A part of a host ends what runs in it; who has the whole host has it rebooted. Either way all that
 was made for the allocation is asserted again, and its devices have to be there.

@@ -1,4 +1,4 @@
-"""Allocation and its environment: what its sessions and programs are told, runtimes among it.
+"""The environment of an allocation: variables for its sessions and programs, and its runtimes.
 
 Every value is one that a shell, systemd and a reader of container env files take for the same
 text. Which runtimes an allocation has is said by exact versions, never by a host's default.

@@ -1,4 +1,4 @@
-"""Steps of an allocation, and how files and units that it has on its host are told.
+"""Steps of an allocation, and the words for its files and units on the host.
 
 For every drawer of the allocation: what it has is spread over several, how it is asked for is not.
 """

@@ -1,4 +1,4 @@
-"""Allocation and the storage that it names: what its host is asked to attach, and what to let go.
+"""The storage of an allocation: what its host is asked to attach, and what to detach.
 
 Where a tenant's data really lies is the volume's business; an allocation sees it by two mounts,
 the real one at `/gpuaas/<id>/<storage>` and the view of it that stands at its mount path.

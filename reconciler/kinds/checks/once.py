@@ -1,4 +1,4 @@
-"""Once: indexes over all of a Desired or a World, built the first time that anybody asks."""
+"""Cached indexes over a whole Desired or World, each built on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overlaps: what belongs to one node or one slot, and must not belong to another as well.
+"""Overlaps: what belongs to one node or slot and must not belong to another.
 
 A machine, its host keys, a GPU and a root folder are looked for in the whole fleet; disks, PCI
 addresses and CPUs have the same names on every host, and count within theirs.

@@ -1,4 +1,4 @@
-"""Secrecy: what may never stand in a spec, wherever it stands. Git keeps it for ever.
+"""Secrecy: what must never be written into a spec, because git keeps it for ever.
 
 A finding names its place and its sort, never the value itself.
 """

@@ -1,1 +1,1 @@
-"""The kind Node: its spec, its slots and what its host is told."""
+"""The kind Node: its spec, its slots and its work items for the host."""

@@ -1,4 +1,4 @@
-"""Corrections: what a host shows otherwise than the slots of its Node say, as edits to that spec.
+"""Corrections: edits of a Node's spec where its host shows other hardware than its slots.
 
 What people decide stays: names, approvals, CPUs and memory of a slot, what is disabled. A slot
 whose card is not there stays as well; only a card in its very place may take its turn.

@@ -1,4 +1,4 @@
-"""Node on its host: the walls that every tenant of it stands behind, and what hardens them.
+"""A node on its host: the walls between its tenants, and the hardening beside them.
 
 A wall that does not show makes the host unfit for tenants. What hardens is written and read back
 too, but where a kernel does not take it the host is only reported as it is.

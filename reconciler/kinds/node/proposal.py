@@ -1,4 +1,4 @@
-"""A Node proposed from what a host tells of itself: slots to be read, changed and approved.
+"""The proposal of a Node, from what its host reports: slots to be read, changed and approved.
 
 A proposal gives out nothing (INV-08, INV-14). A card that no slot can be made of gets none, and a
 note says why.

@@ -1,4 +1,4 @@
-"""Shares: what each card of a host may have of its cores, memory, drives and adapters.
+"""Shares: the cores, memory, drives and adapters that go with each GPU of a host.
 
 Everything of a card lies on the card's own NUMA node, and the host keeps something of each.
 """

@@ -1,4 +1,4 @@
-"""Wiping: by what method each kind of device that a slot may have is clean for the next tenant.
+"""Wiping: the method that cleans each kind of device for the next tenant.
 
 A device without one is refused where it is written down: nobody could ever prove it clean.
 """

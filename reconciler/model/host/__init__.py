@@ -1,1 +1,1 @@
-"""Hosts: what they are made of, what they show, and the files they carry."""
+"""Hosts: their hardware, what they report, and the signed files they keep."""

@@ -1,4 +1,4 @@
-"""Endpoints: where an allocation answers to those who may use it, in words that cannot be orders.
+"""Endpoints: where people reach an allocation, in a form that cannot be taken for options.
 
 Much of an endpoint ends up in files and on command lines of OpenSSH, and it may come out of a file
 that somebody else has published. So each text has a form in which it is plain, and `unsound` says

@@ -1,4 +1,4 @@
-"""Numbers of a tenant on its host: all of them follow from its uid, which is never given twice."""
+"""Numbers of a tenant on its host: all of them follow from its uid, which is never reused."""
 
 from __future__ import annotations
 

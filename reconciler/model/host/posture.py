@@ -1,4 +1,4 @@
-"""Posture: what a node is good for right now, as ordered tables over its facts.
+"""Posture: what a node can be used for now, as ordered tables over its facts.
 
 Derived each time it is asked for; nowhere stored as a flag (PLC-08). The view `projected_posture`
 of the state says the same in SQL, and a test holds it to these tables row by row.

@@ -1,4 +1,4 @@
-"""Topology: what a host is made of, as far as slots could be made of it.
+"""Topology: the hardware of a host, as far as slots can be made of it.
 
 A host tells it when it is discovered, and not again: later, slots are what people approved.
 """

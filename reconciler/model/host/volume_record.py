@@ -1,6 +1,4 @@
-"""Volume record: the signed file on a host that says whose a volume is, read as strictly as a
-descriptor, and who has the volume by what stands beside its data.
-"""
+"""Volume record: the signed file on a host that says whose a volume is and who has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consent: somebody's leave for just one change that was held, as it was then."""
+"""Consent: the approval of one held change, exactly as it was then."""
 
 from __future__ import annotations
 

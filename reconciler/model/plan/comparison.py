@@ -1,4 +1,4 @@
-"""A comparison: what one plan has beyond another over the same state, for a review."""
+"""A comparison: what one plan adds to another over the same state, for a review."""
 
 from __future__ import annotations
 

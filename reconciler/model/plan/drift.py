@@ -1,4 +1,4 @@
-"""Drift: what a host shows otherwise than it was made, and whose business that is."""
+"""Drift: where a host differs from what was applied, and whose business that is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forced: an operator's word that what somebody runs in a storage does not keep it attached."""
+"""Forced detach: an operator's decision to end what a tenant runs in a storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words for where a resource, a run and a step stand, and what may follow what.
+"""Lifecycle: the states of resources, runs and steps, and which may follow which.
 
 An allocation has few coarse phases, which are recorded, and behind each of them fine stages, which
 are derived from claims, steps and proofs each time somebody asks: so none can be left standing.

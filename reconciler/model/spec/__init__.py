@@ -1,1 +1,1 @@
-"""Specs: documents of git, and the resources that are made of them."""
+"""Specs: documents in git, and the resources made from them."""

@@ -1,4 +1,4 @@
-"""Features: what this version does, and what its schemas know that nothing here keeps yet.
+"""Features: what this version does, and what its schemas know but nothing implements yet.
 
 A feature that is only designed has gates: the words of documents that state it, and that are
 refused until it is built. In a schema, `x-gate` names the feature of a field.

@@ -1,4 +1,4 @@
-"""Ownership: which documents may stand in which files, by the rules of the settings.
+"""Ownership: which documents are allowed in which files, by the settings.
 
 A document where it may not stand is none, so whatever is asked of files is asked by these rules.
 """

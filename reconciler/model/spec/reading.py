@@ -1,4 +1,4 @@
-"""Reading: what a document says about whom it lets in, though nothing may be made of it.
+"""Reading: what an invalid document says about whom it lets in.
 
 A document with an error gives nobody anything. What it takes away it takes all the same.
 """

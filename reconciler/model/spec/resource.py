@@ -1,4 +1,4 @@
-"""Resources: one typed object a ref, as git wants it."""
+"""Resources: one typed object for each ref, as git wants it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The revision: where specs stand in git."""
+"""Revision: the commit of the specs, and what git says about it."""
 
 from __future__ import annotations
 

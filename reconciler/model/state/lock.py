@@ -1,4 +1,4 @@
-"""The lock as people are told of it: who holds it, and how long somebody waits for it."""
+"""The lock as people see it: who holds it, and how long somebody waits for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rebuilt: what is written down of allocations that hosts, and not this state, know of."""
+"""Rebuilt: what is recorded of allocations that hosts know and this state does not."""
 
 from __future__ import annotations
 

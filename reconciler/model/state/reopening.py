@@ -1,4 +1,4 @@
-"""Reopening: files that an ended allocation has left in a storage, and who is to own them."""
+"""Reopening: files that an ended allocation left in a storage, and their new owner."""
 
 from __future__ import annotations
 

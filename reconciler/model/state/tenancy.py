@@ -1,4 +1,4 @@
-"""Tenancy: one who has or had a slot or node, and each try to prove that they left it clean."""
+"""Tenancy: a present or past holder of a slot or node, and each attempt to prove it clean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes and attachments: where durable data lies, and which allocations have it."""
+"""Volumes and attachments: where durable data is, and which allocations have it."""
 
 from __future__ import annotations
 

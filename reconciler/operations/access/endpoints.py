@@ -1,4 +1,4 @@
-"""Endpoints of what is applied: the names, addresses and pins by which its users reach it."""
+"""Endpoints of what is applied: names, addresses and pinned keys for its users."""
 
 from __future__ import annotations
 

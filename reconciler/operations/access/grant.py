@@ -1,4 +1,4 @@
-"""Who is let in where and why, as last applied, and what else lies about."""
+"""Access as last applied: who is let in where and why, and stray keys on hosts."""
 
 from __future__ import annotations
 

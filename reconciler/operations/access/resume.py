@@ -1,4 +1,4 @@
-"""A suspension ends, and what was taken away is given back; it waits for the lock."""
+"""The end of a suspension: access is given back, under the lock."""
 
 from __future__ import annotations
 

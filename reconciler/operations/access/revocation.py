@@ -1,4 +1,4 @@
-"""Revocation: access taken away on hosts by what was applied last, with or without the lock.
+"""Revocation: access is removed from hosts, with or without the lock.
 
 Nothing but keys and sessions is touched, and nothing is recorded that somebody else has changed
 meanwhile. What a host does not show stays a pending revocation, which the next apply carries out.

@@ -1,4 +1,4 @@
-"""`ssh`: how somebody gets in, from the state or from what is published."""
+"""`ssh`: how somebody logs in, from the state or from what is published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lets somebody's own ssh reach allocations by name."""
+"""The ssh configuration that reaches allocations by name."""
 
 from __future__ import annotations
 

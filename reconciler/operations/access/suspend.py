@@ -1,4 +1,4 @@
-"""Something is taken away at once, by somebody's word.
+"""`suspend`: a node, user or project is taken out of use at once.
 
 It needs no repository in order: hosts are told by what was last applied, and of nothing else. To
 take away needs no lock either (rule 25). For the loop, or a part of what it does, no host is told

@@ -1,4 +1,4 @@
-"""Hosts are brought to what a suspension, or its end, makes of what was applied."""
+"""Hosts are brought in line with a suspension, or with its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scope of a suspension: a node, a user, a project, all; or of what the loop does alone."""
+"""The scope of a suspension: a node, a user, a project, all, or what the loop does alone."""
 
 from __future__ import annotations
 

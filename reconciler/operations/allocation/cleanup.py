@@ -1,4 +1,4 @@
-"""Places that could not be proved clean are tried again, or vouched for by somebody.
+"""Cleanup: slots that could not be proved clean are tried again, or overridden.
 
 To try again needs no new consent: it was given when the release began. To vouch takes an operator,
 who is shown what was not proved.

@@ -1,4 +1,4 @@
-"""Extending: a later end, written into the allocation's file; nothing happens by it on any host."""
+"""`extend`: a later end is written into the allocation's file; no host is touched."""
 
 from __future__ import annotations
 

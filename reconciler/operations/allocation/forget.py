@@ -1,4 +1,4 @@
-"""`forget`: an allocation is left on its host as it is, and nobody of ours does anything about it.
+"""`forget`: an allocation is managed no longer, and its host is not touched.
 
 It keeps its slots, since nobody has proved them clean. Named in git again as it was, it is taken
 back by the next apply, after a look at its host.

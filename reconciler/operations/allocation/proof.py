@@ -1,4 +1,4 @@
-"""Who has had a place, one after the other, and how each was proved gone."""
+"""The chain of proofs: who has held a slot, and how each holder was proved gone."""
 
 from __future__ import annotations
 

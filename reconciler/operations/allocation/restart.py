@@ -1,4 +1,4 @@
-"""Asking for a restart: the next generation and its reason, written into the allocation's file.
+"""`restart`: the next generation and its reason are written into the allocation's file.
 
 Nothing happens by it on any host; whoever applies it says yes to what it interrupts.
 """

@@ -1,4 +1,4 @@
-"""`apply`: show a plan, get consent, do exactly that plan, and believe only what is read back."""
+"""`apply`: show a plan, get consent, do exactly that, and trust only what is read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Staging: bundles that hosts were told to build are looked at until they stand or have failed.
+"""Builds: bundles that hosts are building are observed until they are done or have failed.
 
 A host builds by itself. Whether it does, did, or was cut short is what it shows, and never what a
 background job has said; nothing is begun a second time while somebody is at it.

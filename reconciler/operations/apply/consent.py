@@ -1,4 +1,4 @@
-"""Consent: a plan that somebody said yes to, and what would be done of it some time later."""
+"""Consent: a plan that somebody agreed to, and what would be done of it later."""
 
 from __future__ import annotations
 

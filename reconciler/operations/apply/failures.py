@@ -1,4 +1,4 @@
-"""Telling: what went wrong with the steps of a wave, once for each cause.
+"""Failures of a wave's steps, each cause reported once.
 
 What is wrong with a host is told of the host, however many steps it was to do.
 """

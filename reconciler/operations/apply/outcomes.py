@@ -1,4 +1,4 @@
-"""Outcomes of steps that a host did not simply do: not asked, spared, put back, or not kept."""
+"""Outcomes of steps that were not simply done: not asked, spared, put back, or not kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipeline of a wave: each host is followed up once it has ended, and handed on once done.
+"""The pipeline of a wave: each host is observed and judged as soon as it has ended.
 
 Only the thread that asks for the results writes to the state, so what is handed on is handed on
 there.

@@ -1,4 +1,4 @@
-"""Proofs of a wave: what hosts show of places that were given up, host by host as they are done."""
+"""Proofs of a wave: what hosts show of released slots, host by host as they finish."""
 
 from __future__ import annotations
 

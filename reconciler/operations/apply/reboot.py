@@ -1,4 +1,4 @@
-"""Rebooting: hosts that were told to start anew are looked at until they show another boot.
+"""Reboots: hosts that were told to restart are observed until they show another boot.
 
 Only a new boot id together with everything that was expected counts as back. Silence, errors and
 the boot before are waited out, up to a limit; a host that comes back as somebody else is not.

@@ -1,4 +1,4 @@
-"""Recording: a resource as it is once its change is done."""
+"""The record of a resource once its change is done."""
 
 from __future__ import annotations
 

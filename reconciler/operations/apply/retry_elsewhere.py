@@ -1,4 +1,4 @@
-"""Tries: who was refused by a host, and left untouched there, is placed elsewhere in one apply."""
+"""Retry elsewhere: an allocation that a host refused, without a trace, is placed on another."""
 
 from __future__ import annotations
 

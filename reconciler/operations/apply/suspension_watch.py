@@ -1,4 +1,4 @@
-"""Suspensions that come while a plan is carried out: they count from then on, and before all else.
+"""Suspensions that come during an apply: they count from then on, before all else.
 
 The plan is made again as of its own moment, with what is suspended by now: whatever is still to be
 done is done so. What hosts were given before is put right as soon as each of them is done.

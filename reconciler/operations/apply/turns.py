@@ -1,4 +1,4 @@
-"""Turns: an apply that others wait for goes on behind them, with what was agreed to and no more.
+"""Turns: an apply gives way to a waiting command, then continues with what was agreed.
 
 Between two waves nothing is begun that is not written down, so another run may take its turn there.
 What it changes is seen: the rest is planned anew, from the specs and the state as they are by then.

@@ -1,4 +1,4 @@
-"""The walk over a plan's waves: intent first, then each host, what it shows, and its record.
+"""The walk over a plan's waves: intent first, then each host, its evidence, and the record.
 
 A host is judged and written down when it is done, whatever others are at. A crash between two
 transactions leaves open steps, which the next walk observes before it plans.

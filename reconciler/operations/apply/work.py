@@ -1,4 +1,4 @@
-"""Working: a wave's steps done on their hosts, and what these show in a call of its own.
+"""The work of a wave: steps are done on their hosts, and read back in a call of its own.
 
 A receipt is never a proof. Each host is looked at and judged as soon as it has answered, whatever
 the others are at. A host that was prepared is looked at through a new connection, while the one in

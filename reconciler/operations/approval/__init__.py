@@ -1,1 +1,1 @@
-"""Approvals: leave for changes that were held."""
+"""Approvals of held changes."""

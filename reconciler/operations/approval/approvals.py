@@ -1,4 +1,4 @@
-"""`approvals` and `approve`: what waits for somebody's leave, and leave for just that.
+"""`approvals` and `approve`: held changes, and the approval of exactly one of them.
 
 What is held is asked of a plan that is made now, as nobody is asked about it. Leave is for a
 change as it is then: edited since, it is another one, and is held again.

@@ -1,4 +1,4 @@
-"""Bundling: which bundles there are, on which nodes each version stands, and who uses it.
+"""Bundles: which there are, on which nodes each version is installed, and who uses it.
 
 Read from the state, as storages are: what is recorded and what hosts have shown stand apart, and
 whether they agree is told of each. No host is asked.

@@ -1,4 +1,4 @@
-"""Cataloguing: bundles that travel with the program, and how one becomes a fleet's own.
+"""The catalogue: bundles that ship with gpuaas, and how a fleet takes one over.
 
 A shipped bundle is a document, and beside it the requirements of each version with their hashes.
 What is added are the fleet's own files from then on: nothing that is shipped later changes them.

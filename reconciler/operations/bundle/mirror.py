@@ -1,4 +1,4 @@
-"""Mirroring: the wheels of a bundle in a folder, for hosts that reach no index."""
+"""The mirror: wheels of a bundle in a folder, for hosts that reach no index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accepting drift: somebody's word that a thing may stay as its host shows it, for a while.
+"""Acceptance of drift: a difference may stay for a while, by somebody's decision.
 
 It is about what was seen. Who may log in is never let be: that would be a grant that nobody gave.
 """

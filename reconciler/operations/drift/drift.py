@@ -1,4 +1,4 @@
-"""`drift`: what hosts show otherwise than it was made. Nothing here can write anything."""
+"""`drift`: where hosts differ from what was applied. Nothing here can write anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was done of late in the whole fleet."""
+"""`activity`: recent operations of the whole fleet."""
 
 from __future__ import annotations
 

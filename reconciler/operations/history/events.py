@@ -1,4 +1,4 @@
-"""Who changed what, when and by which commit."""
+"""`events`: who changed what, when and by which commit."""
 
 from __future__ import annotations
 

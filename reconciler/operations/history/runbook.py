@@ -1,4 +1,4 @@
-"""Advising: the runbook of a code or symptom, and what of it there is in this fleet just now."""
+"""`runbook`: the page of a code or symptom, and what it concerns in this fleet now."""
 
 from __future__ import annotations
 

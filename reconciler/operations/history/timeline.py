@@ -1,4 +1,4 @@
-"""What became of one resource, told by its operations."""
+"""`timeline`: the history of one resource, as its operations."""
 
 from __future__ import annotations
 

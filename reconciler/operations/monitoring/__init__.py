@@ -1,1 +1,1 @@
-"""Monitoring: what the loop and its fleet show to whoever watches them from outside."""
+"""Monitoring: what the loop and its fleet export to those who watch from outside."""

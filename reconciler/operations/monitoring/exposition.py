@@ -1,4 +1,4 @@
-"""Exposition: what the loop shows, in a file and on a port, as its settings say.
+"""Exposition: the metrics of the loop, in a file and on a port, as the settings say.
 
 Nothing of it stops a round: what cannot be written or listened on is said, and tried again.
 """

@@ -1,4 +1,4 @@
-"""Figures of a fleet, from its state alone: no spec is read, no host asked, nothing planned.
+"""Figures of a fleet, from its state alone: no spec is read, no host asked, no plan made.
 
 They are counted again only when the state has changed or a while has gone by, so that a round with
 nothing to do stays cheap.

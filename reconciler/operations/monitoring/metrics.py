@@ -1,4 +1,4 @@
-"""Metrics: every one that there is, in one table, and their text as Prometheus reads it.
+"""Metrics: all of them in one table, and their text as Prometheus reads it.
 
 Labels are words of closed lists, nodes and projects; never a name that anybody can make many of.
 Moments are told as such, not as ages: whatever is read late is still true.

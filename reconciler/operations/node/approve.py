@@ -1,4 +1,4 @@
-"""Approving: an operator's word over what a node is, written into its file.
+"""`node approve`: an operator's approval of a node, written into its file.
 
 Nothing happens by it on any host. What a host says of itself is no part of it: where that
 contradicts the spec, the operator is warned and decides.

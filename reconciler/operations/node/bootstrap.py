@@ -1,4 +1,4 @@
-"""Bootstrapping: the few lines that let gpuaas log in to a bare host. They are only printed."""
+"""`node bootstrap`: the commands that let gpuaas log in to a bare host; only printed."""
 
 from __future__ import annotations
 

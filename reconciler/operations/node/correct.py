@@ -1,4 +1,4 @@
-"""Correcting: what a host shows otherwise, put into the spec of its Node for people to read.
+"""`node discover --update`: what a host shows is written into its Node for people to read.
 
 Nothing is approved by it: an approval of what it changes is none any more. No host is changed.
 """

@@ -1,4 +1,4 @@
-"""Overlaps that only a look can tell: one device of a host under the names of two slots."""
+"""Overlaps that only a host shows: one device under the names of two slots."""
 
 from __future__ import annotations
 

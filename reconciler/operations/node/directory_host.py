@@ -1,4 +1,4 @@
-"""The stand-in: a folder that answers for the host that a Node with isolation directory describes.
+"""The stand-in: a folder that answers in place of a host, for isolation `directory`.
 
 Made for the demo and the starter fleet alone, labelled wherever a format has room for a label,
 and never laid into a folder that holds anything else.

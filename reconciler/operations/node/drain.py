@@ -1,4 +1,4 @@
-"""Draining: what an operator means to do with a node, written into its file.
+"""`node drain`: an operator's intent for a node, written into its file.
 
 Nothing happens by it on any host: it counts once it is applied.
 """

@@ -1,4 +1,4 @@
-"""Enrolling: a host that nobody has described yet becomes a Node for people to read and approve.
+"""`node discover`: an unknown host becomes a Node for people to read and approve.
 
 Nothing is written to any host, nor to the state. A key that a host shows is believed only if
 somebody has given or confirmed it, or if the specs hold it already (rule 8).

@@ -1,4 +1,4 @@
-"""The family of a newly discovered host: one that the specs have, or a proposal for a new one."""
+"""The family of a discovered host: one from the specs, or a proposal for a new one."""
 
 from __future__ import annotations
 

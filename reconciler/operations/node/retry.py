@@ -1,4 +1,4 @@
-"""`node retry`: what a node failed at counts against it no more, by somebody's word."""
+"""`node retry`: the failures counted against a node are cleared."""
 
 from __future__ import annotations
 

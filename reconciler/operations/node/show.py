@@ -1,4 +1,4 @@
-"""One node in full: what git says it is, who approved what of it, and what the host last showed."""
+"""`node show`: what git says of a node, its approvals, and what its host last showed."""
 
 from __future__ import annotations
 

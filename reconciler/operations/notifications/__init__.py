@@ -1,1 +1,1 @@
-"""Notifications: what the loop has to say, told to people where they look."""
+"""Notifications: messages of the loop, sent to where people read them."""

@@ -1,4 +1,4 @@
-"""A channel: what one place is still to be told, and what it knows.
+"""A channel: the messages that one recipient still has to get, and what they have been sent.
 
 What is the same is told once, and once more when it is over. What is over before it could be told
 is not told at all. Nothing here waits: a thread takes what is next, and says what became of it.

@@ -1,4 +1,4 @@
-"""A program that is told: a list of words, no shell, the message on its standard input."""
+"""Notification by a program: a list of words, no shell, the message on standard input."""
 
 from __future__ import annotations
 

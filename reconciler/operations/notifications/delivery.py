@@ -1,4 +1,4 @@
-"""Delivery: a thread for each place, so that a dead one keeps nobody else from being told."""
+"""Delivery: one thread for each recipient, so that a dead one delays no other."""
 
 from __future__ import annotations
 

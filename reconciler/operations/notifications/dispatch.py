@@ -1,4 +1,4 @@
-"""Dispatch: hands the news of each round to all who want to be told of it.
+"""Dispatch: hands the news of each round to all recipients.
 
 What each of them knows is kept in the cache beside the state, so that a loop that begins anew
 repeats nothing, and tells what is over since.

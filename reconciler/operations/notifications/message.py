@@ -1,4 +1,4 @@
-"""Messages: what is told, and its text for whoever reads it.
+"""Messages: their content, and their text for the reader.
 
 Whatever hosts, specs and authors wrote in it is data: one line, of bounded length, without control
 characters, and without anything that a chat would act on. What looks like a secret is left out.

@@ -1,4 +1,4 @@
-"""A webhook: one POST to an address that may itself be a secret, so it is shown nowhere.
+"""Notification by a webhook: one POST to an address that may be a secret and is never shown.
 
 What is told of a failure are words of this module's own: those of a library may hold the address.
 """

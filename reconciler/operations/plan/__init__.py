@@ -1,1 +1,1 @@
-"""Plan: made fresh, compared, saved and read again."""
+"""Plan: made, compared, saved and read again."""

@@ -1,4 +1,4 @@
-"""Comparison: what this tree would change beyond what a revision would, for a review.
+"""Comparison: what this tree would change beyond a revision, for a review.
 
 Two plans are made over one state at one moment, and one is taken from the other. No host is asked,
 no key is needed, and nothing is written but remembered specs: the state may be a copy of it.

@@ -1,4 +1,4 @@
-"""A fresh plan: what is old, in doubt, or about to be given away is looked at before it is made."""
+"""A fresh plan: stale, doubted or endangered hosts are observed before it is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollback: specs as they stood at a commit, what follows from it, and what stays gone.
+"""`rollback`: specs as they were at a commit, what follows from it, and what stays gone.
 
 A patch, files or a commit; no host is touched, and nothing happens before it is applied.
 """

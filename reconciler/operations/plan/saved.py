@@ -1,4 +1,4 @@
-"""Saved plans: a file that holds exactly one plan and shows when somebody touched it."""
+"""Saved plans: a file with exactly one plan, in which any edit shows."""
 
 from __future__ import annotations
 

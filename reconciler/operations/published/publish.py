@@ -1,4 +1,4 @@
-"""The published projection: what a project's people read without state, hosts or specs (rule 5).
+"""The published projection: what members of a project read without state, hosts or specs (rule 5).
 
 A folder a project with four files, each written whole or not at all and only when it differs. They
 tell of what is applied and provided, and hold nothing secret.

@@ -1,4 +1,4 @@
-"""Reading what is published, from a folder or a web server: no state, no hosts, no gpuaas.yaml.
+"""Reading published files, from a folder or a web server: no state, hosts or gpuaas.yaml.
 
 What is read is somebody else's text. It is held against its schema, every endpoint of it must be
 plain, and it is believed only for the project whose it says it is.

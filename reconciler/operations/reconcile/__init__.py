@@ -1,1 +1,1 @@
-"""Reconcile: the loop that keeps hosts as git wants them, with nobody watching."""
+"""Reconcile: the loop that keeps hosts as git wants them, unattended."""

@@ -1,4 +1,4 @@
-"""Which hosts a round asks: the oldest answers first, a share each time, so that no round asks all.
+"""Due hosts: each round asks a share of them, the oldest answers first.
 
 A host that is silent is asked apart from the others, as its pace says, and keeps nobody waiting.
 """

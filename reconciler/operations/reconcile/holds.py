@@ -1,4 +1,4 @@
-"""Holds: what waits for somebody since nobody was asked, for `gpuaas doctor`, which makes no plan.
+"""Holds: changes that wait for approval, for `gpuaas doctor`, which makes no plan.
 
 Kept by whoever makes such a plan: each round of the loop, and `gpuaas approvals`. What became of
 it by another way is seen by the state.

@@ -1,4 +1,4 @@
-"""News: what one round has to say that the one before had not said, a line a decision."""
+"""News: what one round reports that the one before did not, one line a decision."""
 
 from __future__ import annotations
 

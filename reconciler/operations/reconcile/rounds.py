@@ -1,4 +1,4 @@
-"""Rounds of the loop as data: what one came to, and what is kept from one to the next."""
+"""Rounds of the loop as data: what one did, and what the next one needs to know."""
 
 from __future__ import annotations
 

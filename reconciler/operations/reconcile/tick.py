@@ -1,4 +1,4 @@
-"""A tick: take the newest commit, look at hosts that are due, plan, do what may go alone.
+"""A tick: take the newest commit, observe due hosts, plan, and do what needs no approval.
 
 What is held, broken or out of reach is told, and keeps nothing else from being done.
 """

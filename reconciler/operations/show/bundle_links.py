@@ -1,4 +1,4 @@
-"""Which runtimes an allocation has and how they stand, told from both sides as storage is."""
+"""Links of bundles: which runtimes an allocation has and their state, seen from both sides."""
 
 from __future__ import annotations
 

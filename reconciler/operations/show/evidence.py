@@ -1,4 +1,4 @@
-"""Evidence: what a host has shown about a resource, against what it must show, and what was proved.
+"""`evidence`: what a host has shown of a resource, beside what it must show, and proofs.
 
 An allocation is judged by its node, by its own facts and by the proofs over its slots; a node by
 itself. All of it is measured or recorded; nothing here is anybody's word, but for approvals.

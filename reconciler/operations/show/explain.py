@@ -1,4 +1,4 @@
-"""Why each node can or cannot take an allocation."""
+"""`explain`: why each node can or cannot take an allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One resource in full: its four states side by side."""
+"""`show`: one resource in full, its four states side by side."""
 
 from __future__ import annotations
 

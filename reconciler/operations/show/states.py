@@ -1,4 +1,4 @@
-"""`show --states`: the four truths of one resource side by side, none taken for another.
+"""`show --states`: the four states of one resource side by side, none taken for another.
 
 What git wants, what hosts say, what is being done, and what is shown of it all. The last is made
 anew from the other three each time, and says when it rests on evidence that is too old.

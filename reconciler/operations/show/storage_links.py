@@ -1,4 +1,4 @@
-"""Who has what of storage, told from both sides: of an allocation what it has, of a storage who."""
+"""Links of storage, seen from both sides: what an allocation has, and who has a storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canvassing: nodes asked for all that they hold, and whether the answers are enough."""
+"""Collection: nodes are asked for all they hold, and their answers checked for completeness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`init`: a starter fleet for a new folder, and the two things git never holds: state and key."""
+"""`init`: a starter fleet for a new folder, and what git never holds: the state and the key."""
 
 from __future__ import annotations
 

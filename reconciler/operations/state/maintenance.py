@@ -1,4 +1,4 @@
-"""`state …`: make, check, copy and bring back the one database, and end a dead holder's lock."""
+"""`state …`: make, check, copy and restore the database, and remove a dead holder's lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`state rebuild`: a lost state made again from git and from what hosts say of themselves.
+"""`state rebuild`: a lost state made again from git and from what hosts report.
 
 It only looks: no host is changed by it, and no tenant notices. What cannot be believed is told
 and left out; what nobody can know is written down as a doubt.

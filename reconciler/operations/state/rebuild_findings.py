@@ -1,4 +1,4 @@
-"""Finds: what a rebuild has come upon and what becomes of it, as people are shown it."""
+"""Findings of a rebuild and what follows from each, as people are shown them."""
 
 from __future__ import annotations
 

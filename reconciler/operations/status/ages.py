@@ -1,4 +1,4 @@
-"""Ages of conditions: since when allocations stand as they do, as far as anybody has looked.
+"""Ages of conditions: how long allocations have been as they are, as far as anybody has looked.
 
 Remembered in the cache beside the state by whoever looks, never in it: that a plan would say
 something else today is no change of the state. Whoever loses the cache counts from their next look.

@@ -1,4 +1,4 @@
-"""Allocations as people see them: how far each is, whom it lets in and how, and its health."""
+"""Allocations as people see them: phase, access, endpoints and health."""
 
 from __future__ import annotations
 

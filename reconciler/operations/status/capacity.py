@@ -1,4 +1,4 @@
-"""What is free for each SKU."""
+"""`capacity`: what is free for each SKU."""
 
 from __future__ import annotations
 

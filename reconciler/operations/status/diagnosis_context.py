@@ -1,4 +1,4 @@
-"""Charting: what the store and whoever is at work show, put together for a diagnosis."""
+"""The context of a diagnosis: what the store and running processes show."""
 
 from __future__ import annotations
 

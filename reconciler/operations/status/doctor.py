@@ -1,4 +1,4 @@
-"""Everything that is stuck, overdue or stale."""
+"""`doctor`: everything that is stuck, overdue or stale."""
 
 from __future__ import annotations
 

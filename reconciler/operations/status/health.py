@@ -1,4 +1,4 @@
-"""Health of allocations: what its host shows of each, as a word and its cause.
+"""Health of allocations: what the host shows of each, as a word and its cause.
 
 Unknown is not absent: of what a host does not tell nothing good is said, and nothing bad.
 """

@@ -1,4 +1,4 @@
-"""The lifetime of a page: until when a look at the state stays as it is, if nothing happens."""
+"""The lifetime of a cached page: until when it stays true if nothing happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages: what was shown of a whole fleet, kept for as long as it would be shown again.
+"""Pages: status of a whole fleet, cached for as long as it would be shown again.
 
 They lie in the cache beside the state. A page is shown again only if specs, state, program and
 settings are those that it was made from, nobody is at work, and time alone changes nothing of it.

@@ -1,4 +1,4 @@
-"""Every slot: who holds it, or why it is not free."""
+"""`slot list`: every slot, who holds it, or why it is not free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fleet at a glance, and its nodes: what the store knows.
+"""`status`: the fleet and its nodes, from what the store knows.
 
 No spec is read and nothing is planned, so that a look stays quick however large the fleet.
 """

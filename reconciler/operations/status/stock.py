@@ -1,4 +1,4 @@
-"""Stock: nodes, slots and what is left of each SKU, from the state alone.
+"""Stock: nodes, slots and what is free of each SKU, from the state alone.
 
 Neither specs nor hosts are asked, so that a look costs little and needs no repository in order.
 """

@@ -1,4 +1,4 @@
-"""Syncing: how a plan of now stands to what is applied, a word for each allocation.
+"""Sync: how a plan made now compares with what is applied, one word for each allocation.
 
 Words for people only: a plan says what would be done and why. They are kept in the cache beside the
 state for as long as a plan would be the same, so that looking on costs no plan each time.

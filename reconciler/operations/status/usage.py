@@ -1,4 +1,4 @@
-"""Consumption: what an allocation has used and costs so far, and how busy its cards were.
+"""Usage: what an allocation has used and costs so far, and how busy its GPUs were.
 
 Use is what its billing records say. Utilisation is what the host last said, with the age of that;
 what it did not say is unknown, never 0.

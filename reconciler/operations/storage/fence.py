@@ -1,4 +1,4 @@
-"""Fencing: somebody's word that an allocation reaches a storage no longer, where no host shows it.
+"""`storage fence`: a storage is force-detached where no host can confirm the detach.
 
 It ends an attachment that nothing else will end: its host has burnt, or a detach never comes to its
 end. It is for good, and it is the one way in which two may write to what only one may write to: so

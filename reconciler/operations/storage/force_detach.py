@@ -1,4 +1,4 @@
-"""A forced detach: storage is taken from an allocation that works in it, by an operator's word.
+"""A forced detach: a storage is taken from an allocation that uses it, by an operator.
 
 The word is part of the plan, which shows what it interrupts, and of the run, which keeps why.
 """

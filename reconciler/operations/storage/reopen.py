@@ -1,4 +1,4 @@
-"""Reopening: what an ended allocation has left in a storage becomes another one's, by request.
+"""`storage reopen`: files of an ended allocation in a storage are given to another one.
 
 Nobody else's files are touched, and nothing is without this word. The host works for a while at a
 time, and the lock is given back in between: whoever has to shut somebody out waits for no more than

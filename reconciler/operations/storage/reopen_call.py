@@ -1,4 +1,4 @@
-"""A call to the host that gives files to another allocation, and what the host says of it."""
+"""The call to the host that gives files to another allocation, and its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storing: what storages there are, where their data lies, and who has them or may have them.
+"""`storage`: which storages there are, where their data is, and who has them attached.
 
 Read from the state, as nodes and slots are: no spec is read for a list, and no host is asked.
 """

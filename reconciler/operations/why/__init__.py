@@ -1,1 +1,1 @@
-"""Why: the reasons for how something stands."""
+"""Why: the reasons why a resource is as it is."""

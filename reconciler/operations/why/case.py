@@ -1,4 +1,4 @@
-"""The case: all that is known of one resource, from which the links of its chain are made."""
+"""The case: all that is known of one resource, from which its reasons are made."""
 
 from __future__ import annotations
 

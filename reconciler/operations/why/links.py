@@ -1,4 +1,4 @@
-"""Links: each says one thing about why a resource is as it is, and which place says so.
+"""Links: each gives one reason why a resource is as it is, and the place that says so.
 
 A table by what a link is about; a rule that has nothing to say of a case is silent.
 """

@@ -1,4 +1,4 @@
-"""Reasoning: why a resource is as it is, link by link, each with the place that says so.
+"""`why`: the reasons why a resource is as it is, each with the place that says so.
 
 Who wanted it in which commit, who applied it, by which rule it was placed, who approved what it
 stands on, what the host showed, who is let in by what, and what a plan would do about it now.

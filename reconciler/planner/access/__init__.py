@@ -1,1 +1,1 @@
-"""Access: grants, revocations, suspensions and the checks at login."""
+"""Access: grants, revocations, suspensions and checks of logins."""

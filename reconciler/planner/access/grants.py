@@ -1,4 +1,4 @@
-"""Grants at the moment of the plan: who may give one, and how long one may last from now on.
+"""Grants at the moment of the plan: who may give one, and how long it may last.
 
 Whom an allocation lets in by its `access` is judged by the same rule. Taking away is refused to
 nobody.

@@ -1,4 +1,4 @@
-"""Entrances: where a host was seen to keep out whom it should let in, in its own words.
+"""Login checks: hosts that were seen to keep out people whom they should let in.
 
 That is tried at each look, and no work of ours can mend it: it is what somebody has made of the
 host.

@@ -1,4 +1,4 @@
-"""Whose access ends with a step: told beforehand, so that it can be told as long as it is pending.
+"""Revocations: whose access ends with a step, known beforehand to report it while it is pending.
 
 Once a change is recorded nothing else remembers who was let in before it.
 """

@@ -1,4 +1,4 @@
-"""Suspensions: what an operator took away for now, and whose doors that shuts (rule 10).
+"""Suspensions: what an operator took out of use, and whose access that ends (rule 10).
 
 A node that is suspended takes nobody new, nor does any where `all` is; a person or a project is
 shut out at once, and what is theirs goes on. The `loop` as a whole, or for one ref, is something

@@ -1,1 +1,1 @@
-"""Automation: what the loop may do alone, its windows, guards and approvals."""
+"""Automation: what the loop may do without approval, its windows, guards and approvals."""

@@ -1,4 +1,4 @@
-"""Guards: what looks like a mistake rather than a wish, however plainly git says it.
+"""Guards: changes that look like a mistake, however clearly git asks for them.
 
 Too many releases, of one plan or of a day; and where nobody is asked, a whole project and a whole
 folder that are gone. What somebody has approved, known to end or begun is no mistake.

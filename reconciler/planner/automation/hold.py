@@ -1,4 +1,4 @@
-"""Unattended: what a plan that nobody is asked about leaves to somebody.
+"""Holds: changes of an unattended plan that are left for somebody to approve.
 
 What takes access away waits for nobody (rule 9), nor does what has begun or what somebody has said
 yes to before; a release that git takes back comes back. Of a change that is held, whoever would be

@@ -1,4 +1,4 @@
-"""The guard of revocations: so many people lose access at once by a merge that went wrong.
+"""The guard of revocations: a faulty merge would end the access of many people at once.
 
 An explicit word, a suspension, is never held.
 """

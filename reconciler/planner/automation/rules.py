@@ -1,4 +1,4 @@
-"""Automation: what may go alone where nobody is asked, and what would let the rest go.
+"""Automation rules: what needs no approval, and what would let the rest go.
 
 By the Policy as git has it, else as it was recorded. A window only adds to what rules allow; a
 freeze takes all of it away for a while.

@@ -1,4 +1,4 @@
-"""Tickets: by what somebody approves a change that this plan holds, and what was approved of it."""
+"""Tickets: the IDs by which held changes are approved, and what was approved."""
 
 from __future__ import annotations
 

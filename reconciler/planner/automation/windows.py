@@ -1,4 +1,4 @@
-"""Windows: whether one is open, by the clock on the wall of its zone, and when that turns next."""
+"""Windows: whether one is open, by the local time of its zone, and when that changes next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compatibility: whether a node can run a version of a bundle, by what both are known to be.
+"""Compatibility: whether a node can run a bundle version, by what is known of both.
 
 A version that a driver cannot run is refused before anybody waits for it; what nobody knows is
 refused as well, unless the policy lets it pass. What an allocation has already stays.

@@ -1,4 +1,4 @@
-"""Wanting: which versions of bundles nodes are to have, and which are named there.
+"""The desired set: which bundle versions nodes should have, and which are named there.
 
 A version is wanted on a node by the bundle itself (`stageOn`), or by an allocation that is there.
 """

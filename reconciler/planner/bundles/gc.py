@@ -1,4 +1,4 @@
-"""Discarding: versions of bundles that nobody wants or names any more.
+"""Garbage collection: bundle versions that nobody wants or names any more.
 
 Of what the platform has put on a node the newest few stay, so that the way back needs no download;
 older ones go, and so does what came to nothing. A host looks again who uses it.

@@ -1,4 +1,4 @@
-"""Staging: the work by which nodes come to have the versions of bundles that they are to have.
+"""Installs: the work that brings bundle versions to the nodes that should have them.
 
 Nobody waits for it: it comes after everything else of a plan.
 """

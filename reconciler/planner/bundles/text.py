@@ -1,4 +1,4 @@
-"""What a plan tells people of runtimes: which version follows which, and whether it is there.
+"""What a plan says about runtimes: which version follows which, and whether it is installed.
 
 No code decides by any of these words.
 """

@@ -1,4 +1,4 @@
-"""Versions, as people count them: 2.10 comes after 2.9."""
+"""Versions in numeric order: 2.10 comes after 2.9."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Changes: differences become lines of a plan, each with its steps, its text and its wave."""
+"""Changes: differences become changes of a plan, each with its steps, its text and its wave."""

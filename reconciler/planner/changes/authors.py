@@ -1,4 +1,4 @@
-"""Authors of changes: by which commit each difference is, asked only of what is to be shown."""
+"""Authors of changes: the commit behind each difference, asked only for what is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of a plan: each difference becomes one Change with its steps and claims.
+"""The changes of a plan: each difference becomes one Change with its steps and claims.
 
 An allocation whose files on its host follow from something else, a key or a grant or a template,
 gets a line of its own that names the cause.

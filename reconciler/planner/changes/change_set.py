@@ -1,4 +1,4 @@
-"""The change set: everything that is settled once the lines of a plan are written."""
+"""The change set: everything that is decided before the changes of a plan are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparison: one plan less what another one does as well, over the same state at one moment."""
+"""Comparison: one plan minus what another does as well, over the same state and moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Held work: what no document asks for, and that still does not go alone.
+"""Held work: work that no document asks for and that still needs approval.
 
 A suspension of the loop keeps it from mending what somebody is at work on by hand, and from all
 that follows from nothing but time. What only a new version of the program makes otherwise goes as

@@ -1,4 +1,4 @@
-"""The next moment: when time alone makes another plan of the same input."""
+"""The next moment at which time alone changes the plan of the same input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Releases in a plan: how far one goes, by whose consent, and the way back as long as there is one.
+"""Releases in a plan: how far each one goes, who agreed to it, and how it can be undone.
 
 The order is always the same: keys off and sessions ended, everything that runs, in quarantine for
 as long as it can be taken back, then the wipe, its proof, and only then the place is free.

@@ -1,4 +1,4 @@
-"""Repairing: what was made and shows otherwise is made again, and nothing beside it.
+"""Repair: what the platform made and a host shows otherwise is made again, and nothing else.
 
 Only what the platform made is put right. What a person has chosen in a folder of their own, what
 somebody has accepted, and what the policy leaves alone, is taken out of the work that goes by.

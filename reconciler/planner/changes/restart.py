@@ -1,4 +1,4 @@
-"""Restarts in a plan: what one takes, whom it hits, what it keeps, and whether it has been done.
+"""Restarts in a plan: what one needs, whom it interrupts, what stays, and whether it is done.
 
 A generation is reached once. What its host tells of it decides that, not what this machine has
 written down: whoever was killed in the middle goes on where the host is.

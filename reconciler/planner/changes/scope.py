@@ -1,5 +1,4 @@
-"""The scope of a plan: everything, or only the refs that were named, what they need and what
-follows from them.
+"""The scope of a plan: everything, or the named refs with what they need and what follows.
 
 What they need is what they cannot be without: whatever they refer to and that was never applied,
 the hosts that are made ready for them, and whatever takes access to them away. A change of what is

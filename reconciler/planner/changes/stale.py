@@ -1,4 +1,4 @@
-"""Stale: allocations that stay in their place, and whose files on the host follow a change."""
+"""Stale allocations: they stay in place, and their files on the host follow a change."""
 
 from __future__ import annotations
 

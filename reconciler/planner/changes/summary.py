@@ -1,4 +1,4 @@
-"""Figures for the head and the foot of a plan: counts over nodes, GPUs and claims."""
+"""The summary of a plan: counts over nodes, GPUs and claims."""
 
 from __future__ import annotations
 

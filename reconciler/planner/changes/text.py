@@ -1,4 +1,4 @@
-"""What a plan tells people: one fact a line, and what is hit, kept, lost and paid.
+"""What a plan says about a change: one fact a line, and what is hit, kept, lost and paid.
 
 Everything observed comes from stored observations; what was not observed is `unknown`, never 0.
 No code decides by any of these words.

@@ -1,5 +1,7 @@
-"""WHEN: steps in waves. On one host retire comes before provide, and provide before enrich; across
-hosts a wave waits for the longest chain of what it needs.
+"""WHEN: the steps of a plan, in waves.
+
+On one host, retire comes before provide, and provide before enrich. Across hosts, a wave waits for
+the longest chain of what it needs.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Core: what every package of the planner speaks of: differences, facts, seats, tasks, risks."""
+"""Core: the words that all packages of the planner use: differences, facts, seats, tasks, risks."""

@@ -1,4 +1,4 @@
-"""Authorship: which people wrote a document, and what they may do by that.
+"""Authorship: which people wrote a document, and what their roles allow.
 
 People are known by what was recorded of them as well as by what git says now: nobody sheds a role
 by an error, or by a word, in a document about themselves.

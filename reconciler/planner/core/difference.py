@@ -1,4 +1,4 @@
-"""Difference: what would become of one ref, before anybody has judged whether it may."""
+"""Difference: what would happen to one ref, before any rule has judged it."""
 
 from __future__ import annotations
 

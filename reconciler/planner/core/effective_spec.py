@@ -1,4 +1,4 @@
-"""What will be in force once a plan is applied, as far as desired and recorded say.
+"""The effective spec: what will be in force after a plan, from desired and recorded.
 
 Whatever this plan does not carry out (frozen, blocked, held, not asked for) counts as it was last
 recorded: its keys stay, its node stays, and nothing of its new form is used by others. One thing

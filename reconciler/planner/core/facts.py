@@ -1,4 +1,4 @@
-"""What a host shows of one fact: as text, as absent, or as something that nobody can say.
+"""One fact of a host: its text, its absence, or that it is unknown.
 
 Only what was listed in full can be seen to be absent; all else that is not there is unknown.
 """

@@ -1,4 +1,4 @@
-"""Policy in force: the fleet's rules, which drift they leave alone, and which somebody accepted.
+"""The policy in force: the fleet's rules, drift they leave alone, and accepted drift.
 
 Who may log in is never accepted as it is: that would be a grant that nobody gave.
 """

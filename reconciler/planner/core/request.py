@@ -1,4 +1,4 @@
-"""The request for a plan: everything that it is made from, and nothing else."""
+"""The request for a plan: everything that a plan is made from, and nothing else."""
 
 from __future__ import annotations
 

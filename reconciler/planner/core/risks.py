@@ -1,4 +1,4 @@
-"""Risks: what an action may cost somebody, and how a refusal of it is told."""
+"""Risks: what an action may cost somebody, and how its refusal is worded."""
 
 from __future__ import annotations
 

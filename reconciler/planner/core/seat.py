@@ -1,4 +1,4 @@
-"""Seats: the slots that an allocation gets on a node, or why it gets none."""
+"""Seats: the slots that an allocation gets on a node, or the reason why it gets none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks: work on hosts that a feature brings, beside what becomes of allocations themselves."""
+"""Tasks: work on hosts that a feature adds, beside the changes of allocations."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Diagnosis: rules that find what stands badly, and the timeline of a resource."""
+"""Diagnosis: rules that find what is wrong, and the timeline of a resource."""

@@ -1,4 +1,4 @@
-"""Signs: by which the store shows that something is stuck, overdue or stale.
+"""Checks: what in the store shows that something is stuck, overdue or stale.
 
 Each finds one sort of it in a chart, in the order in which somebody should care; the rows of
 `diagnosing` say what that is.

@@ -1,4 +1,4 @@
-"""The chart: all that a diagnosis is made from, at one moment."""
+"""The context of a diagnosis: all that it is made from, at one moment."""
 
 from __future__ import annotations
 

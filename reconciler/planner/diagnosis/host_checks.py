@@ -1,4 +1,4 @@
-"""Signs of hosts that answer: what they say, or cannot say, by which somebody is limited."""
+"""Checks of hosts that answer: what they report, or cannot report, that limits somebody."""
 
 from __future__ import annotations
 

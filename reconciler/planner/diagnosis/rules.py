@@ -1,4 +1,4 @@
-"""Diagnosing: what is stuck, overdue or stale, by a table of rules over what the store knows.
+"""Diagnosis rules: a table that finds what is stuck, overdue or stale.
 
 Every rule names its code, for which there is a runbook, and the next thing to type. Nothing is
 decided here: a plan judges for itself.

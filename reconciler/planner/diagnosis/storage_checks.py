@@ -1,4 +1,4 @@
-"""Signs of storage: what nobody who is there has, and a wipe that has not come to its end."""
+"""Checks of storage: attachments of absent holders, and wipes that have not ended."""
 
 from __future__ import annotations
 

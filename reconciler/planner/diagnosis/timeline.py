@@ -1,4 +1,4 @@
-"""Narrating: events and steps, put together into the operations of a timeline."""
+"""The timeline: events and steps put together into operations."""
 
 from __future__ import annotations
 

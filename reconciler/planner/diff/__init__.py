@@ -1,1 +1,1 @@
-"""Diff: what specs want, against what was applied."""
+"""Diff: what specs want, compared with what was applied."""

@@ -1,4 +1,4 @@
-"""Change words that depend on the situation: when a field may not change, and why not."""
+"""Change words that depend on the context: when a field cannot change, and why."""
 
 from __future__ import annotations
 

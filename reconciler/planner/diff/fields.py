@@ -1,4 +1,4 @@
-"""Field by field: how one normal form differs from another, and by which change word.
+"""Fields: how one normal form differs from another, and the change word of each difference.
 
 Entries of keyed lists are compared by their key, never by their position, so that taking one out
 of the middle touches none of the others.

@@ -1,4 +1,4 @@
-"""Moves: documents that say the same in another file, so that it is known where each is now.
+"""Moves: unchanged documents in another file, recorded so that their place is known.
 
 Nothing is done for them, and nobody is asked. But a revocation is read from the file that somebody
 was applied from, and whoever writes there again has no say in it.

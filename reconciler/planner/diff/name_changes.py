@@ -1,4 +1,4 @@
-"""Takeovers: whether a document may keep by another name what others have, or took away.
+"""Name changes: whether a document may take over what others have under another name.
 
 A rename keeps a place, a login and data. It may where these stay with whom they were recorded for,
 or where its author may give in that project; and where the former name has really gone.

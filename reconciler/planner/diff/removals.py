@@ -1,4 +1,4 @@
-"""Absence: what no document names any more, and whether it may be taken for gone.
+"""Removals: what no document names any more, and whether it counts as removed.
 
 In a repository only a commit removes something. And so many people at once lose their access by a
 merge that went wrong rather than by intent: an explicit word, a suspension, is never held.

@@ -1,4 +1,4 @@
-"""Renames: which document takes over what was recorded under another name, and which may not.
+"""Renames: which document takes over what was recorded under another name.
 
 What a rename keeps, a place, a login, data, is what it is about: one that may not be is a removal
 and something new, each by its own rules.

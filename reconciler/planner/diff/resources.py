@@ -1,4 +1,4 @@
-"""WHAT: how desired differs from recorded, one difference a ref; where it fits is no question here.
+"""WHAT: how desired differs from recorded, one difference for each ref. It decides no placement.
 
 Whatever could not be read is frozen: its last recorded form stays, and nothing is taken for gone.
 """

@@ -1,4 +1,4 @@
-"""What a rollback opens that was shut since, and what it cannot bring back."""
+"""Rollback: what access it would restore, and what it cannot bring back."""
 
 from __future__ import annotations
 

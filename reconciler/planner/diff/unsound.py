@@ -1,4 +1,4 @@
-"""Remainder: what is left of resources whose documents have errors.
+"""Unsound documents: what still holds of resources whose documents have errors.
 
 A document with an error gives nothing new, and whatever any reading of it takes away is taken away
 (rule 9): otherwise whoever may commit anywhere could keep a key open by an error of their own. What

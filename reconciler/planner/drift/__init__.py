@@ -1,1 +1,1 @@
-"""Drift: what hosts show that differs from what was applied, and what is done about it."""
+"""Drift: where hosts differ from what was applied, and what is done about it."""

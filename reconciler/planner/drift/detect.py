@@ -1,8 +1,7 @@
-"""Drift: what hosts show otherwise than it was made, what they could not say, and what becomes of
-it.
+"""Drift detection: where hosts differ from what was applied, and what could not be checked.
 
-Not checked is not the same as in order, so it is told apart. Of silent hosts nothing is told here:
-they are listed as such.
+Not checked is not the same as in order, so it is reported apart. Hosts that do not answer are
+listed as such and left out here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Notes: drift that was seen on hosts and that a plan does not act on; it only tells of it."""
+"""Notes: drift on hosts that a plan only reports."""
 
 from __future__ import annotations
 

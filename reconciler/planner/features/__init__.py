@@ -1,1 +1,1 @@
-"""Features: what each takes part in, a module each; the plan asks them in order and names none."""
+"""Features: a module for each; the plan asks them in order and names none."""

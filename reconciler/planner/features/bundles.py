@@ -1,4 +1,4 @@
-"""Bundles in a plan: what allocations may run where they are, and what hosts build of it."""
+"""Bundles in a plan: what allocations may run where they are, and what hosts build for it."""
 
 from __future__ import annotations
 

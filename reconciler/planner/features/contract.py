@@ -1,4 +1,4 @@
-"""The contract of a feature: where it may take part in a plan, and the draft it is handed.
+"""The contract of a feature: where it takes part in a plan, and the draft it works on.
 
 A plan is made in this order: adjust, refuse, prepare, place, work, finish. Each feature says what
 it adds at each of these; one that says nothing takes no part there.

@@ -1,4 +1,4 @@
-"""Drift in a plan: what hosts show otherwise is put right with what is due, and told of if not."""
+"""Drift in a plan: differences are repaired with the work that is due, else reported."""
 
 from __future__ import annotations
 

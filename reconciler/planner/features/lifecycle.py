@@ -1,4 +1,4 @@
-"""Lifecycle in a plan: evacuations, ends of leases and quarantines, and who is kept in step."""
+"""Lifecycle in a plan: evacuations, expired leases, quarantines, and stale files."""
 
 from __future__ import annotations
 

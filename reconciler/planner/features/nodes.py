@@ -1,4 +1,4 @@
-"""Nodes in a plan: hosts that are made ready for tenants, before anybody is placed on them."""
+"""Nodes in a plan: hosts are prepared before anybody is placed on them."""
 
 from __future__ import annotations
 

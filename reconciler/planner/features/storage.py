@@ -1,4 +1,4 @@
-"""Storage in a plan: who may attach what, what becomes of data, and what hosts still record."""
+"""Storage in a plan: who may attach what, what happens to data, and what hosts still record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accounts: the uid of an allocation and the gid of its project, where a node isolates by them.
+"""Accounts: the uid of an allocation and the gid of its project, on nodes that isolate by them.
 
 Counted over the whole fleet and never given twice (rule 15), so that a file that was left behind
 anywhere can never become somebody else's.

@@ -1,4 +1,4 @@
-"""Resuming: claims of an earlier try that never came to its end, and whether they serve still."""
+"""Claims: those of an earlier, unfinished attempt, and whether they can still be used."""
 
 from __future__ import annotations
 

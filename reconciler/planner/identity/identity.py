@@ -1,4 +1,4 @@
-"""Identity: ids and logins follow from what they name, so that equal plans give equal names."""
+"""Identity: ids and logins follow from names, so that equal plans give equal ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The basis: what the files of an allocation or a host are made from, as one text to compare.
+"""The render hash: what the files of an allocation or a host are made from, as one digest.
 
 It has two digests: of what specs and the place give, and of what comes with the program itself. So
 a new version of the program is told apart from all that people have changed.

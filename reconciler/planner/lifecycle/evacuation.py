@@ -1,4 +1,4 @@
-"""Evacuating: allocations that move, since their node is to be empty; each asks for a consent.
+"""Evacuation: allocations that move because their node is to be empty; each needs consent.
 
 Each is given a new place before it leaves the old one, and waits where there is none.
 """

@@ -1,4 +1,4 @@
-"""Ends: whose time is over, what is quarantined, and what becomes of both by this moment.
+"""Expiry: whose lease is over, what is quarantined, and what follows at this moment.
 
 A release first shuts an allocation off and leaves all it has as it is (rule 12): for so many
 minutes git can have it back. After that, and where its time is over, nobody is asked again.

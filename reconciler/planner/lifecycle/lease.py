@@ -1,4 +1,4 @@
-"""Leases at the moment of the plan: what may still begin, how long it may live, who may join.
+"""Leases at the moment of the plan: what may begin, how long it may live, who may join.
 
 Taking away is refused to nobody.
 """

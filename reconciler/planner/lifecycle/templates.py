@@ -1,4 +1,4 @@
-"""Rendering: the text of every file written to a host, from templates already in hand.
+"""Templates: the text of every file on a host, rendered from templates already loaded.
 
 Sandboxed, and strict: a value that is not there is no empty text but a refusal.
 """

@@ -1,7 +1,8 @@
-"""Sightings: cards that two hosts show, and cards that a host shows though the specs give them to
-another. Only one of the two can be right, and nobody can say from here which: nothing new is placed
-on either until somebody has looked. Whoever has no approval, is out of use, or has not answered of
-late, casts no doubt on others.
+"""Duplicate GPUs: two hosts show one GPU, or a host shows a GPU that specs give to another.
+
+Only one of the two can be right, and nobody can say from here which: nothing new is placed on
+either until somebody has looked. A node without approval, out of use, or without a recent answer
+casts no doubt on others.
 """
 
 from __future__ import annotations

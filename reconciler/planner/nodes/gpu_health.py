@@ -1,4 +1,4 @@
-"""Faults of cards: which of the errors that a host tells of take a card out of use.
+"""GPU health: which reported errors take a GPU out of use.
 
 Errors that a program makes end that program and say nothing of the card. All others count until a
 later look no longer shows them: the driver forgets its counts, and the kernel its log, with a boot.

@@ -1,4 +1,4 @@
-"""Preparing: the hosts that this plan makes ready for tenants, before anybody is placed on them.
+"""Preparation: the hosts that a plan makes ready before anybody is placed on them.
 
 A host is touched once a human has approved it, and again when what it should show is no longer
 what it was made to show, or no longer what it shows.

@@ -1,4 +1,4 @@
-"""Devices: what two slots of one node share, though they call it by two names, as its host says."""
+"""Shared devices: what two slots of one node share under two names, as its host reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seats: the place, id and login of every allocation that is to come, one request after the other.
+"""Assignment: the place, id and login of every new allocation, one request after the other.
 
 Claims made earlier are taken up again, never made a second time. What finds no place gets no
 claim at all, not even a part of one.

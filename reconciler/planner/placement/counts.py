@@ -1,4 +1,4 @@
-"""Tally: nodes counted by the rule that refuses a request, for all who ask the same at once.
+"""Counts: nodes by the rule that refuses a request, shared by all equal requests.
 
 Many may wait for the same, each in a project of their own. What refuses a node to all of them is
 worked out once; whose neighbour one would be is then a matter of adding up.

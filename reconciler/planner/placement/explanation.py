@@ -1,4 +1,4 @@
-"""Explanation: every node as placement sees it for one ref, and why it fits there or not."""
+"""Explanation: how placement sees every node for one ref, and why the node fits or not."""
 
 from __future__ import annotations
 

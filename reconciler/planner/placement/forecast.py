@@ -1,4 +1,4 @@
-"""Outlook: when a request that finds no place may find one, as far as anything known says so.
+"""Forecast: when a waiting request may find a place, as far as anything known says.
 
 It is told and never counted on: what a plan frees is given out by a later plan, after the proof.
 """

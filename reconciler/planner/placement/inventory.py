@@ -1,4 +1,4 @@
-"""What there is to give out: nodes as they may be used, and who holds which of their slots.
+"""Inventory: nodes and slots that can be given out, and who holds which of them.
 
 Occupancy is derived from claims each time and stored nowhere as a flag.
 """

@@ -1,4 +1,4 @@
-"""What may be objected to a node or a slot, one function a rule; '' means no objection.
+"""Predicates: why a node or a slot cannot serve a request, one function a rule; '' means it can.
 
 What cannot be known is an objection: unknown is not absent, and nothing is placed on a guess.
 The order of the rules, and their names, stand in `feasibility`.

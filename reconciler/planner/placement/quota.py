@@ -1,4 +1,4 @@
-"""Limits of tenant, project and policy on a request of capacity, asked before any placement."""
+"""Quota: limits of tenant, project and policy on a request, checked before any placement."""
 
 from __future__ import annotations
 

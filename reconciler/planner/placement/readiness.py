@@ -1,4 +1,4 @@
-"""Readiness: what the last evidence of a node says of it, one check after the other.
+"""Readiness: what the last evidence of a node shows, one check after the other.
 
 Placement asks for the first objection and stops; this is for people, who want to see what passed
 as well (INV-15). A check without an answer is unknown, never passed.

@@ -1,4 +1,4 @@
-"""Refusals in words: what stands beside a number of nodes when no node fits, and what helps.
+"""Reasons: the words for why nodes do not fit, and what helps.
 
 Rules keep their symbols wherever a program reads them, and in `explain`; no code decides by words.
 """

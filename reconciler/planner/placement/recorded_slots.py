@@ -1,4 +1,4 @@
-"""Inventory: what specs still name of a node that stays as it was recorded.
+"""Recorded slots: what specs still name of a node that stays as it was recorded.
 
 A change of a node may be refused, held, or not asked for, and a document may be gone or not be
 legible. Who is on the node keeps what they have; what specs do not name is offered to nobody.

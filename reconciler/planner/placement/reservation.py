@@ -1,4 +1,4 @@
-"""Reservations: what a place is held against beside the slots of a node, asked for each seat."""
+"""Reservations: limits beside the slots of a node, checked for each seat."""
 
 from __future__ import annotations
 

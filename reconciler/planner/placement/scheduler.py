@@ -1,4 +1,4 @@
-"""WHERE: a node and slots for each request, by the rules of feasibility and the free-mask index.
+"""WHERE: a node and slots for each request, by the feasibility rules and the free-mask index.
 
 The winner is of those that least counts against, and has the lowest score; ties fall to the
 node's name. Slots that this plan frees are

@@ -1,4 +1,4 @@
-"""Supply: which SKUs are offered though no sound host can serve them.
+"""Supply: SKUs that are offered although no healthy host can serve them.
 
 Who is on a host does not count, nor what is put off: one that is drained, silent or not yet ready
 may serve again, and nobody can say that it will not.

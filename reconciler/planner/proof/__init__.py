@@ -1,1 +1,1 @@
-"""Proof: what a host has to show before a slot is used again."""
+"""Proof: what a host has to show before a slot is reused."""

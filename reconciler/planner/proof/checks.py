@@ -1,4 +1,4 @@
-"""Residue: what an allocation may have left, looked for in what its host shows, sort by sort.
+"""Checks: what an allocation may have left on its host, searched for sort by sort.
 
 Each check has a measured value. What was not told is unknown, and nothing is claimed that was not
 done: what was deleted is called deleted, and a card that was not reset is not called so.

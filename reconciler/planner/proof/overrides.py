@@ -1,4 +1,4 @@
-"""Vouching: places that were once freed by somebody's word and no proof stay marked by it."""
+"""Overrides: slots that were freed without a proof stay marked."""
 
 from __future__ import annotations
 

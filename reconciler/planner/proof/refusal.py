@@ -1,4 +1,4 @@
-"""Proofs of a refusal: that a host which refused an allocation has nothing of it.
+"""Proofs of a refusal: a host that refused an allocation has nothing of it.
 
 The host's word alone ends nothing. It has to say that it refused, and changed nothing, and then to
 show in a look of its own that none of what the allocation was to have is there.

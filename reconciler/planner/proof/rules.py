@@ -1,4 +1,4 @@
-"""Proving: whether what somebody had was left clean, as a list of checks with measured values.
+"""The rules of a proof: a list of checks with measured values says whether a slot is clean.
 
 `RULES` is the list. Every rule answers pass, fail or unknown, and what was not looked at is
 unknown; a proof passes when each of its checks does. Nothing is claimed that was not done: what

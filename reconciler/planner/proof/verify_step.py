@@ -1,4 +1,4 @@
-"""Judging: what a step has come to, by the facts read back.
+"""Verification of a step: its outcome, by the facts read back.
 
 A receipt is a host's own word. It can show that something went wrong, never that it went well.
 """

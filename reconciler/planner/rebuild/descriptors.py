@@ -1,4 +1,4 @@
-"""Verifying: which descriptors that hosts show are believed, and why not the others (rules 3, 21).
+"""Descriptors: which of those on hosts are trusted, and why not the others (rules 3, 21).
 
 Ordered rules, the first that holds says why. What is not believed may be adopted by somebody's
 word, unless nobody could do anything with it.

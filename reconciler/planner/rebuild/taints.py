@@ -1,4 +1,4 @@
-"""Doubting: what has to be seen on a node before a state that was lost, or is old, trusts it again.
+"""Taints: what has to be observed on a node before a restored state trusts it again.
 
 Two questions, each with measured answers: is everything that lies there known (else it may be an
 allocation that git still wants), and is everything that nobody holds clean (a slot that waited for

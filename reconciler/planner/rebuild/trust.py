@@ -1,5 +1,7 @@
-"""Believing: which of the signed files that hosts show are taken for true, and why not the others
-(rules 3, 21). What is not believed may be adopted by somebody's word.
+"""Trust: which of the signed files on hosts are taken as true, and why not the others (rules 3,
+21).
+
+A file that is not trusted may be adopted by somebody's decision.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Verifying volumes: which records of volumes that hosts show are believed, as with descriptors."""
+"""Volume records: which of those on hosts are trusted, as with descriptors."""
 
 from __future__ import annotations
 

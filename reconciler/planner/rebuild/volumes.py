@@ -1,4 +1,4 @@
-"""Regaining: durable data that hosts tell of, for a state that does not know of it. Pure.
+"""Volumes of a rebuild: durable data that hosts report and the state does not know. Pure.
 
 Who has a volume stands beside its data, and what a host mounts may be more than that: whoever was
 cut off by a word has it mounted still, and stays cut off.

@@ -1,4 +1,4 @@
-"""Rebuilding: the world as it must have been for hosts to show what they show. Pure.
+"""The rebuilt world: what must be recorded for hosts to show what they show. Pure.
 
 What is believed gets its claims and is recorded as its host shows it; then the planner itself says
 what of all that git wants is in force already. So nothing counts as applied that a plan would not

@@ -1,4 +1,4 @@
-"""Attaching: why an allocation may not join a storage, and what is written down where it may."""
+"""Attachment rules: why an allocation may not attach a storage, and what is recorded if it may."""
 
 from __future__ import annotations
 

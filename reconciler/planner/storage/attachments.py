@@ -1,4 +1,4 @@
-"""Joining: what storages are made of and who has them, while joins are let through one by one.
+"""Attachments: what storages are made of and who has them, while requests are let in one by one.
 
 What a plan takes away itself still counts in it as it was: whoever waits for it joins by the next
 one. Each join that is let through is seen by those after it.

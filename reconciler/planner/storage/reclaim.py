@@ -1,7 +1,6 @@
-"""Storing: what becomes of data when documents come, change and go; wiped is only what was to be.
+"""Reclaim: what happens to data when documents come, change and go.
 
-A storage's own line makes nothing on any host: its volume begins with the first attachment. What
-is removed is kept, unless somebody had it applied before that it is to be wiped.
+Only data whose document asked for it is wiped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lying: what data lies by, and who has it, whatever documents say by now."""
+"""References: nodes, classes and projects that existing volumes depend on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reopening: who may be given what an ended allocation has left in a storage, and why not.
+"""Reopening: who may get the files that an ended allocation left in a storage, and why not.
 
 What nobody knows is never taken for what is not: an owner, a uid, or an end.
 """

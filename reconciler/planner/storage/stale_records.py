@@ -1,4 +1,4 @@
-"""Forgetting: what was wiped where one host reached it, others that had it have a word of still.
+"""Stale records: hosts that still have a record of data that was wiped through another host.
 
 A state that is made again from hosts would take that word for data. So it goes as soon as they
 answer, which touches nothing else of them.

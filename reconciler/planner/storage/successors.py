@@ -1,4 +1,4 @@
-"""Heirs: which ended allocation left files in a storage, and which one is to own them.
+"""Successors: which ended allocation left files in a storage, and which is to own them.
 
 By id, or by a name that only one of them had.
 """

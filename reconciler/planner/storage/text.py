@@ -1,4 +1,4 @@
-"""What a plan tells people of storage: where data lies, what is kept, lost, mounted and paid.
+"""What a plan says about storage: where data is, what is kept, lost, mounted and paid.
 
 No code decides by any of these words.
 """

@@ -1,4 +1,4 @@
-"""Reach: whether a node can have a storage at all, by what the class says and where data lies.
+"""Topology: whether a node can reach a storage, by its class and where its data is.
 
 Asked of every node before an allocation is placed, and of its own node before it joins more.
 """

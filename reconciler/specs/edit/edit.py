@@ -1,6 +1,8 @@
-"""Editing: the only writer of specs. A file says afterwards what was asked for and nothing else, or
-it is not touched: what would be written is read again by our own loader first. A file is put in
-place whole, with the mode it had, and never through a link that leads out of the spec tree.
+"""The only writer of specs: a file then says what was asked for and nothing else.
+
+What would be written is first read again by our own loader; if it says anything else, the file is
+not touched. A file is put in place whole, with the mode it had, and never through a link that leads
+out of the spec tree.
 """
 
 from __future__ import annotations

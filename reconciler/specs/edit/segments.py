@@ -1,4 +1,4 @@
-"""Segments: the text of each document of a file, with the comments in it, from its `---` on.
+"""Segments: the text of each document of a file with its comments, from its `---` on.
 
 What stands before the first `---` of a file is the file's own. Whoever calls holds what comes out
 against what it should say.

@@ -1,4 +1,4 @@
-"""Splicing: an entry or a value put into the text of a document, all else left as it is.
+"""Splicing: an entry or a value is put into the text of a document; the rest stays as it is.
 
 ruamel.yaml says where things stand; nothing is written out anew, so comments, quotes, order,
 indentation and line widths stay whatever they are. Whoever calls holds the result against what

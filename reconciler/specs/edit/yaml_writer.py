@@ -1,5 +1,6 @@
-"""Values to YAML as a person would write them: quotes where a reader needs them, short things on
-one line. What is written here reads back as it was; the editor holds it against our own loader.
+"""Values as YAML, as a person would write them: quotes where needed, short things on one line.
+
+What is written here reads back as it was; the editor checks it against our own loader.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blobs: what files say in the commits that have them, each document's value by its ref.
+"""Blobs: the content of files in the commits that have them, each document's value by its ref.
 
 Remembered by the id of the blob, so that each is read and parsed once.
 """

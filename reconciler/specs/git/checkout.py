@@ -1,4 +1,4 @@
-"""Checkout: whether a file lies in the folder byte for byte as its commit has it.
+"""Checkout: whether a file in the folder equals its commit, byte for byte.
 
 Attributes that a commit brings along (an encoding, `ident`, line ends) make a file say something
 else than its blob does, and nobody has edited it then.

@@ -1,4 +1,4 @@
-"""Git's own folder of a work tree: what git is at work on, and where a shallow history ends."""
+"""Git's own folder of a work tree: operations in progress, and where a shallow history ends."""
 
 from __future__ import annotations
 

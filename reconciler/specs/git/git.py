@@ -1,4 +1,4 @@
-"""Git as a program: asked about the fleet's repository, and told to commit one file of it.
+"""Git as a program: it is asked about the fleet's repository, and told to commit one file.
 
 Settings that the caller's environment states (`GIT_CONFIG_…`) count as in every git of theirs;
 which repository, work tree or index is meant is never taken from there.

@@ -1,4 +1,4 @@
-"""HEAD: what the commit in hand has of the specs and the folder has not.
+"""HEAD: what the current commit has of the specs and the folder has not.
 
 None of that is a removal: git keeps it out of sight, or somebody deleted it and has not said so in
 a commit. Submodules count as they stand in the commit.

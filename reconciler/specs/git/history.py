@@ -1,4 +1,4 @@
-"""What git knows of the specs, asked through a function that runs it: its words, made ours.
+"""What git knows of the specs, as our types; a function that runs git is passed in.
 
 The function raises ProblemError where there is a repository and git does not answer for it.
 """

@@ -1,4 +1,4 @@
-"""Maintenance of a repository of the program's own: it stays small, whatever is fetched into it.
+"""Maintenance of a repository of our own: it stays small, whatever is fetched into it.
 
 Each fetch leaves a few objects, and each force push some that nothing leads to any more. Once there
 are many of them git packs what is reached, and drops what has not been reached for a day.

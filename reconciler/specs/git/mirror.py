@@ -1,4 +1,4 @@
-"""Mirror: the program's own copy of a repository, and exactly one commit of it as files.
+"""Mirror: our own copy of a repository, and exactly one commit of it as files.
 
 Nobody else writes to it, so what is read there is never half written. A folder in which people
 work has edits, conflicts, a sparse checkout or a rebase under way; its commits have none of that.

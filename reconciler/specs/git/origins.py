@@ -1,4 +1,4 @@
-"""Origins: by which commit each document is as it is, asked of the repository that has its file."""
+"""Origins: the commit that made each document what it is, from the repository of its file."""
 
 from __future__ import annotations
 

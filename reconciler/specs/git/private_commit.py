@@ -1,4 +1,4 @@
-"""A private commit: what a private checkout would be after a change, committed in it alone."""
+"""A private commit: a private checkout after a change, committed only there."""
 
 from __future__ import annotations
 

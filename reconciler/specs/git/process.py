@@ -1,4 +1,4 @@
-"""Git as a process: begun, waited for no longer than it may take, and what it says, bounded."""
+"""Git as a process: started, waited for within a time limit, its output bounded."""
 
 from __future__ import annotations
 

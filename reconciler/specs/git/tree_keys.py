@@ -1,4 +1,4 @@
-"""Tree keys: whether specs are those of before, told without reading them."""
+"""Tree keys: whether specs have changed, without reading them."""
 
 from __future__ import annotations
 

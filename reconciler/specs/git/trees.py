@@ -1,4 +1,4 @@
-"""Trees: which repository has which spec files, as its own work tree or that of a submodule."""
+"""Trees: which repository has which spec files, its own work tree or a submodule's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file's content to resources: parsed, validated, typed – or to everything wrong in it.
+"""One file's content to resources: parsed, validated and typed, or everything wrong in it.
 
 The same function serves every way to load: here and now, in a helper process, and for a file
 that is read again because somebody must be shown the line.

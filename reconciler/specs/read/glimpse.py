@@ -1,4 +1,4 @@
-"""Glimpse: whom a text suspends that holds a document with errors, by its lines.
+"""Glimpse: whom an invalid document suspends, found by its lines.
 
 Whoever writes `state: suspended` means it, whatever else is wrong in the same file. Only what
 stands where it would in a sound document counts: a name below `metadata`, a state below `spec`. The

@@ -1,4 +1,4 @@
-"""Files below the spec root that are not read, and that somebody may think are."""
+"""Files below the spec root that are not read, though somebody may expect it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only reader of files: what there is, what it holds, and which commit it is.
+"""The only reader of files: which there are, what they hold, and the commit they are from.
 
 File names are relative to the fleet's folder. What cannot be read is broken, never missing; what
 a link shows from elsewhere is never read, so no message can repeat it.

@@ -1,4 +1,4 @@
-"""Documents against each other: duplicates, ownership of paths, references, each kind's own check.
+"""Links between documents: duplicates, ownership of paths, references, and each kind's own check.
 
 A resource with an error is frozen: left as it was last applied, and so never taken for removed.
 """

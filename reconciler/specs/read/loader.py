@@ -1,4 +1,4 @@
-"""All files of a listing to what they say, sparing whatever was read, parsed or judged before.
+"""The loader of all files; it skips what was read, parsed or judged before.
 
 A file whose stamp is known is not opened; content that is known is not parsed. Only content
 without any problem is remembered. A large cold load is shared with helper processes.

@@ -1,4 +1,4 @@
-"""Locks: the requirements of bundles, whose text is taken only if it is the one that was agreed.
+"""Lock files: the requirements of bundles, accepted only if they are the agreed ones.
 
 A version of a bundle states the digest of its text, whatever line ends a checkout has given it:
 whoever changes the file alone has changed nothing, and is told so before any host is asked.

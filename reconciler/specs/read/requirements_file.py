@@ -1,4 +1,4 @@
-"""Requirements files, read once and by the rules of pip, which acts on them (rule 28).
+"""Requirements files, read once by the rules of pip, which acts on them (rule 28).
 
 What pip would take for a line, a comment, an option or an encoding is the same here; of what it
 would take for a requirement only releases with hashes are taken. Nobody else reads the file: pip

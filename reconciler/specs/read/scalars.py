@@ -1,4 +1,4 @@
-"""What a plain scalar is: one closed rule, and a refusal for whatever YAML readers disagree on.
+"""Plain scalars: one closed rule, and a refusal of whatever YAML readers disagree on.
 
 `true`, `false`, whole numbers of at most 15 digits and plain decimals are values, all else is
 text – unless a YAML 1.1 reader would make a boolean, null, number, time or merge of it.

@@ -1,4 +1,4 @@
-"""What a schema found, in the words of the person who wrote the file.
+"""Schema errors, in the words of the person who wrote the file.
 
 The sentences are made of the schema's own descriptions. Two keywords of ours speak as well:
 `x-hints` (what to do about a field that people try, but that is none) and `x-reserved`, with a code

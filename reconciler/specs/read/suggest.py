@@ -1,4 +1,4 @@
-"""The legal word that somebody probably meant."""
+"""Suggestions: the valid word that somebody probably meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with YAML, in words for the person who wrote it."""
+"""YAML errors, in words for the person who wrote the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of a file before they are YAML: the encoding, half done merges, lines and columns."""
+"""Text of a file before it is YAML: encoding, conflict markers, lines and columns."""
 
 from __future__ import annotations
 

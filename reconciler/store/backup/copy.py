@@ -1,4 +1,4 @@
-"""Copies: a database as one whole file, and the few that are made before a migration.
+"""Copies: the database as one whole file, and the few that are made before a migration.
 
 A copy bears its name only once all of it is on disk.
 """

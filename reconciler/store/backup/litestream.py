@@ -1,4 +1,4 @@
-"""Litestream, where it is installed: an engine that copies the state's log elsewhere as it grows.
+"""Litestream, where it is installed: an engine that copies the state's log as it grows.
 
 It is told everything in a file of its own, never by options or its environment's words; what it
 needs besides, credentials above all, it reads itself from the environment that it is started in.

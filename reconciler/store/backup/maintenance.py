@@ -1,4 +1,4 @@
-"""Keeping the state: check it, back it up, put a backup in its place.
+"""Maintenance of the state: check it, back it up, put a backup in its place.
 
 Nothing here repairs. What is found is told; what is replaced is kept under another name.
 """

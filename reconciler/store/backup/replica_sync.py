@@ -1,4 +1,4 @@
-"""How far the copy of a state has come, as Litestream says on its own socket.
+"""Replica sync: how far the copy of a state has come, as Litestream reports on its socket.
 
 It says when all that it knew of was in the copy. Whether the copy is still there it finds out only
 with the next change: nobody but a restore reads it.

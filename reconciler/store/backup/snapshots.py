@@ -1,4 +1,4 @@
-"""Earlier: the state as it was before each of the last applies, as whole files beside it."""
+"""Snapshots: the state before each of the last applies, as whole files beside it."""
 
 from __future__ import annotations
 

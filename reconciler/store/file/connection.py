@@ -1,4 +1,4 @@
-"""Bare connections: how the file is opened and in which mode."""
+"""Bare connections: how the database file is opened, and in which mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unsound: what cannot be in a state while every guard stands, and what it means if it is."""
+"""Consistency: what cannot be in a state while every guard works, and what it means if it is."""
 
 from __future__ import annotations
 

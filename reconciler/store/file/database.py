@@ -1,4 +1,4 @@
-"""The state database: made once, opened with every doubt, and never made again by itself.
+"""The state database: made once, opened with every check, and never made again by itself.
 
 A missing, damaged, foreign or newer file is refused and left as it is. Only `create` makes one.
 """

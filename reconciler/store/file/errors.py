@@ -1,4 +1,4 @@
-"""What SQLite and the disk say, as problems: each a clear refusal with a next step."""
+"""Errors of SQLite and the disk as problems: each a clear refusal with a next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Soundness: whether the file can be believed, and its log.
+"""Integrity: whether the database file and its log can be trusted.
 
 The log of a crash is part of the state; the log of another database destroys it, and may do so in
 an index alone, which the quick check does not look at.

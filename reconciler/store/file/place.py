@@ -1,5 +1,6 @@
-"""Where a state may lie: a folder of our own that nobody else can change or put another in the
-place of, on a file system that SQLite's log is safe on.
+"""Safe places for a state: a folder that only we can change, on a suitable file system.
+
+Nobody else can replace the folder either, and SQLite's log is safe on its file system.
 """
 
 from __future__ import annotations

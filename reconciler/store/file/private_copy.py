@@ -1,4 +1,4 @@
-"""A private copy: a state that somebody else has made a copy of, to be read and thrown away.
+"""A private copy: somebody else's copy of a state, read and thrown away.
 
 It is checked like a copy that is to be restored, and brought to the schema of this version: whoever
 reviews a change may have a newer program than the one that applied last.

@@ -1,4 +1,4 @@
-"""What a resource takes with it when it goes off the books, or comes under another name.
+"""What a resource takes with it when it leaves the books or is renamed.
 
 The order is the order. A feature that keeps something under a ref has a row here.
 """

@@ -1,4 +1,4 @@
-"""What each table writes when a wave begins, when it has ended, and when something is recorded.
+"""What each table writes when a wave begins, when it ends, and when something is recorded.
 
 The order is the order: events are told in it. A feature that hosts are asked for has a row here.
 """

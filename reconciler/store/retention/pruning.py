@@ -1,4 +1,4 @@
-"""What leaves the state, so that it stays of one size however often gpuaas is applied.
+"""Pruning: what leaves the state, so that its size stays bounded.
 
 Runs go for good, the oldest first; events only move. What somebody has still to decide by stays,
 and the guards in SQL say so once more (`migrations/0005_keeping.sql`).

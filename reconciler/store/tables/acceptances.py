@@ -1,4 +1,4 @@
-"""Letting be, written: a drift until a time, or a whole allocation; on whose word and why."""
+"""Acceptances: drift that may stay until a time, and forgotten allocations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logins, uids and gids, written: each is given once, and whoever clears up finds it again."""
+"""Accounts: logins, uids and gids; each is given once and kept for cleanup."""
 
 from __future__ import annotations
 

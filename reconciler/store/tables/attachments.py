@@ -1,4 +1,4 @@
-"""Attachments, written: made before any host is touched, ended by what was shown, proved or sworn.
+"""Attachments: made before any host is touched, ended by evidence, a proof or a fence.
 
 The guards in SQL hold these rules once more; what is refused there is a defect here.
 """

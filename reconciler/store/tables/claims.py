@@ -1,4 +1,4 @@
-"""Claims and proofs, written: a claim before any host is touched, an end only by proof.
+"""Claims and proofs: a claim is written before any host is touched, and only a proof ends it.
 
 The guards in SQL hold these rules once more; what is refused there is a defect here.
 """

@@ -1,4 +1,4 @@
-"""Cleanups, written: what cards use when idle, and somebody's word in the place of a proof."""
+"""Cleanups: what GPUs use when idle, and overrides in place of a proof."""
 
 from __future__ import annotations
 

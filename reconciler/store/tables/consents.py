@@ -1,4 +1,4 @@
-"""Consents, written: who let go what was held, until when, and that it was used."""
+"""Consents: who approved what was held, until when, and that it was used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends, written: what is shut off and can come back, and what has gone since its time was over."""
+"""Expiry: allocations that are shut off and can come back, and those whose lease is over."""
 
 from __future__ import annotations
 

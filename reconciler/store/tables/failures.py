@@ -1,4 +1,4 @@
-"""Failures of nodes, written: counted when a step of a wave ends, cleared by what comes after."""
+"""Failures of nodes: counted when a step of a wave ends, cleared by what comes after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The history that is followed, written: on whose word another one takes its place."""
+"""The git history that is followed, and who accepted another one in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Installs, written: a version of a bundle is on a node when the node has shown that it is."""
+"""Installs: a bundle version is on a node once the node has shown it."""
 
 from __future__ import annotations
 

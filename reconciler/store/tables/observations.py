@@ -1,4 +1,4 @@
-"""Observations, written and read: the last answer of each node."""
+"""Observations: the last answer of each node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People, written: whose each allocation is, and was.
+"""People: the present and former owner of each allocation.
 
 Nobody is ever taken off this list: files outlive accounts, and whose they are has to be known.
 """

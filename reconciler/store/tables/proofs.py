@@ -1,4 +1,4 @@
-"""Proofs, written: a passed one frees the claim that it is about, any other blocks it."""
+"""Proofs: a passed one frees its claim, any other blocks it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue of requests that found no capacity, written: in the order of their first sight."""
+"""The queue of requests without capacity, in the order in which they were first seen."""
 
 from __future__ import annotations
 

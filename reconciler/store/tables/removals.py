@@ -1,4 +1,4 @@
-"""Removals, written: what was let go of within a day, so that many plans do no more than one."""
+"""Removals of the last day, so that many plans together stay within the guard."""
 
 from __future__ import annotations
 

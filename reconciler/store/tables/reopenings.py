@@ -1,4 +1,4 @@
-"""Reopenings, written: the word by which files of one allocation become another's, and its end."""
+"""Reopenings: requests to give one allocation's files to another, and their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded resources, written: what was applied, under which name, and what it is billed as."""
+"""Recorded resources: what was applied, under which name, and what it is billed as."""
 
 from __future__ import annotations
 

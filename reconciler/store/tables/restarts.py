@@ -1,4 +1,4 @@
-"""Restarts, written down before their hosts are asked: from which generation to which, and why."""
+"""Restarts, written before their hosts are asked: from and to which generation, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Revocations that are pending: steps that take access away and have not ended well since.
+"""Pending revocations: steps that take access away and have not succeeded yet.
 
 Such a step says whose access ends with it, those still pending before included. That is written
 down apart from the step, which goes with its run one day: who may still be inside is told until

@@ -1,4 +1,4 @@
-"""Execution, written: runs, their steps, and what nodes said meanwhile."""
+"""Runs: their steps, and what nodes reported meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Use of storage, written: so many GiB from when a host had them until a host had wiped them.
+"""Usage of storage: so many GiB from when a host had them until it had wiped them.
 
 What is kept is used as well: it takes the same room. The price is that of its class at the moment
 at which a record begins; what has grown begins a new one.

@@ -1,4 +1,4 @@
-"""Suspensions, written: what somebody took away for now, and who gave it back."""
+"""Suspensions: who took something out of use, and who gave it back."""
 
 from __future__ import annotations
 

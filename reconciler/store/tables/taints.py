@@ -1,4 +1,4 @@
-"""Doubts, written: what is not known of a node after the state was lost, and what ended that."""
+"""Taints: what is unknown of a node since the state was lost, and what ended that."""
 
 from __future__ import annotations
 

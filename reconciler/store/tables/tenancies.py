@@ -1,4 +1,4 @@
-"""Tenancies: who has had a place, one after the other, and by what each of them came to an end."""
+"""Tenancies: the holders of a slot, one after the other, and how each of them ended."""
 
 from __future__ import annotations
 

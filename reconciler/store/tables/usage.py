@@ -1,4 +1,4 @@
-"""Billing, written: from when to when an allocation is used, and at which price."""
+"""Usage: when an allocation is billed, and at which price."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes, written: begun before any host is touched, made when one has shown it, kept by default.
+"""Volumes: begun before any host is touched, made once a host shows them, kept by default.
 
 What becomes of data is never concluded from a document alone: a volume is gone when a host has
 shown that it is.

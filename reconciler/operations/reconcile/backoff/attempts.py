@@ -1,4 +1,4 @@
-"""Attempts of one round: what failed and when it is tried again, what is well again.
+"""Attempts of one round: what failed, when it is tried again, and what has recovered.
 
 A name fails once in a round, however many met with it, and has not failed where it answered last.
 """

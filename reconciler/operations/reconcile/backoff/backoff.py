@@ -1,4 +1,4 @@
-"""Pace: what failed is tried again after a while that doubles, and nothing else waits for it.
+"""Backoff: what failed is tried again after a delay that doubles, and nothing else waits for it.
 
 Time is that of the machine since its boot, which nobody sets back (F-REC-14). A new commit, a
 success or somebody's word begin anew. It outlives the loop: kept beside the state, lost without

@@ -1,4 +1,4 @@
-"""Postponement: what of a plan waits for its time, and with it what cannot be without that.
+"""Postponement: changes that wait for their next attempt, and what depends on them.
 
 What failed of late waits, and all that a host would have to do which does not answer. What takes
 access away waits for nothing but its host.

@@ -1,1 +1,1 @@
-"""Liveness: one loop a state, and whether it is well."""
+"""Liveness: one loop for each state, and whether it is well."""

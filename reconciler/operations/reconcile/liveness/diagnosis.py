@@ -1,4 +1,4 @@
-"""Diagnosis of the loop: what is wrong with one that has run here, for `gpuaas doctor`.
+"""Diagnosis of the loop, for `gpuaas doctor`: what is wrong with one that has run here.
 
 A fleet in which none ever ran needs none.
 """

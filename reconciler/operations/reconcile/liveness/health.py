@@ -1,4 +1,4 @@
-"""Liveness: how a loop is, so that one that hangs is told from one that sleeps."""
+"""Health of the loop: one that hangs is told from one that sleeps."""
 
 from __future__ import annotations
 

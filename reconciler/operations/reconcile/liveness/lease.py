@@ -1,4 +1,4 @@
-"""The lease of the loop: whether one lives that does alone what may go alone.
+"""The lease of the loop: whether a running loop does what needs no approval.
 
 The kernel holds the lock, so it dies with its holder. Nothing else of the loop is loaded for that.
 """

@@ -1,4 +1,4 @@
-"""Presence: one loop a state, who it is, and what it is at, for whoever looks (F-REC-07, -08).
+"""Presence: one loop for each state, who runs it, and what it is doing (F-REC-07, -08).
 
 The kernel holds the lock, so it dies with its holder. The file beside tells of the last round and
 of the next: by it a loop that hangs is told from one that sleeps.

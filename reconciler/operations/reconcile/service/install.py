@@ -1,4 +1,4 @@
-"""Units of systemd that run the loop: a service, or a timer with a service for one round."""
+"""Systemd units that run the loop: a service, or a timer with a service for one round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service manager is told what a loop is at: sd_notify(3), without any library for it."""
+"""Notes to the service manager about what a loop does: sd_notify(3), without a library."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Text of systemd units: what comes from somewhere else is one line, or one word, and expands to
-nothing (systemd.syntax(7), systemd.service(5)).
+"""Text of systemd units: foreign text stays one line or word, and expands to nothing.
+
+See systemd.syntax(7) and systemd.service(5).
 """
 
 from __future__ import annotations

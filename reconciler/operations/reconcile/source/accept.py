@@ -1,4 +1,4 @@
-"""Accepting a history that was rewritten, by somebody's word."""
+"""`reconcile accept`: a rewritten history is followed by somebody's decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree of the loop: what it reads, for whoever tells what it will do.
+"""The tree of the loop: what it reads, for commands that say what it will do.
 
 Nothing else of the loop is loaded for that.
 """

@@ -1,4 +1,4 @@
-"""Upkeep between two rounds: what the loop has of its source stays small."""
+"""Upkeep between two rounds: the loop's copy of its source stays small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching a repository, so that a commit is seen at once. It only ever shortens a sleep.
+"""Watches a repository, so that a commit is seen at once. It only shortens a sleep.
 
 What git writes when a branch moves is watched, never the specs: edits that are in no commit change
 nothing. Branches lie in files or in tables (`reftable`); a linked work tree has a HEAD of its own,
