@@ -12,6 +12,8 @@ import pytest
 
 from tests import privileges, untried
 
+pytest_plugins = ["tests.harness.applied_fleet"]
+
 # What runs on hosts can be imported as the package `gpuaas`.
 sys.path.append(str(Path(__file__).parents[1] / "playbooks" / "module_utils"))
 
@@ -22,7 +24,7 @@ os.environ["GIT_CONFIG_GLOBAL"] = str(Path(__file__).parent / "data" / "gitconfi
 PARTS = {"walk and not slow": "pytest.mark.walk", "wheel": "pytest.mark.wheel"}
 """What is asked for, and the mark in a file that has some of it. Few files have."""
 
-ROOM_WITHOUT_ANSIBLE = Path(__file__).parent / "operations"
+WITHOUT_ANSIBLE = frozenset(Path(__file__).parent / room for room in ("operations", "journeys"))
 PLAIN_SUPERVISOR = Path(__file__).parent / "hosts" / "ansible" / "plain_supervisor.py"
 
 
@@ -64,7 +66,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     What a test starts as a process of its own has the real one in any case.
     """
     with pytest.MonkeyPatch.context() as patch:
-        if ROOM_WITHOUT_ANSIBLE in item.path.parents and not item.get_closest_marker("ansible"):
+        plain = not WITHOUT_ANSIBLE.isdisjoint(item.path.parents)
+        if plain and not item.get_closest_marker("ansible"):
             from reconciler.hosts.ansible import run
 
             patch.setattr(run, "GUARD", PLAIN_SUPERVISOR)

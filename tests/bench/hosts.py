@@ -39,9 +39,9 @@ from tests.bench.measuring import (
     timed,
 )
 from tests.bench.peer_work import Work, work_of
-from tests.hosts.sshd import Sshd, sshd
+from tests.harness.sshd import Sshd, sshd
+from tests.harness.yard import Yard
 from tests.operations.reconcile.rounds import Rounds
-from tests.operations.yard import Yard
 from tests.planner import fleet as paper
 
 HARDWARE = fleets.Hardware(

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.bench.measuring import environment
 from tests.bench.peer_work import Work
-from tests.hosts.sshd import Sshd
+from tests.harness.sshd import Sshd
 
 PROGRAM = str(Path(sys.executable).with_name("ansible-playbook"))
 SETTINGS = """

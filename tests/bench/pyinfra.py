@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests.bench.peer_work import Work
-from tests.hosts.sshd import Sshd
+from tests.harness.sshd import Sshd
 
 KEPT = Path(__file__).parents[2] / ".venv" / "peers" / "pyinfra"
 INVENTORY = """

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from reconciler.cli.views.comparison_markdown import MARK, MOST
-from tests.operations.yard import Yard, laid
+from tests.harness.yard import Yard, laid
 from tests.planner import fleet as paper
 
 ROOT = Path(__file__).parents[2]

@@ -51,7 +51,7 @@ from reconciler.planner.proof.checks import TOLERANCE_MIB, Devices, Inventory
 from reconciler.planner.proof.rules import prove
 from reconciler.planner.proof.verify_step import judge
 from reconciler.specs.read.yaml_reader import read_documents
-from tests.hosts.hosting import PLAYBOOKS, REF, RELEASE, step
+from tests.harness.directory_host import PLAYBOOKS, REF, RELEASE, step
 from tests.hosts.test_evidence import FULL, HOSTILE
 from tests.kinds.node.test_proposal import KEY, four_cards
 from tests.planner import fleet as paper

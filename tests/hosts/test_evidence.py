@@ -14,7 +14,7 @@ from reconciler.hosts.answers import AnswerError, read_answer, read_json
 from reconciler.hosts.evidence import MAX_ANSWER, observe
 from reconciler.model.codec import encode
 from reconciler.model.host.evidence import GpuFact, NodeFacts, Observation, ProbeProblem
-from tests.hosts.hosting import host, options
+from tests.harness.directory_host import host, options
 
 AT = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 FULL = NodeFacts(

@@ -24,8 +24,17 @@ from reconciler.hosts.evidence import observe
 from reconciler.hosts.prepare_commit import settle
 from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.work import Host, HostWork, Receipt
-from tests.hosts.hosting import HOME, PLAYBOOKS, Wish, host, ignore, options, provide_item, step
-from tests.hosts.sshd import Sshd, needs_sshd, sshd
+from tests.harness.directory_host import (
+    HOME,
+    PLAYBOOKS,
+    Wish,
+    host,
+    ignore,
+    options,
+    provide_item,
+    step,
+)
+from tests.harness.sshd import Sshd, needs_sshd, sshd
 from tests.hosts.test_evidence import answering
 
 pytestmark = [pytest.mark.walk, needs_sshd]
@@ -241,7 +250,7 @@ import json, resource, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from reconciler.hosts.evidence import observe
-from tests.hosts.hosting import host, options
+from tests.harness.directory_host import host, options
 
 folder = Path(sys.argv[1])
 hosts = [host(folder, node=f"gpu{n:02}") for n in range(16)]

@@ -15,7 +15,7 @@ import pytest
 
 from reconciler.hosts import payload as carried_module
 from reconciler.hosts.payload import carried
-from tests.hosts.hosting import PLAYBOOKS
+from tests.harness.directory_host import PLAYBOOKS
 
 CODE = PLAYBOOKS / "module_utils" / "gpuaas"
 

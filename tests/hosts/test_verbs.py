@@ -11,7 +11,7 @@ import pytest
 from gpuaas import converge
 
 from reconciler.hosts.verbs import VERBS, check_item
-from tests.hosts.hosting import NO_KEYS, PLAYBOOKS, RELEASE, provide_item, step
+from tests.harness.directory_host import NO_KEYS, PLAYBOOKS, RELEASE, provide_item, step
 
 WORK = {name: verb for name, verb in VERBS.items() if verb.item}
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from reconciler.hosts.folders import short_folder
+from tests.harness.yard import Said, Yard
 from tests.lab import place
 from tests.lab.host import Host
-from tests.operations.yard import Said, Yard
 from tests.planner import fleet as paper
 
 SETTINGS = """\

@@ -33,7 +33,7 @@ from reconciler.planner.lifecycle.templates import Renderer
 from reconciler.planner.proof.checks import Devices, Inventory
 from reconciler.planner.proof.rules import prove
 from reconciler.planner.proof.verify_step import judge
-from tests.hosts.hosting import PLAYBOOKS, Wish, ignore
+from tests.harness.directory_host import PLAYBOOKS, Wish, ignore
 from tests.lab import network, place
 from tests.lab.host import Host
 from tests.planner import fleet

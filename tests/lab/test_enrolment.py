@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.operations.node.bootstrap import bootstrap
+from tests.harness.yard import Said, Yard
 from tests.lab import example
 from tests.lab.host import Host
-from tests.operations.yard import Said, Yard
 
 pytestmark = pytest.mark.lab
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.harness.crash import APPLY, GUARD_SECONDS, files_of, kill, workers
 from tests.lab.colony import Colony, wait_until
 from tests.lab.console import console
-from tests.operations.crashing import APPLY, GUARD_SECONDS, files_of, kill, workers
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.lab

@@ -18,11 +18,11 @@ import pytest
 from reconciler.hosts import evidence
 from reconciler.hosts.ssh import ssh
 from reconciler.operations.apply import work
+from tests.harness.yard import Said
 from tests.lab.breaking import another_key, another_machine, deaf, login_takes, shell_hangs, wedged
 from tests.lab.colony import ALLOCATIONS, Colony, allocation, beside
 from tests.lab.console import console
 from tests.lab.host import Host
-from tests.operations.yard import Said
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.lab

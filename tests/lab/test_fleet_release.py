@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.harness.yard import Said
 from tests.lab.colony import ALLOCATIONS, Colony
-from tests.operations.yard import Said
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.lab

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.copying import replicating
+from tests.harness.replica_process import replicating
 from tests.lab.colony import ALLOCATIONS, Colony
 
 pytestmark = pytest.mark.lab

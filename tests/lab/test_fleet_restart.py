@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 import pytest
 
 from reconciler.specs.edit.edit import set_values
+from tests.harness.crash import APPLY, kill
 from tests.lab.colony import Colony, founded, wait_until
 from tests.lab.host import Host
-from tests.operations.crashing import APPLY, kill
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.lab

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from tests.harness.yard import Said
 from tests.lab.breaking import full, login_takes, read_only, wedged, without_inodes
 from tests.lab.colony import ALLOCATIONS, Colony, allocation, wait_until
 from tests.lab.console import console
-from tests.operations.yard import Said
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.lab

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.harness.spoilt_files import unguarded
 from tests.lab.colony import Colony, as_person, founded
 from tests.lab.host import Host
 from tests.lab.test_fleet_rebuild import lose
-from tests.operations.spoiling import unguarded
 from tests.planner import fleet as paper
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("storage")]

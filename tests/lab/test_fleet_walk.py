@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.counting import processes
+from tests.harness.started_processes import processes
 from tests.lab.colony import ALLOCATIONS, Colony, allocation, as_person, beside, run
 from tests.lab.host import Host
 

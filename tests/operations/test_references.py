@@ -10,7 +10,7 @@ from reconciler.model.ref import Ref
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import writing
 from reconciler.store.tables import queue
-from tests.operations.yard import Yard
+from tests.harness.yard import Yard
 from tests.planner import fleet as paper
 
 

@@ -17,7 +17,7 @@ from reconciler.model.ref import KIND_WORDS, is_name
 from reconciler.operations.node.directory_host import DRIVER
 from reconciler.specs.edit.yaml_writer import document as emitted
 from tests.fleets import public_key
-from tests.operations.yard import Yard
+from tests.harness.yard import Yard
 from tests.planner import fleet as paper
 from tests.security.corpus import HOSTILE
 from tests.security.fields import Sample, Where, accepts, samples, stated

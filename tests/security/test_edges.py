@@ -22,7 +22,7 @@ from reconciler.specs.desired import load_desired
 from reconciler.specs.git.origins import origins
 from reconciler.specs.read.library import revision
 from reconciler.specs.settings import load_settings
-from tests.operations.yard import Yard, laid
+from tests.harness.yard import Yard, laid
 from tests.planner import fleet as paper
 from tests.security.corpus import HOSTILE, NO_TEXT, PLACE
 from tests.security.test_fields import SCHEMAS

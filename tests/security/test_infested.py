@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.cli.main import run
 from reconciler.operations.specs import read_desired
-from tests.operations.yard import Yard
+from tests.harness.yard import Yard
 from tests.security.infested import NAMES, UNSUPPORTED, founded
 
 pytestmark = pytest.mark.walk

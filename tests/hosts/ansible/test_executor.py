@@ -30,7 +30,7 @@ from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.plan.work import Host, HostProgress, HostWork, Receipt
 from reconciler.model.ref import Ref
 from tests.fleets import public_key
-from tests.hosts.hosting import (
+from tests.harness.directory_host import (
     DESCRIPTOR,
     ENVIRONMENT,
     HOME,
@@ -48,7 +48,7 @@ from tests.hosts.hosting import (
     step,
     tree,
 )
-from tests.hosts.sshd import needs_sshd, sshd
+from tests.harness.sshd import needs_sshd, sshd
 
 pytestmark = pytest.mark.walk
 
@@ -375,7 +375,7 @@ def test_a_run_that_ends_by_itself_leaves_the_ssh_masters(tmp_path: Path) -> Non
 CONTROLLER = """
 import sys
 from pathlib import Path
-from tests.hosts.hosting import *
+from tests.harness.directory_host import *
 from reconciler.hosts.ansible.executor import run_wave
 from reconciler.model.plan.work import HostWork
 folder = Path(sys.argv[1])

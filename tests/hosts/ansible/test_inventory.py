@@ -14,7 +14,7 @@ from reconciler.hosts.ansible.executor import RunOptions
 from reconciler.hosts.ansible.inventory import PREFIX, unsafe, write_inventory
 from reconciler.hosts.ssh.ssh import ssh_command
 from reconciler.model.plan.work import Host, HostWork
-from tests.hosts.hosting import host, provide_item, step
+from tests.harness.directory_host import host, provide_item, step
 
 FAR = Host(
     node="gpu02",

@@ -20,7 +20,7 @@ from reconciler.hosts.folders import short_folder
 from reconciler.model.plan.work import HostProgress, HostWork, Receipt
 from reconciler.model.ref import Ref
 from tests.conftest import PLAIN_SUPERVISOR
-from tests.hosts.hosting import (
+from tests.harness.directory_host import (
     NO_KEYS,
     PLAYBOOKS,
     RELEASE,

@@ -14,7 +14,7 @@ from reconciler.hosts.host_codes import HOST_CODES
 from reconciler.model.codes import CODES
 from reconciler.model.plan.work import HostWork, Receipt
 from reconciler.planner.proof.verify_step import judge
-from tests.hosts.hosting import PLAYBOOKS, REF, RELEASE, host, step
+from tests.harness.directory_host import PLAYBOOKS, REF, RELEASE, host, step
 
 STEP = step("allocation.release", RELEASE)
 WORK = HostWork(host=host(Path("/root")), steps=(STEP,))

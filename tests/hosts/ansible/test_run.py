@@ -14,7 +14,7 @@ from ansible_runner.config.runner import RunnerConfig
 
 from reconciler.hosts import folders
 from reconciler.hosts.ansible.run import environment
-from tests.hosts.hosting import PLAYBOOKS
+from tests.harness.directory_host import PLAYBOOKS
 
 
 def test_a_users_settings_are_not_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from reconciler.hosts.ssh.discover import discover, scan
 from reconciler.model.problem import ProblemError
-from tests.hosts.hosting import options
-from tests.hosts.sshd import MACHINE_ID, free_port, needs_sshd, sshd
+from tests.harness.directory_host import options
+from tests.harness.sshd import MACHINE_ID, free_port, needs_sshd, sshd
 
 AT = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 GOOD = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICGTOlRUwaDq+FdLAFLwgIUBSEeAHTydCJP5usGjjrwN"

@@ -25,7 +25,7 @@ from reconciler.hosts.ssh.openssh import (
 )
 from reconciler.model.host.endpoint import Endpoint
 from reconciler.model.problem import ProblemError
-from tests.hosts.sshd import Sshd, needs_sshd, sshd
+from tests.harness.sshd import Sshd, needs_sshd, sshd
 from tests.model.host.test_endpoint import KEY, PLAIN
 
 

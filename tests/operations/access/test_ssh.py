@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.hosts.sshd import Sshd
+from tests.harness.ssh_fleet import on_the_books
+from tests.harness.sshd import Sshd
 from tests.model.host.test_endpoint import KEY
-from tests.operations.doorway import on_the_books
 
 SSH = f"""#!{sys.executable}
 import os, socket, sys, time

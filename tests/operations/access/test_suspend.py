@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.operations.conftest import SOLO, TRAIN
-from tests.operations.crashing import kill
-from tests.operations.test_access import SOLO_REF, TRAIN_REF
-from tests.operations.yard import Said, Yard
+from tests.harness.applied_fleet import SOLO, TRAIN
+from tests.harness.crash import kill
+from tests.harness.yard import Said, Yard
+from tests.journeys.access.test_key_files import SOLO_REF, TRAIN_REF
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.operations.conftest import TRAIN
-from tests.operations.crashing import kill
+from tests.harness.applied_fleet import TRAIN
+from tests.harness.crash import kill
+from tests.harness.yard import Yard, card
+from tests.journeys.plans.test_release import REF
 from tests.operations.node.test_approve import be
-from tests.operations.test_releasing import REF
-from tests.operations.yard import Yard, card
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

@@ -10,7 +10,7 @@ import pytest
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import ProblemError
 from reconciler.operations.allocation.extend import Extension, extend
-from tests.operations.yard import Yard, laid
+from tests.harness.yard import Yard, laid
 from tests.planner import fleet as paper
 
 REF, HOUR, DAY = "allocation/vision/small", timedelta(hours=1), timedelta(days=1)

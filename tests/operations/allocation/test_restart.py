@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.operations.access.endpoints import endpoints
-from tests.operations.crashing import APPLY, end_of, kill
-from tests.operations.yard import Yard
+from tests.harness.crash import APPLY, end_of, kill
+from tests.harness.yard import Yard
 
 REF, FILE = "allocation/vision/train", "specs/allocation/vision/train.yaml"
 WHY = "driver hang after NCCL test"

@@ -13,7 +13,7 @@ import yaml
 
 from reconciler.store.file.lock import YIELDING, holder
 from tests.bundles import hello
-from tests.operations.yard import Yard, laid
+from tests.harness.yard import Yard, laid
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

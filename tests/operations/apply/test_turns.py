@@ -21,10 +21,10 @@ from reconciler.operations.apply import walk as apply_walk
 from reconciler.operations.apply.consent import is_agreed
 from reconciler.operations.apply.turns import Turns
 from reconciler.store.file.lock import StateLock, is_waited_for
-from tests.operations.conftest import BOX, TRAIN
-from tests.operations.hanging import Apply, hanging, until
-from tests.operations.test_access import TRAIN_REF
-from tests.operations.yard import Yard
+from tests.harness.applied_fleet import BOX, TRAIN
+from tests.harness.hanging_host import Apply, hanging, until
+from tests.harness.yard import Yard
+from tests.journeys.access.test_key_files import TRAIN_REF
 from tests.store.making import make_claim, make_observation, make_recorded, make_step
 
 BOX_REF = "allocation/nlp/box"

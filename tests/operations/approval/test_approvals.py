@@ -12,7 +12,7 @@ from reconciler.model.plan.plan import Plan, Risk
 from reconciler.operations.apply.apply import Applied, ApplyOptions, apply
 from reconciler.operations.fleet import os_login, utc_now
 from reconciler.operations.signals import Interrupts
-from tests.operations.yard import Said, Yard, laid
+from tests.harness.yard import Said, Yard, laid
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

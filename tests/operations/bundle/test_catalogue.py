@@ -11,7 +11,7 @@ from reconciler import shipped
 from reconciler.model.problem import ProblemError
 from reconciler.operations.bundle.catalogue import BundleWish, add_bundle, catalogue, shipped_names
 from reconciler.operations.specs import read_desired
-from tests.operations.yard import Yard, laid
+from tests.harness.yard import Yard, laid
 
 LOCK = "bundles/pytorch-2.13.0-cpu.txt"
 

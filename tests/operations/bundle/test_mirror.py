@@ -10,7 +10,7 @@ import yaml
 from reconciler.model.problem import ProblemError
 from reconciler.operations.bundle.mirror import MirrorWish, mirror
 from tests.bundles import hello
-from tests.operations.yard import Yard, laid
+from tests.harness.yard import Yard, laid
 
 
 @pytest.fixture

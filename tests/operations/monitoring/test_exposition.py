@@ -35,7 +35,7 @@ from reconciler.operations.reconcile.liveness.health import LoopCondition, healt
 from reconciler.operations.reconcile.liveness.presence import Presence, alone, tell
 from reconciler.operations.reconcile.rounds import Memory
 from reconciler.specs.settings import parse_settings
-from tests.operations.yard import laid
+from tests.harness.yard import laid
 
 INTERVAL = 60
 

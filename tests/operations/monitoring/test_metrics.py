@@ -25,9 +25,9 @@ from reconciler.operations.reconcile.loop import LoopOptions, reconcile, reconci
 from reconciler.operations.reconcile.news import News
 from reconciler.operations.reconcile.service.signals import LoopSignals
 from reconciler.store.backup.replica_sync import last_sync
-from tests.copying import PATIENCE, replicating, until
+from tests.harness.replica_process import PATIENCE, replicating, until
+from tests.harness.yard import ROOT, Yard
 from tests.operations.reconcile.rounds import Rounds
-from tests.operations.yard import ROOT, Yard
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

@@ -18,7 +18,7 @@ from reconciler.operations.journal import writing
 from reconciler.operations.node.approve import ApprovalScope, ApprovedNode, approve
 from reconciler.operations.specs import read_desired
 from reconciler.store.tables import suspensions
-from tests.operations.yard import Yard, laid, node
+from tests.harness.yard import Yard, laid, node
 from tests.planner import fleet as paper
 
 FILE = "specs/node/gpu01.yaml"

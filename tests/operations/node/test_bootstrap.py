@@ -10,7 +10,7 @@ import pytest
 from reconciler.model.problem import ProblemError
 from reconciler.operations.node.bootstrap import bootstrap
 from tests.fleets import public_key
-from tests.operations.yard import Yard
+from tests.harness.yard import Yard
 
 KEY = public_key("control")
 

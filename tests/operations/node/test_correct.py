@@ -18,8 +18,8 @@ from reconciler.model.spec.resource import Resource
 from reconciler.operations.node.correct import Corrected, correct
 from reconciler.operations.specs import read_desired
 from reconciler.specs.edit.edit import add_entry
+from tests.harness.yard import Yard, laid
 from tests.kinds.node.test_proposal import four_cards, gpu, proposed
-from tests.operations.yard import Yard, laid
 
 FACTS = four_cards()
 PROPOSED = proposed(FACTS).spec

@@ -20,9 +20,9 @@ from reconciler.operations.observe import run_options
 from reconciler.operations.specs import read_desired
 from reconciler.specs.read.yaml_reader import read_documents
 from tests.fleets import public_key
-from tests.hosts.sshd import Sshd, needs_sshd, sshd
+from tests.harness.sshd import Sshd, needs_sshd, sshd
+from tests.harness.yard import Yard, laid
 from tests.lab import server
-from tests.operations.yard import Yard, laid
 from tests.planner import fleet as paper
 
 KEY = " ".join(public_key("gpu09").split()[:2])

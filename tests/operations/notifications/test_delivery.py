@@ -28,7 +28,7 @@ from reconciler.operations.notifications.delivery import Delivery
 from reconciler.operations.notifications.webhook import post
 from reconciler.operations.reconcile.news import Level, News
 from reconciler.specs.settings import parse_settings
-from tests.operations.yard import ROOT
+from tests.harness.yard import ROOT
 
 SECRET = "QQsecretQQpathQQ"
 AT = "2026-11-01T00:00:00Z"

@@ -12,8 +12,8 @@ import pytest
 
 from reconciler.cli.main import run
 from reconciler.operations.notifications.dispatch import read_known
+from tests.harness.yard import Yard
 from tests.operations.notifications.test_delivery import SECRET, Inbox, inbox
-from tests.operations.yard import Yard
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

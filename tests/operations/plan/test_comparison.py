@@ -21,9 +21,9 @@ import pytest
 from reconciler.cli.main import run
 from reconciler.operations.plan import comparison
 from reconciler.store.file.schema import shipped_schema
-from tests.operations.conftest import BOX, SOLO, TRAIN
-from tests.operations.test_access import changed
-from tests.operations.yard import Said, Yard
+from tests.harness.applied_fleet import BOX, SOLO, TRAIN
+from tests.harness.yard import Said, Yard
+from tests.journeys.access.test_key_files import changed
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

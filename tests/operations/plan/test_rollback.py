@@ -16,9 +16,9 @@ from reconciler.cli.main import run
 from reconciler.model.problem import refuse
 from reconciler.operations.plan import rollback
 from reconciler.specs.edit.edit import put
-from tests.operations.conftest import BO, BOX, GRANTS, SOLO, TRAIN
-from tests.operations.test_access import changed
-from tests.operations.yard import Said, Yard
+from tests.harness.applied_fleet import BO, BOX, GRANTS, SOLO, TRAIN
+from tests.harness.yard import Said, Yard
+from tests.journeys.access.test_key_files import changed
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

@@ -22,9 +22,9 @@ from reconciler.model.ref import Ref
 from reconciler.operations import fetch
 from reconciler.operations.published import publish as published_publish
 from reconciler.operations.published.publish import publish
-from tests.hosts.sshd import Sshd, needs_sshd, sshd
-from tests.operations.doorway import agent, book, files_below, on_the_books, shell, web
-from tests.operations.yard import Yard, copy_of
+from tests.harness.ssh_fleet import agent, book, files_below, on_the_books, shell, web
+from tests.harness.sshd import Sshd, needs_sshd, sshd
+from tests.harness.yard import Yard, copy_of
 
 NAMES = {"ssh_config", "known_hosts", "status.json", "status.md"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.operations.yard import Yard, copy_of, two_hosts
+from tests.harness.yard import Yard, copy_of, two_hosts
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.reconcile.tick import Memory, Tick, tick
 from reconciler.operations.signals import Interrupts
-from tests.operations.yard import Yard
+from tests.harness.yard import Yard
 
 
 @dataclass

@@ -20,8 +20,8 @@ from reconciler.operations.apply import turns, walk
 from reconciler.operations.fleet import Fleet, utc_now
 from reconciler.store.file.lock import LOOP
 from reconciler.store.journal import Journal
+from tests.harness.yard import ROOT, Yard
 from tests.operations.reconcile.rounds import Rounds
-from tests.operations.yard import ROOT, Yard
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

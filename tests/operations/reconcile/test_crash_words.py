@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.operations.crashing import kill
-from tests.operations.yard import Yard
+from tests.harness.crash import kill
+from tests.harness.yard import Yard
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from reconciler.cli.views.progress import ENDING, STOPPING
-from tests.operations.following import Followed, adopting, assert_free
-from tests.operations.test_interrupts import LOOKS, image
-from tests.operations.yard import Yard, copy_of
+from tests.harness.followed_command import Followed, adopting, assert_free
+from tests.harness.yard import Yard, copy_of
+from tests.journeys.crash.test_interrupts import LOOKS, image
 
 pytestmark = pytest.mark.walk
 

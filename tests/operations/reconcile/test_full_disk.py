@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests import privileges
-from tests.operations.following import Followed, adopting
+from tests.harness.followed_command import Followed, adopting
+from tests.harness.yard import Yard, copy_of
+from tests.journeys.state.test_full_disks import fill, free, is_whole, small, use_inodes
 from tests.operations.reconcile.test_ends import LOOP, asleep, assert_ended, assert_goes_on, until
-from tests.operations.test_no_room import fill, free, is_whole, small, use_inodes
-from tests.operations.yard import Yard, copy_of
 from tests.planner import fleet as paper
 
 pytestmark = [pytest.mark.walk, pytest.mark.ansible, privileges.needs(privileges.mounts)]

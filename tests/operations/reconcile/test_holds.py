@@ -20,8 +20,8 @@ from reconciler.operations.reconcile.service.signals import LoopSignals
 from reconciler.operations.reconcile.source.accept import accept_history
 from reconciler.operations.status.doctor import examine
 from reconciler.store.cache import SqliteCache
+from tests.harness.yard import Yard, laid
 from tests.operations.reconcile.test_signatures import git, key
-from tests.operations.yard import Yard, laid
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

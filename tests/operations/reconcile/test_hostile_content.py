@@ -12,8 +12,8 @@ from reconciler.model.problem import ProblemError
 from reconciler.model.settings import SourceSettings
 from reconciler.operations.reconcile.source.source import follow, mirror_of
 from reconciler.specs.git import git as asked
+from tests.harness.yard import Yard
 from tests.operations.reconcile.source.test_source import git, tree, with_filter
-from tests.operations.yard import Yard
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from reconciler.operations.fleet import os_login, utc_now
 from reconciler.operations.reconcile.liveness.presence import alone
+from tests.harness.yard import Yard, laid
 from tests.operations.reconcile.rounds import Rounds
-from tests.operations.yard import Yard, laid
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

@@ -23,8 +23,8 @@ from reconciler.operations.reconcile.loop import LoopOptions, reconcile
 from reconciler.operations.reconcile.news import Level, News
 from reconciler.operations.reconcile.rounds import Tick
 from reconciler.operations.reconcile.service.signals import LoopSignals
+from tests.harness.yard import Yard
 from tests.operations.reconcile.rounds import Rounds
-from tests.operations.yard import Yard
 
 Round = Callable[[], Tick]
 

@@ -12,7 +12,7 @@ import pytest
 from reconciler.model.problem import ProblemError
 from reconciler.operations.reconcile.source.accept import accept_history
 from reconciler.operations.reconcile.source.source import follow
-from tests.operations.yard import Yard
+from tests.harness.yard import Yard
 from tests.planner import fleet as paper
 
 WHO = ("-c", "user.name=olga", "-c", "user.email=olga@corp.example")

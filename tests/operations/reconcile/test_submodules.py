@@ -7,8 +7,8 @@ from pathlib import Path
 
 from reconciler.operations.reconcile.source.source import follow
 from reconciler.operations.reconcile.source.tree import mirror_of
+from tests.harness.yard import Yard
 from tests.operations.reconcile.source.test_source import git, tree
-from tests.operations.yard import Yard
 
 
 def with_team(yard: Yard, tmp_path: Path) -> tuple[Path, Path]:

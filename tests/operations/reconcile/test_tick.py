@@ -12,8 +12,8 @@ import pytest
 
 from reconciler.model.problem import ProblemError
 from reconciler.operations.fleet import utc_now
+from tests.harness.yard import Yard
 from tests.operations.reconcile.rounds import Rounds, counting_writes
-from tests.operations.yard import Yard
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

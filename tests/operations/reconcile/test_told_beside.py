@@ -11,8 +11,8 @@ from reconciler.model.problem import ProblemError
 from reconciler.operations.reconcile.liveness.presence import alone
 from reconciler.operations.reconcile.source.source import follow
 from reconciler.operations.reconcile.source.tree import as_it_reads, mirror_of, stands
+from tests.harness.yard import Yard
 from tests.operations.reconcile.source.test_source import DESK, from_place, git
-from tests.operations.yard import Yard
 
 TRAIN = "allocation/vision/train"
 

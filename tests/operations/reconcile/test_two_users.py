@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from tests import privileges
-from tests.operations.following import PROGRAM
-from tests.operations.yard import ROOT, Yard, copy_of
+from tests.harness.followed_command import PROGRAM
+from tests.harness.yard import ROOT, Yard, copy_of
 from tests.privileges import FOREIGN
 
 pytestmark = [pytest.mark.walk, privileges.needs(privileges.giving_away)]

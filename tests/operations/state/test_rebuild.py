@@ -13,8 +13,8 @@ import pytest
 from reconciler.model.canonical import canonical
 from reconciler.operations.plan.plan import signer
 from reconciler.stops import STOP_AT
-from tests.operations.conftest import BOX, GRANTS, SOLO
-from tests.operations.yard import Said, Yard, card
+from tests.harness.applied_fleet import BOX, GRANTS, SOLO
+from tests.harness.yard import Said, Yard, card
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

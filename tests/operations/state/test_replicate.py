@@ -17,8 +17,8 @@ from reconciler.model.settings import ReplicaSettings, Settings
 from reconciler.model.state.event import Actor
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.state.replicate import replica_of, unit
-from tests.copying import command, of_litestream, replicating, until
-from tests.operations.yard import Yard
+from tests.harness.replica_process import command, of_litestream, replicating, until
+from tests.harness.yard import Yard
 from tests.planner import fleet as paper
 
 NEW_REF = "allocation/vision/new"

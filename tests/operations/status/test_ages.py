@@ -22,7 +22,7 @@ from reconciler.operations.status.status import status
 from reconciler.operations.status.sync import make_standing
 from reconciler.operations.views import AllocationRow
 from reconciler.store.cache import SqliteCache
-from tests.operations.yard import Yard, copy_of, laid
+from tests.harness.yard import Yard, copy_of, laid
 from tests.planner import fleet as paper
 
 TRAIN = paper.allocation("train", node="gpu01", access=["bo"], expiresAt=paper.LASTING)

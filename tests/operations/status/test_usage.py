@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler.operations.status.usage import Used, used
-from tests.operations.yard import Yard
+from tests.harness.yard import Yard
 
 NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 TRAIN = "allocation/vision/train"

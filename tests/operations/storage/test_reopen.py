@@ -18,11 +18,11 @@ from reconciler.model.state.reopening import ReopenRequest
 from reconciler.operations.signals import Interrupts
 from reconciler.operations.storage import reopen as storage_reopen
 from reconciler.operations.storage import reopen_call
-from tests.operations.crashing import kill
+from tests.harness.crash import kill
+from tests.harness.spoilt_files import unguarded
+from tests.harness.yard import Said, Yard, copy_of, laid
 from tests.operations.node.test_approve import be
-from tests.operations.spoiling import unguarded
 from tests.operations.storage.test_storage import CLASS, DATA, VISION, having
-from tests.operations.yard import Said, Yard, copy_of, laid
 from tests.planner import fleet as paper
 from tests.privileges import giving_away, needs
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.operations.crashing import kill
+from tests.harness.crash import kill
+from tests.harness.yard import Yard, copy_of, laid
 from tests.operations.node.test_approve import be
-from tests.operations.yard import Yard, copy_of, laid
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

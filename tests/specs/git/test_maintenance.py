@@ -14,7 +14,7 @@ from reconciler.model.problem import ProblemError
 from reconciler.model.settings import SourceSettings
 from reconciler.specs.git import maintenance
 from reconciler.specs.git.mirror import Mirror
-from tests.operations.following import adopting
+from tests.harness.followed_command import adopting
 
 WHO = {
     f"GIT_{role}_{key}": value

@@ -21,7 +21,7 @@ from reconciler.store.file.database import Database, Opening
 from reconciler.store.journal import Journal
 from reconciler.store.snapshot import read_world
 from reconciler.store.tables import queue
-from tests.copying import PATIENCE, of_litestream, until
+from tests.harness.replica_process import PATIENCE, of_litestream, until
 from tests.store.making import START, State, ref
 
 pytestmark = pytest.mark.walk

@@ -8,8 +8,8 @@ import pytest
 
 from reconciler.operations.fleet import os_login, utc_now
 from reconciler.operations.reconcile.backoff.backoff import FIRST_SECONDS
+from tests.harness.yard import laid
 from tests.operations.reconcile.rounds import Rounds
-from tests.operations.yard import laid
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk

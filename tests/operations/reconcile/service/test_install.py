@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.model.problem import ProblemError
 from reconciler.operations.reconcile.service.install import NAME, install, units
-from tests.operations.yard import Yard, copy_of
+from tests.harness.yard import Yard, copy_of
 
 
 def test_the_units_are_written_whole_and_name_what_is_next(yard: Yard, tmp_path: Path) -> None:

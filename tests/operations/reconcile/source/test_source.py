@@ -17,7 +17,7 @@ from reconciler.operations.fleet import Fleet
 from reconciler.operations.reconcile.source.accept import accept_history
 from reconciler.operations.reconcile.source.source import Sourced, follow
 from reconciler.operations.reconcile.source.tree import mirror_of
-from tests.operations.yard import Yard, copy_of
+from tests.harness.yard import Yard, copy_of
 from tests.planner import fleet as paper
 
 DESK = paper.allocation("desk", node="gpu02", expiresAt=paper.LASTING)

@@ -16,7 +16,7 @@ from reconciler.operations.reconcile.source.source import follow
 from reconciler.operations.reconcile.source.tree import mirror_of
 from reconciler.operations.reconcile.source.upkeep import Upkeep
 from reconciler.specs.git import maintenance
-from tests.operations.yard import Yard
+from tests.harness.yard import Yard
 
 
 def packs(yard: Yard) -> set[Path]:
