@@ -211,7 +211,7 @@ def test_other_files_may_be_broken_but_not_this_one(yard: Yard) -> None:
 
 
 def test_a_commit_holds_this_file_alone(yard: Yard) -> None:
-    (yard.folder / "specs/user/ana.yaml").open("a").enter("# mine\n")
+    (yard.folder / "specs/user/ana.yaml").open("a").write("# mine\n")
     found = say(yard, commit=True)
 
     def git(*words: str) -> list[str]:
