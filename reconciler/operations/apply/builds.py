@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from reconciler.model.codes import CODES
 from reconciler.model.host.evidence import Observation
+from reconciler.model.host.runtime_fact import RuntimeFact, RuntimeWord, read_runtime, runtime_key
 from reconciler.model.plan.plan import Step
 from reconciler.model.plan.verb import STAGING, Verb
 from reconciler.model.plan.work import Host, StepOutcome
 from reconciler.model.problem import Problem, Severity
 from reconciler.model.records import dataclass
 from reconciler.model.timeline import BUILD
-from reconciler.planner.bundles.desired import tag
 
 NAP = 0.5
 UNDER_WAY, CUT_SHORT = "staging_under_way", "runtime_interrupted"
@@ -94,29 +94,31 @@ def judge_build(outcome: StepOutcome, seen: Observation | None) -> StepOutcome:
         return replace(outcome, problem=replace(problem, severity=Severity.WARNING))
     if step.verb not in STAGING or not outcome.ok:
         return outcome
-    word, _, rest = _fact(step, seen).partition(" ")
-    if word == "staged":
+    fact = _fact(step, seen)
+    if fact.word is RuntimeWord.STAGED:
         return outcome
-    if word == "staging":
-        return _ended(outcome, UNDER_WAY, f"it is being built: {rest}", unknown=True)
-    if word == "failed":
-        code, _, message = rest.partition(": ")
+    if fact.word is RuntimeWord.STAGING:
+        return _ended(outcome, UNDER_WAY, f"it is being built: {fact.rest}", unknown=True)
+    if fact.word is RuntimeWord.FAILED:
+        code, _, message = fact.rest.partition(": ")
         is_known = code in CODES and code.startswith(OF_BUILDS)
-        return _ended(outcome, code if is_known else NOT_INSTALLED, message or rest)
-    told = f"it shows as {word} {rest}" if word else "nobody can say what has become of it"
-    return _ended(outcome, CUT_SHORT, told, unknown=not word)
+        return _ended(outcome, code if is_known else NOT_INSTALLED, message or fact.rest)
+    told = f"it shows as {fact.text}" if fact.text else "nobody can say what has become of it"
+    return _ended(outcome, CUT_SHORT, told, unknown=not fact.text)
 
 
 def _at_work(step: Step, seen: Observation | None) -> tuple[str, str] | None:
     """The phase of a build, as far as it is one of those there are, and what is being built."""
-    word, _, rest = _fact(step, seen).partition(" ")
-    phase = rest if rest in BUILD else BUILD[0]
-    return (phase, f"{step.item['bundle']} {step.item['version']}") if word == "staging" else None
+    fact = _fact(step, seen)
+    if fact.word is not RuntimeWord.STAGING:
+        return None
+    phase = fact.rest if fact.rest in BUILD else BUILD[0]
+    return phase, f"{step.item['bundle']} {step.item['version']}"
 
 
-def _fact(step: Step, seen: Observation | None) -> str:
+def _fact(step: Step, seen: Observation | None) -> RuntimeFact:
     named = (seen.facts.platform if seen and seen.facts else None) or {}
-    return named.get(tag(step.item["bundle"], step.item["version"]), "")
+    return read_runtime(named.get(runtime_key(step.item["bundle"], step.item["version"]), ""))
 
 
 def _ended(outcome: StepOutcome, code: str, why: str, *, unknown: bool = False) -> StepOutcome:

@@ -13,6 +13,7 @@ from dataclasses import field
 from reconciler.kinds.allocation.runtime import RUNTIMES
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.bundle import BUNDLES, BundleSpec, Compatible, GpuVendor, Verify
+from reconciler.model.host.runtime_fact import default_key, runtime_key, staged
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -21,7 +22,6 @@ from reconciler.model.state.install import Install, InstallState
 from reconciler.model.state.world import World
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.specs import read_desired, read_origins
-from reconciler.planner.bundles.desired import tag
 from reconciler.planner.bundles.versions import in_order
 from reconciler.specs.read.suggest import did_you_mean
 from reconciler.store.snapshot import read_world
@@ -162,7 +162,7 @@ def standing(
     node, bundle, version = place
     seen = world.observations.get(node)
     named = seen.facts.platform if seen and seen.facts else None
-    shown = None if named is None else named.get(tag(bundle, version), "")
+    shown = None if named is None else named.get(runtime_key(bundle, version), "")
     return BundleStanding(
         node=node,
         state=install.state if install else "",
@@ -172,7 +172,7 @@ def standing(
         shown=shown,
         observed_at=seen.at if seen else "",
         agrees=_agrees(install, shown),
-        is_current=(named or {}).get(f"current {bundle}") == version,
+        is_current=(named or {}).get(default_key(bundle)) == version,
         used_by=tuple(users.get(place, ())),
     )
 
@@ -182,7 +182,7 @@ def _agrees(install: Install | None, shown: str | None) -> bool | None:
     if install is None or shown is None:
         return None
     if install.state is InstallState.STAGED:
-        return shown == f"staged {install.digest}"
+        return shown == staged(install.digest)
     word = shown.partition(" ")[0]
     return word == install.state or (install.state is InstallState.FAILED and not word)
 

@@ -69,11 +69,6 @@ def named(world: World) -> Mapping[Place, set[str]]:
     return found
 
 
-def tag(bundle: str, version: str) -> str:
-    """The name of the fact that tells how a version stands on a host."""
-    return f"runtime {bundle}/{version}"
-
-
 def _staged_on(one: Version, desired: Desired) -> Iterator[Resource]:
     """Nodes that it is for, whether or not anybody is there who names it."""
     wanted = one.stage_on

@@ -12,10 +12,17 @@ from collections.abc import Iterator, Mapping
 from reconciler.kinds.bundle import BUNDLES
 from reconciler.kinds.contract import Context
 from reconciler.model.host.evidence import NodeFacts
+from reconciler.model.host.runtime_fact import (
+    RuntimeFact,
+    RuntimeWord,
+    default_key,
+    read_runtime,
+    runtime_key,
+)
 from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.plan.verb import Verb
 from reconciler.model.ref import Ref
-from reconciler.planner.bundles.desired import Place, named, tag
+from reconciler.planner.bundles.desired import Place, named
 from reconciler.planner.bundles.versions import in_order
 from reconciler.planner.core.policy import policy_of
 
@@ -33,10 +40,10 @@ def discards(
         if facts is None or facts.platform is None:
             continue
         needed = wants.get((node, name), set()) | names.get((node, name), set())
-        default = facts.platform.get(f"current {name}", "")
+        default = facts.platform.get(default_key(name), "")
         if BUNDLES.get(context.desired, name) is not None:
             needed = needed | {default}
-        shown = {version: facts.platform.get(tag(name, version), "") for version in versions}
+        shown = {v: read_runtime(facts.platform.get(runtime_key(name, v), "")) for v in versions}
         for version in _going(shown, needed, _kept(name, context)):
             bundle = Ref("bundle", "", name)
             yield _step(node, bundle, version, is_default=version == default)
@@ -49,17 +56,20 @@ def _kept(name: str, context: Context) -> int:
     return policy_of(context.desired, context.world).bundles.keep_versions
 
 
-def _going(shown: Mapping[str, str], needed: set[str], keep: int) -> list[str]:
+BUILT = (RuntimeWord.STAGED, RuntimeWord.CHANGED)
+
+
+def _going(shown: Mapping[str, RuntimeFact], needed: set[str], keep: int) -> list[str]:
     """`shown` is what the node tells of each version of ours; what is being built stays."""
-    there = in_order(v for v, fact in shown.items() if fact.startswith(("staged", "changed")))
+    there = in_order(v for v, fact in shown.items() if fact.word in BUILT)
     stays = set(there[-keep:] if keep else ())
-    stays |= needed | {v for v, fact in shown.items() if fact.startswith("staging")}
+    stays |= needed | {v for v, fact in shown.items() if fact.word is RuntimeWord.STAGING}
     return in_order(shown.keys() - stays)
 
 
 def _step(node: str, bundle: Ref, version: str, *, is_default: bool) -> Step:
     """Nobody's work depends on a host's default, and of a bundle that is gone there is none."""
-    gone = {f"current {bundle.name}": None} if is_default else {}
+    gone = {default_key(bundle.name): None} if is_default else {}
     return Step(
         id=step_id(node, Verb.DISCARD, bundle, version),
         verb=Verb.DISCARD,
@@ -67,5 +77,5 @@ def _step(node: str, bundle: Ref, version: str, *, is_default: bool) -> Step:
         ref=bundle,
         order=Order.ENRICH,
         item={"bundle": bundle.name, "version": version, "withDefault": is_default},
-        expected={tag(bundle.name, version): None, **gone},
+        expected={runtime_key(bundle.name, version): None, **gone},
     )

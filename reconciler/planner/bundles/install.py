@@ -19,6 +19,14 @@ from reconciler.kinds.contract import Context
 from reconciler.kinds.node.spec import NODES, AdminState
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import NodeFacts
+from reconciler.model.host.runtime_fact import (
+    LISTED,
+    RuntimeFact,
+    RuntimeWord,
+    default_key,
+    read_runtime,
+    runtime_key,
+)
 from reconciler.model.plan.drift import Becomes, Drift
 from reconciler.model.plan.plan import Action, Order, Step, step_id
 from reconciler.model.plan.verb import STAGING, Verb
@@ -27,7 +35,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.requirements import Requirements
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.install import Install, InstallState
-from reconciler.planner.bundles.desired import tag, wanted
+from reconciler.planner.bundles.desired import wanted
 from reconciler.planner.bundles.gc import discards
 from reconciler.planner.bundles.versions import in_order, newest
 from reconciler.planner.core.difference import Difference
@@ -64,7 +72,7 @@ class _Look:
     bundle: Resource[BundleSpec]
     version: Version
     lock: Requirements | None
-    fact: str = ""
+    fact: RuntimeFact = RuntimeFact(text="")
     link: str = ""
     is_default: bool = False
     installed: Install | None = None
@@ -72,7 +80,7 @@ class _Look:
 
     @property
     def is_there(self) -> bool:
-        return self.fact.startswith("staged")
+        return self.fact.word is RuntimeWord.STAGED
 
 
 class _Rule(NamedTuple):
@@ -87,7 +95,7 @@ RULES: Mapping[str, _Rule] = MappingProxyType(
     {
         "unreadable": _Rule(None, "", lambda one: one.lock is None),
         # Asked for again: a host that is at it is left alone, and one that is not begins.
-        "under_way": _Rule(Verb.STAGE, "awaits", lambda one: one.fact.startswith("staging")),
+        "under_way": _Rule(Verb.STAGE, "awaits", lambda one: one.fact.word is RuntimeWord.STAGING),
         "left_alone": _Rule(
             None, "", lambda one: one.becomes in (Becomes.REPORTED, Becomes.ACCEPTED)
         ),
@@ -95,7 +103,8 @@ RULES: Mapping[str, _Rule] = MappingProxyType(
             Verb.REPAIR,
             "repairs",
             lambda one: (
-                one.fact.startswith("changed") or (one.is_there and one.becomes is Becomes.REPAIRED)
+                one.fact.word is RuntimeWord.CHANGED
+                or (one.is_there and one.becomes is Becomes.REPAIRED)
             ),
         ),
         "missing": _Rule(Verb.STAGE, "builds", lambda one: not one.is_there),
@@ -163,7 +172,7 @@ def _nodes(context: Context, preparing: Collection[Ref]) -> Iterator[tuple[str, 
         facts = seen.facts if seen and not seen.problem else None
         recorded = context.world.recorded.get(node.ref)
         ready = node.spec.isolation is not Isolation.ACCOUNT or bool(recorded and recorded.facts)
-        if facts is not None and ready and "runtime *" in (facts.platform or {}):
+        if facts is not None and ready and LISTED in (facts.platform or {}):
             yield node.ref.name, facts
         elif node.ref in preparing:
             yield node.ref.name, None
@@ -192,11 +201,11 @@ def _looks(
                 bundle=bundle,
                 version=stated[version],
                 lock=context.desired.locks.get(install.lock_digest) if install else None,
-                fact=shown.get(tag(name, version), ""),
-                link=shown.get(f"current {name}", ""),
+                fact=read_runtime(shown.get(runtime_key(name, version), "")),
+                link=shown.get(default_key(name), ""),
                 is_default=version == default,
                 installed=installs.get((node, name, version)),
-                becomes=becomes.get((node, tag(name, version))),
+                becomes=becomes.get((node, runtime_key(name, version))),
             )
 
 

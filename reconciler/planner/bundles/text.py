@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.bundle import BUNDLES, VersionState
 from reconciler.kinds.contract import Context
+from reconciler.model.host.runtime_fact import RuntimeWord, read_runtime, runtime_key
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded
-from reconciler.planner.bundles.desired import tag
 from reconciler.planner.bundles.versions import in_order, natural, newest
 
 Versions = Mapping[str, list[str]]
@@ -61,7 +61,8 @@ def _when(fresh: Iterable[tuple[str, str]], node: str, context: Context) -> Iter
     seen = context.world.observations.get(node)
     shown = (seen.facts.platform if seen and seen.facts else None) or {}
     for name, version in fresh:
-        is_there = shown.get(tag(name, version), "").startswith("staged")
+        fact = read_runtime(shown.get(runtime_key(name, version), ""))
+        is_there = fact.word is RuntimeWord.STAGED
         when = "is there already, with no download" if is_there else "is built after all else"
         yield f"{name} {version} {when}"
 

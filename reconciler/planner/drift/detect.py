@@ -16,6 +16,7 @@ from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.evidence import CheckResult, NodeFacts
+from reconciler.model.host.runtime_fact import RuntimeWord, read_runtime, runtime_key, staged
 from reconciler.model.plan.drift import Becomes, Drift, DriftClass
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.records import dataclass
@@ -24,7 +25,7 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.state.install import InstallState
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.access.login_checks import PROBE, SOUND, refusal_of_all, refusals
-from reconciler.planner.bundles.desired import tag, wanted
+from reconciler.planner.bundles.desired import wanted
 from reconciler.planner.core.facts import UNKNOWN, differing, is_unknown, told
 from reconciler.planner.core.policy import Leniency, class_of_ours, leniency_of
 from reconciler.planner.drift.notes import key_files_of_nobody, stray_keys
@@ -186,12 +187,14 @@ def _of_runtimes(desired: Desired, world: World, leniency: Leniency) -> Iterator
         if facts is not None:
             ours = one.version in wants.get((one.node, one.bundle), ())
             look = _Look(Ref("bundle", "", one.bundle), one.node, leniency, mends=ours)
-            yield from _of_tree(look, facts, tag(one.bundle, one.version), f"staged {one.digest}")
+            yield from _of_tree(
+                look, facts, runtime_key(one.bundle, one.version), staged(one.digest)
+            )
 
 
 def _of_tree(look: _Look, facts: NodeFacts, key: str, made: str) -> Iterator[Drift]:
     for _, shown, _ in differing(facts, {key: made}):
-        if not (shown or "").startswith("staging"):
+        if read_runtime(shown or "").word is not RuntimeWord.STAGING:
             text = f"{key} on {look.node}{_told(shown, made)}"
             found = look.judge(key, DriftClass.PLATFORM, shown, text, ours=look.mends)
             yield replace(found, made=made)

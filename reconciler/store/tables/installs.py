@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.model.host.evidence import Observation
+from reconciler.model.host.runtime_fact import RuntimeWord, read_runtime, runtime_key
 from reconciler.model.plan.plan import Step
 from reconciler.model.plan.verb import STAGING, Verb
 from reconciler.model.plan.work import WaveIntent, WaveOutcome
@@ -73,7 +74,7 @@ def observe(record: Record, observations: Sequence[Observation]) -> None:
     for seen in observations:
         shown = (seen.facts.platform if seen.facts else None) or {}
         for one in _on(record, seen.node) if shown else ():
-            fact = shown.get(f"runtime {one.bundle}/{one.version}")
+            fact = shown.get(runtime_key(one.bundle, one.version))
             if fact and one.state is not InstallState.STAGED:
                 now = _judged(one, fact)
                 if now != one:
@@ -88,13 +89,14 @@ def forget(record: Record, gone: Sequence[Ref]) -> None:
 
 
 def _judged(one: Install, fact: str) -> Install:
-    """`staged DIGEST`, `staging PHASE`, `failed CODE: REASON` or `changed COUNT: PATH`."""
-    word, _, rest = fact.partition(" ")
-    if word == "staged" and rest:
-        return _as(one, InstallState.STAGED, digest=rest)
-    if word == "staging":
+    """Staged is what a host names by its digest; of all else, what is told is the problem."""
+    told = read_runtime(fact)
+    if told.word is RuntimeWord.STAGED and told.rest:
+        return _as(one, InstallState.STAGED, digest=told.rest)
+    if told.word is RuntimeWord.STAGING:
         return _as(one, InstallState.STAGING)
-    return _as(one, InstallState.FAILED, problem=rest if word == "failed" else fact)
+    has_failed = told.word is RuntimeWord.FAILED
+    return _as(one, InstallState.FAILED, problem=told.rest if has_failed else fact)
 
 
 def _as(one: Install, state: InstallState, *, digest: str = "", problem: str = "") -> Install:
