@@ -34,9 +34,11 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A command's answer. `lines` are its text and may be lazy; `result` is its JSON form, encoded
-    only if it is asked for. `raw` is shown instead of lines where it is given; `silent` says that
-    the command has shown its answer already.
+    """A command's answer.
+
+    `lines` are its text and may be lazy; `result` is its JSON form, encoded only if it is asked
+    for. `raw` is shown instead of lines where it is given; `silent` says that the command has shown
+    its answer already.
     """
 
     code: Exit = Exit.DONE

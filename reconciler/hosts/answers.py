@@ -107,8 +107,10 @@ def _values(text: bytes, start: int, end: int) -> int:
 
 
 def _check_machine(facts: NodeFacts) -> None:
-    """What no machine is made of: two devices of one name, of which only one would be seen, or more
-    of something than any has, of which every one with every other would be compared.
+    """Refuse hardware that no machine has.
+
+    Of two devices with one name only one would be seen; and an impossible number of devices would
+    all be compared with each other.
     """
     topology = facts.topology or Topology()
     numas = topology.numa_nodes or ()

@@ -162,8 +162,8 @@ def _observe(
 
 
 def _lasting(facts: NodeFacts) -> NodeFacts:
-    """What runs, how busy cards are and what a login says is new at every look, and no look is
-    another for that.
+    """The facts less those that are new in every answer: what runs, how busy GPUs are, login
+    texts.
     """
     problems = tuple(one for one in facts.problems if one.probe != NOISE)
     gpus = facts.gpus and tuple(replace(gpu, utilization=None) for gpu in facts.gpus)

@@ -44,7 +44,9 @@ class AutomationRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """`from_` and `to` are times of day in `time_zone`; one that ends before it begins ends on the
+    """A window of time, by local times of day.
+
+    `from_` and `to` are times of day in `time_zone`; one that ends before it begins ends on the
     next day. `days` are those on which it opens, all if none is named.
     """
 

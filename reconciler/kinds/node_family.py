@@ -41,8 +41,10 @@ class Vendor(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyGpu:
-    """`memory_mib` is what one driver measured: `memory_tolerance_percent` is how far equal cards,
-    and other drivers, may differ from it.
+    """The GPU of a family.
+
+    `memory_mib` is what one driver measured; `memory_tolerance_percent` is how far equal GPUs, and
+    other drivers, may differ from it.
     """
 
     vendor: Vendor

@@ -20,7 +20,10 @@ def locking(fleet: Fleet, command: str) -> StateLock:
 
 
 def insist_on_state(fleet: Fleet) -> None:
-    """Raises ProblemError `state_missing`, `state_unsafe_place` where it is somebody else's, …"""
+    """Check that there is a state, and that it is ours.
+
+    Raises ProblemError `state_missing`, or `state_unsafe_place` where it belongs to somebody else.
+    """
     Database.open(fleet.database_file, write=False, opening=Opening(older_ok=True)).close()
 
 

@@ -1,4 +1,4 @@
-"""storage.attach: an allocation has these volumes, each where and how it is to have it.
+"""storage.attach: an allocation gets these volumes, each mounted where and how it was asked.
 
 Each in its turn: what one of them meets is its own, and what the others have stands.
 """

@@ -1,4 +1,4 @@
-"""Who has which volume on this host, as the kernel shows it, and how much of each is used.
+"""Attachments: who has which volume on this host, as the kernel shows it, and how much is used.
 
 Mounted at both places, the real one and the tenant's view, with the same data and the same rights,
 or it is told what is wrong; a record says what should be, and never what is.

@@ -1,4 +1,4 @@
-"""Files judged by the host's own programs before they live; each check says what is wrong."""
+"""Candidate files are checked by the host's own programs before they go live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of cards: what their driver says in any field, and what the kernel has logged of them.
+"""Errors of GPUs: what their driver reports in any field, and what the kernel has logged.
 
 By PCI address, since a card that fell off the bus has no other name left. What they mean is not
 judged here.
@@ -39,9 +39,11 @@ MAX_WORDS = 120
 
 
 def read_card_errors(probes: Probes) -> dict[str, list[str]]:
-    """`xid 79`, `uncorrected 3`, `pages pending`, `rows pending`, `rows failed`, `says <word>`,
-    `mig Enabled`, `fabric In Progress`, `recovery Reset`, `lost <words>`, `inforom corrupted`;
-    sound cards have none. What a card does not answer, or in no form of an answer, is `… unknown`.
+    """The errors of each GPU, as words; a sound one has none.
+
+    The words are `xid 79`, `uncorrected 3`, `pages pending`, `rows pending`, `rows failed`, `says
+    <word>`, `mig Enabled`, `fabric In Progress`, `recovery Reset`, `lost <words>` and `inforom
+    corrupted`. What a GPU does not answer, or not in a known form, is `… unknown`.
     """
     told = inquiry(probes)
     found = read_xids(probes)

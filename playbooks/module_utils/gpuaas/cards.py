@@ -1,4 +1,4 @@
-"""Cards: what nvidia-smi and sysfs tell of them, by UUID, never by index.
+"""GPUs: what nvidia-smi and sysfs report of them, by UUID, never by index.
 
 Two questions tell nearly all: one line a card, which nobody but the driver writes, and the long
 answer, which knows of fabric, rows and device nodes as well.

@@ -1,4 +1,4 @@
-"""Connections that sshd's configuration tells apart: one of each sort, to be asked for.
+"""Connections that sshd's configuration distinguishes: one of each sort, to be tested.
 
 A Match line may give other settings to an address, a port, a name or a group, wherever it stands.
 What these lines name is read here; what holds then, only sshd itself says.

@@ -1,4 +1,4 @@
-"""A host's ordered work, item by item: each is checked, done, and answered with a receipt.
+"""A host's work, item by item: each is checked, done, and answered with a receipt.
 
 One item's failure is that item's alone, save that later items of the same ref are not tried;
 versions of a bundle are each by itself.
@@ -85,8 +85,10 @@ BY_ITSELF = frozenset({"runtime.stage", "runtime.repair", "runtime.discard"})
 def converge(
     root: str, machine_id: str, work: list[Any], *, boot_id: str = "", dry: bool = False
 ) -> list[Receipt]:
-    """Receipts in the order of `work`. Raises Refusal, and has touched nothing, on a host that is
-    not the one meant, or on which somebody is still at work. `boot_id` is that of the evidence.
+    """Do the work in order and return its receipts.
+
+    Raises Refusal, before anything is touched, on a host that is not the one meant, or on which
+    another run is still at work. `boot_id` is that of the evidence.
     """
     folder = open_root(root, machine_id)
     try:

@@ -1,4 +1,4 @@
-"""Making: a volume is there as it is asked for, made once and never made anew.
+"""Creates a volume as it is asked for, once, and never anew.
 
 What was made is known twice: beside the data, and on the host that has made it. Where either says
 so and the data is not there, its disk or share is not, and an empty one in its place would be lost.

@@ -1,4 +1,4 @@
-"""Who may use cron and at: lists of the host that others write too, of which one line is ours.
+"""Who may use cron and at: lists that others write too, of which one line is ours.
 
 Everything else in them stays as it is to the byte.
 """

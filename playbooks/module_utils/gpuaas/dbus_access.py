@@ -1,4 +1,4 @@
-"""The system's bus: whether a tenant who has dropped all groups gets in, as trying it shows."""
+"""The system bus: whether a tenant who has dropped all groups has access, by trying it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""storage.detach: an allocation has these volumes no longer; all that is on them stays.
+"""storage.detach: an allocation no longer has these volumes; all data on them stays.
 
 Nothing is taken from under anybody who works on it: who does is named, and it stays mounted, unless
 somebody has asked for the tenant's own to be ended. An unmount that only hides it is none.

@@ -1,4 +1,4 @@
-"""Cards that are held open: a device is judged when it is opened, never when it is handed on.
+"""Device holders: who has a GPU open; access is checked on opening, never on handing on.
 
 Whoever has been passed an open card by a neighbour keeps it when that neighbour is gone, and
 whoever comes next would share it.

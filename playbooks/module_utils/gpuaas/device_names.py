@@ -1,4 +1,4 @@
-"""Devices: what names of drives and of network ports are names of, so that none passes for two."""
+"""Device names: which names mean one drive or network port, so that none counts as two."""
 
 from __future__ import annotations
 

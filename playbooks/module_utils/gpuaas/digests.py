@@ -1,4 +1,4 @@
-"""SHA-256 by Python's own code, as OpenSSL's takes longer to load than a look takes to digest."""
+"""SHA-256 in Python, because loading OpenSSL takes longer than an observation needs to digest."""
 
 from __future__ import annotations
 

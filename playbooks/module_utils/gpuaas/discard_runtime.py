@@ -1,4 +1,4 @@
-"""runtime.discard: a version of a bundle that nobody uses or names is gone."""
+"""runtime.discard: a bundle version that nobody uses or names is removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks: a file system of fixed size in a file, formatted once and before anybody can see it.
+"""Disks: a file system of fixed size in a file, formatted once, before anybody can see it.
 
 What is formatted is a file of another name that this very call has made, found blank by what the
 kernel holds of it and by the host's own probe. The name of the disk is given to it afterwards, so

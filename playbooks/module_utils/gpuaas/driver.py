@@ -1,4 +1,4 @@
-"""The driver between tenants: whether it stays, forgets nothing, and needs nobody to load it.
+"""The GPU driver between tenants: whether it stays loaded, keeps its settings, and needs nobody.
 
 Without a process that holds it the driver ends with the last user of a card: what was set is lost,
 the next start is slow, and a program with more rights than its caller would load what is missing.

@@ -1,4 +1,4 @@
-"""Eviction: whoever keeps a volume from being let go of is ended, where somebody has asked for it.
+"""Eviction: processes that keep a volume from being detached are ended, on request.
 
 Only processes of the tenant whose volume it is, and of these only those that work in it. Others who
 do so are named, and keep it: it is never unmounted from under anybody.

@@ -1,4 +1,4 @@
-"""The fabric between cards: who manages it, and what the kernel has logged of its switches.
+"""The fabric between GPUs: who manages it, and what the kernel has logged of its switches.
 
 Without a manager that has done its work no program on such a board computes. What each card says
 of the fabric is an error of that card; here is what concerns all of them.

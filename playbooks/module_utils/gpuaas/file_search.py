@@ -1,4 +1,4 @@
-"""File search: what lies on the local file systems of a host and is of some uids.
+"""File search: files of some uids on the local file systems of a host.
 
 What a living tenant has to itself is looked through apart from all else, in a time of its own: it
 may hold any number of files, and be changed without end.

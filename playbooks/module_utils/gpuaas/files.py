@@ -1,4 +1,4 @@
-"""Files and folders made to be as asked: compared first, written whole or not at all."""
+"""Files and folders made as asked: compared first, then written whole or not at all."""
 
 from __future__ import annotations
 
@@ -95,8 +95,9 @@ def read_by(gid: int) -> Owner:
 
 
 def put_file(tree: Tree, path: str, content: str, mode: str, owner: Optional[Owner] = None) -> None:
-    """A regular file of this content, mode and owner, or else ours; a reader sees the old one or
-    the new one, whole.
+    """Write a regular file of this content, mode and owner (by default ours), if it differs.
+
+    A reader sees the old file or the new one, whole.
     """
     owner = owner or _ours()
     data = content.encode("utf-8")

@@ -1,4 +1,4 @@
-"""Filters of devices as the kernel has them, tried from within a tenant's own slice.
+"""Device filters as the kernel has them, tried from within a tenant's own slice.
 
 systemd makes a filter of the numbers that nodes have when the slice starts, and keeps it: what it
 was told does not say what has become of a node that a driver made anew. Asking for access meets

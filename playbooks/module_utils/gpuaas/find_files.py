@@ -1,4 +1,4 @@
-"""Files of some uids, found by the host's own `find`: it looks at a million a second.
+"""Files of some uids, found by the host's own `find`, which reads a million a second.
 
 A look that did not come to its end, or met what it could not enter, is none. What goes meanwhile is
 passed over. What a server or somebody's program serves is not there for it, so that it asks none.

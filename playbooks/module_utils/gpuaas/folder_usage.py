@@ -1,4 +1,4 @@
-"""Usage of folders: how much the files in one take, as far as that is counted within a budget.
+"""Folder usage: how much the files in a folder take, as far as a budget allows counting.
 
 A folder is no file system, so nobody keeps that number: its files are counted at each look, by at
 most so many entries and so much time over all folders. What is beyond that is unknown.

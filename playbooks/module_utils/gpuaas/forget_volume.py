@@ -1,4 +1,4 @@
-"""storage.forget: a host has no word any more of data that was wiped where others reach it too.
+"""storage.forget: a host drops its record of data that was wiped through another host.
 
 Where the data is there all the same nothing is touched: that it was wiped is wrong then.
 """

@@ -1,4 +1,4 @@
-"""Room: whether tenants can fill what the host itself writes to, and what bounds each of them."""
+"""Free space: whether tenants can fill what the host itself writes to, and what limits them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hidden: what a tenant still has of a volume where its host does not see it.
+"""Hidden mounts: what a tenant still has of a volume where its host does not see it.
 
 In user namespaces of their own people mount as they like: a folder of a volume at another place, an
 overlay that lies on it, a mount that is in a descriptor alone, and namespaces in which nobody is

@@ -1,4 +1,4 @@
-"""A tenant's home: made once with a copy of /etc/skel in it, and from then on the tenant's own."""
+"""A tenant's home: made once with a copy of /etc/skel, and from then on the tenant's own."""
 
 from __future__ import annotations
 

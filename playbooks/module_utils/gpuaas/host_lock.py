@@ -1,4 +1,4 @@
-"""Turns: one run at a time works on a host, however many were begun.
+"""The host lock: one run at a time works on a host, however many were started.
 
 A run whose control machine was cut off or killed works on to the end of what it was given, and is
 waited for. One that does not move any more is ended by the next, which does the work anew.

@@ -1,4 +1,4 @@
-"""Objects of a uid that outlive its processes: System V IPC, POSIX queues and shared memory."""
+"""IPC objects that outlive the processes of a uid: System V IPC, POSIX queues, shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form of work: every key there and no other, each of its type, judged again on the host.
+"""The form of work items: exactly these keys, each of its type, checked again on the host.
 
 A form is a type, a function that raises Refusal, `[form]` for a list of such, a mapping of keys to
 forms, or `Maybe(form)` where null may stand.

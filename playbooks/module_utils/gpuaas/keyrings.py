@@ -1,4 +1,4 @@
-"""Keyrings: what the kernel keeps for a uid beyond its last process, and may show to others.
+"""Keyrings: what the kernel keeps for a uid after its last process, and may show to others.
 
 Root sees only what its owner has opened to all, and so is told no more than how many there are.
 """

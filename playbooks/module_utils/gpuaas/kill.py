@@ -1,4 +1,4 @@
-"""Everything that runs under a uid is ended, whoever started it and however it holds on."""
+"""Ends everything that runs under a uid, whoever started it and however it holds on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listeners: where the host's own sshd takes connections, and how many of whom at a time.
+"""Listeners: where the host's own sshd accepts connections, and how many from whom at a time.
 
 Its files, systemd and the kernel are asked, since each of them alone may not know: a port may be
 given on a command line, by a socket unit, or by a second sshd with files of its own.

@@ -1,4 +1,4 @@
-"""Logins: whether each tenant would get in, and whether each key would open what it is given for.
+"""Logins: whether each tenant could log in, and whether each key opens what it is given for.
 
 What is tried is what people do: PAM is asked about every account as sshd asks it, and somebody who
 is a tenant and nobody's really logs in, once a look.

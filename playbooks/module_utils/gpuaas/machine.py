@@ -1,4 +1,4 @@
-"""The machine: what it runs and what is built into it, by procfs, sysfs and udev's names."""
+"""The machine: what it runs and its hardware, from procfs, sysfs and udev's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attached: the places at which an allocation has a volume, and who is using it there.
+"""Mount places: where an allocation has a volume mounted, and who is using it there.
 
 The real mount stands at `/gpuaas/<allocation id>/<storage>`. What the tenant sees at its mount path
 is a second one in the instance of that folder that is its login's: mounted on the host, it comes

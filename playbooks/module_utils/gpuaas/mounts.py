@@ -1,4 +1,4 @@
-"""What is mounted where, as the kernel tells it."""
+"""Mounts: what is mounted where, as the kernel reports it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ NEW_MOUNTS = 0x20000
 
 
 class Mount(NamedTuple):
-    """`root` is what of the file system stands at `point`; `options` are the file system's own,
-    `flags` those of this mount of it. `number` is its own among those of all namespaces, and
-    `parent` that of the one it stands in. `source` is what somebody said that it is made of.
+    """One mount, as the kernel lists it.
+
+    `root` is the part of the file system that is mounted at `point`; `options` are the file
+    system's own, `flags` those of this mount. `number` identifies it among the mounts of all
+    namespaces, and `parent` the mount it is in. `source` is what the caller of mount named.
     """
 
     point: str

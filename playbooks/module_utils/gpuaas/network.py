@@ -1,5 +1,6 @@
-"""What tenants may reach over the network: written as files, loaded whole, and read back from the
-kernel. What it said when it was loaded is kept in /run, so that a later change there shows.
+"""The network walls of tenants: written as files, loaded whole, and read back from the kernel.
+
+What the kernel said when they were loaded is kept in /run, so that a later change shows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""node.observe: what a host says about itself, as one JSON object on stdout; it changes nothing.
+"""node.observe: a host's report about itself, as one JSON object on stdout; it changes nothing.
 
 This much is asked of every host, also of one that is a folder; `observe_host` asks for more.
 """

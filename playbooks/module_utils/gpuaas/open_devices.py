@@ -1,4 +1,4 @@
-"""Handles: the device nodes that a process has open or mapped, by their numbers.
+"""Open devices: the device nodes that a process has open or mapped, by their numbers.
 
 A name is chosen by whoever mounts, and a thread may have a table of open files of its own. No file
 system is asked about its files: a server, or somebody's program, may never answer.

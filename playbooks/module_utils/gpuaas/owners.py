@@ -1,4 +1,4 @@
-"""Owners: what one uid has in a folder becomes another's, within a time, to be gone on with later.
+"""Owners: the files of one uid in a folder get another owner, in pieces that can be continued.
 
 By open handles, so that nobody can put something else in between: no link is followed, nothing
 that is mounted below is looked at. What has another name elsewhere stays, as that name would be

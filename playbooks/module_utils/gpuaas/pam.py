@@ -1,4 +1,4 @@
-"""Our marked lines in files that are the distribution's; the rest of such a file is not ours."""
+"""Our marked lines in files of the distribution; the rest of such a file is not ours."""
 
 from __future__ import annotations
 

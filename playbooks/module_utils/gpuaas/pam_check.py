@@ -1,4 +1,4 @@
-"""Admission: what PAM says of an account, asked as sshd asks it, without a login.
+"""PAM check: what PAM says of an account, asked as sshd asks it, without a login.
 
 It is asked in a process of its own, since a module may change the one that asks, or never answer.
 """

@@ -1,4 +1,4 @@
-"""Accounts and groups as the host's own files have them, and as one line of text each."""
+"""Accounts and groups as the host's own files have them, as one line of text each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where on a host an allocation may be worked on, and how to get there without being led away.
+"""Paths on a host where an allocation may be worked on, reached without following links.
 
 Names are judged again here, whatever was judged before; no link is followed below the root.
 """

@@ -1,4 +1,4 @@
-"""The platform's own settings on a host, as named facts: what is in force, not what was written.
+"""The platform's settings on a host, as named facts: what is in force, not what was written.
 
 A wall is read back where its owner says what holds: sshd of its own effective settings, systemd
 of its slices, the kernel of its switches.

@@ -1,4 +1,4 @@
-"""What the platform keeps on the host: its paths, its descriptors, and how large homes are."""
+"""Platform state: the platform's paths and descriptors on the host, and the size of homes."""
 
 from __future__ import annotations
 

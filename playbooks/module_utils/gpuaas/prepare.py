@@ -1,4 +1,4 @@
-"""node.prepare: the walls of a host stand, before anybody is placed on it.
+"""node.prepare: the walls of a host are set up before anybody is placed on it.
 
 The most dangerous of the verbs, since a wrong file of sshd or PAM shuts everybody out. So all is
 judged before it lives, what was there is saved, and a timer puts it back unless somebody comes

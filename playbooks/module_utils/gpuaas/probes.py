@@ -1,4 +1,4 @@
-"""Probes: how a host is asked about itself, and what becomes of a question it does not answer.
+"""Probes: how a host is asked about itself, and what follows when a question is not answered.
 
 A probe that fails makes its fact unknown and says so; it never makes it empty.
 """

@@ -1,4 +1,4 @@
-"""Outputs: what a program says while it runs, for as long as it may take.
+"""Program output: what a program prints while it runs, within a time limit.
 
 What hangs in the kernel does not end by being killed, and is not waited for.
 """

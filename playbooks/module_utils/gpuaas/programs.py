@@ -1,4 +1,4 @@
-"""The host's own programs, when something is to be done by them: it is done, or it is refused."""
+"""The host's own programs, run to do something: it is done, or it is refused."""
 
 from __future__ import annotations
 

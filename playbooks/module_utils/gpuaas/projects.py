@@ -1,4 +1,4 @@
-"""Projects: numbers of files and folders by which a file system counts, whoever owns them.
+"""Project ids: numbers by which a file system counts files and folders, whoever owns them.
 
 What is made in a folder that hands its project on belongs to it from the first byte. Whoever owns a
 file can give it another project (chattr -p): this counts what people do, and holds nobody who wants

@@ -1,4 +1,4 @@
-"""allocation.provide: the folders and files of an allocation stand as asked, and its account.
+"""allocation.provide: the folders, files and account of an allocation are made as asked.
 
 The account comes last: from its first moment on it is confined.
 """

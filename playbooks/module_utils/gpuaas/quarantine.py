@@ -1,4 +1,4 @@
-"""allocation.quarantine: nobody is in there and nothing runs any more; all it has stays as it is.
+"""allocation.quarantine: nobody is logged in and nothing runs any more; all data stays.
 
 Whoever asks has taken its keys away before, so what ends here is not started again.
 """

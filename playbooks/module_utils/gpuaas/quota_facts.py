@@ -1,5 +1,6 @@
-"""Quotas read back: of each tenant whether all is in force that can be, and of each file system by
-what it bounds them. One that bounds nobody is no fault of a tenant's: it is told by itself.
+"""Facts about quotas: whether each tenant's is in force, and how each file system limits them.
+
+A file system that limits nobody is no fault of a tenant's: it is reported by itself.
 """
 
 from __future__ import annotations

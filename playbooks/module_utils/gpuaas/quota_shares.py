@@ -1,4 +1,4 @@
-"""Shares: how much of each file system a tenant may fill, by its slots, as written by its provide.
+"""Quota shares: how much of each file system a tenant may fill, by its slots.
 
 Nine tenths of a file system are shared out by slots, so that all tenants together leave root the
 rest. The record says what was put in force where; the file systems say what is.
@@ -43,9 +43,11 @@ class Room(NamedTuple):
 
 
 class Share(NamedTuple):
-    """So many slots `of` those of the node; by where a file system is mounted, the room that was
-    given, and why it is not in force there. `project` is what its files are counted by, 0 where
-    none was drawn; what is told of this file is its digest, which `salt` keeps from being guessed.
+    """A tenant's share: its slots, `of` those of the node.
+
+    By the place where a file system is mounted, it has the room that was given, and why it is not
+    in force there. `project` is the id by which its files are counted, 0 where none was drawn. What
+    is told of this file is its digest, which `salt` keeps from being guessed.
     """
 
     id: str
@@ -79,8 +81,10 @@ class Share(NamedTuple):
         return json.dumps(self._asdict(), sort_keys=True, separators=(",", ":")) + "\n"
 
     def room_in(self, place: str, before: Optional[Room]) -> Room:
-        """Of the file system that a folder is on. What it was for the same size, it stays: some say
-        how many files they could hold by how much is free.
+        """The size of the file system that a folder is on.
+
+        If the size is the same as before, the old figures stay: some file systems derive the number
+        of files they can hold from what is free.
         """
         found = os.statvfs(place)
         size = found.f_blocks * found.f_frsize

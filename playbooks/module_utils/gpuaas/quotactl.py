@@ -1,4 +1,4 @@
-"""quotactl(2): what a file system bounds by project or by user, and how much of it, in numbers.
+"""quotactl(2): limits and usage of a file system, by project or by user.
 
 Every failure is the kernel's own, as an OSError.
 """

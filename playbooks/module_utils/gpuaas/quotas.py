@@ -1,4 +1,4 @@
-"""Quotas: each tenant's share of what its places lie on, put in force and lifted.
+"""Quotas: each tenant's share of the file systems of its places, put in force and lifted.
 
 By project wherever the file system bounds anybody by that; and by uid as well where it can and no
 data of storage lies on it, since whoever owns a file may give it another project. Its number is

@@ -1,4 +1,4 @@
-"""allocation.release: everything that was made for an allocation is gone, and nothing else is.
+"""allocation.release: everything that was made for an allocation is removed, and nothing else.
 
 What runs ends first, then what lies about goes, and last the word whose it was. Files of its uid
 outside of its places are for the proof to find, never for us to remove.

@@ -1,4 +1,4 @@
-"""storage.reopen: what an allocation that has ended left in a volume belongs to another one.
+"""storage.reopen: files that an ended allocation left in a volume get another owner.
 
 Asked for by a person, for exactly one uid. Each call works for a while and says whether there is
 more; how far it has come stands beside the data, so that the next call goes on there, whoever asks.

@@ -1,4 +1,4 @@
-"""runtime.repair: a version of a bundle is again what was put there.
+"""runtime.repair: a bundle version is restored to what was installed.
 
 What strangers have put in is named and goes; where something of ours is other, all of it is built
 anew beside it and takes its place when it is whole. Nothing outside of its folder is touched.

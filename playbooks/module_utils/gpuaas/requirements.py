@@ -1,4 +1,4 @@
-"""What a version of a bundle may be made of: agreed wheels, and modules to try.
+"""Requirements of a bundle version: agreed wheels, and modules to import as a test.
 
 Judged again here: pip takes options from a list of requirements, and from some of them commands.
 Only the one form is taken in which the control machine writes a lock that it has read.

@@ -1,4 +1,4 @@
-"""Reserve: room on the disk of the host's own settings that nobody can use up meanwhile.
+"""Reserve: room on the disk of the host's settings that nobody else can use up.
 
 Whatever takes something away needs no room, but what it writes afterwards does. A piece is a file
 with its place on the disk: it becomes what is written, under another name, so that there is no

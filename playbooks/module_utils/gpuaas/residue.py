@@ -1,4 +1,4 @@
-"""Leftovers: what of a uid is still on the host after its allocation is gone.
+"""Residue: what a uid still has on the host after its allocation is gone.
 
 Everything is looked through, or the uid is left out of the answer: half a look proves nothing.
 """

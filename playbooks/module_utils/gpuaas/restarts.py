@@ -1,4 +1,4 @@
-"""Marks of restarts: which generation of an allocation was reached, and what is older than it.
+"""Restart marks: which generation of an allocation was reached, and what is older than it.
 
 A mark is written before anything ends and again when all has ended, so that a restart that was
 broken off can be told from one that is through, and neither is ever done twice.

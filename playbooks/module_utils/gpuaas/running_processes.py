@@ -1,4 +1,4 @@
-"""What runs for each tenant just now, in words: who would be interrupted if it were ended."""
+"""What runs for each tenant now, in words: whom ending it would interrupt."""
 
 from __future__ import annotations
 

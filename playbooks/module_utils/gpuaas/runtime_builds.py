@@ -1,4 +1,4 @@
-"""Jobs: folders beside the runtimes in which versions of bundles are being built.
+"""Runtime builds: folders beside the runtimes in which bundle versions are being built.
 
 Who is at work in one has it locked. What is told of it, by the builder and then by root, are words
 that may be half written or gone: they explain, and decide nothing.

@@ -1,4 +1,4 @@
-"""Runtimes: versions of bundles below one folder, and the folders in which they are being built.
+"""Runtimes: bundle versions below one folder, and the folders in which they are being built.
 
 A tree is there whole or not at all: it is built elsewhere under the name that it will have, and
 made visible by one rename. What is in it is written down beside it, of one moment, so that a look

@@ -1,4 +1,4 @@
-"""What a preparation is about to change, saved; and the host told to put it back by itself."""
+"""Saved files: what a preparation is about to change; the host restores it by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open sessions of a tenant, and the key that each was opened with."""
+"""Sessions: the open sessions of a tenant, and the key that opened each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settling a preparation: it is kept, or all that it wrote is put back as it was.
+"""Settles a preparation: it is kept, or all that it wrote is rolled back.
 
 One file that needs no other: it runs from a connection's stdin, from a timer when nobody came
 back for the host, and at boot. What it goes by was saved before anything was written.

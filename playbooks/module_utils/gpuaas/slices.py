@@ -1,4 +1,4 @@
-"""What confines a tenant beside its account: slice, devices, shared memory, put in force.
+"""Slices: what confines a tenant beside its account: slice, devices, shared memory.
 
 A folder has none of these: no systemd runs there, and nothing is mounted.
 """

@@ -1,4 +1,4 @@
-"""Drives of slots: who uses them. No tenant is given one, so whoever does has put data there."""
+"""Slot drives: who uses them. No tenant is given one, so whoever does has put data there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nvidia-smi: asked for everything in few calls, and heard whatever it says beside its answer.
+"""nvidia-smi, asked for everything in few calls; its warnings are read beside its answers.
 
 Drivers differ in the fields that they know, in the words for a lost card, in the stream that these
 are said on and in how the program ends. An odd line costs the card that it names, or itself.

@@ -1,4 +1,4 @@
-"""The long answer of nvidia-smi, read line by line: it looks like XML and need not be any.
+"""The long output of nvidia-smi, read line by line: it looks like XML but need not be any.
 
 Names of processes stand in it as their owners chose them, with whatever characters these have. So
 nothing of a card is believed that comes after its processes, and a card that is told of twice is

@@ -1,4 +1,4 @@
-"""sshd as it works out itself what holds for a tenant, whichever way somebody comes."""
+"""sshd's own view of the settings that hold for a tenant, for every way to connect."""
 
 from __future__ import annotations
 

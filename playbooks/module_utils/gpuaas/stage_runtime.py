@@ -1,4 +1,4 @@
-"""runtime.stage: a version of a bundle is being built, unless it is there or somebody is at it.
+"""runtime.stage: starts the build of a bundle version, unless it is there or being built.
 
 It only begins, and whoever looks later sees how it has come out: a build takes minutes, and needs
 nobody to wait for it.

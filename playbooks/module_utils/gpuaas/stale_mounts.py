@@ -1,4 +1,4 @@
-"""Silence: shares whose server does not answer, found out by somebody else who may wait for ever.
+"""Stale mounts: shares whose server does not answer, found by a process that may wait for ever.
 
 Whoever looks at such a place themselves hangs, and with them all that they were to do for others.
 """

@@ -1,4 +1,4 @@
-"""Numbers inside a tenant's containers: lines of /etc/subuid and subgid that others write too.
+"""Sub-ids: numbers for a tenant's containers, in /etc/subuid and subgid, which others write too.
 
 Which are a tenant's follows from its uid (`paths.inside`), so none is ever somebody else's.
 """

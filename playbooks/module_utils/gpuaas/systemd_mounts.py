@@ -1,4 +1,4 @@
-"""Mounting by systemd: tried for a while, and then it stands, or nothing does and it is said why.
+"""Mounts by systemd: tried for a while, and complete or absent afterwards, with the cause.
 
 An unmount that only hides what is mounted is none, and nothing is taken from under anybody.
 """

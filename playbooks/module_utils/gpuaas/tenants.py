@@ -1,4 +1,4 @@
-"""Tenants: their accounts and what confines them as named facts, their sessions, and their keys."""
+"""Tenants: their accounts and confinement as named facts, their sessions and their keys."""
 
 from __future__ import annotations
 

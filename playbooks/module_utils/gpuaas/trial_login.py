@@ -1,4 +1,4 @@
-"""Entry: a login that is really made, as a tenant makes it, by a key of one use.
+"""Trial login: a real login, made as a tenant makes it, with a key of one use.
 
 The key is made here and never leaves this host; its line runs nothing but the transfer of files
 built into sshd, from this host's own address, for some minutes. Whatever goes wrong, nothing stays.

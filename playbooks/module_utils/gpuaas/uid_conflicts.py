@@ -1,4 +1,4 @@
-"""Numbers: uids and gids among those of tenants that are somebody else's on this host.
+"""Uid conflicts: uids and gids of the tenants' range that belong to somebody else on this host.
 
 By its accounts and groups, wherever it has them from; by who owns what lies where people have
 something of theirs; and by the numbers that others were given for their containers.

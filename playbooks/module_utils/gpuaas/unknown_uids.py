@@ -1,4 +1,4 @@
-"""Strangers: whatever there is on this host of any uid that tenants may have, known or not.
+"""Unknown uids: what this host has of any uid that tenants may have, known or not.
 
 For a state that was lost or is old: it cannot ask for what it has forgotten, so it asks for all.
 Everything is looked through, or there is no answer: half a look proves nothing.

@@ -1,4 +1,4 @@
-"""Uplinks: the ports by which a host reaches the world, whatever lies between them and its routes.
+"""Uplinks: the ports by which a host reaches the network, whatever lies above them.
 
 A default route names an interface that may be a VLAN, a bond, a bridge or a child of another one:
 what carries it is found by following each to what it is made of.

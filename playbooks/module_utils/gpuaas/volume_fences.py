@@ -1,4 +1,4 @@
-"""Fencing: who has a volume, written beside its data, where every host that reaches it can look.
+"""Volume fences: who has a volume, written beside its data, where every host can look.
 
 A planner may be wrong, or ask with a state that is older than the world: two writers are refused
 here once more, by what stands there. Each holder is a file of its own, named by the allocation and

@@ -1,4 +1,4 @@
-"""Occupants: who works in a volume just now."""
+"""Volume users: the processes that work in a volume now."""
 
 from __future__ import annotations
 

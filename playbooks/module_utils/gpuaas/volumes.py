@@ -1,4 +1,4 @@
-"""Volumes: where the data of a storage lies on a host, by what its class says.
+"""Volumes: where the data of a storage is on a host, by its class.
 
 A volume is a folder of its own below the place of its class, open to nobody but root: tenants come
 to its data by what is mounted for them alone. Whose it is stands in there, and who has it.

@@ -1,4 +1,4 @@
-"""Folders removed with all they hold, by open folders, and nothing else.
+"""Removes folders with everything in them, by open folders, and nothing else.
 
 Never through a link, never across or over a mount; what cannot be removed is said and stays. Each
 folder is taken before it is emptied, so that nobody who still works in there adds to it.

@@ -1,4 +1,4 @@
-"""storage.wipe: the data of a volume is gone, and nothing else is.
+"""storage.wipe: the data of a volume is removed, and nothing else is.
 
 Only what nobody has: not by what stands beside the data, not by anything mounted, and never
 through a mount. The data goes first, then the host's word of it, and its folder last: a folder

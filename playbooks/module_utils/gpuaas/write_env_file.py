@@ -1,4 +1,4 @@
-"""runtime.write_env_file: what an allocation's environment is, in one file that all read alike.
+"""runtime.write_env_file: an allocation's environment, in one file that all readers read alike.
 
 Every value is one that a shell, systemd and readers of container env files take for the same text,
 and sourcing it runs nothing.

@@ -1,4 +1,4 @@
-"""Errors that the kernel has logged since the boot: of cards (Xid) and of switches (SXid).
+"""Errors that the kernel has logged since boot: of GPUs (Xid) and of switches (SXid).
 
 What they mean is not judged here. Drivers have written the place of a card in four ways: with and
 without `PCI:`, by bus and device alone, and with the partition that it happened in.

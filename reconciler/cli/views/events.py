@@ -19,8 +19,8 @@ def lines(events: Iterable[Event]) -> Iterator[TextLine]:
 
 
 def one(event: Event) -> TextLine:
-    """`#12  2026-11-27T09:14:03Z  ana  claimed  allocation/…`, what else is known, and where in the
-    program it comes from.
+    """One event as a line: `#12  2026-11-27T09:14:03Z  ana  claimed  allocation/…`, details,
+    component.
     """
     known = (
         event.ref,

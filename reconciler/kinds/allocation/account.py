@@ -48,9 +48,11 @@ TRIED = "login"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What a tenant is on its host. `gpus` are UUIDs; `cpus` and `mems` are sets as Linux writes
-    them. With `containers` it has numbers to give out inside of these. Its share of the disks is
-    that of its `slots` in `node_slots`.
+    """The account of a tenant on its host.
+
+    `gpus` are UUIDs; `cpus` and `mems` are sets as Linux writes them. With `containers` it has ids
+    of its own to give out inside them. Its share of the disks is that of its `slots` in
+    `node_slots`.
     """
 
     login: str

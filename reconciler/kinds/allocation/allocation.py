@@ -75,8 +75,9 @@ def refs(resource: Resource[AllocationSpec]) -> Iterator[Reference]:
 
 
 def check(resource: Resource[AllocationSpec], desired: Desired) -> Iterator[Problem]:
-    """Members, entitlements, lease and mounts. A deprecated SKU is the planner's question: what
-    runs on one may stay.
+    """Check members, entitlements, lease and mounts.
+
+    A deprecated SKU is the planner's question: what runs on one may stay.
     """
     project = PROJECTS.get(desired, resource.ref.project)
     if project is not None:

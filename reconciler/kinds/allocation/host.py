@@ -75,8 +75,10 @@ def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seated:
-    """An allocation in its place. `values` are what the templates are given; labels are no part of
-    it, since they are free text of users.
+    """An allocation in its place.
+
+    `values` are what the templates are given; labels are no part of it, since they are free text of
+    users.
     """
 
     binding: Binding

@@ -72,8 +72,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageNeed:
-    """Where one storage can be attached: at its `node`, empty where that is still open, and where
-    its class is, which is everywhere if both `nodes` and `families` are empty.
+    """Where one storage can be attached.
+
+    This is its `node` (empty where that is still open), on nodes that have its class, which are all
+    if both `nodes` and `families` are empty.
     """
 
     name: str

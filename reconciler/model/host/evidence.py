@@ -95,8 +95,10 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One answer of one node. `problem` is set, and `facts` None, when there was no answer;
-    `answered_at` is then the time of the last real answer and `facts` stay unknown.
+    """One answer of one node.
+
+    `problem` is set, and `facts` None, when there was no answer; `answered_at` is then the time of
+    the last real answer and `facts` stay unknown.
     """
 
     node: str

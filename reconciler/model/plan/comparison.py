@@ -11,8 +11,9 @@ from reconciler.model.records import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonBase:
-    """What is compared with: a `revision` as it was named, its commit, and how many commits it has
-    that the branch has not.
+    """The base of a comparison: a `revision` as it was named, and its commit.
+
+    It also says how many commits it has that the branch does not have.
     """
 
     revision: str

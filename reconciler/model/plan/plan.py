@@ -78,9 +78,11 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One verb for one ref on one host. `item` is all the host is told; `expected` is what the
-    observe code must then find (path → fact, None = must not exist). `revokes` names the people, or
-    `user/key`, whose access ends with it: until it is done, that is told to be pending.
+    """One verb for one ref on one host.
+
+    `item` is all the host is told; `expected` is what the observe code must then find (path → fact,
+    None = must not exist). `revokes` names the people, or `user/key`, whose access ends with it:
+    until it is done, that is shown as pending.
     """
 
     id: str

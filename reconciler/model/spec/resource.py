@@ -21,7 +21,9 @@ else:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource(Generic[SpecT]):
-    """`normal` is the JSON form of labels and spec with defaults filled and keyed lists sorted;
+    """One typed object of git.
+
+    `normal` is the JSON form of labels and spec with defaults filled and keyed lists sorted;
     `digest` is its digest. Two spellings of one intent have equal digests. `spec` is the typed
     form, a dataclass of the kind's own module; see kinds/typed_specs.
     """

@@ -16,9 +16,10 @@ class InstallState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Install:
-    """One version of one bundle on one node. `digest` is that of the tree, as the host showed it
-    when it was staged; `lock_digest` of the requirements it was made from; `since` is when it came
-    into its state.
+    """One bundle version on one node.
+
+    `digest` is that of the tree, as the host showed it when it was installed; `lock_digest` is that
+    of the requirements it was made from; `since` is when it came into its state.
     """
 
     node: str

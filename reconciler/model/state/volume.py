@@ -56,10 +56,11 @@ class VolumeIntent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """That an allocation has a volume, or may still have it: it ends only by what its host shows,
-    by the proof that frees its allocation, or by somebody's word. `mode` is `ro` or `rw`, `access`
-    the access mode of the storage when it was attached, `storage` what it was called then: by that
-    name its host has it.
+    """An allocation has a volume, or may still have it.
+
+    It ends only by what its host shows, by the proof that frees its allocation, or by a fence.
+    `mode` is `ro` or `rw`, `access` the access mode of the storage when it was attached, `storage`
+    what it was called then: by that name its host has it.
     """
 
     allocation_id: str

@@ -78,8 +78,10 @@ class Recorded:
 
     @property
     def forgotten(self) -> bool:
-        """Whether it was let go of: it stays on its host and holds its slots, and nobody of ours
-        does anything about it until git names it again.
+        """Whether the resource is no longer managed.
+
+        It stays on its host and holds its slots, and gpuaas does nothing about it until git names
+        it again.
         """
         return self.problem is RecordedProblem.FORGOTTEN
 

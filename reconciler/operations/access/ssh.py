@@ -43,8 +43,9 @@ _STARTED = re.compile(r"socket=(/home/[a-z0-9-]+/[a-z./]+)\ntoken=([0-9a-f]{48})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notebook:
-    """Where JupyterLab is to be opened, at `port` of this machine, and the `line` of ssh that makes
-    it so for as long as it runs.
+    """JupyterLab in an allocation, at `port` of this machine.
+
+    `line` is the ssh command that opens it for as long as it runs.
     """
 
     url: str

@@ -44,8 +44,10 @@ class Extended:
 
 
 def extend(fleet: Fleet, named: str, wish: Extension, *, commit: bool) -> Extended:
-    """Write the later end. Raises ProblemError, and then nothing was written: for what is no
-    allocation of git's, has no end to be moved, may not live so long, or cannot be edited.
+    """Write the later end.
+
+    Raises ProblemError, and then nothing was written, for a ref that is no allocation in git, that
+    has no end to be moved, that may not live so long, or whose file cannot be edited.
     """
     desired, now = read_desired(fleet), fleet.now()
     resource = allocation_of(desired, named)

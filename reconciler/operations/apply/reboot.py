@@ -80,9 +80,10 @@ ENDINGS: Mapping[RebootState, str] = {
 def await_boots(
     boots: Collection[Boot], look: Look, stop: Callable[[], bool], patience: RebootPatience
 ) -> dict[str, Observation]:
-    """The look at each host that counts, by node: the first at which it is back or another one,
-    else the last. None of a host is left out but where somebody wants to `stop`: what becomes of
-    those is for the next look.
+    """Wait for hosts that reboot, and return the last look at each by node.
+
+    The wait for a host ends when it is back or is another one. If somebody wants to `stop`, the
+    remaining hosts are left out: the next look finds out about them.
     """
     began, up = patience.clock(), dict[str, float]()
     waiting, found = {boot.host.node: boot for boot in boots}, dict[str, Observation]()

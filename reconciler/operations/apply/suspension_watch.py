@@ -26,9 +26,12 @@ from reconciler.store.tables import suspensions
 
 @dataclass(slots=True, kw_only=True)
 class SuspensionWatch:
-    """`known` is what the plan knows of. `touched` are nodes of this run, `busy` those at work now,
+    """Watches for suspensions during an apply.
+
+    `known` is what the plan knows of. `touched` are nodes of this run, `busy` those at work now,
     `due` those on which something may stand that was made before a suspension was known.
-    `unplanned` is since when there is a word that the plan did not know, by version of the state.
+    `unplanned` is since when there is a suspension that the plan did not know, by version of the
+    state.
     """
 
     revocations: Revocations

@@ -41,10 +41,12 @@ Users = Mapping[tuple[str, str, str], list[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleStanding:
-    """One version on one node. `state` is as recorded, empty where no host was asked for it;
-    `shown` is what the host has shown, empty where it shows nothing, None where nobody has looked.
-    `agrees` is whether both say the same, None where nobody can tell. `is_current` says that it is
-    the host's own default, which no allocation depends on.
+    """The state of one bundle version on one node.
+
+    `state` is as recorded, empty where no host was asked for it; `shown` is what the host has
+    shown, empty where it shows nothing, None where nobody has looked. `agrees` is whether both say
+    the same, None where nobody can tell. `is_current` says that it is the host's own default, which
+    no allocation depends on.
     """
 
     node: str

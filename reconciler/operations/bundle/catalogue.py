@@ -46,8 +46,10 @@ class Catalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleWish:
-    """`file` is where the document is to stand, `index` a name in gpuaas.yaml, `commit` whether to
-    commit what is written.
+    """What is asked of `bundle add`.
+
+    `file` is where the document is to be written, `index` a name in gpuaas.yaml, `commit` whether
+    to commit what is written.
     """
 
     file: Path | None = None
@@ -57,7 +59,9 @@ class BundleWish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleAdded:
-    """`versions` are those that were added, none where the fleet has them all; `locks` their
+    """What `bundle add` has written.
+
+    `versions` are those that were added, none where the fleet has them all; `locks` their
     requirements. `commit` is empty unless it was committed.
     """
 

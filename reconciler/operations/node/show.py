@@ -29,8 +29,10 @@ from reconciler.store.snapshot import read_world
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InForce:
-    """What an approval still covers; of names that none covers, `by` is empty and `fallen` says
-    whether they were approved before they changed.
+    """What an approval still covers.
+
+    Of names that none covers, `by` is empty and `fallen` says whether they were approved before
+    they changed.
     """
 
     covers: tuple[str, ...]

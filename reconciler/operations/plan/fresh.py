@@ -57,8 +57,9 @@ def _strangers(desired: Desired, world: World) -> tuple[Ref, ...]:
 
 
 def _given_up(desired: Desired, world: World) -> tuple[Ref, ...]:
-    """Requests that wait, or whose time was over, and that nobody wants any more, as far as all
-    files can be read.
+    """Requests that wait, or gave up waiting, and that no document asks for any more.
+
+    Nothing is given up while files cannot be read.
     """
     if desired.blind:
         return ()

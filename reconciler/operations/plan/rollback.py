@@ -48,9 +48,11 @@ class RollbackRequest:
 
 
 def roll_back(fleet: Fleet, wish: RollbackRequest) -> Rollback:
-    """Make the change, and write it where that is wished. Raises ProblemError; nothing is written
-    then: for files with edits, a commit that is not here or not of this branch, a ref that is in
-    neither, access that would be opened, and while git is at work.
+    """Make the change, and write it where that is asked for.
+
+    Raises ProblemError, and then nothing is written: for files with edits, a commit that is not
+    here or not of this branch, a ref that is in neither, access that would be restored, and while
+    git is at work.
     """
     settings = fleet.settings
     if (found := git_at_work(settings)) is not None:

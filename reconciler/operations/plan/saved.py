@@ -44,8 +44,10 @@ def save_plan(plan: Plan, path: Path) -> None:
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan saved in `path`. Raises ProblemError `plan_damaged` unless it is whole, and
-    `plan_exposed` where somebody else could have changed it since it was looked at.
+    """Read the plan saved in `path`.
+
+    Raises ProblemError `plan_damaged` unless it is whole, and `plan_exposed` where somebody else
+    could have changed it since it was looked at.
     """
     try:
         saved = json.loads(_read_own(path))

@@ -38,8 +38,10 @@ class RebuildOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canvass:
-    """`seen` is what each node answered, `told` its descriptors (node → id → text), `volumes` the
-    records of its data, alike.
+    """The answers of all nodes.
+
+    `seen` is what each node answered, `told` its descriptors (node → id → text), `volumes` the
+    records of its data in the same form.
     """
 
     desired: Desired

@@ -20,8 +20,10 @@ HINT = "see docs/recovery.md, 'A continuous copy'"
 
 
 def replicate(fleet: Fleet, to: str, interrupts: Interrupts) -> None:
-    """Copy until a signal ends it. Raises ProblemError `replicator_missing`, `state_missing`, … One
-    at a time: who does it already is told by `state_locked`.
+    """Copy the state until a signal ends it.
+
+    Raises ProblemError `replicator_missing`, `state_missing` and others. Only one may run at a
+    time: another one is refused with `state_locked`.
     """
     engine = engine_of(fleet, to)
     with fleet.reading():

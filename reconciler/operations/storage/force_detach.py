@@ -14,7 +14,9 @@ from reconciler.operations.specs import read_desired
 
 
 def insist_on_forced(fleet: Fleet, plan: Plan) -> None:
-    """Raises ProblemError `person_unknown` or `operator_only`, and `force_unmatched` for each
+    """Check that the forced detaches of a plan are allowed and needed.
+
+    Raises ProblemError `person_unknown` or `operator_only`, and `force_unmatched` for each
     allocation from which the plan detaches nothing.
     """
     if not plan.forced.refs:

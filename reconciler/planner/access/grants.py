@@ -34,7 +34,7 @@ DEFAULT_MAX_DAYS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Giving:
-    """A grant that is new, changes or has another name, and who wrote it last."""
+    """A grant that is new, changed or renamed, and who wrote it last."""
 
     grant: Resource[GrantSpec]
     is_new: bool
@@ -77,7 +77,7 @@ def refuse_grants(
 
 
 def _role_cannot_grant(giving: Giving) -> Problem | None:
-    """Who is known to the fleet is held to their role."""
+    """People known to the fleet are held to their role."""
     if giving.origin.doubt is not None:
         return _problem(giving.grant, giving.origin.doubt, *doubted(giving.origin.doubt))
     project = giving.grant.ref.project
@@ -99,9 +99,9 @@ def _access_refused(
     world: World,
     origin: Origin,
 ) -> Problem | None:
-    """Whoever may not give a grant lets nobody in but themselves, and that as a member alone.
+    """Whoever may not give a grant lets in only themselves, as a member.
 
-    Nor does a member join what somebody else leaves to another name.
+    Nor may a member take over, under another name, what somebody else leaves.
     """
     kept = difference.recorded if difference.action is not Action.CREATE else None
     before = ALLOCATIONS.applied(kept).access if kept is not None else ()
@@ -127,7 +127,7 @@ def _access_refused(
 
 
 def _grant_expired(giving: Giving) -> Problem | None:
-    """An old one stays as it is, and opens nothing; a new one was never meant so."""
+    """An old grant stays as it is, and opens nothing; a new one was never meant that way."""
     spec = giving.grant.spec
     if not giving.is_new or in_force(giving.grant, giving.now):
         return None

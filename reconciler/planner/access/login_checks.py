@@ -21,7 +21,7 @@ REFUSED = "refused"
 
 
 def refusals(one: Recorded, facts: NodeFacts | None) -> Iterator[tuple[str, str]]:
-    """(key, fact) of what keeps people out of this allocation; a silent host tells nothing."""
+    """(key, fact) of what keeps people out of this allocation; a silent host reports nothing."""
     named = facts.platform if facts and one.login else None
     for word in SOUND if named else ():
         fact = (named or {}).get(f"{word} {one.login}", "")
@@ -30,6 +30,6 @@ def refusals(one: Recorded, facts: NodeFacts | None) -> Iterator[tuple[str, str]
 
 
 def refusal_of_all(facts: NodeFacts | None) -> str:
-    """Why nobody would get in to this host; empty if nothing says so."""
+    """Why nobody could log in to this host; empty if nothing says so."""
     fact = ((facts.platform if facts else None) or {}).get(PROBE, "")
     return f"{PROBE} is {fact}" if fact.startswith(REFUSED) else ""

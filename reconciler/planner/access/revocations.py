@@ -28,9 +28,9 @@ Lines = tuple[KeyLine, ...]
 
 
 def name_revoked(steps: Sequence[Step], context: Context, former: Mapping[Ref, Ref]) -> list[Step]:
-    """The steps, those that take access away with the names of whom; earlier ones stay named.
+    """The steps; those that take access away name the people, earlier ones included.
 
-    `former` tells under which name an allocation is recorded that gets another one.
+    `former` maps an allocation that is renamed to the name under which it is recorded.
     """
     synced = {step.ref for step in steps if step.verb == Verb.SYNC}
     refs = {ref for ref in synced if former.get(ref, ref) in context.world.recorded}
@@ -72,7 +72,7 @@ def tell_ends(change: Change, ending: Mapping[Ref, Step], world: World) -> Chang
 
 
 def _before(refs: Collection[Ref], context: Context) -> Mapping[Ref, Lines]:
-    """The lines that each key file was last made of."""
+    """The lines from which each key file was last made."""
     world = context.world
     desired = Desired(
         settings=context.desired.settings,
@@ -92,7 +92,7 @@ def _before(refs: Collection[Ref], context: Context) -> Mapping[Ref, Lines]:
 def _by_suspensions(
     applied: Mapping[Ref, datetime], world: World
 ) -> Mapping[frozenset[str], Sequence[Ref]]:
-    """Allocations by who was shut out when they were applied.
+    """Allocations by the people who were shut out when they were applied.
 
     That changes only where a suspension begins or ends, so it is asked once between two of these.
     """
@@ -109,7 +109,7 @@ def _by_suspensions(
 
 
 def _related(refs: Collection[Ref], world: World) -> set[Ref]:
-    """All that decides who was let in to these allocations."""
+    """Everything that decides who has access to these allocations."""
     users = {user for ref in refs for user in ALLOCATIONS.applied(world.recorded[ref]).access}
     grants = set()
     for grant in GRANTS.recorded(world):
@@ -137,5 +137,5 @@ def _revoked(
 
 
 def _widest(named: set[str]) -> Iterator[str]:
-    """Who lost all is not named a second time for a key."""
+    """Somebody who lost all access is not named again for a single key."""
     return (one for one in named if "/" not in one or one.partition("/")[0] not in named)

@@ -27,7 +27,7 @@ LOOP, OF_LOOP = "loop", "loop/"
 
 
 def in_force(suspensions: Iterable[Suspension], now: datetime) -> Iterator[Suspension]:
-    """Suspensions that have not ended; an end that cannot be read is none."""
+    """Suspensions that have not ended; an unreadable end never comes."""
     for suspension in suspensions:
         end = parse_moment(suspension.until) if suspension.until else None
         if end is None or now < end:
@@ -41,7 +41,7 @@ def scopes_at(suspensions: Iterable[Suspension], now: datetime) -> frozenset[str
 
 
 def loop_suspensions(suspensions: Iterable[Suspension], now: datetime) -> Mapping[str, Suspension]:
-    """Those of the loop, by the ref that they are of; that of the whole by the word itself."""
+    """Suspensions of the loop by their ref; that of the whole loop by the word itself."""
     return {
         one.scope.removeprefix(OF_LOOP): one
         for one in in_force(suspensions, now)
@@ -50,7 +50,7 @@ def loop_suspensions(suspensions: Iterable[Suspension], now: datetime) -> Mappin
 
 
 def before(suspensions: Iterable[Suspension], moment: datetime) -> frozenset[str]:
-    """Those of now that were in force at an earlier moment already."""
+    """Suspensions of now that were in force at an earlier moment already."""
     begun = (one for one in suspensions if (at := parse_moment(one.since)) and at < moment)
     return scopes_at(begun, moment)
 
@@ -58,7 +58,7 @@ def before(suspensions: Iterable[Suspension], moment: datetime) -> frozenset[str
 def touched(world: World, scope: str) -> tuple[Ref, ...]:
     """Allocations in use whose keys may change by it, as they were last applied.
 
-    What was let go of is not among them: nobody does anything about it until git names it again.
+    Forgotten ones are not among them: they are not managed until git names them again.
     """
     word, _, name = scope.partition("/")
     if word not in ("user", "project"):

@@ -43,8 +43,9 @@ def find_tickets(
 
 
 def with_tickets(changes: Iterable[Change], tickets: Tickets) -> Iterator[Change]:
-    """The changes, each that is held saying by which words it is let go: alone, or with all that
-    are held for the same.
+    """The changes, each held one with the IDs by which it can be approved.
+
+    One ID is for the change alone, the other for all that are held for the same reason.
     """
     changes = list(changes)
     groups: dict[str, set[str]] = defaultdict(set)

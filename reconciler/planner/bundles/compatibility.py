@@ -29,7 +29,7 @@ from reconciler.planner.storage.attachment_rules import STAYS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A node as bundles see it; what is empty nobody can say. The oldest of its drivers counts."""
+    """A node as bundles see it; an empty field is unknown. Its oldest driver counts."""
 
     name: str
     family: str
@@ -39,7 +39,7 @@ class Machine:
 
 
 def machine_of(name: str, family: str, stated: Resource | None, gpus: Iterable[GpuFact]) -> Machine:
-    """By what is stated of its family, and the drivers that it shows."""
+    """The machine of a node, from its family and the drivers that it shows."""
     drivers = [gpu.driver or "" for gpu in gpus]
     return Machine(
         name=name,
@@ -66,13 +66,13 @@ def misfit(on: Machine, need: RuntimeNeed) -> tuple[str, str]:
 
 
 def objection(code: str, on: Machine, need: RuntimeNeed) -> str:
-    """Of one rule, in the words of both sides; empty if it has none."""
+    """The objection of one rule, naming both sides; empty if it has none."""
     why = RULES[code](on, need)
     return f"{need.bundle} {need.version} {why}; {_nearest(on, need)}" if why else ""
 
 
 def _nearest(on: Machine, need: RuntimeNeed) -> str:
-    """The newest before it that runs there, else the oldest after it."""
+    """The newest older version that runs there, else the oldest newer one."""
     fits = [one for one in need.others if not any(rule(on, one) for rule in RULES.values())]
     fitting = sorted(fits, key=lambda one: natural(one.version))
     before = [one for one in fitting if natural(one.version) < natural(need.version)]
@@ -136,7 +136,7 @@ RULES: Mapping[str, Callable[[Machine, RuntimeNeed], str]] = MappingProxyType(
 
 
 def newly_named(difference: Difference) -> frozenset[tuple[str, str]]:
-    """Bundle and version of all that the allocation was not recorded with."""
+    """Bundle and version of everything that the allocation was not recorded with."""
     resource, recorded = difference.resource, difference.recorded
     if resource is None or resource.ref.kind != "allocation":
         return frozenset()
@@ -153,7 +153,7 @@ def refuse_runtimes(
 ) -> Mapping[Ref, Problem]:
     """The problem of each allocation that may not have what it newly names, wherever it is.
 
-    Whether one fits that has no place yet is a question of placement.
+    Whether a version fits an allocation without a place is a question of placement.
     """
     found = {}
     for difference in differences:
@@ -172,7 +172,7 @@ def refuse_runtimes(
 def unfit(
     difference: Difference, node: Resource[NodeSpec], desired: Desired, world: World
 ) -> tuple[str, str] | None:
-    """Code and why for the first of what it newly names that cannot run on the node it is on."""
+    """Code and reason of the first newly named version that cannot run on the allocation's node."""
     names = newly_named(difference)
     if not names or difference.resource is None:
         return None
@@ -186,9 +186,9 @@ def unfit(
 def not_for_lack_of_room(
     candidates: Iterable[Candidate], elsewhere: Mapping[str, object]
 ) -> tuple[str, str] | None:
-    """Code and why, where no node is left that room alone would make fit.
+    """Code and reason, where no node would fit even with more room.
 
-    `elsewhere` are rules by which a node is out of the question whatever becomes of it.
+    `elsewhere` are rules that exclude a node whatever becomes of it.
     """
     left = [one for one in candidates if one.rule not in elsewhere]
     if not left or any(one.rule not in RULES for one in left):

@@ -48,7 +48,7 @@ OUT_OF_REACH = frozenset({AdminState.UNAVAILABLE, AdminState.LOST})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
-    """The work of one bundle: what is built where, put right and taken away."""
+    """The work for one bundle: what is built where, repaired and removed."""
 
     bundle: Ref
     steps: tuple[Step, ...]
@@ -56,16 +56,16 @@ class Staging:
 
     @property
     def only_repairs(self) -> bool:
-        """Whether hosts only show otherwise what was made there."""
+        """Whether hosts only show otherwise what was built there."""
         return all(step.verb == Verb.REPAIR for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """One version that one node is to have: what the node shows of it, and what is recorded.
+    """One version that one node should have: what the node shows of it, and what is recorded.
 
-    `lock` are its requirements, None where nobody can read them; `becomes` what is done
-    about it where it shows otherwise than it was made.
+    `lock` are its requirements, None where nobody can read them; `becomes` what is done about it
+    where it shows otherwise than it was made.
     """
 
     node: str
@@ -130,7 +130,7 @@ def find_stagings(
     preparing: Collection[Ref],
     drifts: Iterable[Drift],
 ) -> Mapping[Ref, Staging]:
-    """By bundle; `preparing` are nodes that this plan makes ready."""
+    """The work for each bundle; `preparing` are nodes that this plan prepares."""
     if not any(True for _ in BUNDLES.of(context.desired)) and not context.world.installs:
         return {}
     leaving = {ref for ref, one in changed.items() if one.action is Action.RELEASE}
@@ -156,14 +156,14 @@ def find_stagings(
 
 
 def is_slow(step: Step) -> bool:
-    """Whether it is of the lane that waits for everything else, and that nobody waits for."""
+    """Whether a step belongs to the lane that waits for all others, and for which nobody waits."""
     return step.verb in STAGING or step.verb == Verb.DISCARD
 
 
 def _nodes(context: Context, preparing: Collection[Ref]) -> Iterator[tuple[str, NodeFacts | None]]:
-    """Nodes that can be asked, and what they have shown; None of one that is only made ready now.
+    """Nodes that can be asked, with what they have shown; None of one that is only prepared now.
 
-    Of a host that does not tell its runtimes nobody knows what it lacks.
+    Of a host that does not report its runtimes nobody knows what it lacks.
     """
     for node in NODES.of(context.desired):
         if node.spec.admin.state in OUT_OF_REACH:
@@ -246,7 +246,7 @@ def _item(one: _Look, context: Context) -> Mapping[str, object]:
 
 
 def _told(work: Iterable[tuple[str, Step]], left_out: Collection[str]) -> Mapping[str, str]:
-    """Each sort of work as a line of the plan: versions, and where."""
+    """Each sort of work as a fact of the plan: versions, and where."""
     told: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for word, step in work:
         told[word][step.item["version"]].append(step.node)

@@ -23,7 +23,7 @@ Versions = Mapping[str, list[str]]
 def switching(
     resource: Resource, recorded: Recorded | None, node: str, context: Context
 ) -> Mapping[str, str]:
-    """What becomes otherwise about the runtimes of an allocation; nothing where nothing does."""
+    """What changes about the runtimes of an allocation; empty where nothing does."""
     entries = ALLOCATIONS.applied(recorded).runtimes if recorded else ()
     before = _by_bundle((one.bundle, one.version) for one in entries)
     after = _by_bundle((one.bundle, one.version) for one in resource.spec.runtimes)
@@ -57,7 +57,7 @@ def _changes(before: Versions, after: Versions) -> Iterator[str]:
 
 
 def _when(fresh: Iterable[tuple[str, str]], node: str, context: Context) -> Iterator[str]:
-    """Whether anything of it is to be built first; an allocation waits for nothing of that."""
+    """Whether anything has to be built first; an allocation does not wait for that."""
     seen = context.world.observations.get(node)
     shown = (seen.facts.platform if seen and seen.facts else None) or {}
     for name, version in fresh:

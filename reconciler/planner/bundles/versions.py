@@ -14,7 +14,7 @@ def in_order(versions: Iterable[str]) -> list[str]:
 
 
 def newest(versions: Iterable[str]) -> str:
-    """Empty for none."""
+    """The newest version; empty for none."""
     return max(versions, key=natural, default="")
 
 
@@ -24,7 +24,7 @@ def natural(version: str) -> list[tuple[int, int, str]]:
 
 
 def figures(text: str) -> tuple[int, ...]:
-    """The numbers that it begins with, if any; 550 and 550.0 are the same."""
+    """The leading numbers of a version, if any; 550 and 550.0 are the same."""
     found = _FIGURES.match(text)
     numbers = [int(part) for part in found[0].split(".")] if found else []
     while len(numbers) > 1 and numbers[-1] == 0:

@@ -25,7 +25,7 @@ from reconciler.planner.core.task import Task
 
 
 def write_lines(differences: tuple[Difference, ...], changes: ChangeSet) -> Iterator[Line]:
-    """A line for every difference, and for every allocation that only its causes change."""
+    """A change for every difference, and for every allocation that only its causes change."""
     told: set[Ref] = set()
     for difference in differences:
         line = _line(difference, changes)
@@ -40,7 +40,7 @@ def write_lines(differences: tuple[Difference, ...], changes: ChangeSet) -> Iter
 
 
 def held_lines(held: Iterable[Held], changes: ChangeSet) -> Iterator[Line]:
-    """A line for what does not go alone, though no document asks for it."""
+    """A change for what needs approval though no document asks for it."""
     for difference, problem, cause in held:
         yield Line(change=replace(refused_change(difference, problem, changes), cause=cause))
 
@@ -74,7 +74,7 @@ def _do(difference: Difference, task: Task, changes: ChangeSet) -> Line:
 
 
 def _line_of_task(task: Task, changes: ChangeSet) -> Line:
-    """One about whose ref nothing else changes."""
+    """The change of a task whose ref has no other change."""
     difference, problem = task.difference, changes.refused.get(task.ref)
     held = Line(change=refused_change(difference, problem, changes)) if problem else None
     line = held or _do(difference, task, changes)

@@ -49,7 +49,7 @@ class ChangeSet:
 
     @cached_property
     def positions(self) -> Mapping[Ref, int]:
-        """Requests for which there is no place, first come first, counted from 1."""
+        """Requests without a place, in order, counted from 1."""
         needs = [
             seat.need
             for seat in self.seats.values()
@@ -60,7 +60,7 @@ class ChangeSet:
 
     @cached_property
     def grants(self) -> Mapping[Ref, tuple[Resource, ...]]:
-        """Grants by allocation, in the form that will be in force and in the one that was."""
+        """Grants by allocation, as they will be in force and as they were."""
         changed = (d.recorded for d in of_kind(self.changed.values(), "grant"))
         before = [as_recorded(recorded) for recorded in changed if recorded is not None]
         found: dict[Ref, list[Resource]] = {}
@@ -100,8 +100,8 @@ def leaving_bindings(
 
 
 def causes_of(stale: Stale, changes: ChangeSet) -> tuple[Ref, ...]:
-    """What the allocation's new files follow from: changes of this plan, people who are gone, and
-    grants whose time is over.
+    """Why an allocation's files change: changes of this plan, people who are gone, and ended
+    grants.
     """
     ref, spec = stale.resource.ref, stale.resource.spec
     grants = changes.grants.get(ref, ())

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def compare_plans(ours: Plan, theirs: Plan, base: ComparisonBase, place: str = "") -> Comparison:
-    """What `ours` has beyond `theirs`, the plan of the base."""
+    """What `ours` adds to `theirs`, the plan of the base."""
     left: dict[Ref, list[Change]] = {}
     for change in theirs.changes:
         left.setdefault(change.ref, []).append(change)
@@ -54,7 +54,7 @@ def compare_plans(ours: Plan, theirs: Plan, base: ComparisonBase, place: str = "
 
 
 def _less(ours: Plan, theirs: Plan, changes: tuple[Change, ...]) -> Plan:
-    """What is only to be looked at: nothing of it can be saved or applied."""
+    """A plan to look at only: nothing of it can be saved or applied."""
     held = theirs.figures.gpus_held_after
     return replace(
         ours,
@@ -76,7 +76,7 @@ def _less(ours: Plan, theirs: Plan, changes: tuple[Change, ...]) -> Plan:
 
 
 def _said(change: Change) -> Hashable:
-    """What is done and to what, without the words for people: these tell of the moment too."""
+    """What is done and to what, without the texts, which also tell of the moment."""
     placement = change.placement
     return (
         change.action,
@@ -94,7 +94,7 @@ def _said(change: Change) -> Hashable:
 
 
 def _beside(change: Change, others: Iterable[Change], base: ComparisonBase) -> Change:
-    """With what the base would do instead."""
+    """The change, with what the base would do instead."""
     told = "; ".join(filter(None, map(_deed, others)))
     facts = {**change.facts, BEFORE: f"{base.revision} would: {told}"} if told else change.facts
     return replace(change, facts=facts)
@@ -108,7 +108,7 @@ def _deed(change: Change) -> str:
 
 
 def _problem(problem: Problem) -> Hashable:
-    """Lines move when something is written above them."""
+    """The problem without its line, which moves when something is written above it."""
     file = problem.source.file if problem.source else ""
     return problem.code, problem.message, problem.ref, file
 

@@ -28,7 +28,9 @@ Held = tuple[Difference, Problem, Cause | None]
 def hold_stale(
     stale: Mapping[Ref, Stale], situation: Situation
 ) -> tuple[Mapping[Ref, Stale], list[Held]]:
-    """Those that go alone, and those that do not; of what is changed otherwise nothing is held."""
+    """Stale allocations that need no approval, and those that do; other changes are not held
+    here.
+    """
     if not situation.unattended:
         return stale, []
     left, held = dict(stale), []
@@ -40,7 +42,7 @@ def hold_stale(
 
 
 def hold_task(task: Task, situation: Situation) -> tuple[Task | None, Held | None]:
-    """The task less its steps on hosts that the loop leaves alone; and why, if none is left."""
+    """The task without its steps on hosts that the loop leaves alone; and why, if none is left."""
     if not situation.paused:
         return task, None
     refused = [paused(task.ref, step.node, situation) for step in task.steps]
@@ -53,7 +55,7 @@ def hold_task(task: Task, situation: Situation) -> tuple[Task | None, Held | Non
 
 
 def _why_stale(one: Stale, situation: Situation) -> Refusal | None:
-    """Only of what follows from nothing that anybody has changed."""
+    """Only for what follows from no change that anybody made."""
     if not (one.only_drifted or one.rerendered) or _lets_in(one):
         return None
     ref = one.resource.ref
@@ -64,7 +66,7 @@ def _why_stale(one: Stale, situation: Situation) -> Refusal | None:
 
 
 def _lets_in(one: Stale) -> bool:
-    """Whether a host shows otherwise who may log in."""
+    """Whether a host shows other people who may log in."""
     mended = (drift for drift in one.drifted if drift.becomes is Becomes.REPAIRED)
     return any(drift.kind is DriftClass.ACCESS for drift in mended)
 

@@ -9,6 +9,6 @@ from reconciler.model.moment import format_moment, parse_moment
 
 
 def sooner(known: str, moments: Iterable[datetime | None], now: datetime) -> str:
-    """The earliest of a moment that is known and of these, as far as they are to come."""
+    """The earliest of a known moment and these, of those that are still to come."""
     ahead = [moment for moment in (parse_moment(known), *moments) if moment and moment > now]
     return format_moment(min(ahead)) if ahead else ""

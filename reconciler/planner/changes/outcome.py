@@ -22,7 +22,8 @@ def outcome(
     differences: Sequence[Difference],
     refused: Mapping[Ref, Problem],
 ) -> Desired:
-    """What will be in force: all that is not asked for or refused stays as it was recorded.
+    """What will be in force: everything that is not asked for, or is refused, stays as it was
+    recorded.
 
     But a person whom git no longer names opens nothing, though others who name them keep them on
     the books: revocation waits for nobody's document (rule 9). Unless the absence itself is in
@@ -45,7 +46,7 @@ def context_of(
     desired: Desired | None = None,
     origins: Mapping[Ref, Origin] | None = None,
 ) -> Context:
-    """What kinds may look at where `desired` is in force: all that git wants, unless it is said."""
+    """What kinds may look at where `desired` is in force: by default everything that git wants."""
     renderer = Renderer(request.templates)
     return Context(
         desired=request.desired if desired is None else desired,

@@ -23,7 +23,9 @@ from reconciler.planner.identity.render_hash import basis_of
 def released(
     change: Change, difference: Difference, changes: ChangeSet
 ) -> tuple[Change, tuple[Step, ...]]:
-    """First only shut off, where it can be taken back; what it has goes with a later plan."""
+    """First the allocation is only shut off, where it can be taken back; a later plan removes the
+    rest.
+    """
     context, recorded = changes.context, difference.recorded
     minutes = difference.undo_minutes
     facts = {**change.facts, **_facts(difference, minutes)}
@@ -39,7 +41,7 @@ def released(
 def restored(
     change: Change, difference: Difference, changes: ChangeSet
 ) -> tuple[Change, tuple[Step, ...]]:
-    """All that its host should show is asserted once more, whatever its end had come to."""
+    """Everything that its host should show is asserted once more, however far its end had come."""
     resource, recorded, context = difference.resource, difference.recorded, changes.context
     if resource is None or recorded is None:
         return change, ()
@@ -60,7 +62,7 @@ def restored(
 
 
 def retiring(difference: Difference, staying: str, changes: ChangeSet) -> tuple[Step, ...]:
-    """The end of every allocation of a ref but the one that is `staying`."""
+    """The end of every allocation of a ref except `staying`."""
     kind = KINDS[difference.ref.kind]
     leaving = leaving_bindings(difference.ref, difference.recorded, staying, changes)
     return tuple(step for binding in leaving for step in kind.steps(binding, changes.context))

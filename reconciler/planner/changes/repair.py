@@ -25,7 +25,7 @@ def with_repairs(
     context: Context,
     changed: Mapping[Ref, Difference],
 ) -> Mapping[Ref, Stale]:
-    """Also every allocation that stays where it is and whose host shows it otherwise."""
+    """The stale allocations, and every other one whose host shows it otherwise."""
     by_ref: dict[Ref, list[Drift]] = {}
     for one in drifts:
         if one.becomes is not Becomes.UNCHECKED:
@@ -49,14 +49,14 @@ def with_repairs(
 
 
 def mends(step: Step, drifted: Iterable[Drift]) -> bool:
-    """Whether anything that is to be put right is made by this step."""
+    """Whether this step makes anything that needs repair."""
     return any(one.becomes is Becomes.REPAIRED and one.key in step.expected for one in drifted)
 
 
 def sparing(step: Step, recorded: Recorded, drifted: Iterable[Drift]) -> Step:
-    """The step without what stays as its host shows it, as far as that is to be as it was made.
+    """The step without what its host already shows as it was made.
 
-    What is no path goes with its step: nothing of it can be left out.
+    Facts that are no path go with their step: none of them can be left out.
     """
     spared = {
         one.key
@@ -74,13 +74,13 @@ def sparing(step: Step, recorded: Recorded, drifted: Iterable[Drift]) -> Step:
 
 
 def told(drifted: Iterable[Drift]) -> Mapping[str, str]:
-    """What is put right, as a line of the plan."""
+    """What is repaired, as a fact of the plan."""
     texts = [one.text for one in drifted if one.becomes is Becomes.REPAIRED]
     return {"drift": "; ".join(texts)} if texts else {}
 
 
 def _without(item: Mapping[str, Any], spared: set[str]) -> Mapping[str, object]:
-    """As hosts tell paths, a backslash is doubled; as they are told them, it is not."""
+    """Hosts report paths with doubled backslashes; items have single ones."""
     lists = {
         word: [one for one in item[word] if one["path"].replace("\\", "\\\\") not in spared]
         for word in ("directories", "files")

@@ -31,9 +31,9 @@ Waits = Mapping[str, frozenset[str]]
 def restarted(
     change: Change, difference: Difference, changes: ChangeSet
 ) -> tuple[Change, tuple[Step, ...], Waits]:
-    """All of it is asserted and proved anew afterwards, whatever its host has shown before.
+    """Everything is asserted and proved anew afterwards, whatever the host has shown before.
 
-    What follows a reboot waits for the other boot.
+    What follows a reboot waits for the new boot.
     """
     resource, recorded, context = difference.resource, difference.recorded, changes.context
     if resource is None or recorded is None:
@@ -93,7 +93,7 @@ def _facts(
 
 
 def _hits(binding: Binding, resource: Resource, facts: NodeFacts | None, context: Context) -> str:
-    """Everything that ends, by name; what nobody has seen is unknown, never nothing."""
+    """Everything that ends, by name; what nobody has observed is unknown, never nothing."""
     if not binding.uid:
         return "nothing"
     if facts is None or facts.running is None:
@@ -103,7 +103,7 @@ def _hits(binding: Binding, resource: Resource, facts: NodeFacts | None, context
 
 
 def _named(running: Sequence[str], resource: Resource, context: Context) -> Iterator[str]:
-    """With people's names in place of their keys."""
+    """The sessions, with people's names in place of their keys."""
     owners: dict[str, str] = {
         one.fingerprint: one.user for one in key_lines(resource, context.desired, context.now)
     }
@@ -118,7 +118,7 @@ def _named(running: Sequence[str], resource: Resource, context: Context) -> Iter
 
 
 def _on_cards(uuids: Sequence[str], facts: NodeFacts | None) -> str:
-    """Processes on its cards, as the driver tells them."""
+    """Processes on its GPUs, as the driver reports them."""
     seen = {gpu.uuid: gpu.processes for gpu in (facts.gpus if facts else None) or ()}
     pids = [seen.get(uuid) for uuid in uuids]
     if None in pids:

@@ -31,7 +31,10 @@ SEATED = frozenset({Action.CREATE, Action.REPLACE})
 
 
 class Scope:
-    """Raises ProblemError `only_unmatched` for every text that names nothing."""
+    """The refs that a plan is limited to.
+
+    Raises ProblemError `only_unmatched` for every text that names nothing.
+    """
 
     def __init__(self, only: Iterable[str], desired: Desired, world: World) -> None:
         self._refs: set[Ref] = set()
@@ -56,11 +59,11 @@ class Scope:
         return tuple(d for d in differences if d.ref in self._refs or d.former in self._refs)
 
     def reaches(self, ref: Ref, causes: Collection[Ref | None]) -> bool:
-        """Whether an allocation may be kept in step: asked for, or for a cause that was."""
+        """Whether an allocation may follow a change: it was asked for, or the change was."""
         return not self._refs or ref in self._refs or any(one in self._refs for one in causes)
 
     def widened(self, differences: Iterable[Difference], more: Iterable[Ref] = ()) -> Scope:
-        """The same with `more`, and with what all of these need, and so on."""
+        """The scope with `more`, and with what all of these need, and so on."""
         if not self._refs:
             return self
         wide = copy(self)
@@ -76,7 +79,7 @@ class Scope:
         return wide
 
     def hosts(self, differences: Iterable[Difference]) -> frozenset[Ref]:
-        """Nodes out of reach that one of those that were named might be given, once made ready."""
+        """Nodes out of reach that a named allocation might be placed on, once prepared."""
         asked = self.limit(tuple(differences)) if self._refs else ()
         if not any(d.action in SEATED for d in of_kind(asked, "allocation")):
             return frozenset()
@@ -91,12 +94,12 @@ def taken_by(claims: Iterable[ClaimIntent]) -> frozenset[Ref]:
 
 
 def is_first(action: Action, recorded: Recorded | None) -> bool:
-    """Whether a change makes what was never there, without which others cannot be."""
+    """Whether a change makes something new, without which others cannot be made."""
     return action is Action.CREATE and recorded is None
 
 
 def needs(ref: Ref, desired: Desired, never: Collection[Ref]) -> Iterator[Ref]:
-    """What it refers to, of what was `never` applied."""
+    """What it refers to that was `never` applied."""
     resource = desired.resources.get(ref)
     for reference in KINDS[ref.kind].refs(resource) if resource else ():
         if reference.ref in never:
@@ -106,8 +109,10 @@ def needs(ref: Ref, desired: Desired, never: Collection[Ref]) -> Iterator[Ref]:
 def _revoking(
     named: Collection[Ref], by_ref: Mapping[Ref, Difference], desired: Desired, world: World
 ) -> Iterator[Ref]:
-    """What takes access to one of them away: grants, members and keys that have gone, a suspension,
-    an earlier end. Whoever was let in counts, and whoever is to be.
+    """What ends somebody's access to one of them: removed grants, members and keys, and
+    suspensions.
+
+    An earlier end does so too. Both people who had access and those who are about to get it count.
     """
     people: set[str] = set()
     projects: set[str] = set()
@@ -134,7 +139,7 @@ def _revoking(
 
 
 def _takes_away(one: Difference, recorded: Recorded) -> bool:
-    """Whether whoever it lets in is let in by less, or no more."""
+    """Whether it gives somebody less access, or none."""
     if one.resource is None:
         return True
     return takes_away(one.ref.kind, recorded, [whole(one.resource)])

@@ -41,7 +41,7 @@ MOVING = frozenset({Action.CREATE, Action.REPLACE, Action.RELEASE, Action.RENAME
 
 
 def find_stale(context: Context, changed: Mapping[Ref, Difference]) -> Mapping[Ref, Stale]:
-    """Every allocation that stays where it is and whose files would now be made otherwise."""
+    """Every allocation that stays in place and whose files would now be made otherwise."""
     found: dict[Ref, Stale] = {}
     for recorded, resource in staying(context, changed, context.world.recorded):
         binding = binding_of(recorded, resource, context.world)
@@ -58,9 +58,9 @@ def find_stale(context: Context, changed: Mapping[Ref, Difference]) -> Mapping[R
 def staying(
     context: Context, changed: Mapping[Ref, Difference], refs: Iterable[Ref]
 ) -> Iterator[tuple[Recorded, Resource]]:
-    """Allocations among these that stay in their places, each as recorded and as it will be.
+    """Allocations among these that stay in place, each as recorded and as it will be.
 
-    One that gets another name by this plan stands under that.
+    One that is renamed by this plan is listed under its new name.
     """
     renamed = {d.former: d.resource for d in changed.values() if d.action is Action.RENAME}
     resources = {**context.desired.resources, **{r: one for r, one in renamed.items() if r and one}}
@@ -75,7 +75,7 @@ def staying(
 
 
 def binding_of(recorded: Recorded, resource: Resource | None, world: World) -> Binding:
-    """A recorded allocation in its place; about to leave it without a `resource`."""
+    """A recorded allocation in its place; without a `resource`, one about to leave it."""
     uid, gid = account_of(recorded.id, recorded.ref.project, world.counters)
     return Binding(
         ref=resource.ref if resource else recorded.ref,

@@ -21,7 +21,9 @@ def figures_of(
     changes: Iterable[Change],
     claims: Iterable[ClaimIntent],
 ) -> FleetFigures:
-    """`desired` is what will be in force. The age is that of the oldest answer."""
+    """The counts of a plan; `desired` is what will be in force. The age is that of the oldest
+    answer.
+    """
     nodes = {node.ref.name: len(node.spec.slots) for node in NODES.of(desired)}
     seen = [world.observations.get(name) for name in nodes]
     answers = [one.at for one in seen if one and one.facts and not one.problem]
@@ -40,14 +42,14 @@ def figures_of(
 
 
 def silence_of(desired: Desired, world: World) -> Mapping[str, str]:
-    """Of each node without an answer, or in doubt, what is known of that."""
+    """What is known of each node without an answer, or in doubt."""
     seen = {node.ref.name: world.observations.get(node.ref.name) for node in NODES.of(desired)}
     silent = {name: one for name, one in seen.items() if not one or not one.facts or one.problem}
     return _with_doubts(_silence(silent, world), world)
 
 
 def _silence(silent: Mapping[str, Observation | None], world: World) -> Mapping[str, str]:
-    """Why nothing is known of a node now, since when, and what stays put or waits there."""
+    """Why nothing is known of a node now, since when, and what stays or waits there."""
     held = {(claim.node, claim.allocation_id) for claim in world.claims} if silent else ()
     holders = Counter(node for node, _ in held)
     told = {}
@@ -62,7 +64,7 @@ def _silence(silent: Mapping[str, Observation | None], world: World) -> Mapping[
 
 
 def _with_doubts(told: Mapping[str, str], world: World) -> Mapping[str, str]:
-    """Nodes that answer, and of which something is not known all the same."""
+    """Nodes that answer, and of which something is unknown all the same."""
     found = dict(told)
     for doubt in world.doubts:
         what = f"in doubt since {doubt.since}, {doubt.kind}: {doubt.reason}"
@@ -71,7 +73,7 @@ def _with_doubts(told: Mapping[str, str], world: World) -> Mapping[str, str]:
 
 
 def _waiting(world: World, node: str) -> str:
-    """Whose access could not be ended there yet."""
+    """Nodes where access could not be ended yet."""
     people = sorted({who for one in world.revocations if one.node == node for who in one.people})
     if not people:
         return ""

@@ -37,7 +37,7 @@ def price(sku: Resource[SkuSpec] | None, gpus: int, now: datetime) -> dict[str, 
 
 
 def price_delta(after: Mapping[str, Decimal], before: Mapping[str, Decimal]) -> Mapping[str, str]:
-    """The change of the hourly price as exact text; no change is no entry."""
+    """The change of the hourly price as exact text; without a change there is no entry."""
     deltas = {
         currency: after.get(currency, Decimal(0)) - before.get(currency, Decimal(0))
         for currency in sorted(after.keys() | before.keys())
@@ -65,13 +65,13 @@ def create_facts(
 
 
 def vouched_facts(placement: Placement, world: World) -> Mapping[str, str]:
-    """Whoever gets a place that was freed without a proof is told so (REL-04)."""
+    """Whoever gets a slot that was freed without a proof is told so (REL-04)."""
     words = vouched_for(world.overrides, placement.node, placement.slots)
     return {"unproved": words} if words else {}
 
 
 def until(resource: Resource, end: str, desired: Desired, now: datetime) -> str:
-    """When its time is over, and who decided that."""
+    """When its lease ends, and who decided that."""
     if not end:
         return "open end"
     if resource.spec.expires_at is not None:
@@ -85,7 +85,7 @@ def _hours(hours: int) -> str:
 
 
 def prepare_facts(reason: str, node: str, world: World) -> Mapping[str, str]:
-    """What making a host ready means for who is on it, and how it is made safe."""
+    """What preparing a host means for people on it, and how it is made safe."""
     living = len({claim.allocation_id for claim in world.claims_on(node)})
     return {
         "prepare": f"{reason}: sshd, PAM, slices, D-Bus, limits; put back unless a new login works",
@@ -102,7 +102,7 @@ def change_facts(resource: Resource, desired: Desired, now: datetime) -> Mapping
 def release_facts(
     recorded: Recorded, grants: Iterable[Resource], world: World, now: datetime
 ) -> Mapping[str, str]:
-    """Who is hit, what is kept and what is lost."""
+    """Whom a release affects, what is kept and what is lost."""
     guests = {grant.spec.user for grant in grants if in_force(grant, now)}
     people = sorted({*ALLOCATIONS.applied(recorded).access, *guests})
     seen = world.observations.get(recorded.node)
@@ -119,7 +119,7 @@ def release_facts(
 
 
 def unavailable_facts(need: Need, why: Unavailable) -> Mapping[str, str]:
-    """What it asks for, and what comes nearest to it in place and in time."""
+    """What a request asks for, and the nearest match in place and in time."""
     what = f"{_wanted(need.slots)}, SKU {need.sku}"
     facts = {
         "wants": f"{what} ({', '.join(need.isolation)}, tenant {need.tenant})",
@@ -130,7 +130,7 @@ def unavailable_facts(need: Need, why: Unavailable) -> Mapping[str, str]:
 
 
 def waiting(position: tuple[int, int], since: str, gives_up: datetime | None, now: datetime) -> str:
-    """How long it has waited, how many stand in the line before it, and when it gives up."""
+    """How long a request has waited, its position, and when it gives up."""
     first_seen = parse_moment(since) if since else None
     waited = format_age((now - first_seen).total_seconds()) if first_seen else "from now on"
     until = f", gives up {format_moment(gives_up)}" if gives_up else ""
@@ -203,7 +203,7 @@ SUMMARIES: Mapping[str, Callable[[Resource, datetime], str]] = MappingProxyType(
 
 
 def _wanted(slots: int | None) -> str:
-    """A size as a SKU states it; none is a whole node."""
+    """A size as a SKU states it; no size is a whole node."""
     if not slots:
         return "a whole node"
     return f"{_some(slots, 'slot')}{' on one node' if slots > 1 else ''}"

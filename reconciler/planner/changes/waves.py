@@ -17,7 +17,7 @@ ORDERS, ACTIONS = tuple(Order), tuple(Action)
 
 
 def after_preparing(steps: Collection[Step]) -> Mapping[str, frozenset[str]]:
-    """One host is prepared first and then the others; what is provided on a host waits for its own.
+    """One host is prepared first, then the others; what is provided on a host waits for its own.
 
     What takes something away waits for no preparation.
     """
@@ -37,8 +37,10 @@ def in_waves(
     after: Mapping[str, frozenset[str]],
     last: Callable[[Step], bool] = lambda step: False,
 ) -> tuple[Wave, ...]:
-    """`after` maps the id of a step to those whose end it waits for, on whatever host; those that
-    come `last` wait for all others besides, and nobody waits for them.
+    """The steps in waves.
+
+    `after` maps the id of a step to those whose end it waits for, on whatever host; those that come
+    `last` wait for all others besides, and nobody waits for them.
 
     Within a wave each host works through its own steps in order, so only what crosses hosts, or
     goes against that order, costs a wave. A circle in `after` is a defect and raises

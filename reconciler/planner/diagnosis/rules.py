@@ -68,8 +68,9 @@ RULES: tuple[DiagnosisRule, ...] = (
 
 
 def diagnose(chart: Chart) -> Iterator[Diagnosis]:
-    """Of very much of one sort about one thing the first are told: a host can make up any number,
-    and what others are in would not be found among it.
+    """All findings, a bounded number of each sort about one thing.
+
+    A host can make up any number, and the findings of others would be lost among them.
     """
     for rule in RULES:
         told: Counter[str] = Counter()

@@ -58,9 +58,10 @@ def find_renames(
 def _collision(
     resource: Resource, former: Ref, desired: Desired, world: World
 ) -> Mapping[Ref, Problem]:
-    """Of two recorded allocations, or storages with data, none becomes the other: a swap of names,
-    or a name in use. Read as changes, it would give each the other's people, or destroy what was to
-    be kept.
+    """Two recorded allocations, or storages with data, whose names are swapped or taken over.
+
+    Neither becomes the other: read as changes, it would give each the other's people, or destroy
+    what was to be kept.
     """
     ref = resource.ref
     own = desired.resources.get(former)

@@ -220,8 +220,8 @@ def _of_people(world: World, leniency: Leniency) -> Iterator[Drift]:
 def _of_machines(
     desired: Desired, world: World, now: datetime, leniency: Leniency
 ) -> Iterator[Drift]:
-    """What its evidence says of a machine against what git says it is, and of what is sold by it
-    (INV-12, INV-17).
+    """Drift of machines: what the evidence says against git, and against what is sold (INV-12,
+    INV-17).
     """
     if not any(seen.facts for seen in world.observations.values()):
         return

@@ -56,8 +56,9 @@ def by_whom(accepted: Acceptance | None) -> str:
 
 
 def key_files_of_nobody(world: World) -> Iterator[tuple[str, str]]:
-    """(node, path) of key files that nobody made: whoever is in one gets in as soon as there is
-    such a login.
+    """(node, path) of key files that nobody made.
+
+    Whoever is in one gets in as soon as there is such a login.
     """
     logins = {claim.allocation_id for claim in world.claims}
     known = {one.login for one in world.recorded.values() if one.login}

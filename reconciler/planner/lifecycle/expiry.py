@@ -30,7 +30,7 @@ from reconciler.planner.core.policy import policy_of
 def with_ends(
     differences: Iterable[Difference], desired: Desired, world: World, now: datetime
 ) -> tuple[Difference, ...]:
-    """The differences as they are at this moment, in order of their refs."""
+    """The differences, adjusted to what is over at this moment, in order of their refs."""
     found = {difference.ref: difference for difference in differences}
     renamed = {difference.former for difference in found.values()}
     policy = policy_of(desired, world)
@@ -50,7 +50,7 @@ def with_ends(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What ends are judged by."""
+    """What is needed to judge ends."""
 
     desired: Desired
     now: datetime
@@ -72,11 +72,11 @@ class Moment:
         return self._has_passed(recorded, wanted)
 
     def ends_in_error(self, found: Difference | None, recorded: Recorded) -> bool:
-        """Whether its time is over and its document has errors: the end that was recorded holds.
+        """Whether its lease is over while its document has errors: the recorded end holds.
 
-        Otherwise who keeps a document in error would keep the place as well. Where whole documents
-        alone are in error, as by somebody else, the earliest end holds that they state. What nobody
-        sees is something else: there a later end may be what nobody sees.
+        Otherwise an error in a document would keep the slots as well. Where whole documents are in
+        error, perhaps by somebody else, the earliest end that they state holds. A document that
+        cannot be seen at all is different: it may state a later end.
         """
         problem = found.problem if found is not None and found.action is Action.FROZEN else None
         if problem is None or problem.code != BROKEN or not self.is_over(recorded):
@@ -92,7 +92,7 @@ class Moment:
         return self._has_passed(recorded, min(last if end == OPEN_ENDED else end for end in ends))
 
     def _has_passed(self, recorded: Recorded, wanted: str) -> bool:
-        """`wanted` is empty for no end, which no document states that may not."""
+        """Whether an end has passed; `wanted` is empty for no end."""
         if not wanted:
             return False
         later = parse_moment(max(recorded.expires_at, wanted))
@@ -101,7 +101,7 @@ class Moment:
         return end is not None and end + self.grace <= self.now
 
     def _last(self, recorded: Recorded) -> datetime:
-        """The latest end that it may be given, counted from when it began."""
+        """The latest end that is allowed, counted from when the allocation began."""
         since = (parse_moment(c.begun) for c in self.claims if c.ref == recorded.ref)
         begun = min((moment for moment in since if moment), default=self.now)
         return after(begun, terms_of(recorded.ref.project, self.desired).longest)
@@ -112,7 +112,7 @@ class Moment:
 
 
 def _ending(recorded: Recorded, found: Difference | None, moment: Moment) -> Difference | None:
-    """What becomes of one that is quarantined, or whose time is over; None if nothing does now."""
+    """What happens to one that is quarantined or whose lease is over; None if nothing does now."""
     resource = moment.desired.resources.get(recorded.ref)
     over = resource is not None and moment.is_over(recorded)
     if moment.ends_in_error(found, recorded):
@@ -150,7 +150,7 @@ def _release(recorded: Recorded, cause: Cause) -> Difference:
 
 
 def _release_of(found: Difference, recorded: Recorded, moment: Moment) -> Difference:
-    """A release with how far it goes by this moment; anything else as it is."""
+    """A release with how far it goes at this moment; any other difference unchanged."""
     if found.action is not Action.RELEASE:
         return found
     begun = Cause.CONSENTED if recorded.phase in LEAVING else None
@@ -167,13 +167,13 @@ def _undo_minutes(recorded: Recorded, moment: Moment) -> int:
 
 
 def can_return(recorded: Recorded, now: datetime) -> bool:
-    """Whether the minutes are not over in which git can have it back. Unreadable, they are not."""
+    """Whether git can still take it back. An unreadable time is not over."""
     until = parse_moment(recorded.undo_until)
     return until is None or now < until
 
 
 def state_of(recorded: Recorded) -> str:
-    """The state of one that leaves, for whoever wants to join it."""
+    """The state of an allocation that leaves, for those that want to join it."""
     if recorded.phase is Phase.QUARANTINED:
         return f"{recorded.ref} is quarantined until {recorded.undo_until}"
     return f"{recorded.ref} is {recorded.phase}"
@@ -181,14 +181,14 @@ def state_of(recorded: Recorded) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
-    """What ends soon, to be told, and when the next of all such moments is."""
+    """What ends soon, and the next moment at which anything does."""
 
     ends: tuple[End, ...] = ()
     moments: tuple[datetime, ...] = ()
 
 
 def horizon(world: World, rules: LeaseRules, now: datetime) -> Horizon:
-    """Of what is recorded. An end is told from its first warning on."""
+    """The horizon of what is recorded. An end is shown from its first warning on."""
     warnings = [timedelta(hours=hours) for hours in (*rules.warn_hours, 0)]
     grace, first = timedelta(hours=rules.grace_hours), max(warnings)
     far = format_moment(now + first)
@@ -228,7 +228,7 @@ def returning(differences: Iterable[Difference]) -> frozenset[Ref]:
 
 
 def leaving(differences: Iterable[Difference], world: World) -> Mapping[Ref, str]:
-    """Every allocation on its way out, and the state it is in."""
+    """Every allocation that is leaving, and its state."""
     coming = returning(differences)
     return dict(_leaving(differences, world, coming))
 

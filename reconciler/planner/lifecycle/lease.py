@@ -32,7 +32,7 @@ JOINS = frozenset({Action.CREATE, Action.CHANGE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRequest:
-    """What somebody asks for by one document, and the moment. `claims` are those it has already."""
+    """What one document asks for, and the moment. `claims` are those it has already."""
 
     difference: Difference
     resource: Resource
@@ -89,7 +89,7 @@ def refuse_leases(
 
 
 def _lapsed(wish: LeaseRequest) -> Problem | None:
-    """Its time was over and it has gone for that: the same file makes it no second time."""
+    """Its lease ended and it was released for that: the same file does not create it again."""
     since = wish.world.lapsed.get(wish.resource.ref)
     stated = parse_moment(wish.resource.spec.expires_at or "")
     if since is None or not wish.begins or (stated is not None and stated > wish.now):
@@ -108,7 +108,9 @@ def _over(wish: LeaseRequest) -> Problem | None:
 
 
 def _too_long(wish: LeaseRequest) -> Problem | None:
-    """Counted from when it began. What lives already as long as it may is not cut short."""
+    """Counted from when it began. An allocation that already lives as long as it may is not
+    shortened.
+    """
     recorded = wish.difference.recorded
     if not wish.begins and wish.difference.action not in LASTS:
         return None
@@ -126,7 +128,7 @@ def _too_long(wish: LeaseRequest) -> Problem | None:
 
 
 def _endless(wish: LeaseRequest) -> Problem | None:
-    """Where its project is in error, nobody has asked that of its document."""
+    """Where its project is in error, its document is not refused for that."""
     project = PROJECTS.get(wish.desired, wish.resource.ref.project)
     if wish.resource.spec.expires_at != OPEN_ENDED or project is None:
         return None
@@ -139,7 +141,7 @@ def _endless(wish: LeaseRequest) -> Problem | None:
 
 
 def _waited_enough(wish: LeaseRequest) -> Problem | None:
-    """Who has given up waiting is not surprised by a place afterwards."""
+    """A request that gave up waiting is not surprised by a place afterwards."""
     if wish.difference.action is not Action.CREATE or wish.claims or wish.difference.recorded:
         return None
     until = gives_up(wish.resource, wish.desired, wish.world)
@@ -151,7 +153,9 @@ def _waited_enough(wish: LeaseRequest) -> Problem | None:
 
 
 def gives_up(resource: Resource, desired: Desired, world: World) -> datetime | None:
-    """When a request stops waiting: as it states, else by the policy, from its first sight on."""
+    """When a request stops waiting: as it states, else by the policy, from when it was first
+    seen.
+    """
     if resource.spec.wait_until is not None:
         return parse_moment(resource.spec.wait_until)
     since = parse_moment(world.waiting.get(resource.ref, ""))
@@ -161,7 +165,7 @@ def gives_up(resource: Resource, desired: Desired, world: World) -> datetime | N
 
 
 def ends_of_waits(desired: Desired, world: World) -> Iterator[datetime]:
-    """When each of those that wait gives up."""
+    """When each waiting request gives up."""
     for ref in world.waiting:
         resource = desired.resources.get(ref)
         until = gives_up(resource, desired, world) if resource else None

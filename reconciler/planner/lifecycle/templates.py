@@ -25,7 +25,7 @@ class Renderer:
         )
 
     def render(self, name: str, values: Mapping[str, object]) -> str:
-        """Raises ProblemError `template_unsound`."""
+        """Render a template. Raises ProblemError `template_unsound`."""
         try:
             template = self._compiled.get(name) or self._compile(name)
             return template.render(values)

@@ -114,8 +114,9 @@ class NodeVerdict:
 
 
 def judge(offer: Offer, held: Occupancy, need: Need, *, sharing: bool = True) -> NodeVerdict:
-    """One node against one request, by every rule in order; without `sharing`, as if everybody on
-    it were of the same project.
+    """Judge one node for one request, by every rule in order.
+
+    Without `sharing`, everybody on it counts as being of the same project.
     """
     refusal = _judge_node(offer, need)
     if refusal is not None:

@@ -29,7 +29,9 @@ _MOUNTED = re.compile(r"([a-z2-7]{10}) (ro|rw) at (/\S+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regained:
-    """`severed` are those who were cut off, and have it mounted still; `gids` are the numbers of
+    """What a rebuild knows of durable data.
+
+    `severed` are allocations that were cut off and still have it mounted; `gids` are the numbers of
     projects that files bear, `recorded` storages as they were.
     """
 
@@ -42,8 +44,10 @@ class Regained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """All that is known besides records: allocations by id, with what they are called and where
-    they are, what hosts show, and which node is which machine.
+    """What a rebuild knows besides records.
+
+    These are allocations by id, with their names and places, what hosts show, and which node is
+    which machine.
     """
 
     desired: Desired

@@ -34,7 +34,7 @@ def refusal(
     id: str = "",
     node: Resource[NodeSpec] | None = None,
 ) -> Problem | None:
-    """The first objection to anything that the allocation would join; `id` once it has one."""
+    """The first objection to what the allocation would attach; `id` once it has one."""
     for storage in ledger.unknown(difference):
         message = "it is not in force, and this plan does not bring it"
         return _problem("storage_missing", message, difference, storage)
@@ -47,7 +47,7 @@ def refusal(
 
 
 def _is_own_rival(code: str, join: Join, ledger: AttachmentLedger) -> bool:
-    """Whether nothing would be in the way but the one that it takes the place of."""
+    """Whether only the allocation that it replaces is in the way."""
     if code not in SHARED or not join.replaces:
         return False
     return not RULES[code](replace(join, id=join.replaces), ledger)
@@ -67,7 +67,7 @@ def _problem(code: str, message: str, difference: Difference, storage: Ref) -> P
 def refuse_joins(
     differences: Iterable[Difference], refused: Mapping[Ref, Problem], ledger: AttachmentLedger
 ) -> Mapping[Ref, Problem]:
-    """The problem of each allocation that stays in its place and may not join what it names."""
+    """The problem of each allocation that stays in its place and may not attach what it names."""
     found: dict[Ref, Problem] = {}
     absent = {ref: one for ref, one in refused.items() if ref not in ledger.world.recorded}
     for difference in differences:
@@ -86,7 +86,7 @@ def refuse_joins(
 
 
 def attachments_of(steps: Iterable[Step], world: World) -> tuple[Attachment, ...]:
-    """What is to be written down before hosts are asked to attach it."""
+    """The attachments to record before hosts are asked to make them."""
     known = {
         (a.allocation_id, a.volume, a.storage.name, a.mode, a.mount_path): a
         for a in world.attachments
@@ -114,13 +114,13 @@ def attachments_of(steps: Iterable[Step], world: World) -> tuple[Attachment, ...
 def begun_by(
     attachments: Iterable[Attachment], ledger: AttachmentLedger
 ) -> tuple[VolumeIntent, ...]:
-    """The volumes that are begun by them, by id."""
+    """The volumes that these attachments begin, by id."""
     ids = {one.volume for one in attachments} & ledger.begun.keys()
     return tuple(ledger.begun[id] for id in sorted(ids))
 
 
 def joining_by(plan: Plan, steps: Iterable[Step]) -> Joining:
-    """What is to be written down of the plan before these of its steps begin, and of no other."""
+    """The attachments to record before these steps of a plan begin, and of no others."""
     asked = {
         (step.item["id"], one["id"], one["mountPath"])
         for step in steps
@@ -135,7 +135,7 @@ def joining_by(plan: Plan, steps: Iterable[Step]) -> Joining:
 
 
 def after_detaching(steps: Iterable[Step]) -> Mapping[str, frozenset[str]]:
-    """What is attached in another way from now on comes once it was seen to be detached."""
+    """Attaching in another way waits until the detach was observed."""
     gone = {
         (step.item["id"], one["id"]): step.id
         for step in steps
@@ -151,7 +151,7 @@ def after_detaching(steps: Iterable[Step]) -> Mapping[str, frozenset[str]]:
 
 
 def _missing(join: Join, ledger: AttachmentLedger) -> str:
-    """Unknown is not absent: what may lie somewhere is not made a second time."""
+    """Unknown is not absent: data that may exist somewhere is not made a second time."""
     if ledger.volumes.get(join.storage.ref) is not None:
         return ""
     if join.known:
@@ -185,7 +185,9 @@ def _over_limit(join: Join, ledger: AttachmentLedger) -> str:
 
 
 def _out_of_reach(code: str, join: Join, ledger: AttachmentLedger) -> str:
-    """Where it has no place yet, placement asks the same of every node."""
+    """The storage is out of the node's reach; without a place yet, placement asks this of every
+    node.
+    """
     if join.node is None:
         return ""
     return REACH_RULES[code](join.node.ref.name, join.node.spec, ledger.need_of(join))

@@ -28,10 +28,10 @@ from reconciler.planner.identity.identity import allocation_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """One storage that an allocation is to have and does not have so yet.
+    """One storage that an allocation is to have and does not have yet in this way.
 
-    `id` and `node` are empty as long as it has no place; `replaces` is the id of the one that it
-    takes the place of. It is `known` where the allocation was recorded with it.
+    `id` and `node` are empty as long as it has no place; `replaces` is the id of the allocation it
+    replaces. It is `known` where the allocation was recorded with it.
     """
 
     resource: Resource
@@ -62,7 +62,7 @@ class AttachmentLedger:
         self.unseen = [d.node for d in world.doubts if d.kind is DoubtKind.UNSEEN]
 
     def located(self, need: Need) -> Need:
-        """The need, with the node of each storage whose data lies, or is to lie, on one."""
+        """The need, with the node of each storage whose data is, or will be, on one."""
         return replace(
             need,
             storage=tuple(
@@ -72,7 +72,9 @@ class AttachmentLedger:
         )
 
     def take(self, difference: Difference, id: str, node: Resource[NodeSpec]) -> None:
-        """All that it joins is its own from now on; what no volume is there for gets one."""
+        """Give the allocation everything that it attaches, and begin a volume where there is
+        none.
+        """
         for join in self.joins(difference, id, node):
             ref = join.storage.ref
             volume = self.volumes.get(ref) or self._begin(join, node)
@@ -88,7 +90,7 @@ class AttachmentLedger:
             )
 
     def others(self, join: Join) -> list[Attachment]:
-        """Who else has the storage, or may have it."""
+        """The other allocations that have the storage, or may have it."""
         volume = self.volumes.get(join.storage.ref)
         having = self.having.get(volume.id, {}) if volume else {}
         return [one for id, one in having.items() if id != join.id]
@@ -127,7 +129,9 @@ class AttachmentLedger:
     def joins(
         self, difference: Difference, id: str, node: Resource[NodeSpec] | None
     ) -> Iterator[Join]:
-        """What the allocation names and does not have so; all of it where it has no id yet."""
+        """What the allocation names and does not have this way; all of it where it has no id
+        yet.
+        """
         resource, recorded = difference.resource, difference.recorded
         if resource is None or resource.ref.kind != "allocation":
             return
@@ -153,7 +157,7 @@ class AttachmentLedger:
                 yield join
 
     def unknown(self, difference: Difference) -> Iterator[Ref]:
-        """What the allocation names and nobody can read, so that nobody knows what it would be."""
+        """What the allocation names and nobody can read."""
         resource = difference.resource
         for one in resource.spec.storage if resource else ():
             ref = Ref("storage", difference.ref.project, one.name)
@@ -162,7 +166,9 @@ class AttachmentLedger:
                 yield ref
 
     def _has(self, join: Join) -> bool:
-        """Whether it has it so already; what it was cut off from it is given no second time."""
+        """Whether it has the storage this way already; what it was fenced from is not given
+        again.
+        """
         volume = self.volumes.get(join.storage.ref)
         if volume is None or not join.id:
             return False

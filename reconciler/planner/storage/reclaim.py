@@ -35,7 +35,7 @@ GOES = frozenset({Action.FORGET, Action.RELEASE})
 
 
 def with_data(differences: Iterable[Difference], world: World) -> tuple[Difference, ...]:
-    """The differences as they are by what data there is, in order of their refs."""
+    """The differences, adjusted to the data there is, in order of their refs."""
     found = {one.ref: _by_its_data(one, world) for one in differences}
     for ref, volume in world.volumes.items():
         if volume.state is VolumeState.WIPING:
@@ -68,9 +68,9 @@ def _state(ref: Ref, world: World) -> VolumeState | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageRequest:
-    """What somebody wants of one storage.
+    """What a document asks of one storage.
 
-    `sizes` are those that count by now, and `held` is what they come to in each project.
+    `sizes` are those in force now, and `held` is their sum in each project.
     """
 
     difference: Difference
@@ -82,7 +82,7 @@ class StorageRequest:
 
     @property
     def volume(self) -> Volume | None:
-        """What it is made of, also under the name that it had."""
+        """The volume of the storage, also under its former name."""
         own = self.world.volumes.get(self.difference.ref)
         former = self.difference.former
         return self.world.volumes.get(former) if former is not None else own
@@ -122,7 +122,7 @@ def refuse_storage(
 
 
 def _sizes(world: World) -> Iterable[tuple[Ref, int]]:
-    """What is recorded counts, and what is kept: both take their room."""
+    """Sizes that are recorded or kept both count: both take room."""
     for ref, volume in world.volumes.items():
         if volume.state is not VolumeState.GONE:
             yield ref, volume.size_gib
@@ -149,7 +149,7 @@ def _in_use(wish: StorageRequest) -> str:
 
 
 def _out_of_reach(wish: StorageRequest) -> str:
-    """What nobody can be asked to wipe is not told to be wiped."""
+    """Data that nobody can be asked to wipe is not recorded as to be wiped."""
     volume, goes = wish.volume, wish.difference.action is Action.RELEASE
     if volume is None or not goes or _wiper(volume, wish.world, wish.desired):
         return ""
@@ -157,8 +157,8 @@ def _out_of_reach(wish: StorageRequest) -> str:
 
 
 def _name_taken(wish: StorageRequest) -> str:
-    """Of a name there is one storage, what is kept under it is somebody's, and what is being wiped
-    is nobody's any more.
+    """Why a name is taken: one storage has it, kept data has it, or data under it is being
+    wiped.
     """
     one, volume = wish.difference, wish.volume
     if one.action is not Action.RENAME:
@@ -170,7 +170,7 @@ def _name_taken(wish: StorageRequest) -> str:
 
 
 def _adopted_otherwise(wish: StorageRequest) -> str:
-    """What was kept comes back as what it is."""
+    """Kept data comes back only as what it is."""
     resource, volume = wish.difference.resource, wish.volume
     if wish.difference.action is not Action.ADOPT or resource is None or volume is None:
         return ""
@@ -222,7 +222,7 @@ RULES: Mapping[str, tuple[Callable[[StorageRequest], str], str]] = MappingProxyT
 
 
 def find_wipes(changed: Mapping[Ref, Difference], context: Context) -> Iterator[Task]:
-    """What is told of each storage that changes, and the wipe of its data where it is to go."""
+    """The facts of each storage that changes, and the wipe of its data where it is to go."""
     for difference in of_kind(changed.values(), "storage"):
         volume = context.world.volumes.get(difference.former or difference.ref)
         wiped = difference.action is Action.RELEASE and volume is not None
@@ -250,10 +250,10 @@ def _wiping(volume: Volume, context: Context) -> tuple[Step, ...]:
 
 
 def _wiper(volume: Volume, world: World, desired: Desired) -> str:
-    """The node of its data; else one that answers and can have it, first one that shows it.
+    """The node that wipes: that of the data; else one that answers and can have it.
 
-    A node that cannot is not believed that it has it, and would say that all is gone; only where
-    by now no node can, one that shows it is the last that is left.
+    A node that cannot have the data is not trusted with a wipe: it would say that all is gone. Only
+    where no node can any more, the last one that shows the data does it.
     """
     if volume.node:
         return volume.node

@@ -11,7 +11,9 @@ from reconciler.model.state.world import World
 
 
 def users_of_data(world: World) -> Mapping[Ref, Ref]:
-    """What data lies by: its class, its node, and the project whose number its files belong to."""
+    """What existing data depends on: its class, its node, and the project whose gid its files
+    have.
+    """
     found: dict[Ref, Ref] = {}
     for ref, volume in world.volumes.items():
         if volume.state is VolumeState.GONE:
@@ -25,11 +27,11 @@ def users_of_data(world: World) -> Mapping[Ref, Ref]:
 
 @once
 def called_now(world: World) -> Mapping[str, Ref]:
-    """Volume id → what its storage is called by now."""
+    """Volume id → the present name of its storage."""
     return {volume.id: ref for ref, volume in world.volumes.items()}
 
 
 def attached_storages(world: World) -> frozenset[Ref]:
-    """Those that some allocation has, or may have."""
+    """Storages that some allocation has, or may have."""
     ids = {one.volume for one in world.attachments}
     return frozenset(ref for ref, volume in world.volumes.items() if volume.id in ids)

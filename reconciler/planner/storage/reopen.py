@@ -24,9 +24,9 @@ TO_OTHERS = (
 def reopening_of(
     world: World, formers: Sequence[Former], volume: Volume, wish: ReopenRequest
 ) -> Reopening:
-    """`formers` are all that have or had the volume.
+    """The reopening that was asked for; `formers` are all that have or had the volume.
 
-    Raises ProblemError `usage`, `not_found` or `reopen_refused`, with which rule says no.
+    Raises ProblemError `usage`, `not_found` or `reopen_refused`, with the rule that refuses.
     """
     old = former_of(formers, volume.ref, wish.old)
     new, node = heir_of(world, world.attachments_of(volume.id), volume.ref, wish.new)
@@ -45,7 +45,7 @@ def reopening_of(
 
 
 def reopening_step(one: Reopening, volume: Volume) -> Step:
-    """One call: its host works for a while, and says whether there is more."""
+    """One call to the host, which works for a while and says whether there is more."""
     return Step(
         id=step_id(one.node, Verb.REOPEN, one.storage, one.old.allocation_id),
         verb=Verb.REOPEN,
@@ -66,7 +66,7 @@ def reopening_step(one: Reopening, volume: Volume) -> Step:
 
 
 def _refusals(one: Reopening) -> Sequence[tuple[bool, str, str]]:
-    """The first row that holds is why not."""
+    """The first row that applies says why not."""
     old, new, look = one.old, one.new, f"gpuaas storage show {_short(one.storage)}"
     who = f"{old.ref} ({old.allocation_id})"
     whose = ", ".join(person or "people whom nobody has written down" for person in old.people)

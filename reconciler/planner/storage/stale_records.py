@@ -22,7 +22,7 @@ from reconciler.planner.core.difference import Difference
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """What one node is asked to forget, and how that is told."""
+    """The records that one node is asked to drop, and how a plan says so."""
 
     difference: Difference
     steps: tuple[Step, ...]
@@ -30,7 +30,7 @@ class Words:
 
 
 def find_words(desired: Desired, world: World, busy: Collection[Ref]) -> tuple[Words, ...]:
-    """Of each node that answers, and about which nothing else is done."""
+    """The stale records of each node that answers and has no other work."""
     return tuple(_words(desired, world, busy)) if world.wiped else ()
 
 

@@ -18,7 +18,7 @@ from reconciler.model.state.world import Recorded, World
 
 
 def former_of(formers: Sequence[Former], ref: Ref, text: str) -> Former:
-    """By its id, or by a name that only one of them had."""
+    """The former allocation, by its id, or by a name that only one of them had."""
     found = [one for one in formers if text in (one.allocation_id, one.ref, _tail(one.ref))]
     who = ", ".join(f"{_tail(one.ref)} ({one.allocation_id})" for one in formers) or "nobody"
     look = f"gpuaas storage show {_short(ref)}"
@@ -58,7 +58,7 @@ def heir_of(world: World, having: Sequence[Attachment], ref: Ref, text: str) -> 
 
 
 def _people(world: World, recorded: Recorded) -> tuple[str, ...]:
-    """Whoever may log in, now or by a grant that is not in force just now."""
+    """Everybody who may log in, now or by a grant that is not in force yet or any more."""
     spec, ref = ALLOCATIONS.applied(recorded), recorded.ref
     grants = (one for one in GRANTS.recorded(world) if one.ref.project == ref.project)
     guests = (one.user for one in map(GRANTS.applied, grants) if one.allocation == ref.name)

@@ -26,13 +26,13 @@ NOTHING_KEPT = "nothing: no storage is attached"
 
 
 def who(having: Iterable[Attachment]) -> str:
-    """`allocation/vision/a (rw, on gpu01) has`."""
+    """A holder, such as `allocation/vision/a (rw, on gpu01) has`."""
     told = [f"{one.ref} ({one.mode}, on {one.node})" for one in having]
     return f"{', '.join(told)} {'has' if len(told) == 1 else 'have'}"
 
 
 def lasting(resource: Resource) -> str:
-    """What of an allocation outlives it."""
+    """What remains after an allocation."""
     told = [f"{one.mount_path} ({one.name}, {one.mode})" for one in resource.spec.storage]
     if not told:
         return NOTHING_LASTS
@@ -40,7 +40,7 @@ def lasting(resource: Resource) -> str:
 
 
 def kept(recorded: Recorded, world: World) -> str:
-    """What is left of an allocation that goes."""
+    """What remains of an allocation that goes."""
     entries = ALLOCATIONS.applied(recorded).storage
     told = [_kept(one.name, recorded, world) for one in entries]
     return f"storage {', '.join(told)}" if told else NOTHING_KEPT
@@ -52,20 +52,20 @@ def _kept(name: str, recorded: Recorded, world: World) -> str:
 
 
 def size(volume: Volume, world: World) -> str:
-    """How large it may be, where it lies, and what of it is used where a host can tell that."""
+    """The size of a storage, where it is, and how much is used where a host can tell."""
     where = f" on {volume.node}" if volume.node else ""
     return f"{volume.size_gib} GiB{where}{_used(volume, world)}"
 
 
 def _used(volume: Volume, world: World) -> str:
-    """Of a disk of its own. What else lies beside a plain folder is used by others as well."""
+    """The usage of a storage with a disk of its own; a plain folder shares its disk with others."""
     seen = world.observations.get(volume.node)
     told = ((seen.facts.volumes if seen and seen.facts else None) or {}).get(volume.id)
     return f", {told['usedMiB']} MiB used" if told and "loop" in volume.backend else ""
 
 
 def mounting(steps: Iterable[Step], recorded: Recorded) -> Mapping[str, str]:
-    """What appears for an allocation that stays, and what goes while its sessions go on."""
+    """What is mounted and unmounted for an allocation that stays, while its sessions go on."""
     facts = {}
     for step in steps:
         places = ", ".join(_places(step, recorded))
@@ -82,7 +82,7 @@ def mounting(steps: Iterable[Step], recorded: Recorded) -> Mapping[str, str]:
 
 
 def _places(step: Step, recorded: Recorded) -> Iterator[str]:
-    """Of those that are otherwise than they were."""
+    """The mount places that change."""
     for one in step.item["volumes"] if step.verb in (Verb.ATTACH, Verb.DETACH) else ():
         key = attached(recorded.id, one["name"])
         if recorded.facts.get(key, "") != step.expected.get(key):
@@ -92,7 +92,7 @@ def _places(step: Step, recorded: Recorded) -> Iterator[str]:
 def storage_facts(
     difference: Difference, volume: Volume | None, context: Context
 ) -> Mapping[str, str]:
-    """What its own line says of a storage, by what becomes of it."""
+    """The facts of a storage's own change."""
     resource = difference.resource
     if difference.action in (Action.FORGET, Action.RELEASE):
         return _leaving(difference.action, volume, context.world)

@@ -41,9 +41,11 @@ class Unsound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFile:
-    """What a file says. `frozen` are its documents with errors; `suspended`, whom its text calls so
-    where it has any. `broken`: a document of it could not be told from another, or the file not be
-    read to its end.
+    """What a file says.
+
+    `frozen` are its documents with errors; `suspended` are the people whom its text calls so where
+    it has errors. `broken` says that a document of it could not be told from another, or that the
+    file could not be read to its end.
     """
 
     file: str

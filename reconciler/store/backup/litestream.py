@@ -149,8 +149,9 @@ class Engine:
 
 @contextmanager
 def opened_folder(folder: Path) -> Iterator[tuple[int, str]]:
-    """Its number, and a name for it that stays short: that of a socket has room for a hundred
-    bytes, however deep a fleet lies.
+    """The descriptor of a folder, and a short path to it.
+
+    The name of a socket has room for a hundred bytes, however deep a fleet's folder is.
     """
     number = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:

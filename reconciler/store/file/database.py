@@ -38,10 +38,11 @@ NO_STATE_YET = frozenset({".gitkeep", ".gitignore"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """How to open. `newer_ok` and `older_ok` let a reader look into what another version wrote;
-    `anywhere` opens a copy that does not lie in a state folder, `to_check` one that is about to be
-    checked in full. `mounts` and `schema` are what the system and this version say, unless told
-    otherwise.
+    """How to open the database.
+
+    `newer_ok` and `older_ok` let a reader look into what another version wrote; `anywhere` opens a
+    copy that is not in a state folder, `to_check` one that is about to be checked in full. `mounts`
+    and `schema` are what the system and this version say, unless told otherwise.
     """
 
     newer_ok: bool = False

@@ -88,8 +88,10 @@ def read_overrides(connection: sqlite3.Connection) -> tuple[Override, ...]:
 
 
 def override(record: Record, claims: Sequence[Claim], reason: str) -> None:
-    """Free these by the word of whoever acts. Raises ProblemError `state_guard` unless all of them
-    are blocked. What waited for nothing else goes off the books with them.
+    """Free these claims by the decision of whoever acts.
+
+    Raises ProblemError `state_guard` unless all of them are blocked. What waited for nothing else
+    goes off the books with them.
     """
     for claim in claims:
         if claim.state is not ClaimState.CLEANUP_BLOCKED:

@@ -56,8 +56,9 @@ def await_ends(record: Record, steps: Sequence[Step]) -> None:
 
 
 def end(record: Record, steps: Sequence[Step]) -> None:
-    """These have ended well: nobody whom they name is inside. Others stay pending, who were shut
-    out when a step was at work already that knew nothing of it.
+    """These have ended well: nobody whom they name is inside.
+
+    Others stay pending, who were shut out when a step was at work already that knew nothing of it.
     """
     record.connection.executemany(
         _END,
