@@ -29,7 +29,7 @@ NOWHERE: Mapping[Ref, Seat | Unseated] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wants:
-    """Versions by place; and by bundle, `version on node: rule` where that cannot run there."""
+    """The wanted versions by place; and by bundle, `version on node: rule` where one cannot run."""
 
     versions: Mapping[Place, set[str]]
     left_out: Mapping[str, list[str]]
@@ -41,7 +41,7 @@ def wanted(
     seats: Mapping[Ref, Seat | Unseated] = NOWHERE,
     leaving: Collection[Ref] = (),
 ) -> Wants:
-    """`seats` are places that allocations are given just now, `leaving` those that lose theirs."""
+    """The versions that are wanted; `seats` are places given just now, `leaving` those given up."""
     wants: dict[Place, set[str]] = defaultdict(set)
     left_out: dict[str, list[str]] = defaultdict(list)
     for bundle in BUNDLES.of(desired):
@@ -60,7 +60,9 @@ def wanted(
 
 
 def named(world: World) -> Mapping[Place, set[str]]:
-    """What descriptors on hosts may name: of all that is recorded there, whatever its phase."""
+    """The versions that descriptors on hosts may name: those of everything recorded, in any
+    phase.
+    """
     found: dict[Place, set[str]] = defaultdict(set)
     for recorded in ALLOCATIONS.recorded(world):
         if recorded.node:
@@ -70,7 +72,7 @@ def named(world: World) -> Mapping[Place, set[str]]:
 
 
 def _staged_on(one: Version, desired: Desired) -> Iterator[Resource]:
-    """Nodes that it is for, whether or not anybody is there who names it."""
+    """The nodes that a version is for, whether or not an allocation there names it."""
     wanted = one.stage_on
     if one.state is VersionState.ACTIVE and (wanted.nodes or wanted.families):
         for node in NODES.of(desired):
@@ -85,7 +87,7 @@ def _rule_against(
     desired: Desired,
     world: World,
 ) -> str:
-    """The first rule of compatibility that objects; nothing is known of who was never seen."""
+    """The first compatibility rule that objects; of a node never observed nothing is known."""
     seen = world.observations.get(node.ref.name)
     if seen is None or seen.facts is None:
         return ""
@@ -101,7 +103,7 @@ def _node_of(
     seats: Mapping[Ref, Seat | Unseated],
     leaving: Collection[Ref],
 ) -> str:
-    """Where an allocation is, or is to be; empty where it is nowhere."""
+    """The node where an allocation is, or will be; empty where it is nowhere."""
     seat = seats.get(resource.ref)
     if isinstance(seat, Seat):
         return seat.placement.node

@@ -30,7 +30,7 @@ from reconciler.planner.core.policy import policy_of
 def discards(
     context: Context, wants: Mapping[Place, set[str]], nodes: Mapping[str, NodeFacts | None]
 ) -> Iterator[Step]:
-    """One for each version that goes, of nodes that tell what they have."""
+    """The versions to remove, one entry each, on nodes that report what they have."""
     names = named(context.world)
     ours: dict[Place, set[str]] = defaultdict(set)
     for one in context.world.installs:
@@ -50,7 +50,7 @@ def discards(
 
 
 def _kept(name: str, context: Context) -> int:
-    """Of a bundle that nobody offers any more nothing is kept for later."""
+    """Nothing of a bundle that is no longer offered is kept for later."""
     if BUNDLES.get(context.desired, name) is None:
         return 0
     return policy_of(context.desired, context.world).bundles.keep_versions
@@ -60,7 +60,7 @@ BUILT = (RuntimeWord.STAGED, RuntimeWord.CHANGED)
 
 
 def _going(shown: Mapping[str, RuntimeFact], needed: set[str], keep: int) -> list[str]:
-    """`shown` is what the node tells of each version of ours; what is being built stays."""
+    """The versions to remove; `shown` is what the node reports. What is being built stays."""
     there = in_order(v for v, fact in shown.items() if fact.word in BUILT)
     stays = set(there[-keep:] if keep else ())
     stays |= needed | {v for v, fact in shown.items() if fact.word is RuntimeWord.STAGING}
@@ -68,7 +68,7 @@ def _going(shown: Mapping[str, RuntimeFact], needed: set[str], keep: int) -> lis
 
 
 def _step(node: str, bundle: Ref, version: str, *, is_default: bool) -> Step:
-    """Nobody's work depends on a host's default, and of a bundle that is gone there is none."""
+    """The step that removes a version; no allocation depends on a host's default."""
     gone = {default_key(bundle.name): None} if is_default else {}
     return Step(
         id=step_id(node, Verb.DISCARD, bundle, version),
