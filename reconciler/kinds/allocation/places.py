@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 
 from reconciler.kinds.allocation.account import INSTANCES, PRIVATE
+from reconciler.model.host.attached_fact import had_by_key
 from reconciler.model.records import dataclass
 
 TOLD = ("account", "slice", "shm", "loopback", "linger")
@@ -74,7 +75,8 @@ def strange_facts(named: Mapping[str, str], known: Known) -> Iterator[str]:
     for key in sorted(named):
         word, _, login = key.partition(" ")
         persons = word == "linger" and not _LOGIN.fullmatch(login)
-        if word == "attached" and login.partition("/")[0] not in known.ids | {"*"}:
+        had = had_by_key(key)
+        if had is not None and had[0] not in known.ids | {"*"}:
             yield key
         if word in TOLD and login not in known.logins | {"*"} and not persons:
             yield key

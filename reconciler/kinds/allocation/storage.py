@@ -21,6 +21,7 @@ from reconciler.kinds.allocation.steps import (
 from reconciler.kinds.checks.once import once
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.canonical import canonical
+from reconciler.model.host.attached_fact import AttachedFact, attached_key, read_attached
 from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.verb import Verb
 from reconciler.model.records import dataclass
@@ -35,9 +36,6 @@ TEMPLATES = (RECORD, SOURCE, MOUNT, VIEW)
 VOLUMES, INSTANCES = "/var/lib/gpuaas/volumes", "/var/lib/gpuaas/instances"
 WANTS = f"{UNITS}/multi-user.target.wants"
 
-_ATTACHED = re.compile(
-    r"(wrong: )?(?P<volume>[a-z2-7]{10}) (?P<mode>ro|rw)\b.*?( at (?P<path>/[^\s,]+).*)?"
-)
 _RECORD = re.compile(r"/etc/gpuaas/volumes/([^/]+)\.json")
 
 
@@ -162,10 +160,10 @@ def _had(binding: Binding, context: Context) -> Iterator[tuple[str, str, str, st
     seen = context.world.observations.get(binding.placement.node)
     shown = (seen.facts.platform if seen and seen.facts else None) or {}
     recorded = binding.recorded.facts if binding.recorded else {}
-    prefix = attached(binding.id, "")
+    prefix = attached_key(binding.id)
     for key, fact in sorted({**recorded, **shown}.items()):
-        if key.startswith(prefix) and fact and (told := _ATTACHED.fullmatch(fact)):
-            yield key[len(prefix) :], told["volume"], told["mode"], told["path"] or ""
+        if key.startswith(prefix) and fact and (told := read_attached(fact)):
+            yield key[len(prefix) :], told.volume, told.mode, told.path
 
 
 def basis(binding: Binding, context: Context) -> Mapping[str, object]:
@@ -207,9 +205,8 @@ def attaching(binding: Binding, context: Context) -> tuple[Step, ...]:
         )
         facts |= file_facts({record_path(mount.volume.id): record, **units})
         facts |= {shown(_link(path)): f"link {shown(path)}" for path in units}
-        facts[attached(binding.id, mount.storage.name)] = (
-            f"{mount.volume.id} {mount.mode} at {mount.mount_path}"
-        )
+        had = AttachedFact(volume=mount.volume.id, mode=mount.mode, path=mount.mount_path)
+        facts[attached_key(binding.id, mount.storage.name)] = had.text
     item = {"uid": binding.uid, "gid": binding.gid, "volumes": volumes}
     return (step_of(binding, Verb.ATTACH, Order.PROVIDE, item, facts),)
 
@@ -237,14 +234,9 @@ def detaching(binding: Binding, context: Context) -> tuple[Step, ...]:
             }
         )
         facts |= {shown(path): None for unit in absent for path in (unit, _link(unit))}
-        facts[attached(binding.id, one.storage.name)] = None
+        facts[attached_key(binding.id, one.storage.name)] = None
     item = {"uid": binding.uid, "end": binding.ref in context.forced, "volumes": volumes}
     return (step_of(binding, Verb.DETACH, Order.RETIRE, item, facts),)
-
-
-def attached(allocation_id: str, storage: str) -> str:
-    """The name of the fact that tells how an allocation has a storage."""
-    return f"attached {allocation_id}/{storage}"
 
 
 def record_path(volume: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from reconciler.kinds.allocation.storage import attached
+from reconciler.model.host.attached_fact import attached_key
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -115,7 +115,7 @@ def _severed(world: World, ref: Ref, held: tuple[Attachment, ...]) -> Severed:
     one = held[0]
     seen = world.observations.get(one.node)
     shown = (seen.facts.platform if seen and seen.facts else None) or {}
-    places = {attached(each.allocation_id, each.storage.name) for each in held}
+    places = {attached_key(each.allocation_id, each.storage.name) for each in held}
     if seen is not None and places & shown.keys():
         raise refuse(
             "fence_refused",

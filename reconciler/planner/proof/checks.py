@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from reconciler.kinds.allocation.account import INSTANCES
+from reconciler.model.host import attached_fact as attached_facts
 from reconciler.model.host.capacity import Claim
 from reconciler.model.host.evidence import Check, CheckResult, GpuFact, NodeFacts
 from reconciler.model.records import dataclass
@@ -43,7 +44,7 @@ NAMED = (
     "linger ",
     "shm ",
     "account ",
-    "attached ",
+    attached_facts.PREFIX,
 )
 """Keys that a rule of their own speaks of."""
 
@@ -142,7 +143,7 @@ def gone(name: str, keys: Sequence[str], facts: NodeFacts, method: str) -> Check
 
 def attachments(case: Case, name: str) -> Iterator[Check]:
     """What it had, and whatever else its host shows that it has."""
-    own = f"attached {case.claim.allocation_id}/"
+    own = attached_facts.attached_key(case.claim.allocation_id)
     keys = {key for key in (*case.gone, *(case.facts.platform or ())) if key.startswith(own)}
     if keys:
         yield gone(name, sorted(keys), case.facts, "detached; its data stays")

@@ -6,7 +6,6 @@ cut off by a word has it mounted still, and stays cut off.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
@@ -15,6 +14,7 @@ from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.storage import STORAGES, AccessMode, StorageSpec
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
+from reconciler.model.host.attached_fact import had_by_key, read_sound
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -23,8 +23,7 @@ from reconciler.model.state.volume import Attachment, Volume, VolumeState
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.rebuild.volume_records import FoundVolume
 
-ATTACHED, ALONE = "attached", AccessMode.SINGLE_WRITER
-_MOUNTED = re.compile(r"([a-z2-7]{10}) (ro|rw) at (/\S+)")
+ALONE = AccessMode.SINGLE_WRITER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,23 +212,24 @@ def _mounted(lying: Mapping[str, Volume], ground: Ground) -> Iterator[tuple[_Key
     """What hosts show that allocations have which are known to be there."""
     for node, facts in ground.facts.items():
         for key, value in (facts.platform or {}).items():
-            word, _, name = key.partition(" ")
-            id, _, called = name.partition("/")
-            told = _MOUNTED.fullmatch(value)
+            had, told = had_by_key(key), read_sound(value)
+            if had is None or told is None:
+                continue
+            id, called = had
             ref, place = ground.places.get(id, (None, ""))
-            volume = lying.get(told[1]) if told else None
-            if word != ATTACHED or told is None or ref is None or volume is None or place != node:
+            volume = lying.get(told.volume)
+            if ref is None or volume is None or place != node:
                 continue
             document = ground.desired.resources.get(volume.ref)
             attachment = Attachment(
                 allocation_id=id,
-                volume=told[1],
+                volume=told.volume,
                 ref=ref,
                 storage=volume.ref._replace(name=called),
                 node=node,
-                mode=told[2],
+                mode=told.mode,
                 access=str(document.spec.access_mode) if document else str(ALONE),
-                mount_path=told[3],
+                mount_path=told.path,
             )
             yield _place(attachment), attachment
 

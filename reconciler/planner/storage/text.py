@@ -10,9 +10,9 @@ from datetime import datetime
 from decimal import Decimal
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
-from reconciler.kinds.allocation.storage import attached
 from reconciler.kinds.contract import Context
 from reconciler.kinds.storage_class import STORAGE_CLASSES, price_in_force
+from reconciler.model.host.attached_fact import attached_key
 from reconciler.model.plan.plan import Action, Step
 from reconciler.model.plan.verb import Verb
 from reconciler.model.ref import Ref
@@ -84,7 +84,7 @@ def mounting(steps: Iterable[Step], recorded: Recorded) -> Mapping[str, str]:
 def _places(step: Step, recorded: Recorded) -> Iterator[str]:
     """The mount places that change."""
     for one in step.item["volumes"] if step.verb in (Verb.ATTACH, Verb.DETACH) else ():
-        key = attached(recorded.id, one["name"])
+        key = attached_key(recorded.id, one["name"])
         if recorded.facts.get(key, "") != step.expected.get(key):
             yield f"{one['mountPath']} ({one['name']})"
 
