@@ -13,9 +13,9 @@ import pytest
 from playbooks.module_utils.gpuaas import mount_places, systemd_mounts, volumes
 from reconciler.hosts.verbs import check_item
 from reconciler.kinds.allocation import allocation as kind
-from reconciler.kinds.allocation.storage import attached as fact_of
 from reconciler.kinds.allocation.storage import real_path
 from reconciler.kinds.contract import Binding, Context
+from reconciler.model.host.attached_fact import attached_key as fact_of
 from reconciler.model.plan.plan import Step
 from reconciler.model.ref import Ref
 from reconciler.model.state.volume import Attachment, Volume, VolumeState
