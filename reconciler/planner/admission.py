@@ -92,7 +92,7 @@ def _field_refused(difference: Difference, situation: Situation) -> Refusal | No
 
 
 def _protected(difference: Difference, situation: Situation) -> Refusal | None:
-    """By what was recorded: a mark that goes together with its file would protect nothing."""
+    """A protected resource, as recorded: the mark does not vanish with its file."""
     recorded = difference.recorded
     leaves = difference.action in (Action.RELEASE, Action.REPLACE, Action.FORGET)
     if recorded is None or not recorded.protect or not leaves or difference.finishing:
@@ -104,7 +104,7 @@ def _protected(difference: Difference, situation: Situation) -> Refusal | None:
 
 
 def _may_exist(difference: Difference, situation: Situation) -> Refusal | None:
-    """Unknown never creates twice: it may lie where nobody has looked since the state was lost."""
+    """Unknown never creates twice: it may be where nobody has looked since the state was lost."""
     ref = difference.ref
     if difference.action is not Action.CREATE or ref.kind != "allocation":
         return None
@@ -117,7 +117,7 @@ def _may_exist(difference: Difference, situation: Situation) -> Refusal | None:
 
 
 def _unfit_host(difference: Difference, situation: Situation) -> Refusal | None:
-    """A host that was never made ready, and that shows already why it cannot be."""
+    """A host that was never prepared, and that shows already why it cannot be."""
     ref, resource, recorded = difference.ref, difference.resource, difference.recorded
     if ref.kind != "node" or resource is None or (recorded is not None and recorded.facts):
         return None

@@ -32,9 +32,9 @@ from reconciler.planner.placement.assign import Seating, seat_all
 
 
 def plan(request: PlanRequest) -> Plan:
-    """Everything that would be done, and everything that would not and why.
+    """Everything that would be done, and everything that would not, and why.
 
-    Raises ProblemError for a ref in `only` that is nowhere, or a template that is unsound.
+    Raises ProblemError for a ref in `only` that does not exist, or a template that is unsound.
     """
     request = _in_force_now(request)
     declined: Mapping[Ref, Problem] = {}
@@ -61,7 +61,7 @@ def _in_force_now(request: PlanRequest) -> PlanRequest:
 
 
 def _differences(request: PlanRequest, declined: Mapping[Ref, Problem]) -> tuple[Difference, ...]:
-    """All that is not as recorded, and what this moment and what lies on hosts make of it."""
+    """Everything that is not as recorded, adjusted to this moment and to what is on hosts."""
     found = tuple(compare(request.desired, request.world, declined))
     for feature in FEATURES:
         found = feature.adjust(found, request)
@@ -108,7 +108,7 @@ def _begin(request: PlanRequest, scope: Scope, everything: tuple[Difference, ...
 
 
 def _refuse(draft: Draft) -> Draft:
-    """With what documents may not ask for; all of it is looked at as if nobody else objected."""
+    """The draft with what features refuse; each looks at it as if no other objected."""
     for feature in FEATURES:
         draft = draft.refusing(feature.refuse(draft))
     desired = outcome(draft.request, draft.everything, draft.differences, draft.refused)
@@ -116,8 +116,8 @@ def _refuse(draft: Draft) -> Draft:
 
 
 def _place(draft: Draft) -> Draft:
-    """Everybody in their place, or with the reason why there is none; then it is settled what will
-    be in force.
+    """Place every request, or give the reason why it has no place; then settle what will be in
+    force.
     """
     request = draft.request
     seats = seat_all(
@@ -145,9 +145,9 @@ def _place(draft: Draft) -> Draft:
 def _refused_renames(
     request: PlanRequest, everything: tuple[Difference, ...], made: Plan
 ) -> Iterator[tuple[Ref, Problem]]:
-    """Renames that may not be: what had the former name has gone, which `only` may well name.
+    """Renames that are refused: what had the former name has gone, and `only` may name it.
 
-    One that waits for somebody's word may be yet.
+    A rename that waits for approval is not among them.
     """
     renames = {one.ref for one in everything if one.action is Action.RENAME}
     if renames and request.only:

@@ -30,10 +30,10 @@ THERE = frozenset({VolumeState.PENDING, VolumeState.MADE})
 
 
 def guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
-    """A merge that went wrong looks like many removals at once. What has begun is not counted.
+    """Refuse many removals at once, which look like a faulty merge. What has begun is not counted.
 
-    Where no person looks at the plan, those of the last day count with them: many small ones are to
-    do no more than one large one may.
+    Where no person looks at the plan, the removals of the last day count as well: many small plans
+    may do no more than one large one.
     """
     removals = [d for d in _leaving(situation, refused) if d.action is Action.RELEASE]
     if not removals:
@@ -56,10 +56,11 @@ def guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
 
 
 def guard_projects(situation: Situation, refused: dict[Ref, Problem]) -> None:
-    """All that a project has goes at once, or the last of it with the project itself.
+    """Refuse the release of everything that a project has at once, or the last of it with the
+    project.
 
-    Rather its folder or its file is gone than its work is over. Approved is all of it or nothing:
-    what is left would be few enough to go by itself.
+    It is likelier that its folder or file is gone than that its work is over. Either all of it is
+    approved or nothing: what is left would be few enough to go by itself.
     """
     if not situation.unattended:
         return
@@ -86,9 +87,9 @@ def guard_projects(situation: Situation, refused: dict[Ref, Problem]) -> None:
 
 
 def guard_folders(situation: Situation, refused: dict[Ref, Problem]) -> None:
-    """A whole folder is gone, and with it all that was applied from it.
+    """Refuse the removal of everything that was applied from one folder.
 
-    What lets people in goes by a guard of its own, and not by this one.
+    Documents that let people in have a guard of their own, and not this one.
     """
     if not situation.unattended:
         return
@@ -144,7 +145,7 @@ def next_of_the_day(world: World, now: datetime) -> datetime | None:
 def _leaving(
     situation: Situation, refused: Mapping[Ref, Problem], *, approved: bool = False
 ) -> Iterator[Difference]:
-    """What would be let go of, though nobody has said yes to just that, unless with `approved`."""
+    """What would be released without consent, and unless it is `approved`."""
     for one in situation.differences:
         if one.action not in (Action.RELEASE, Action.FORGET) or one.recorded is None:
             continue

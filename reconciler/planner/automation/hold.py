@@ -32,7 +32,7 @@ OPENS = frozenset({"user", "grant"})
 
 
 def hold_unattended(situation: Situation, refused: dict[Ref, Problem]) -> None:
-    """Every difference that does not go alone, and what cannot come without one of these."""
+    """Every difference that needs approval, and those that depend on one of them."""
     if not situation.unattended:
         return
     for difference in situation.differences:
@@ -47,7 +47,7 @@ def hold_unattended(situation: Situation, refused: dict[Ref, Problem]) -> None:
 def hold_preparations(
     preparations: Mapping[Ref, Preparation], situation: Situation
 ) -> Mapping[Ref, Problem]:
-    """Hosts that are not made ready alone. To mend one is a repair, which the Policy speaks of."""
+    """Preparations that need approval. Repairs are for the Policy to allow."""
     if not situation.unattended:
         return {}
     found: dict[Ref, Problem] = {}
@@ -62,7 +62,7 @@ def hold_preparations(
 
 
 def only_takes(difference: Difference) -> bool:
-    """Whether all that it does is to let in fewer, or by less."""
+    """Whether all that a difference does is to take access away."""
     recorded, resource = difference.recorded, difference.resource
     if resource is None:
         return difference.action is Action.FORGET and difference.ref.kind in OPENS
@@ -125,7 +125,7 @@ def by_policy(ref: Ref, risk: Risk, situation: Situation) -> Refusal | None:
 
 
 def _hold_what_needs_them(situation: Situation, refused: dict[Ref, Problem]) -> None:
-    """Nothing comes, or is changed, that refers to what is held and was never there."""
+    """Hold everything that refers to what is held and was never there."""
     coming = {d.ref for d in situation.differences if d.ref in refused and _is_new(d, refused)}
     while coming:
         found = dict(_needing(coming, situation, refused))

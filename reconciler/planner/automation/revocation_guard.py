@@ -37,7 +37,7 @@ GUARD_HINT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loss:
-    """Somebody who would be let in no more, by the absence of `what`, and the change it is in."""
+    """Somebody who would lose access by the absence of `what`, and the change it is in."""
 
     change: Ref
     what: str
@@ -103,9 +103,10 @@ def _losses(differences: Iterable[Difference], situation: Situation) -> Iterator
 def _is_shut_out(
     difference: Difference, before: UserSpec, after: UserSpec, situation: Situation
 ) -> bool:
-    """Whether somebody active loses all keys, or is suspended by what is no word of their own file:
+    """Whether somebody active loses all keys, or is suspended by something other than their own
+    file.
 
-    by a reading of a document in error, which may be anybody's.
+    That may be a reading of a document in error, which may be anybody's.
     """
     if not before.is_active:
         return False
@@ -165,7 +166,7 @@ def _totals(situation: Situation) -> dict[str, set[object]]:
 
 
 def people(stated: Resource | Recorded) -> set[str]:
-    """Whom a project or an allocation names as let in."""
+    """The people whom a project or an allocation lets in."""
     if stated.ref.kind == "project":
         return {member.user for member in PROJECTS.spec(stated).members}
     return set(ALLOCATIONS.spec(stated).access)

@@ -22,14 +22,16 @@ HELD_BY_POLICY = "held_by_policy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """The worst that goes alone, by which word of the Policy, and what would let more go."""
+    """The highest risk that needs no approval, which Policy rule says so, and what would allow
+    more.
+    """
 
     allow: Allow
     by: str
 
 
 def held(ref: Ref, risk: Risk, automation: Automation, now: datetime) -> Refusal | None:
-    """Why it does not go alone now, if so."""
+    """Why a change needs approval now, if so."""
     freeze = next((one for one in automation.freezes if _fits(one, ref) and _lasts(one, now)), None)
     if freeze is not None:
         message = f"nothing goes alone until {freeze.until}: {freeze.reason} (freeze {freeze.name})"

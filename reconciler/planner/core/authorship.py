@@ -24,7 +24,7 @@ Names = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Author:
-    """Who wrote a document of a project: the Users of that name, and what they are there.
+    """Who wrote a document of a project: the Users of that name, and their roles there.
 
     An author whom no User names can be anybody, as git believes whatever it is told: there the
     ownership of paths is the boundary, and the plan shows the name.
@@ -114,7 +114,7 @@ def _may_be_there(ref: Ref, file: str, desired: Desired) -> bool:
 
 @once
 def _renamed(desired: Desired) -> Mapping[str, str]:
-    """Users by the name that they had."""
+    """Users by their former names."""
     return {
         user.former_name: user.ref.name
         for user in USERS.of(desired)

@@ -17,7 +17,7 @@ from reconciler.planner.core.facts import shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What would become of one ref. `resource` is None for what goes, `recorded` for what comes.
+    """What would happen to one ref. `resource` is None for what goes, `recorded` for what comes.
 
     A release with `undo_minutes` destroys nothing yet.
     """
@@ -34,7 +34,7 @@ class Difference:
 
     @property
     def finishing(self) -> bool:
-        """A replace that is through but for what it leaves behind."""
+        """A replace that is done but for what it leaves behind."""
         return self.action is Action.REPLACE and not self.fields
 
     @property
@@ -45,7 +45,7 @@ class Difference:
 
 
 def of_kind(differences: Iterable[Difference], kind: str) -> Iterator[Difference]:
-    """Those about resources of one kind."""
+    """The differences of resources of one kind."""
     return (one for one in differences if one.ref.kind == kind)
 
 
@@ -58,7 +58,7 @@ LEAVING = frozenset({Phase.QUARANTINED, Phase.RELEASING})
 
 
 def is_consented(difference: Difference) -> bool:
-    """Whether somebody has said yes to it already: it was begun, or its time was known to end."""
+    """Whether somebody agreed to it already: it was begun, or its time was known to end."""
     return difference.finishing or difference.cause in (Cause.EXPIRED, Cause.CONSENTED)
 
 

@@ -32,7 +32,7 @@ MOST, WIDEST = 12, 300
 
 
 def shown(facts: NodeFacts | None, key: str) -> str | None:
-    """The fact of a path, or a named one; None = seen not to be there."""
+    """The fact of a path, or a named one; None = observed to be absent."""
     if facts is None:
         return f"{UNKNOWN}: the host was not seen"
     if key.startswith("/"):
@@ -62,14 +62,14 @@ def barred(facts: NodeFacts, key: str) -> str:
 
 
 def listed(texts: Iterable[object], between: str = ", ") -> str:
-    """A host's words in one line of ours: the first few, each cut where nobody reads on."""
+    """A host's words in one line of ours: the first few, each cut to a bearable length."""
     told = [str(text) for text in texts]
     some = [text if len(text) <= WIDEST else f"{text[:WIDEST]}…" for text in told[:MOST]]
     return between.join((*some, f"{len(told) - MOST} more") if len(told) > MOST else some)
 
 
 def told(seen: str | None, wanted: str | None) -> tuple[str, str]:
-    """Both in words; of two lists of settings only what differs, or nobody would find it."""
+    """Both facts in words; of two lists of settings only what differs."""
     before, after = _settings(seen), _settings(wanted)
     if not before or not after:
         return seen or ABSENT, wanted or ABSENT

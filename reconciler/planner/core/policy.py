@@ -53,7 +53,7 @@ def class_of_ours(ref: Ref, key: str) -> DriftClass:
 
 
 def leniency_of(desired: Desired, world: World, now: datetime) -> Leniency:
-    """As git and the state say at this moment; without a policy everything is put right."""
+    """The policy as git and the state have it now; without a policy everything is repaired."""
     policy = POLICIES.get(desired, "fleet")
     found: dict[tuple[Ref, str], tuple[Acceptance, ...]] = {}
     for one in in_force(acceptances(desired, world), now):
@@ -69,7 +69,7 @@ def leniency_of(desired: Desired, world: World, now: datetime) -> Leniency:
 
 
 def acceptances(desired: Desired, world: World) -> Iterator[Acceptance]:
-    """Those of the policy, which are good for whatever is shown, and those given by hand."""
+    """Acceptances of the policy, which hold for whatever is shown, and those given by hand."""
     policy = POLICIES.get(desired, "fleet")
     for one in policy.spec.accepted_drift if policy else ():
         ref = parse_ref(one.ref)
@@ -94,7 +94,7 @@ def in_force(given: Iterable[Acceptance], now: datetime) -> Iterator[Acceptance]
 
 
 def policy_of(desired: Desired, world: World) -> PolicySpec:
-    """As git says, else as recorded: no minute and no grace goes together with its file."""
+    """The policy as git has it, else as recorded: no limit vanishes with its file."""
     ref = Ref("policy", "", "fleet")
     found = desired.resources.get(ref) or next(iter(recorded_of(world, (ref,))), None)
     return found.spec if found else PolicySpec(tenants=())

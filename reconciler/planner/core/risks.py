@@ -38,7 +38,7 @@ def is_above(risk: Risk, limit: Risk) -> bool:
 
 
 def problem_of(ref: Ref, resource: Resource | None, found: Refusal) -> Problem:
-    """The refusal, at the place of the document that it is about."""
+    """The refusal, with the place of the document that it is about."""
     return Problem(
         code=found.code,
         message=found.message,
@@ -49,7 +49,7 @@ def problem_of(ref: Ref, resource: Resource | None, found: Refusal) -> Problem:
 
 
 def absence(resource: Resource, absent: Mapping[Ref, Problem]) -> Problem | None:
-    """What it refers to is itself refused, and so is nowhere yet; for the same reason."""
+    """What it refers to is itself refused, and so does not exist yet; for the same reason."""
     for reference in KINDS[resource.ref.kind].refs(resource):
         cause = absent.get(reference.ref)
         if cause is not None:

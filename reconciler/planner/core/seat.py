@@ -12,7 +12,7 @@ from reconciler.model.records import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """`claims` is empty where they were made before."""
+    """A place on a node. `claims` is empty where they were made before."""
 
     placement: Placement
     id: str
@@ -24,7 +24,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unseated:
-    """Why not; `unavailable` is set where it is a matter of capacity alone."""
+    """Why there is no place; `unavailable` is set where it is a matter of capacity alone."""
 
     problem: Problem
     unavailable: Unavailable | None = None

@@ -44,7 +44,7 @@ def keys_lying_about(chart: Chart) -> Iterator[Seen]:
 
 
 def shut_out(chart: Chart) -> Iterator[Seen]:
-    """Whoever has a place and cannot get to it, and hosts on which nobody would."""
+    """Allocations whose people cannot log in, and hosts on which nobody could."""
     for name, seen in sorted(chart.world.observations.items()):
         if why := refusal_of_all(seen.facts):
             about = f"node/{name}"
@@ -218,7 +218,7 @@ def leases_ending(chart: Chart) -> Iterator[Seen]:
 
 
 def quarantines(chart: Chart) -> Iterator[Seen]:
-    """Those that can still be taken back."""
+    """Quarantined allocations that can still be taken back."""
     for one in _quarantined(chart.world):
         if not chart.is_over(one.undo_until):
             text = f"{one.ref} is to go; a git revert restores it until {one.undo_until}"

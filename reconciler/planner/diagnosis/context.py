@@ -15,7 +15,7 @@ from reconciler.planner.placement.inventory import Offer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNow:
-    """The last run; `moved` is when it last told anything, `living` whether somebody is at it."""
+    """The last run; `moved` is when it last reported anything, `living` whether it still runs."""
 
     id: str
     state: RunState

@@ -46,7 +46,7 @@ def unfit(chart: Chart) -> Iterator[Seen]:
 
 
 def strange_doors(chart: Chart) -> Iterator[Seen]:
-    """What says who may log in, and is not as it was made: a key of a stranger, or an account."""
+    """Files that decide who may log in and differ: a stranger's key, or an account."""
     for node, path in key_files_of_nobody(chart.world):
         text = f"node/{node}: {path} is there, and nobody's of ours"
         yield Seen(about=f"node/{node}", text=text, command=f"gpuaas drift node/{node}")
@@ -60,7 +60,7 @@ def strange_doors(chart: Chart) -> Iterator[Seen]:
 
 
 def degraded(chart: Chart) -> Iterator[Seen]:
-    """Allocations of which their host shows something otherwise than it was made."""
+    """Allocations whose host shows something otherwise than it was made."""
     for one, differences in _differing(chart):
         told = [
             f"{key} is {'gone' if shown is None else shown}"
@@ -74,7 +74,7 @@ def degraded(chart: Chart) -> Iterator[Seen]:
 
 
 def failed_builds(chart: Chart) -> Iterator[Seen]:
-    """Versions of bundles that a host could not build, whoever waits for them."""
+    """Bundle versions that a host could not build, whoever waits for them."""
     for one in chart.world.installs:
         if one.state is InstallState.FAILED:
             text = f"bundle/{one.bundle}@{one.version} on {one.node}: {one.problem or 'failed'}"

@@ -10,7 +10,9 @@ from reconciler.planner.storage.references import called_now
 
 
 def left_attached(chart: Chart) -> Iterator[Seen]:
-    """By an allocation that is neither recorded nor holds anything: no plan will detach it."""
+    """Attachments of an allocation that is neither recorded nor holds anything: no plan detaches
+    them.
+    """
     world, names = chart.world, called_now(chart.world)
     there = {one.id for one in world.recorded.values() if one.id}
     there |= {claim.allocation_id for claim in world.claims}

@@ -54,7 +54,7 @@ def compare(
 def _present(
     desired: Desired, world: World, renames: Mapping[Ref, Ref], unsound: Mapping[Ref, Problem]
 ) -> Iterator[Difference]:
-    """What git wants."""
+    """Differences of what git wants."""
     recorded_by_ref, active = world.recorded, Phase.ACTIVE
     stuck = _stuck(desired, world)
     for ref, resource in desired.resources.items():
@@ -142,7 +142,7 @@ def _adopted(
     fields: tuple[FieldChange, ...],
     problem: Problem | None,
 ) -> Difference:
-    """What was let go of is taken back as it lies there; what it is to become comes after that."""
+    """A forgotten allocation is taken back as it is; what it is to become comes after that."""
     more = [field.path for field in fields if field.rule in WORD_ACTIONS]
     if more and problem is None:
         problem = Problem(
@@ -174,7 +174,7 @@ LET_IN = frozenset({"user", "grant"})
 def _absent(
     desired: Desired, world: World, renamed: frozenset[Ref], unsound: Mapping[Ref, Problem]
 ) -> Iterator[Difference]:
-    """What is recorded and that git no longer names, or not legibly."""
+    """Differences of what is recorded and git no longer names, or not legibly."""
     holders = {claim.ref for claim in world.claims}
     everything = any(problem.code == "spec_root_empty" for problem in desired.problems)
     for ref, recorded in world.recorded.items():
@@ -228,9 +228,9 @@ def _illegible(desired: Desired, recorded: Recorded, everything: bool) -> str:
 
 
 def _takes_unread(desired: Desired, recorded: Recorded) -> bool:
-    """Whether its document may take access away, and nobody can say so.
+    """Whether its document may take access away, and nobody can read it.
 
-    Of an allocation that is told with all else of it that does not change.
+    For an allocation that is told with everything else of it that does not change.
     """
     readings = desired.readings.get(recorded.ref, ())
     whole = bool(readings) and all(one.whole for one in readings)

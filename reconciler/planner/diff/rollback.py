@@ -32,7 +32,7 @@ def opened(reverted: Reverted, now: datetime) -> tuple[str, ...]:
 
 
 def is_shut_since(reverted: Reverted) -> bool:
-    """Whether what it opens was taken away by itself, and not by the removal of a whole thing."""
+    """Whether what it opens was taken away by itself, and not with the removal of a whole thing."""
     return reverted.now is not None or reverted.ref.kind in ("user", "grant")
 
 
@@ -53,7 +53,7 @@ def _of_user(then: Value, now: Value | None, at: datetime) -> Iterator[str]:
 
 
 def _material(key: Value) -> tuple[str, ...]:
-    """Of a public key without its comment."""
+    """A public key without its comment."""
     return tuple(str(key.get("publicKey", "")).split()[:2])
 
 
@@ -109,7 +109,7 @@ _OPENS = {
 
 
 def lost(reverted: Iterable[Reverted], world: World, now: datetime) -> Iterator[RollbackNote]:
-    """What stays gone, or is otherwise than it was, though the text is that of then."""
+    """What stays gone, or is different, though the text is that of then."""
     reverted = tuple(reverted)
     back = {one.ref for one in reverted if one.now is None}
     for one in reverted:

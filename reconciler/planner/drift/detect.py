@@ -49,9 +49,10 @@ NOT_OF_A_MACHINE = frozenset({"reachable", "evidence", "boot", "walls", "doubt"}
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What one drift is judged by; `cards` are the GPUs that the node shows, None if it cannot.
+    """What one drift is judged by.
 
-    `mends` says that an apply would make again what we have made there.
+    `cards` are the GPUs that the node shows, None if it cannot. `mends` says that an apply would
+    make again what the platform made there.
     """
 
     ref: Ref
@@ -85,7 +86,7 @@ class _Look:
 
 
 def drifts(desired: Desired, world: World, now: datetime) -> tuple[Drift, ...]:
-    """All of it, by ref and key, with what an apply of this moment would do about each."""
+    """All drift, by ref and key, with what an apply of this moment would do about each."""
     leniency = leniency_of(desired, world, now)
     found = (
         *_of_recorded(desired, world, leniency),
@@ -135,14 +136,14 @@ def _differences(look: _Look, facts: NodeFacts, recorded: Recorded) -> Iterator[
 
 
 def _is_mended(recorded: Recorded, desired: Desired) -> bool:
-    """What stays in quarantine, or on a host that is not to be touched, is left as it is."""
+    """What is in quarantine, or on a host that is not to be touched, is left as it is."""
     node = desired.resources.get(recorded.ref) if recorded.ref.kind == "node" else None
     touched = recorded.ref.kind != "node" or (node is not None and may_be_touched(node))
     return touched and recorded.phase is Phase.ACTIVE
 
 
 def _class_of(look: _Look, key: str, shown: str | None, made: str | None) -> DriftClass:
-    """Ordered rules, the first that holds says whose it is."""
+    """The class of a drift, by ordered rules of which the first one that applies counts."""
     rules = (
         (_is_their_own(key, shown, made), DriftClass.USER),
         (_is_short_of_cards(look, key, made), DriftClass.EVIDENCE),
@@ -160,7 +161,7 @@ def _is_their_own(key: str, shown: str | None, made: str | None) -> bool:
 
 
 def _is_short_of_cards(look: _Look, key: str, made: str | None) -> bool:
-    """No program brings back a card that the machine does not show."""
+    """No program brings back a GPU that the machine does not show."""
     found = _CARDS.search(made or "") if key.startswith("slice ") else None
     wanted = frozenset(found[1].split(",")) if found else frozenset()
     return look.cards is not None and not wanted <= look.cards
@@ -178,7 +179,7 @@ def _told(shown: str | None, made: str | None) -> str:
 
 
 def _of_runtimes(desired: Desired, world: World, leniency: Leniency) -> Iterator[Drift]:
-    """Trees of bundles against what they were when they were made; those at work are left to it."""
+    """Drift of bundle trees; those being built are left to their build."""
     made = [one for one in world.installs if one.state is InstallState.STAGED]
     answers = dict(_answers(world)) if made else {}
     wants = wanted(desired, world).versions if made else {}

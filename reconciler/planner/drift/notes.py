@@ -18,10 +18,10 @@ MOST = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrayKey:
-    """A line that somebody wrote for sshd into a home, and that opens nothing there.
+    """A line for sshd that somebody wrote into a home, and that opens nothing there.
 
-    `ref` is the allocation of that home, or the node where the login is nobody's of ours; `key`
-    says what and where it is.
+    `ref` is the allocation of that home, or the node where the login is none of ours; `key` says
+    what and where it is.
     """
 
     ref: Ref
@@ -32,9 +32,9 @@ class StrayKey:
 
 
 def notes_of(drifts: Iterable[Drift], told: Collection[Ref]) -> Iterator[Note]:
-    """All but what a line of the plan puts right: those of the refs in `told`.
+    """Notes on everything that no change of the plan repairs; `told` are the refs of those changes.
 
-    Of very much of one sort in one place the first are told, and how much more there is.
+    Of many notes of one sort in one place the first are shown, with the number of the others.
     """
     found: dict[tuple[Ref, str], list[Drift]] = {}
     for one in drifts:
@@ -49,7 +49,7 @@ def notes_of(drifts: Iterable[Drift], told: Collection[Ref]) -> Iterator[Note]:
 
 
 def by_whom(accepted: Acceptance | None) -> str:
-    """Whose word lets a drift be, until when and why."""
+    """Who accepted a drift, until when and why."""
     if accepted is None:
         return ""
     return f"accepted by {accepted.owner} until {accepted.until}: {accepted.reason}"
@@ -72,7 +72,7 @@ def key_files_of_nobody(world: World) -> Iterator[tuple[str, str]]:
 
 
 def stray_keys(world: World) -> tuple[StrayKey, ...]:
-    """All that hosts told of, by node and login. What no host could tell is not in it."""
+    """Everything that hosts reported, by node and login. What no host could report is not in it."""
     found = [
         (node, seen)
         for node, seen in sorted(world.observations.items())

@@ -82,20 +82,23 @@ class Draft:
 
 
 class Feature:
-    """Takes part in nothing: a feature says where it does. None changes what it is given."""
+    """The base of a feature, which takes part in nothing: a feature overrides where it does.
+
+    None changes what it is given.
+    """
 
     def adjust(
         self, differences: tuple[Difference, ...], request: PlanRequest
     ) -> tuple[Difference, ...]:
-        """The differences as they are by this moment, and by what is on hosts."""
+        """The differences, adjusted to this moment and to what is on hosts."""
         return differences
 
     def refuse(self, draft: Draft) -> Refused:
-        """What documents may not ask for, looking at all that was admitted."""
+        """Problems of documents that ask for what is not allowed, among all that was admitted."""
         return {}
 
     def prepare(self, draft: Draft) -> Draft:
-        """What is settled before anybody is placed: hosts to ready, conflicts, reservations."""
+        """What is decided before placement: hosts to prepare, conflicts, reservations."""
         return draft
 
     def inform(self, draft: Draft, context: Context) -> Context:
@@ -103,7 +106,7 @@ class Feature:
         return context
 
     def work(self, draft: Draft) -> Draft:
-        """What is done on hosts, by all that is carried out."""
+        """The work on hosts, from everything that is carried out."""
         return draft
 
     def name(self, steps: list[Step], draft: Draft, former: Mapping[Ref, Ref]) -> list[Step]:
@@ -115,13 +118,13 @@ class Feature:
         return {}
 
     def is_last(self, step: Step) -> bool:
-        """Whether it waits for everything else, and nobody waits for it."""
+        """Whether a step waits for everything else, and nobody waits for it."""
         return False
 
     def tell(self, change: Change, ending: Mapping[Ref, Step], draft: Draft) -> Change:
-        """The line, saying what it means for this feature; `ending` are steps that shut out."""
+        """The change, saying what it means for this feature; `ending` are steps that shut out."""
         return change
 
     def finish(self, plan: Plan, draft: Draft) -> Plan:
-        """The plan with what is told or recorded of this feature beside its lines."""
+        """The plan, with what is reported or recorded of this feature beside its changes."""
         return plan

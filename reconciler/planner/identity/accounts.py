@@ -32,7 +32,7 @@ Ranges = Sequence[tuple[int, int]]
 
 
 class Taken:
-    """Numbers that hosts show in use by others, of `uid` or `gid`."""
+    """Numbers of `uid` or `gid` that hosts show in use by others."""
 
     def __init__(self, observations: Mapping[str, Observation]) -> None:
         self._observations = observations
@@ -114,7 +114,7 @@ class Accounts:
         self._first_gid = max(posix.first_gid, counters.least_gid + 1)
 
     def of(self, allocation: str, project: str, isolation: Isolation, node: str) -> tuple[int, int]:
-        """(uid, gid) of an allocation, as it has them or anew; (0, 0) without an account.
+        """(uid, gid) of an allocation, existing or new; (0, 0) without an account.
 
         Raises ProblemError `uids_exhausted`, or `gid_taken` for one that was to be adopted.
         """
@@ -144,7 +144,7 @@ class Accounts:
 
 
 def account_of(allocation: str, project: str, counters: Counters) -> tuple[int, int]:
-    """(uid, gid) that an allocation has had since its claim was made."""
+    """(uid, gid) of an allocation since its claim was made."""
     uid = counters.uids.get(allocation)
     return NO_ACCOUNT if uid is None else (uid, counters.gids.get(project, 0))
 

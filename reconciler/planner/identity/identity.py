@@ -14,7 +14,7 @@ LOGIN_NAME_LENGTH = 24
 
 
 def allocation_id(state_id: str, ref: Ref, incarnation: int) -> str:
-    """Ten letters; another incarnation of the same ref has another id."""
+    """Ten letters that identify one incarnation of a ref."""
     text = f"{state_id}\n{ref}\n{incarnation}".encode()
     return base64.b32encode(hashlib.sha256(text).digest()).decode().lower()[:ID_LENGTH]
 
@@ -39,7 +39,7 @@ def former_login(name: str, id: str, had: Collection[str], living: Collection[st
 
 
 def _logins(name: str, id: str) -> Iterator[str]:
-    """The name's first 24 letters and four letters of the id; taken → its next four."""
+    """The name's first 24 letters and four letters of the id; if taken, its next four."""
     stem = name[:LOGIN_NAME_LENGTH].rstrip("-")
     for start in range(ID_LENGTH - 3):
         yield f"{stem}-{id[start : start + 4]}"

@@ -17,7 +17,7 @@ BETWEEN = "+"
 
 
 def basis_of(made_from: Mapping[str, object]) -> str:
-    """`made_from` is what a kind's `basis` says."""
+    """The basis; `made_from` is what a kind's `basis` says."""
     given = {word: value for word, value in made_from.items() if word not in OF_THE_PROGRAM}
     own = {word: value for word, value in made_from.items() if word in OF_THE_PROGRAM}
     return f"{digest(given)}{BETWEEN}{digest(own)}"

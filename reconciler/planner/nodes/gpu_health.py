@@ -57,7 +57,7 @@ REMEDY = "reset it or restart its host, or disable the slot; then gpuaas plan --
 
 
 def faults_of(facts: NodeFacts | None, addresses: Iterable[str]) -> tuple[str, ...]:
-    """What is the matter with the card at one of these addresses, in words; () = nothing told."""
+    """What is wrong with the GPU at one of these addresses, in words; () = nothing reported."""
     told = (facts.card_errors if facts else None) or {}
     errors = {error for address in addresses for error in told.get(address, ())}
     return tuple(dict.fromkeys(text for error in sorted(errors) if (text := fault(error))))
@@ -70,7 +70,7 @@ def marks_of(facts: NodeFacts | None, address: str) -> tuple[str, ...]:
 
 
 def fault(error: str) -> str:
-    """An error in words; '' where the card is none the worse for it."""
+    """An error in words; '' where the GPU is none the worse for it."""
     if error in MARKS:
         return ""
     if error in WORDS:
@@ -99,7 +99,7 @@ def _mig(word: str) -> str:
 
 
 def fabric_faults(facts: NodeFacts | None) -> tuple[str, ...]:
-    """What is the matter with the fabric of all cards of a host; () = nothing told."""
+    """What is wrong with the fabric of all GPUs of a host; () = nothing reported."""
     return tuple(_of_fabric(word) for word in (facts.fabric if facts else None) or ())
 
 

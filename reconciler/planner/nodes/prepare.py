@@ -30,10 +30,10 @@ OTHERWISE = "prepared otherwise than it would be now"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """One node, what it is made from, and why; `steps` are never empty.
+    """The preparation of one node: what it is made from, and why; `steps` are never empty.
 
-    `rerendered` says that only the program makes it otherwise: a `risk` for whoever works there,
-    as nobody has asked for it. One that `mends` only makes again what the host shows no more.
+    `rerendered` says that only the program makes it otherwise: a `risk` for whoever works there, as
+    nobody has asked for it. One that `mends` only makes again what the host no longer shows.
     """
 
     resource: Resource
@@ -84,7 +84,7 @@ def _never_touched(node: Resource[NodeSpec], recorded: Recorded | None) -> bool:
 
 
 def may_be_touched(node: Resource[NodeSpec]) -> bool:
-    """Whether anything is written on a host: what git says of it, whatever it shows."""
+    """Whether anything may be written on a host, by what git says of it."""
     return (
         node.spec.isolation is Isolation.ACCOUNT
         and node.spec.admin.state not in (AdminState.UNAVAILABLE, AdminState.LOST)

@@ -38,10 +38,11 @@ from reconciler.planner.placement.scheduler import Placer, describe, in_order
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seating:
-    """`desired` is what will be in force, `specs` what git says.
+    """What assignment works on.
 
-    `refused` are differences that stay undone. `reservations` are what a place is held against
-    beside its slots, `preparing` nodes that this plan makes ready first.
+    `desired` is what will be in force, `specs` what git says. `refused` are differences that stay
+    undone. `reservations` are limits beside the slots of a place, `preparing` nodes that this plan
+    prepares first.
     """
 
     desired: Desired
@@ -122,7 +123,9 @@ class _Usher:
         return Request(resource=resource, need=need, gpus=gpus, origin=origin)
 
     def _seat(self, request: Request, difference: Difference) -> Seat | Unseated | None:
-        """None where there is no place: the reasons are told once all others have theirs."""
+        """The seat; None where there is no place: the reasons are told once all others have
+        theirs.
+        """
         held = self._held_before(request, difference)
         if held:
             return self._join(difference, held)
@@ -141,7 +144,7 @@ class _Usher:
             return Unseated(problem=replace(error.problems[0], ref=str(request.resource.ref)))
 
     def _join(self, difference: Difference, seat: Seat) -> Seat | Unseated:
-        """The seat with all that is to be had there beside its slots."""
+        """The seat, with everything that it takes beside its slots."""
         node = self._node(seat.placement.node)
         problem = self._refusal(difference, seat.id, node)
         if problem is not None:
@@ -158,7 +161,7 @@ class _Usher:
     def _refusal(
         self, difference: Difference, id: str = "", node: Resource[NodeSpec] | None = None
     ) -> Problem | None:
-        """The first that a place, or any place, is refused for beside its slots."""
+        """The first reason beside slots that refuses a place, or any place."""
         told = (one.refusal(difference, id, node) for one in self.seating.reservations)
         return next((problem for problem in told if problem is not None), None)
 
@@ -166,7 +169,7 @@ class _Usher:
         return self.seating.desired.resources[Ref("node", "", name)]
 
     def _held_before(self, request: Request, difference: Difference) -> Seat | None:
-        """The claims of an earlier try at the same, if they are what it asks for now."""
+        """The claims of an earlier attempt, if they are what is asked for now."""
         need, recorded = request.need, difference.recorded
         leaving = recorded.id if recorded and difference.action is Action.REPLACE else None
         for id, claims in self.groups.get(need.ref, {}).items():
@@ -222,7 +225,9 @@ class _Usher:
         coming: Mapping[Ref, Difference],
         seats: Mapping[Ref, Seat | Unseated],
     ) -> Mapping[Ref, Unseated]:
-        """Once everybody else sits: what did not fit before fits even less now."""
+        """Reasons are found once everybody else has a seat: what did not fit then fits even
+        less.
+        """
         known: dict[tuple[object, ...], Unavailable] = {}
         outlook = outlooks(
             [requests[ref].need for ref in waiting],
@@ -249,7 +254,7 @@ class _Usher:
 
 
 def _offers(seating: Seating) -> tuple[Offer, ...]:
-    """Nodes in force, and those that are refused: they are told apart, not left out."""
+    """Nodes in force, and refused ones, which are told apart and not left out."""
     desired = seating.desired
     refused = {
         difference.ref: difference.resource

@@ -29,7 +29,7 @@ SHARED_WITH_PROJECT = "host_shared_with_other_project"
 
 
 class Kinds:
-    """Nodes by what they are: those of a family, an isolation and shapes are of one kind."""
+    """Nodes by their kind: equal family, isolation and shapes."""
 
     def __init__(self, offers: Sequence[Offer]) -> None:
         self.offers = offers
@@ -41,11 +41,11 @@ class Kinds:
             family.setdefault(kind, {})[number] = None
 
     def named(self, names: Iterable[str]) -> Sequence[int]:
-        """Numbers of the nodes of these names, as far as there are any."""
+        """The numbers of the nodes with these names, as far as there are any."""
         return sorted(self.numbers[name] for name in names if name in self.numbers)
 
     def of(self, families: Iterable[str]) -> Sequence[int]:
-        """Numbers of all nodes of these families, in order."""
+        """The numbers of all nodes of these families, in order."""
         kinds = (
             kind for family in set(families) for kind in self.families.get(family, {}).values()
         )
@@ -63,7 +63,7 @@ class _Room:
 
 
 class Tally:
-    """What was counted of requests that differ in nothing but whose they are."""
+    """The counts for requests that differ only in who asks."""
 
     def __init__(self) -> None:
         self._always: Counter[str] = Counter()
@@ -71,9 +71,9 @@ class Tally:
         self._groups: Counter[str] = Counter()
 
     def count_others(self, kinds: Kinds, near: Collection[int], need: Need) -> None:
-        """All nodes but those `near`, which are judged one by one.
+        """Count all nodes but those `near`, which are judged one by one.
 
-        Nodes that no storage names differ in nothing here but in what they are.
+        Nodes that no storage names differ here only in their kind.
         """
         offers = kinds.offers
         if need.pin:
@@ -94,7 +94,7 @@ class Tally:
         self._always["family_mismatch"] += len(offers) - among
 
     def count(self, offer: Offer, held: Occupancy, need: Need) -> None:
-        """One node by all rules but those on who may share it."""
+        """Count one node by all rules but those on who may share it."""
         if rule := refused_to_all(offer, need).rule:
             self._always[rule] += 1
             return

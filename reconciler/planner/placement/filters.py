@@ -135,13 +135,13 @@ def judge(offer: Offer, held: Occupancy, need: Need, *, sharing: bool = True) ->
 
 
 def refused_to_all(offer: Offer, need: Need) -> Candidate:
-    """A node to all who ask this, whatever is free on it; without a rule where none refuses it."""
+    """The rule by which a node refuses all who ask this, whatever is free on it; empty if none."""
     refusal = _judge_node(offer, need) or NodeVerdict()
     return Candidate(node=offer.name, rule=refusal.rule, detail=refusal.detail)
 
 
 def refused_elsewhere(offer: Offer, need: Need) -> str:
-    """The rule on what a node is that refuses the request; '' if none does."""
+    """The rule on a node's kind that refuses the request; '' if none does."""
     told = (name for name, rule in REQUEST_RULES.items() if rule(offer, need))
     return next(told, "")
 

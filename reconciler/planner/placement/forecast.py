@@ -29,7 +29,7 @@ def outlooks(
     intents: Iterable[ClaimIntent],
     ends: Mapping[Ref, str],
 ) -> Mapping[Ref, str]:
-    """One after the other takes a place in what will be free, so that none is promised twice.
+    """When each request may get a place; each takes one in turn, so that none is promised twice.
 
     `ends` says when each allocation comes to its end; empty if by this plan.
     """
@@ -85,7 +85,7 @@ def _claims(placement: Placement, need: Need) -> Iterator[Claim]:
 def ends_in(
     differences: Iterable[Difference], refused: Mapping[Ref, object], world: World
 ) -> Mapping[Ref, str]:
-    """Allocations that end, and when, those first that this plan releases for good."""
+    """Allocations that end, and when; those that this plan releases for good come first."""
     known = {
         ref: one.undo_until or one.expires_at
         for ref, one in world.recorded.items()
@@ -98,7 +98,7 @@ def ends_in(
 
 
 def claim_of(intent: ClaimIntent) -> Claim:
-    """What the intent is once it is written down."""
+    """The claim as it will be once the intent is written."""
     return Claim(
         id=intent.id,
         allocation_id=intent.allocation_id,

@@ -83,7 +83,9 @@ class Layout:
         return found
 
     def choose(self, free: int, size: int) -> Choice:
-        """The slots a request takes of `free`: it must fit. Tight NUMA nodes first, then low."""
+        """The slots that a request takes of `free`, which must fit: tight NUMA nodes first, then
+        low numbers.
+        """
         found = self._choices.get((free, size))
         if found is None:
             found = self._choices[free, size] = self._choose(free, size)
@@ -222,7 +224,7 @@ class Pool:
         return BestNode(best[1], best[0], fitting) if best else None
 
     def put(self, node: int, profile: Profile, group: str) -> None:
-        """A node as it is now; `group` says who may join it."""
+        """Add a node as it is now; `group` says who may join it."""
         self.drop(node)
         of = self._groups.get(group)
         if of is None:
@@ -230,7 +232,7 @@ class Pool:
         self._at[node] = of.join(node, profile)
 
     def drop(self, node: int) -> None:
-        """A node that has nothing left to give."""
+        """Remove a node that has nothing left to give."""
         at = self._at.pop(node, None)
         if at is not None:
             at.group.leave(at.profile)

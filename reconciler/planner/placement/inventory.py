@@ -211,7 +211,7 @@ def read_held(offers: Iterable[Offer], claims: Iterable[Claim]) -> dict[str, Occ
 
 
 def _doubles(nodes: Iterable[Resource]) -> Mapping[str, frozenset[str]]:
-    """Every `node/slot` that names it, of each GPU that more than one slot names."""
+    """Every `node/slot` that names a GPU which more than one slot names."""
     slots = [(slot.gpu.uuid, node, slot) for node in nodes for slot in node.spec.slots]
     counts = Counter(uuid for uuid, _, _ in slots)
     found: dict[str, set[str]] = {}
@@ -276,7 +276,7 @@ def _foreign(facts: NodeFacts | None, state_id: str) -> tuple[str, ...]:
 def _unclaimed(
     facts: NodeFacts | None, state_id: str, node: str, claimed: Collection[tuple[str, str]]
 ) -> tuple[str, ...]:
-    """Allocations of this state on the host without a claim: whose slots they use is not known."""
+    """Allocations of this state on the host without a claim: nobody knows which slots they use."""
     found = (facts.descriptors if facts else None) or {}
     ours = (id for id, state in found.items() if state == state_id)
     return tuple(sorted(id for id in ours if (node, id) not in claimed))

@@ -46,13 +46,15 @@ def project_suspended(offer: Offer, need: Need) -> str:
 
 
 def storage_out_of_reach(code: str, offer: Offer, need: Need) -> str:
-    """By one of the rules of reach, any of the storages that it names."""
+    """A storage that the request names is out of reach, by one of the topology rules."""
     told = (REACH_RULES[code](offer.name, offer.spec, one) for one in need.storage)
     return next(filter(None, told), "")
 
 
 def runtime_unfit(code: str, offer: Offer, need: Need) -> str:
-    """By one of the rules of compatibility, any of the versions that it names."""
+    """A bundle version that the request names cannot run here, by one of the compatibility
+    rules.
+    """
     if not need.runtimes:
         return ""
     on = machine_of(offer.name, offer.spec.family, offer.family, offer.gpus.values())
@@ -125,7 +127,7 @@ def readiness_incomplete(offer: Offer) -> str:
 
 
 def said_by(probe: str, facts: NodeFacts | None) -> str:
-    """What it said instead of an answer, in its own words."""
+    """What the host said instead of an answer, in its own words."""
     said = [p.message for p in (facts.problems if facts else ()) if p.probe == probe]
     return f": probe {probe}: {said[0]}" if said else ""
 
@@ -146,17 +148,17 @@ def unclaimed_descriptors(offer: Offer) -> str:
 
 
 def node_in_doubt(offer: Offer) -> str:
-    """A slot of it may never have been proved clean, or somebody be on it whom nobody knows."""
+    """A slot of it may not have been proved clean, or somebody unknown may be on it."""
     return offer.doubt
 
 
 def cards_of_others(offer: Offer) -> str:
-    """It lies, or the specs do, or somebody has moved a card."""
+    """The host is wrong, or the specs are, or somebody has moved a GPU."""
     return f"shows {listed(offer.strange)}" if offer.strange else ""
 
 
 def fabric_faulty(offer: Offer) -> str:
-    """No card of such a board computes, whatever each of them says."""
+    """No GPU of such a board computes, whatever each of them reports."""
     return listed(fabric_faults(offer.facts))
 
 
@@ -240,7 +242,7 @@ def gpu_missing(offer: Offer, slot: InventorySlot) -> str:
 
 
 def gpu_changed(offer: Offer, slot: InventorySlot) -> str:
-    """An approval is of a card of this sort in this place."""
+    """An approval is for a GPU of this sort in this place."""
     seen, stated = offer.gpus[slot.spec.gpu.uuid], slot.spec.gpu
     tolerance = offer.family.spec.gpu.memory_tolerance_percent if offer.family else None
     if seen.model != stated.model or not near(seen.memory_mib, stated.memory_mib, tolerance):
@@ -262,7 +264,7 @@ def gpu_seen_twice(offer: Offer, slot: InventorySlot) -> str:
 
 
 def gpu_busy(offer: Offer, slot: InventorySlot) -> str:
-    """A card is given out as clean as it has to be given back."""
+    """A GPU is given out as clean as it has to be given back."""
     processes = offer.gpus[slot.spec.gpu.uuid].processes
     if processes is None:
         return "its processes are unknown"

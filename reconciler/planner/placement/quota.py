@@ -28,7 +28,7 @@ class Request:
 
 
 class Limits:
-    """What each project holds, counted on while requests are let through one after the other.
+    """What each project holds, updated while requests are admitted one after the other.
 
     Claims that wait for the end of a release count; those whose cleanup is blocked, or whose host
     is lost, do not.
@@ -53,7 +53,7 @@ class Limits:
                 counted.add(claim.allocation_id)
 
     def refusal(self, request: Request) -> Problem | None:
-        """The first limit in the way, in the order of `LIMITS`; None lets the request through."""
+        """The first limit exceeded, in the order of `LIMITS`; None admits the request."""
         return next(filter(None, (limit(request, self) for limit in LIMITS)), None)
 
     def take(self, request: Request) -> None:

@@ -59,7 +59,7 @@ _PARTS: Mapping[str, _Part] = {
 
 
 def readiness(offer: Offer, family: NodeFamilySpec | None) -> Iterator[Check]:
-    """Every check of a node's own condition, in the order in which one needs the other."""
+    """Every check of a node's own condition, each after those it depends on."""
     yield _reachable(offer)
     yield _age(offer)
     facts = offer.facts
@@ -85,7 +85,7 @@ def readiness(offer: Offer, family: NodeFamilySpec | None) -> Iterator[Check]:
 
 
 def contradictions(offer: Offer) -> Mapping[str, str]:
-    """The names an approval may cover of which the last evidence says otherwise, and what."""
+    """Names that an approval may cover and that the last evidence contradicts, and how."""
     if offer.facts is None:
         message = offer.observation.message if offer.observation else ""
         changed = offer.observation and offer.observation.problem == "host_identity_changed"
@@ -105,7 +105,7 @@ def _doubt(offer: Offer, slot: InventorySlot) -> str:
 
 
 def _check(name: str, objection: str, fine: str, *, known: bool = True) -> Check:
-    """A rule that does not object has passed; what the host could not say is no failure."""
+    """A rule without an objection has passed; what the host could not say is no failure."""
     result = PASS if not objection else FAIL if known else UNSEEN
     return Check(name=name, result=result, value=objection or fine)
 
@@ -130,7 +130,7 @@ def _age(offer: Offer) -> Check:
 
 
 def _os(facts: NodeFacts, family: NodeFamilySpec | None) -> Check:
-    """What the family is known to work on; placement does not ask for it (INV-17)."""
+    """The systems that the family is known to work on; placement does not require them (INV-17)."""
     if not facts.os or family is None:
         value = "not told" if family else "its family is unknown"
         return Check(name="os", result=UNSEEN, value=value)
@@ -166,7 +166,7 @@ def _cards(offer: Offer, facts: NodeFacts) -> Check:
 
 
 def _errors(offer: Offer, facts: NodeFacts) -> Check:
-    """What is wrong with cards, and what to do about it: it goes only with a look that says so."""
+    """What is wrong with GPUs, and what to do; it ends only when a host reports so."""
     told = [
         f"{slot.name}: {why}" for slot in offer.slots if (why := predicates.gpu_faulty(offer, slot))
     ]
@@ -178,7 +178,7 @@ def _errors(offer: Offer, facts: NodeFacts) -> Check:
 
 
 def _marks(offer: Offer, facts: NodeFacts) -> Iterator[str]:
-    """Cards that are in use, and that somebody should look after one day."""
+    """GPUs that are in use, and that somebody should look after one day."""
     for slot in offer.slots:
         if marks := marks_of(facts, slot.spec.gpu.pci_address):
             yield f"{slot.name}: {slot.spec.gpu.uuid}: {listed(marks)}; it stays in use"
@@ -208,7 +208,7 @@ def _card(offer: Offer, slot: InventorySlot) -> str:
 
 
 def _parts(offer: Offer) -> Iterator[Check]:
-    """What else belongs to slots; nothing is asked of a slot whose card was not seen."""
+    """What else belongs to slots; nothing is asked of a slot whose GPU was not seen."""
     seen = [slot for slot in offer.slots if slot.spec.gpu.uuid in offer.gpus]
     for name, part in _PARTS.items():
         slots = [slot for slot in seen if part.stated(slot)]

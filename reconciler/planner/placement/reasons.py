@@ -74,7 +74,7 @@ UNASKED = frozenset({"readiness_missing", "readiness_stale"})
 
 
 def counted(refusals: Mapping[str, int]) -> str:
-    """`40 nodes: 31 too few free slots · 9 draining`."""
+    """Counts in words: `40 nodes: 31 too few free slots · 9 draining`."""
     nodes = sum(refusals.values())
     if not nodes:
         return "there are no nodes"
@@ -83,7 +83,7 @@ def counted(refusals: Mapping[str, int]) -> str:
 
 
 def remedy(ref: Ref, refusals: Mapping[str, int]) -> str:
-    """The next thing to do about it."""
+    """The next thing to do about a reason."""
     if may_be_asked(refusals):
         return f"ask the hosts: gpuaas plan --refresh; then: gpuaas explain {ref}"
     return f"gpuaas explain {ref}"

@@ -12,7 +12,8 @@ from reconciler.planner.core.difference import Difference
 
 
 class Reservation(Protocol):
-    """Kept while requests get their places one after the other; what is taken counts for the next.
+    """A limit beside slots, kept while requests get their places; what is taken counts for the
+    next.
 
     `id` and `node` are empty as long as a request has no place.
     """
@@ -23,7 +24,7 @@ class Reservation(Protocol):
     def refusal(
         self, difference: Difference, id: str = "", node: Resource[NodeSpec] | None = None
     ) -> Problem | None:
-        """Why it cannot be met there; None if it can."""
+        """Why the need cannot be met there; None if it can."""
 
     def take(self, difference: Difference, id: str, node: Resource[NodeSpec]) -> None:
-        """It is met there, from now on."""
+        """Take what is needed there."""

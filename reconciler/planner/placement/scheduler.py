@@ -94,7 +94,7 @@ class Placer:
         return (*(one for *_, one in sorted(fitting, key=lambda row: row[:3])), *refused)
 
     def misfit(self, need: Need) -> tuple[str, str] | None:
-        """Code and why, where its runtimes fit no node: nothing that it could wait for."""
+        """Code and reason, where its runtimes fit no node, so that there is nothing to wait for."""
         if not need.runtimes:
             return None
         asked = (*_same(need), need.project in self._suspended)
@@ -112,7 +112,7 @@ class Placer:
         return found.told(need)
 
     def _tally(self, need: Need) -> Tally:
-        """Of everybody who asks the same: only whose neighbour one would be is still open."""
+        """The tally of everybody who asks the same; only who may share a node is still open."""
         near = self._candidates(need)
         tally = Tally()
         tally.count_others(self._kinds, near, need)
@@ -121,7 +121,7 @@ class Placer:
         return tally
 
     def _candidates(self, need: Need) -> Sequence[int]:
-        """Numbers of the nodes that its pin, its data and its families leave."""
+        """The numbers of the nodes that its pin, its data and its families leave."""
         if need.pin:
             return self._kinds.named({need.pin})
         if data := {one.node for one in need.storage if one.node}:
@@ -176,9 +176,9 @@ class _Sort(NamedTuple):
 
 
 def _same(need: Need) -> tuple[object, ...]:
-    """All that decides which slots may serve it, but for its size and whose it is.
+    """Everything that decides which slots may serve a request, except its size and who asks.
 
-    Of its storage the name is left out: what counts is where it can be reached.
+    Its storage counts by where it can be reached, not by its name.
     """
     storage = tuple(
         (one.class_name, one.nodes, one.families, one.isolation, one.node) for one in need.storage
@@ -197,7 +197,9 @@ def _same(need: Need) -> tuple[object, ...]:
 
 
 def in_order(needs: Iterable[Need], waiting: Mapping[Ref, str]) -> list[Need]:
-    """Those that wait already, by first sight; then whole nodes, then the largest, then by ref."""
+    """Requests in order: those that wait already, then whole nodes, then the largest, then by
+    ref.
+    """
     return sorted(
         needs,
         key=lambda need: (

@@ -37,7 +37,7 @@ TOLD = 3
 
 
 def need_of(sku: Resource[SkuSpec], tenant: str = "", project: str = "") -> Need:
-    """A request for one of this SKU by nobody in particular, or by somebody of that project."""
+    """A request for one of this SKU, by nobody in particular or by somebody of that project."""
     return Need(
         ref=Ref("allocation", "", ""),
         sku=sku.ref.name,

@@ -66,7 +66,7 @@ TOLERANCE_MIB = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """What a slot consists of besides CPUs and memory: the UUID of its card, its drive's name."""
+    """The devices of a slot besides CPUs and memory: the UUID of its GPU, the name of its drive."""
 
     gpu: str
     drive: str = ""
@@ -74,7 +74,7 @@ class Devices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What is known of a node: its slots, what each card uses when idle, and who was root there."""
+    """What is known of a node: its slots, the idle usage of each GPU, and who was root there."""
 
     slots: Mapping[str, Devices]
     idle_mib: Mapping[str, int] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def one(name: str, result: CheckResult, value: str) -> Check:
 
 
 def places(*prefixes: str, method: str = "absent") -> Look:
-    """Every key below one of these has to be gone; and somebody must have asked for that."""
+    """Every key below one of these has to be gone, and somebody must have asked for that."""
 
     def check(case: Case, name: str) -> Iterator[Check]:
         keys = [key for key in case.gone if key.startswith(prefixes)]
@@ -123,7 +123,7 @@ def the_rest(case: Case, name: str) -> Iterator[Check]:
 
 
 def gone(name: str, keys: Sequence[str], facts: NodeFacts, method: str) -> Check:
-    """One line over all of them: what is still there, else what nobody saw, else how it went."""
+    """One line over all of them: what is still there, else what is unknown, else how it went."""
     left, unseen = [], []
     for key in keys:
         seen = shown(facts, key)
@@ -142,7 +142,7 @@ def gone(name: str, keys: Sequence[str], facts: NodeFacts, method: str) -> Check
 
 
 def attachments(case: Case, name: str) -> Iterator[Check]:
-    """What it had, and whatever else its host shows that it has."""
+    """What it had attached, and whatever else its host shows as attached to it."""
     own = attached_facts.attached_key(case.claim.allocation_id)
     keys = {key for key in (*case.gone, *(case.facts.platform or ())) if key.startswith(own)}
     if keys:
@@ -163,7 +163,7 @@ def descriptor(case: Case, name: str) -> Iterator[Check]:
 
 
 def left(*words: str) -> Look:
-    """Of these first words in what the host found of a uid."""
+    """The entries with these first words in what the host found of a uid."""
 
     def check(case: Case, name: str) -> Iterator[Check]:
         found = (case.facts.leftovers or {}).get(str(case.uid))
@@ -187,9 +187,10 @@ def left(*words: str) -> Look:
 
 
 def sorted_out(found: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each with its sort; `and 3 more` is of the sort before it, one with no known word a file.
+    """Each entry with its sort.
 
-    What could not be looked at is a sort of its own: `unknown open`, `apart file`.
+    `and 3 more` belongs to the sort before it; an entry with no known word is a file. What could
+    not be looked at is a sort of its own: `unknown open`, `apart file`.
     """
     sort = "file"
     for what in found:
@@ -246,7 +247,7 @@ def memory(case: Case, name: str) -> Iterator[Check]:
 
 
 def errors(case: Case, name: str) -> Iterator[Check]:
-    """What a tenant leaves is no fault of a card: that is its readiness, which judges it anew."""
+    """A tenant's leftovers are no fault of a GPU: its readiness judges that anew."""
     for slot, gpu in _cards(case):
         told = case.facts.card_errors
         if gpu is None or told is None:
@@ -257,7 +258,7 @@ def errors(case: Case, name: str) -> Iterator[Check]:
 
 
 def drives(case: Case, name: str) -> Iterator[Check]:
-    """Drives are opened to no tenant, so there is nothing on one to wipe unless somebody has."""
+    """No tenant is given a drive, so there is nothing to wipe on one unless somebody uses it."""
     for slot in case.slots:
         devices = case.inventory.slots.get(slot)
         if devices is None or not devices.drive:

@@ -8,9 +8,9 @@ from reconciler.model.state.world import Override
 
 
 def vouched_for(overrides: Sequence[Override], node: str, slots: Collection[str]) -> str:
-    """The last word over one of these slots, or the whole node; empty if there was none.
+    """The last override of one of these slots, or of the whole node; empty if there was none.
 
-    A later proof looks for what its own tenant has left, so it takes no mark away.
+    A later proof covers only what its own tenant left, so it removes no mark.
     """
     words = [
         f"{one.slot or 'the whole node'} by {one.actor} on {one.at[:10]}: {one.reason}"

@@ -57,6 +57,6 @@ def _checks(
 
 
 def _is_own(key: str, id: str, login: str, uid: int) -> bool:
-    """What bears its name, its id or its number, and is nobody else's."""
+    """Whether something bears its name, its id or its uid, and is nobody else's."""
     numbered = uid and f"-{uid}." in key.replace("@", "-").replace("/", "-")
     return bool(id in key or login in key or numbered)

@@ -45,7 +45,7 @@ from reconciler.planner.proof.checks import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofRule:
-    """`promises` is what a pass means, in the words of the reference."""
+    """One check of a proof; `promises` is what a pass means, in the words of the reference."""
 
     name: str
     promises: str
@@ -87,7 +87,7 @@ def prove(
 def inventory_of(
     slots: Iterable[Slot], idle_mib: Mapping[str, int], roots: Iterable[str] = ()
 ) -> Inventory:
-    """Under a claim `slots` stay as they are recorded."""
+    """The inventory of a node; slots under a claim stay as they are recorded."""
     devices = {
         slot.name: Devices(gpu=slot.gpu.uuid, drive=slot.nvme.id if slot.nvme else "")
         for slot in slots
@@ -110,7 +110,7 @@ def _may_be_root(ref: Ref, desired: Desired, world: World) -> bool:
 
 
 def _slots(claim: Claim, inventory: Inventory) -> tuple[str, ...]:
-    """A whole node of which no slot is known has some that nobody can look at."""
+    """The slots of a claim; a whole node without known slots has some that nobody can look at."""
     if claim.slot is not None:
         return (claim.slot,)
     return tuple(sorted(inventory.slots)) or ("any slot",)
@@ -249,7 +249,7 @@ RULES: tuple[ProofRule, ...] = (
 
 
 def _unseen(node: str, observation: Observation | None) -> Check:
-    """Of a host that did not answer nothing was measured, which one line says better than all."""
+    """The single check of a host that did not answer: nothing was measured."""
     said = observation.message if observation else ""
     return one(f"host {node}", CheckResult.UNKNOWN, said or "not seen")
 

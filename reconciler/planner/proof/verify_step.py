@@ -16,7 +16,7 @@ from reconciler.planner.core.facts import differing, is_unknown, listed, told
 
 
 def judge(step: Step, receipt: Receipt | None, observation: Observation | None) -> StepOutcome:
-    """Done only if the host says so and then shows exactly what was expected."""
+    """A step is done only if the host says so and then shows exactly what was expected."""
     if receipt is None:
         silence = _problem(step, "receipt_missing", "the host said nothing about it")
         return StepOutcome(step=step, ok=False, changed=False, unknown=True, problem=silence)

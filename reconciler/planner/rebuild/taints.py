@@ -36,7 +36,7 @@ NOT_TOLD = "not told"
 def judge_doubts(
     desired: Desired, world: World, doubts: Iterable[Doubt], seen: Mapping[str, Observation]
 ) -> JudgedDoubts:
-    """Every one of `doubts` whose node is among `seen`."""
+    """Every taint whose node is among `seen`, judged."""
     ended, kept = [], []
     for doubt in doubts:
         if doubt.node not in seen:
@@ -128,7 +128,9 @@ def _tenants(known: Known, facts: NodeFacts) -> Check:
 
 
 def _strangers(known: Known, facts: NodeFacts) -> Check:
-    """Of any uid that tenants may have: processes, sessions, objects, files and open cards."""
+    """What any uid of the tenants' range has there: processes, sessions, objects, files, open
+    GPUs.
+    """
     ours = frozenset(map(str, known.uids))
     return _listed(
         "strangers",

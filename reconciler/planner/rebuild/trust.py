@@ -21,14 +21,14 @@ Key = tuple[str, ...]
 
 
 class KeyHolder(NamedTuple):
-    """Who has a key, and with which value."""
+    """Who has a unique key, and with which value."""
 
     value: str
     who: str
 
 
 class Signed(Protocol):
-    """What a host shows under the signature of a control machine."""
+    """A file that a host shows under the signature of a control machine."""
 
     @property
     def state_id(self) -> str: ...
@@ -40,8 +40,8 @@ class Signed(Protocol):
 class Sighting(ABC):
     """One signed file as a host has shown it: `id` is its name.
 
-    `why` is empty for one that is taken for true; `adopted` says by whose word. What is `beyond`
-    even that is not taken in at all.
+    `why` is empty for one that is trusted; `adopted` says by whose decision. What is `beyond` even
+    that is not taken in at all.
     """
 
     node: str
@@ -61,7 +61,7 @@ class Sighting(ABC):
     @property
     @abstractmethod
     def signed(self) -> Signed | None:
-        """None for one that nobody could read."""
+        """The signed content; None if nobody could read it."""
 
 
 S = TypeVar("S", bound=Sighting)
@@ -70,7 +70,9 @@ Keys = Callable[[S], Iterable[tuple[Key, str]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """What they are held against. Without a key `sign` is None, and nothing is signed."""
+    """What signed files are checked against. Without a key `sign` is None, and nothing is
+    signed.
+    """
 
     state_id: str
     sign: Callable[[str], str] | None

@@ -65,7 +65,7 @@ def _begin(partial: Path) -> int:
 
 
 def sync(path: Path) -> None:
-    """What stands in a file, or in a folder under which names, is on disk."""
+    """Make sure that a file, or the names in a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -74,7 +74,7 @@ def sync(path: Path) -> None:
 
 
 def back_up(connection: sqlite3.Connection, path: Path, schema: int) -> None:
-    """The state as it is before its schema changes; the oldest of too many such copies go."""
+    """Copy the state before its schema changes; the oldest of too many such copies go."""
     folder = path.parent / BACKUPS
     make_room(folder)
     before = sorted(folder.glob(f"{path.stem}-schema*.db"), key=lambda one: one.stat().st_mtime_ns)
@@ -84,7 +84,7 @@ def back_up(connection: sqlite3.Connection, path: Path, schema: int) -> None:
 
 
 def make_room(folder: Path) -> None:
-    """The folder is there, without what a crash left half written."""
+    """Make the folder, without what a crash left half written."""
     folder.mkdir(mode=0o700, exist_ok=True)
     for path in folder.glob(f"*{PARTIAL}"):
         path.unlink(missing_ok=True)

@@ -23,7 +23,10 @@ _LOG_HEADER = 32
 
 
 def insist(connection: sqlite3.Connection, path: Path) -> None:
-    """Looks at one moment, whatever is written meanwhile. Raises ProblemError `state_damaged`."""
+    """Check the database at one moment, whatever is written meanwhile.
+
+    Raises ProblemError `state_damaged`.
+    """
     connection.execute("BEGIN")
     try:
         found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]

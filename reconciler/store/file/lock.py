@@ -85,7 +85,9 @@ class StateLock:
         self.left_behind = None
 
     def _wait(self, folder: int) -> None:
-        """Until the lock is ours. Raises ProblemError `state_locked` when patience has ended."""
+        """Wait until the lock is ours. Raises ProblemError `state_locked` when patience has
+        ended.
+        """
         began = time.monotonic()
         told = ""
         while not _take(folder):
@@ -114,7 +116,7 @@ def _told(who: LockHolder | None) -> str:
 
 
 def give_way(path: Path) -> None:
-    """This process holds the lock, and only waits for hosts: whoever wants it is to have it."""
+    """While this process only waits for hosts, it gives the lock to whoever wants it."""
     who = holder(path)
     if who is not None and who.pid == os.getpid():
         _unwant(path)
@@ -127,7 +129,7 @@ def is_wanted(path: Path) -> bool:
 
 
 def is_waited_for(path: Path) -> bool:
-    """Whether somebody waits for the lock at this moment, and not only once has."""
+    """Whether somebody waits for the lock at this moment."""
     if not is_wanted(path):
         return False
     _unwant(path)

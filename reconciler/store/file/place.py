@@ -27,7 +27,10 @@ SAFE_FUSE_TYPES = frozenset({"fuse.fuse-overlayfs", "fuse.lxcfs"})
 
 
 def check_place(folder: Path, mounts: str | None = None) -> None:
-    """Raises ProblemError `state_unsafe_place`. `mounts` is the text of /proc/self/mountinfo."""
+    """Check the folder of a state. Raises ProblemError `state_unsafe_place`.
+
+    `mounts` is the text of /proc/self/mountinfo.
+    """
     _check_ours(folder, folder.lstat())
     _check_way(folder)
     kind = file_system(folder.resolve(), read_mounts() if mounts is None else mounts)
@@ -59,7 +62,7 @@ def _check_ours(path: Path, found: os.stat_result) -> None:
 
 
 def _check_way(folder: Path) -> None:
-    """Whoever can write to a folder above can put another in our place, whatever ours allows."""
+    """Check the folders above: whoever can write there can replace ours, whatever its mode is."""
     for way in {folder.absolute(), folder.resolve()}:
         for child, parent in zip((way, *way.parents), way.parents, strict=False):
             found = parent.stat()
@@ -80,7 +83,7 @@ def _others_write(found: os.stat_result) -> bool:
 
 
 def _is_ours_alone(gid: int) -> bool:
-    """The private group that many systems give to each user."""
+    """Whether it is the private group that many systems give to each user."""
     try:
         me, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
     except KeyError:
@@ -97,7 +100,7 @@ def _login(uid: int) -> str:
 
 
 def read_mounts() -> str:
-    """Empty where the system has no such list: the journal mode is read back anyway."""
+    """The mount list; empty where the system has none: the journal mode is read back anyway."""
     try:
         return MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:

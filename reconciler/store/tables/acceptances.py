@@ -34,7 +34,7 @@ def _acceptances(connection: sqlite3.Connection) -> Iterator[Acceptance]:
 
 
 def accept(record: Record, one: Acceptance) -> None:
-    """A newer word about the same thing takes the place of the older."""
+    """Accept a drift; a newer acceptance of the same thing replaces the older."""
     record.write(
         EventDraft(
             type=EventType.DRIFT_ACCEPTED,
@@ -53,7 +53,7 @@ def accept(record: Record, one: Acceptance) -> None:
 
 
 def retract(record: Record, one: Acceptance, reason: str) -> None:
-    """The word counts no more."""
+    """End an acceptance."""
     before = {"key": one.key, "shown": one.shown, "until": one.until}
     record.write(
         EventDraft(type=EventType.DRIFT_RETRACTED, ref=one.ref, before=before, reason=reason)
@@ -64,7 +64,9 @@ def retract(record: Record, one: Acceptance, reason: str) -> None:
 
 
 def let_go(record: Record, one: Recorded, reason: str) -> None:
-    """It stays where it is, holds what it holds, and is nobody's work or bill from now on."""
+    """Forget an allocation: it stays on its host, holds its slots, and is neither managed nor
+    billed.
+    """
     record.write(
         EventDraft(
             type=EventType.FORGOTTEN,
@@ -92,7 +94,7 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
 
 
 def forget(record: Record, refs: Sequence[Ref]) -> None:
-    """Who takes a name begins anew."""
+    """Drop what is known under a name: whoever takes it begins anew."""
     record.connection.executemany(
         "DELETE FROM accepted_drift WHERE ref = ?", [(str(ref),) for ref in refs]
     )

@@ -14,7 +14,7 @@ from reconciler.store.transaction import Record
 
 
 def keep_logins(record: Record, accounts: Iterable[tuple[str, str, str]]) -> None:
-    """(login, allocation id, ref), each written once and never given to another."""
+    """Write (login, allocation id, ref), each once; a login is never given to another."""
     record.connection.executemany(
         "INSERT INTO login (login, allocation_id, ref, since) SELECT ?1, ?2, ?3, ?4"
         " WHERE NOT EXISTS (SELECT 1 FROM login WHERE login = ?1 AND allocation_id = ?2)",
@@ -23,14 +23,14 @@ def keep_logins(record: Record, accounts: Iterable[tuple[str, str, str]]) -> Non
 
 
 def keep_numbers(record: Record, claims: Sequence[ClaimIntent]) -> None:
-    """The uid of each allocation that is to have an account, and the gid of its project."""
+    """Write the uid of each allocation that gets an account, and the gid of its project."""
     uids = {("uid", claim.uid, claim.allocation_id) for claim in claims}
     gids = {("gid", claim.gid, claim.project) for claim in claims}
     _keep(record, uids | gids)
 
 
 def keep_gids(record: Record, gids: Mapping[str, int]) -> None:
-    """Of projects, whose files bear these numbers wherever they lie."""
+    """Write the gids of projects, whose files bear these numbers wherever they are."""
     _keep(record, {("gid", number, project) for project, number in gids.items()})
 
 

@@ -33,7 +33,7 @@ _LIVE = (
 
 
 def read_attachments(connection: sqlite3.Connection) -> tuple[Attachment, ...]:
-    """All that have not ended."""
+    """All attachments that have not ended."""
     return tuple(_attachment(row) for row in connection.execute(_READ))
 
 
@@ -42,10 +42,9 @@ def begin(record: Record, intent: WaveIntent) -> None:
 
 
 def attach(record: Record, attachments: Iterable[Attachment]) -> None:
-    """What a host is going to be asked for, or is asked for anew.
+    """Write what a host is going to be asked to attach, or is asked anew.
 
-    Who is to write counts as a writer at once; who is to write no more, when their host has shown
-    it.
+    A writer counts from now on; one that becomes a reader, once its host has shown it.
     """
     for one in attachments:
         live = _at(record, one.allocation_id, one.volume, one.mount_path)
@@ -98,7 +97,7 @@ def settle(record: Record, outcome: WaveOutcome) -> None:
 
 
 def _settle(record: Record, outcomes: Sequence[StepOutcome]) -> None:
-    """What hosts have shown to be let go of; what is attached anew in the same place stays."""
+    """End what hosts have shown to be detached; what is attached anew in the same place stays."""
     again = {
         place
         for outcome in outcomes
@@ -119,7 +118,7 @@ def _settle(record: Record, outcomes: Sequence[StepOutcome]) -> None:
 
 
 def end_proved(record: Record, proofs: Iterable[Proof]) -> None:
-    """Who is proved to have left nothing, on any of their places, has no storage either."""
+    """An allocation that is proved clean, on any of its places, has no storage either."""
     for proof in proofs:
         if proof.passed and not _has_claims(record, proof.allocation_id):
             query = f"{_LIVE} AND node = ?"
@@ -144,7 +143,7 @@ def rebuild(record: Record, rebuilt: Rebuilt) -> None:
 
 
 def fence(record: Record, held: Sequence[Attachment], reason: str) -> None:
-    """By the word of whoever acts, this allocation is cut off from this volume for good."""
+    """Cut this allocation off from this volume for good, by the decision of whoever acts."""
     one = held[0]
     query = "SELECT storage FROM volume WHERE id = ?"
     (storage,) = record.connection.execute(query, (one.volume,)).fetchone()

@@ -21,14 +21,14 @@ from reconciler.store.transaction import EventDraft, Record
 
 
 def begin(record: Record, intent: WaveIntent) -> None:
-    """Who comes and who goes; what goes is billed no more, however long the cleanup takes."""
+    """Write who comes and who goes; what goes is billed no more, however long the cleanup takes."""
     make_claims(record, intent.claims, lambda claim: _placed(record, claim))
     gone = release_claims(record, intent.releasing, _retired_allocations(intent.steps))
     resources.release(record, gone)
 
 
 def _placed(record: Record, claim: ClaimIntent) -> str:
-    """By which rule the plan has placed it."""
+    """The rule by which the plan has placed it."""
     change = record.changes.get(claim.ref)
     return change.placement.why if change and change.placement else ""
 
@@ -42,7 +42,7 @@ def _retired_allocations(steps: Iterable[Step]) -> Mapping[Ref, set[str]]:
 
 
 def settle(record: Record, outcome: WaveOutcome) -> None:
-    """Claims end here, and only those with a passed proof."""
+    """End claims: only those with a passed proof."""
     let_go(record, outcome.untouched)
     prove(record, outcome.proofs)
 

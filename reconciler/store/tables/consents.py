@@ -25,18 +25,20 @@ UNUSED = f"SELECT {COLUMNS} FROM consent WHERE used_at = '' ORDER BY at, id"
 
 
 def read_unused(connection: sqlite3.Connection) -> tuple[Consent, ...]:
-    """Those that may still count; some may be over."""
+    """Consents that may still count; some may have expired."""
     return tuple(map(_consent, connection.execute(UNUSED)))
 
 
 def read_all(connection: sqlite3.Connection) -> tuple[Consent, ...]:
-    """All that are kept, oldest first."""
+    """All consents that are kept, oldest first."""
     rows = connection.execute(f"SELECT {COLUMNS} FROM consent ORDER BY at, id")
     return tuple(map(_consent, rows))
 
 
 def give(record: Record, given: Iterable[Consent]) -> None:
-    """By whoever acts; each is an event of its own. One that is over for long goes."""
+    """Give consents in the name of whoever acts; each is an event. Long expired ones are
+    removed.
+    """
     now = parse_moment(record.at)
     if now is not None:
         old = format_moment(now - KEPT)
@@ -73,7 +75,7 @@ def finish(record: Record, kept: Sequence[Ref], forgotten: Sequence[Ref]) -> Non
 
 
 def use(record: Record, refs: Sequence[Ref]) -> None:
-    """What is done was good for this one time."""
+    """Use up the consents of what is done: each was good for one time."""
     used = {one.consent for ref in refs if (one := record.changes.get(ref)) and one.consent}
     record.connection.executemany(
         "UPDATE consent SET used_at = ? WHERE fingerprint = ? AND used_at = ''",

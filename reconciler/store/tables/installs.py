@@ -37,7 +37,7 @@ def read_installs(connection: sqlite3.Connection) -> tuple[Install, ...]:
 
 
 def begin(record: Record, intent: WaveIntent) -> None:
-    """Hosts are going to be asked for these; what was asked for already goes on since then."""
+    """Write versions that hosts are going to be asked for; earlier requests keep their time."""
     for step in intent.steps:
         if step.verb not in STAGING:
             continue

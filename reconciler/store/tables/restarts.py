@@ -11,7 +11,7 @@ GENERATION = "spec.restart.generation"
 
 
 def begin(record: Record, intent: WaveIntent) -> None:
-    """The reason is that of the spec, which whoever asked for it has committed."""
+    """Write the restart with the reason of the spec, which whoever asked for it has committed."""
     begun = {step.ref for step in intent.steps if "generation" in step.item}
     restarts = [record.changes[ref] for ref in sorted(begun) if ref in record.changes]
     record.write(*(_entry(change) for change in restarts if change.action is Action.RESTART))

@@ -81,7 +81,7 @@ def read_program(connection: sqlite3.Connection) -> str:
 
 
 def begin_steps(record: Record, intent: WaveIntent) -> None:
-    """The intent of a wave: these steps are open until their end is written.
+    """Write the intent of a wave: these steps are open until their end is written.
 
     Each is told with the action of the change that it is part of.
     """
@@ -128,7 +128,7 @@ def begin_steps(record: Record, intent: WaveIntent) -> None:
 
 
 def end_steps(record: Record, wave: WaveOutcome) -> None:
-    """Their ends, each with when its host came to which phase, as far as that is known."""
+    """Write the ends of steps, and when the host came to which phase, as far as that is known."""
     record.write(
         *(
             EventDraft(
@@ -193,7 +193,7 @@ def has_unended(connection: sqlite3.Connection) -> bool:
 
 
 def nodes_at_work(connection: sqlite3.Connection, since: str) -> frozenset[str]:
-    """Those that a run works on which began at `since` or later and has not ended."""
+    """Nodes of a run that began at `since` or later and has not ended."""
     rows = connection.execute(
         "SELECT DISTINCT node FROM step JOIN run ON run.id = step.run"
         " WHERE step.state = 'open' AND run.state = 'running' AND run.started >= ?",
@@ -239,9 +239,9 @@ def close_open(record: Record) -> None:
 
 
 def refuse(record: Record, plan: Plan) -> None:
-    """What a plan would not do for what it is; told once, until it is another refusal.
+    """Write what a plan refuses; it is told once, until the refusal is another one.
 
-    Who waits for room or for a consent is not refused.
+    Requests that wait for capacity or consent are not refused.
     """
     lines = {change.ref: change for change in plan.changes}
     problems = [p for p in plan.problems if p.is_error and p.ref]

@@ -12,7 +12,7 @@ from reconciler.store.transaction import EventDraft, Record
 
 
 def read_suspensions(connection: sqlite3.Connection) -> tuple[Suspension, ...]:
-    """All of them, those whose time is over included, by scope."""
+    """All suspensions, expired ones included, by scope."""
     rows = connection.execute(
         "SELECT scope, reason, actor, since, until FROM suspension ORDER BY scope"
     )
@@ -23,7 +23,7 @@ def read_suspensions(connection: sqlite3.Connection) -> tuple[Suspension, ...]:
 
 
 def begin(record: Record, one: Suspension) -> None:
-    """In the place of an earlier one of the same scope, which its event tells of."""
+    """Write a suspension; it replaces an earlier one of the same scope, which its event names."""
     after = {"scope": one.scope, "until": one.until}
     record.write(
         EventDraft(type=EventType.SUSPENDED, ref=_ref(one.scope), after=after, reason=one.reason)
@@ -37,7 +37,7 @@ def begin(record: Record, one: Suspension) -> None:
 
 
 def end(record: Record, one: Suspension, why: str) -> None:
-    """Raises ProblemError `not_found` where somebody has said another word of it meanwhile."""
+    """End a suspension. Raises ProblemError `not_found` if somebody has changed it meanwhile."""
     now = {known.since for known in read_suspensions(record.connection) if known.scope == one.scope}
     if one.since and one.since not in now:
         raise refuse(

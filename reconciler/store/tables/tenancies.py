@@ -25,7 +25,7 @@ _PROOFS = (
 
 
 def tenancies(database: Database, node: str, slot: str = "") -> tuple[Tenancy, ...]:
-    """Of one slot, those included that had the whole node; or of all of the node. Oldest first."""
+    """The tenancies of one slot, whole nodes included; or of all of a node. Oldest first."""
     with database.snapshot() as connection:
         return tuple(
             Tenancy(

@@ -12,8 +12,9 @@ from reconciler.store.transaction import Record
 
 
 def begin_use(record: Record, recorded: Sequence[Recorded]) -> None:
-    """Billing begins when an allocation is active, and anew when it was quarantined meanwhile; at
-    the price of that moment.
+    """Begin billing, at the price of this moment, when an allocation becomes active.
+
+    It begins anew after a quarantine.
     """
     for one in recorded:
         if not one.id or one.shape is None or one.phase is not Phase.ACTIVE:

@@ -39,12 +39,12 @@ _READ = (
 
 
 def read_volumes(connection: sqlite3.Connection) -> Mapping[Ref, Volume]:
-    """By the storage that each is made for; those that are gone are left out."""
+    """Volumes by their storage; those that are gone are left out."""
     return {one.ref: one for one in _volumes(connection, "state <> 'gone'")}
 
 
 def read_wiped(connection: sqlite3.Connection) -> Mapping[str, Volume]:
-    """Those that are gone, by their ids."""
+    """Volumes that are gone, by their ids."""
     return {one.id: one for one in _volumes(connection, "state = 'gone'")}
 
 
@@ -112,14 +112,14 @@ def _begin(record: Record, one: VolumeIntent) -> None:
 
 
 def begin_wipes(record: Record, intent: WaveIntent) -> None:
-    """From now on nobody knows how much of them is left. Each try is told, as it destroys."""
+    """From now on nobody knows how much of them is left. Each try is an event, as it destroys."""
     for step in intent.steps:
         if step.verb == Verb.WIPE:
             _become(record, [step.item["volume"]], VolumeState.WIPING)
 
 
 def settle(record: Record, wave: WaveOutcome) -> None:
-    """What hosts have shown: what they attached is made, and of the size that they were told."""
+    """Write what hosts have shown: attached volumes are made, with the size they were told."""
     for outcome in wave.steps:
         step = outcome.step
         if outcome.ok and step.verb == Verb.ATTACH:
@@ -152,7 +152,7 @@ def made(record: Record, id_: str, size_gib: int) -> None:
 
 
 def in_hand(connection: sqlite3.Connection, refs: Collection[str]) -> frozenset[str]:
-    """Those of them whose data is attached, or is being wiped: they stay on the books."""
+    """Those whose data is attached or being wiped: they stay on the books."""
     rows = connection.execute(
         "SELECT storage FROM volume v JOIN json_each(?) ON v.storage = value"
         " WHERE v.state = 'wiping'"
