@@ -67,6 +67,7 @@ PACKAGES_OF_PLANNER: Mapping[str, frozenset[str]] = {
         "access admission approval bundles changes context core diff drift lifecycle nodes"
         " placement storage"
     ),
+    "comparison": words(""),
     "rebuild": words("changes core identity"),
     "assemble": words("automation changes core diff features"),
     "plan": words("access admission assemble changes context core diff features placement"),

@@ -16,10 +16,10 @@ from reconciler.planner.changes.authors import with_origins
 from reconciler.planner.changes.build import held_lines, write_lines
 from reconciler.planner.changes.change_set import ChangeSet
 from reconciler.planner.changes.line import Line
-from reconciler.planner.changes.next_moment import sooner
 from reconciler.planner.changes.scope import Scope
 from reconciler.planner.changes.summary import figures_of
 from reconciler.planner.changes.waves import ACTIONS, in_waves
+from reconciler.planner.core.next_moment import sooner
 from reconciler.planner.core.policy import policy_of
 from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.diff.moves import moved

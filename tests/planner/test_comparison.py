@@ -10,7 +10,7 @@ from reconciler.model.plan.plan import Action, Change, ClaimIntent, FleetFigures
 from reconciler.model.problem import Problem, Source
 from reconciler.model.ref import Ref
 from reconciler.model.spec.revision import Revision
-from reconciler.planner.changes.comparison import compare_plans
+from reconciler.planner.comparison import compare_plans
 
 BASE = ComparisonBase(revision="origin/main", commit="c" * 40)
 

@@ -28,7 +28,7 @@ from reconciler.model.state.world import World
 from reconciler.operations.fetch import Want, fetch_to, is_web, shown
 from reconciler.operations.fleet import CACHE, Fleet, without_collector
 from reconciler.planner import plan as planner_plan
-from reconciler.planner.changes.comparison import compare_plans
+from reconciler.planner.comparison import compare_plans
 from reconciler.planner.core.request import PlanRequest
 from reconciler.specs.desired import load_desired
 from reconciler.specs.git import origins

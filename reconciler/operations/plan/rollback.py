@@ -21,7 +21,7 @@ from reconciler.model.spec.revision import Revision
 from reconciler.model.spec.rollback import Reverted, Rollback, RollbackNote
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.plan.comparison import Preview, previewing
-from reconciler.planner.changes.comparison import compare_plans
+from reconciler.planner.comparison import compare_plans
 from reconciler.planner.diff.rollback import is_shut_since, lost, opened
 from reconciler.specs.edit.edit import put
 from reconciler.specs.edit.reversion import Reversion, revert, revert_all

@@ -12,7 +12,7 @@ from reconciler.model.ref import Ref
 from reconciler.planner.access.grants import refuse_grants
 from reconciler.planner.access.revocations import name_revoked, tell_ends
 from reconciler.planner.access.suspensions import in_force
-from reconciler.planner.changes.next_moment import sooner
+from reconciler.planner.core.next_moment import sooner
 from reconciler.planner.features.contract import Draft, Feature, Refused
 
 

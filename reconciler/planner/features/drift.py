@@ -10,9 +10,9 @@ from reconciler.model.plan.drift import Drift
 from reconciler.model.plan.plan import Change, Plan
 from reconciler.model.ref import Ref
 from reconciler.planner.changes.held_work import hold_stale
-from reconciler.planner.changes.next_moment import sooner
 from reconciler.planner.changes.repair import with_repairs
 from reconciler.planner.changes.stale import MOVING
+from reconciler.planner.core.next_moment import sooner
 from reconciler.planner.core.policy import acceptances, in_force
 from reconciler.planner.drift.detect import drifts
 from reconciler.planner.drift.notes import notes_of

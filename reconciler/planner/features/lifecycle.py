@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reconciler.model.plan.plan import Action, Plan
-from reconciler.planner.changes.next_moment import sooner
 from reconciler.planner.changes.stale import find_stale
 from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.next_moment import sooner
 from reconciler.planner.core.policy import policy_of
 from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.diff.unsound import as_judged

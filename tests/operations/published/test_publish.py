@@ -278,7 +278,7 @@ def test_a_folder_without_files_tells_nothing(tmp_path: Path, capsys) -> None:
 
 HOSTILE: dict[str, Any] = {
     "another project": {"project": "nlp"},
-    "an option": {"endpoints": [{"address": "-oProxyCommand=touch /tmp/x"}]},
+    "an option": {"endpoints": [{"address": "-oProxyCommand=touch /tmp/gpuaas-forged"}]},
     "a line": {"endpoints": [{"login": "root\n    ProxyCommand sh"}]},
     "no keys": {"endpoints": [{"hostKeys": []}]},
     "another's endpoint": {"endpoints": [{"ref": "allocation/nlp/train"}]},
@@ -304,7 +304,7 @@ def test_what_others_publish_is_data(yard: Yard, what: str, capsys) -> None:
         "ssh", "vision/train", "--print", "--from", str(yard.folder / "public"), capsys=capsys
     )
     assert (code, "published_unreadable" in said) == (1, True), said
-    assert not Path("/tmp/x").exists()
+    assert not Path("/tmp/gpuaas-forged").exists()
 
 
 @pytest.mark.parametrize("what", ["pipe", "zero"])
