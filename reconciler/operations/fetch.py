@@ -27,9 +27,9 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Want:
-    """How a file is fetched: from where it may come, how much it may be, and what is said if not.
+    """How a file is fetched: allowed sources, the largest size, and the words for a failure.
 
-    What stands behind the `?` of an address, or before its `@`, may be a key: nobody is shown it.
+    What follows the `?` of an address, or precedes its `@`, may be a key: nobody is shown it.
     """
 
     schemes: tuple[str, ...] = ("https", "http")
@@ -57,7 +57,7 @@ def fetch(source: str) -> bytes:
 
 
 def fetch_to(source: str, target: Path, want: Want) -> None:
-    """The same into a new file, 0600, of what may be large. Raises ProblemError `want.code`."""
+    """Fetch what may be large into a new file, 0600. Raises ProblemError `want.code`."""
     with (
         _opened(source, want) as opened,
         open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
@@ -71,7 +71,7 @@ def unreadable(place: str, why: str, hint: str = "") -> ProblemError:
 
 
 def shown(source: str) -> str:
-    """A path as it is; of an address what is no secret."""
+    """A path as it is; an address without what may be secret."""
     if not is_web(source):
         return source
     try:
@@ -153,7 +153,7 @@ def _telling_file(path: str, want: Want) -> Iterator[None]:
 
 
 def _bounded(opened: BufferedIOBase, place: str, want: Want) -> Iterator[bytes]:
-    """All of it, if it is not too much and does not take too long."""
+    """All of the content, if it is not too large and does not take too long."""
     until = time.monotonic() + want.seconds
     size = 0
     # What has come is taken at once: a server that drips would else be waited for chunk by chunk.

@@ -41,7 +41,7 @@ def utc_now() -> datetime:
 
 
 def nobody_leaves() -> bool:
-    """Where a wish to stop ends the command itself."""
+    """A wish to stop that never comes, where a signal ends the command itself."""
     return False
 
 

@@ -29,7 +29,9 @@ def insist_on_state(fleet: Fleet) -> None:
 
 @contextmanager
 def writing(fleet: Fleet, command: str) -> Iterator[Journal]:
-    """The journal, under the lock. Raises ProblemError `state_locked`, `state_missing`, …"""
+    """The journal, under the lock. Raises ProblemError `state_locked`, `state_missing` and
+    others.
+    """
     # Before anybody's name is written: a state that is missing, damaged or too new has no writer.
     insist_on_state(fleet)
     with (
@@ -46,9 +48,9 @@ def writing(fleet: Fleet, command: str) -> Iterator[Journal]:
 
 @contextmanager
 def beside(fleet: Fleet) -> Iterator[Journal]:
-    """The journal without the lock, for what takes access away; each of its transactions is short.
+    """The journal without the lock, for revocations; each of its transactions is short.
 
-    Raises ProblemError `state_missing`, or `state_older`: nobody brings a state up to date so.
+    Raises ProblemError `state_missing`, or `state_older`: nobody upgrades a state this way.
     """
     Database.open(fleet.database_file, write=False).close()
     with Database.open(fleet.database_file, write=True) as database:

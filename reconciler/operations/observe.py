@@ -42,12 +42,12 @@ LATELY = timedelta(minutes=1)
 
 @dataclass(slots=True)
 class Looks:
-    """When one command has looked at which nodes: none is asked twice in a short while."""
+    """When one command has observed which nodes: none is asked twice in a short while."""
 
     taken: dict[str, datetime] = field(default_factory=dict)
 
     def due(self, names: Iterable[str], now: datetime) -> set[str]:
-        """Those to look at, which from now on are looked at."""
+        """The nodes to observe, which count as observed from now on."""
         found = {name for name in names if not self._is_recent(name, now)}
         self.taken.update(dict.fromkeys(found, now))
         return found
@@ -75,7 +75,7 @@ def refresh(fleet: Fleet) -> tuple[Observation, ...]:
 def look(
     fleet: Fleet, journal: Journal, desired: Desired, names: Iterable[str]
 ) -> tuple[Observation, ...]:
-    """Observe these nodes, keep what they say, and write down which doubts that has ended."""
+    """Observe these nodes, record what they say, and which taints that has ended."""
     observations = observe_nodes(fleet, desired, journal.world(), names)
     journal.observe(observations)
     world = journal.world()

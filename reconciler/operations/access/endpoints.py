@@ -23,7 +23,9 @@ IF_WANTED = "see what there is: gpuaas status; if it stands in a file: gpuaas ap
 
 
 def endpoints(settings: Settings, world: World, project: str = "") -> tuple[Endpoint, ...]:
-    """Of every allocation that is active and provided, in order of ref; with `project`, its own."""
+    """The endpoints of every active, provided allocation, in order of ref; with `project`, its
+    own.
+    """
     node_of = _nodes(world)
     found = []
     for ref in sorted(world.refs_of("allocation")):
@@ -35,7 +37,7 @@ def endpoints(settings: Settings, world: World, project: str = "") -> tuple[Endp
 
 
 def endpoint_of(settings: Settings, world: World, ref: Ref) -> Endpoint:
-    """Raises ProblemError `not_found`, or `no_endpoint` for what cannot be reached now."""
+    """The endpoint of one allocation. Raises ProblemError `not_found`, or `no_endpoint`."""
     one = world.recorded.get(ref)
     if one is None and not any(claim.ref == ref for claim in world.claims):
         raise unknown(ref, "not in the state", world.recorded, IF_WANTED)
@@ -52,7 +54,7 @@ def endpoint_of(settings: Settings, world: World, ref: Ref) -> Endpoint:
 
 
 def way_in(endpoint: Endpoint, config: Path | None = None, source: str = "") -> str:
-    """What to type to get in, or the folder to go to.
+    """The command that logs in, or the folder to go to.
 
     `config` is the published file where there is one that can be named, `source` where else the
     endpoint was read from.

@@ -27,7 +27,7 @@ LET_IN = frozenset({"allocation", "grant", "user", "project"})
 
 
 def review_access(fleet: Fleet, user: str = "", allocation: str = "") -> AccessReview:
-    """In both directions: everything a user may enter, everybody who may enter an allocation."""
+    """Access in both directions: what each user may enter, and who may enter each allocation."""
     ref = ref_of(allocation) if allocation else None
     with without_collector():
         with fleet.reading() as database:
@@ -54,7 +54,7 @@ def review_access(fleet: Fleet, user: str = "", allocation: str = "") -> AccessR
 
 
 def access_rows(settings: Settings, world: World, now: datetime) -> Iterator[AccessRow]:
-    """Every reason for everybody to be let in anywhere, as last applied."""
+    """Every reason for anybody's access to anything, as last applied."""
     known = [ref for kind in LET_IN for ref in world.refs_of(kind)]
     resources = {one.ref: one for one in recorded_of(world, known)}
     shut_out = scopes_at(world.suspensions, now)
@@ -75,7 +75,7 @@ def access_rows(settings: Settings, world: World, now: datetime) -> Iterator[Acc
 
 
 def _unseen(world: World, reviewed: set[str] | None) -> tuple[str, ...]:
-    """Nodes of these allocations that did not say, when last asked, what keys lie there.
+    """Nodes of these allocations whose last answer did not say which keys are there.
 
     A node that is a folder has nobody who could log in.
     """

@@ -21,7 +21,7 @@ from reconciler.store.tables import suspensions
 def resume(
     fleet: Fleet, word: SuspensionRequest, on_progress: Progress, interrupts: Interrupts
 ) -> Suspended:
-    """Give it back now. Raises ProblemError `not_found` or `usage`."""
+    """End a suspension now. Raises ProblemError `not_found` or `usage`."""
     insist_on(word.reason)
     with writing(fleet, "resume") as journal:
         world = journal.world()

@@ -37,7 +37,7 @@ ROUNDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revoked:
-    """Allocations whose host shows it, those of hosts that a run works on, and what went wrong."""
+    """Allocations whose host shows the revocation, those that a run is working on, and problems."""
 
     done: frozenset[Ref] = frozenset()
     left: tuple[Step, ...] = ()
@@ -45,7 +45,7 @@ class Revoked:
 
 
 def recorded_plan(fleet: Fleet, world: World, refs: Iterable[Ref]) -> tuple[Desired, Plan]:
-    """Of these allocations, as if git wanted just what was applied."""
+    """A plan for these allocations, as if git wanted exactly what was applied."""
     living = [
         ref
         for ref, recorded in world.recorded.items()
@@ -57,14 +57,14 @@ def recorded_plan(fleet: Fleet, world: World, refs: Iterable[Ref]) -> tuple[Desi
 
 
 def suspended_on(world: World, nodes: Collection[str] | None = None) -> tuple[Ref, ...]:
-    """Allocations of whoever is suspended, on these nodes or on all."""
+    """Allocations of suspended people, on these nodes or on all."""
     refs = {ref for one in world.suspensions for ref in touched(world, one.scope)}
     return tuple(sorted(ref for ref in refs if nodes is None or world.recorded[ref].node in nodes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revocations:
-    """Whoever carries them to hosts. A run that began at `since` or later is somebody at work."""
+    """Carries revocations to hosts. A run that began at `since` or later counts as at work."""
 
     fleet: Fleet
     journal: Journal
@@ -73,7 +73,9 @@ class Revocations:
     since: str
 
     def carry(self, find: Callable[[World], Sequence[Ref]]) -> Revoked:
-        """Bring what `find` finds to what counts now; again, where that changes meanwhile."""
+        """Bring the allocations that `find` finds in line with what counts now; again, if that
+        changes.
+        """
         found = Revoked()
         for _ in range(ROUNDS):
             world = self.journal.world()
@@ -127,14 +129,14 @@ class Revocations:
 def _recorded(
     change: Change, world: World, worked: Worked, at: str
 ) -> tuple[Recorded, Recorded] | None:
-    """What was recorded of it and what is now; None for what was not recorded at all."""
+    """What was recorded of it before and now; None for what was not recorded at all."""
     before = world.recorded.get(change.ref)
     steps = [one.step for one in worked.judged if one.step.ref == change.ref]
     return None if before is None else (before, recorded_as(change, before, steps, at))
 
 
 def pending(steps: Iterable[Step]) -> Iterable[Problem]:
-    """Of what a run carries out that is at work on these hosts."""
+    """Revocations that a run will carry out, because it is at work on these hosts."""
     for step in steps:
         yield Problem(
             code="revocation_under_way",

@@ -32,7 +32,7 @@ def ssh_line(whence: Fleet | str, ref_text: str, words: Sequence[str] = ()) -> s
 
 
 def ssh(whence: Fleet | str, ref_text: str, words: Sequence[str] = ()) -> NoReturn:
-    """This process goes on as OpenSSH's ssh; nothing is left behind."""
+    """Replace this process by OpenSSH's ssh; no file is left behind."""
     become(_command(whence, ref_text, words))
 
 
@@ -70,10 +70,10 @@ def notebook(whence: Fleet | str, ref_text: str) -> Notebook:
 
 
 def forward(notebook: Notebook, tell: Callable[[], None]) -> NoReturn:
-    """This process goes on as ssh, and forwards until it is ended.
+    """Replace this process by ssh, which forwards until it is ended.
 
-    `tell` is called when the port is ours: whoever took it meanwhile would be sent the token, and
-    ssh ends where it does not get it.
+    `tell` is called once the port is ours: whoever took it meanwhile would be sent the token, and
+    ssh ends where it does not get the port.
     """
     tell_when_ours(notebook.port, tell)
     become(notebook.line)
@@ -84,7 +84,7 @@ def _command(whence: Fleet | str, ref_text: str, words: Sequence[str]) -> tuple[
 
 
 def _reached(whence: Fleet | str, ref_text: str) -> Endpoint:
-    """`whence` is a fleet, or where things are published."""
+    """The endpoint; `whence` is a fleet, or the place where things are published."""
     ref = ref_of(ref_text)
     if ref.kind != "allocation":
         raise refuse("usage", f"nobody logs in to {ref}", "name an allocation: project/name")

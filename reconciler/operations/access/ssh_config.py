@@ -22,7 +22,7 @@ PLACE = """\
 
 
 def lost_to(config: str, text: str) -> tuple[Earlier, ...]:
-    """What somebody's configuration says above these blocks, and so instead of them."""
+    """Lines of somebody's configuration above these blocks, which therefore override them."""
     hosts = (line.split()[1] for line in text.splitlines() if line.startswith("Host "))
     return earlier(config, hosts)
 

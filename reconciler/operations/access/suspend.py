@@ -34,10 +34,12 @@ from reconciler.store.tables import suspensions
 def suspend(
     fleet: Fleet, word: SuspensionRequest, on_progress: Progress, interrupts: Interrupts
 ) -> Suspended:
-    """Take it away now. Raises ProblemError `not_found` or `usage`, and then nothing was done.
+    """Take something out of use now. Raises ProblemError `not_found` or `usage` before anything is
+    done.
 
-    It is on the books before anybody is waited for. Whoever has the lock goes on: hosts that they
-    are not at work on are told here, and the others by them, as soon as they are done there.
+    The suspension is recorded before anybody is waited for. A running apply keeps the lock: hosts
+    that it is not working on are told here, and the others by that apply, as soon as it is done
+    there.
     """
     insist_on(word.reason)
     if word.until is not None and word.until <= fleet.now():
@@ -56,7 +58,7 @@ def suspend(
 
 
 def _say(fleet: Fleet, word: SuspensionRequest) -> Suspension:
-    """Written down, in the state that is in its place afterwards: another may be restored."""
+    """Record the suspension, also in a state that is restored at this very moment."""
     try:
         return _say_beside(fleet, word)
     except ProblemError as error:
@@ -86,7 +88,7 @@ def _say_beside(fleet: Fleet, word: SuspensionRequest) -> Suspension:
 def _carry_out_beside(
     fleet: Fleet, one: Suspension, on_progress: Progress, interrupts: Interrupts
 ) -> Suspended:
-    """While somebody else has the lock; what is published is brought in line by them."""
+    """Carry it out while somebody else has the lock, who also updates what is published."""
     who = holder(fleet.state / "lock")
     with beside(fleet) as journal:
         revocations = Revocations(

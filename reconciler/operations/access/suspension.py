@@ -36,7 +36,7 @@ def carry_out(
     on_progress: Progress,
     interrupts: Interrupts,
 ) -> Suspended:
-    """Hosts are brought to what was applied and what counts of it now; the word stands anyway."""
+    """Bring hosts in line with what counts now; the suspension itself holds in any case."""
     found = suspended(one)
     refs = touched(journal.world(), one.scope)
     if not refs:
@@ -70,7 +70,7 @@ def carry_out(
 
 
 def _plan(fleet: Fleet, journal: Journal, refs: tuple[Ref, ...]) -> tuple[Desired, World, Plan]:
-    """Of these allocations, as they were last applied, after a look at hosts not seen of late."""
+    """A plan for these allocations, as last applied, after a look at hosts not seen of late."""
     world = journal.world()
     desired, plan = recorded_plan(fleet, world, refs)
     nodes = {world.recorded[ref].node for ref in refs}
@@ -86,7 +86,7 @@ def _plan(fleet: Fleet, journal: Journal, refs: tuple[Ref, ...]) -> tuple[Desire
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspended:
-    """What became of it: allocations whose host shows it, and the problems of the others."""
+    """The outcome: allocations whose host shows the suspension, and the problems of the others."""
 
     scope: str
     reason: str
@@ -101,7 +101,7 @@ class Suspended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspensionRequest:
-    """What somebody says: `until` is None for as long as nobody says otherwise."""
+    """What somebody asks for; `until` is None for no end."""
 
     scope: str
     reason: str

@@ -17,7 +17,7 @@ WHAT = "a node, user or project that was applied, or all; loop, or loop/REF, for
 def known_scope(fleet: Fleet, world: World, scope: str) -> str:
     """The scope of something that is recorded; `all` is everything.
 
-    The loop leaves alone as well what only the specs name.
+    The loop also leaves alone what only the specs name.
     """
     if scope == LOOP:
         return scope
@@ -33,7 +33,9 @@ def known_scope(fleet: Fleet, world: World, scope: str) -> str:
 
 
 def _scopes(fleet: Fleet, world: World, scope: str) -> list[str]:
-    """Those of the loop for who names one of it: any other shuts people out."""
+    """The scopes that somebody can mean: with `loop`, those of the loop; any other shuts people
+    out.
+    """
     if not scope.startswith(LOOP):
         return [str(ref) for kind in KINDS for ref in world.refs_of(kind)]
     named = {*world.recorded, *fleet.wanted(fleet)}
@@ -41,7 +43,7 @@ def _scopes(fleet: Fleet, world: World, scope: str) -> list[str]:
 
 
 def of_loop(scope: str) -> str:
-    """Its scope in full, where it is of a part of the loop; else empty."""
+    """The full scope, where it is of a part of the loop; else empty."""
     ref = parse_ref(scope.removeprefix(OF_LOOP)) if scope.startswith(OF_LOOP) else None
     return f"{OF_LOOP}{ref}" if ref is not None else ""
 

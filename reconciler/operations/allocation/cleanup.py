@@ -35,7 +35,7 @@ from reconciler.store.tables.tenancies import tenancies
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unproved:
-    """A place that is blocked, whose rest lies there, and every check that did not pass."""
+    """A blocked slot or node, whose leftovers are there, and every check that did not pass."""
 
     place: str
     ref: str
@@ -44,7 +44,7 @@ class Unproved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retried:
-    """What is free now and what stays blocked; `problems` say why whatever else went wrong did."""
+    """What is free now and what stays blocked; `problems` say why, and what else went wrong."""
 
     place: str
     run: str
@@ -56,7 +56,7 @@ class Retried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vouched:
-    """What was freed by somebody's word, and all that nobody has proved of it.
+    """What was freed by an override, and everything that was not proved of it.
 
     `problems` are those of what is published.
     """
@@ -151,7 +151,7 @@ def _told(claim: Claim) -> str:
 
 
 def _unproved(database: Database, claims: Sequence[Claim]) -> Iterator[Unproved]:
-    """By the last proof that was tried of each."""
+    """By the last proof that was tried of each claim."""
     for claim in claims:
         had = tenancies(database, claim.node, claim.slot or "")
         tried = next((one.tried for one in had if one.claim == claim.id), ())

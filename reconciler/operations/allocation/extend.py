@@ -21,7 +21,9 @@ from reconciler.store.snapshot import read_world
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """How much more: `until` a time, `by` a length from its end, or else the default lease."""
+    """How much more time: `until` a moment, `by` a length from its end, or else the default
+    lease.
+    """
 
     until: datetime | None = None
     by: timedelta | None = None
@@ -85,7 +87,7 @@ def extend(fleet: Fleet, named: str, wish: Extension, *, commit: bool) -> Extend
 
 
 def _end(resource: Resource, desired: Desired, world: World, now: datetime) -> datetime | None:
-    """As it lives now; what does not live yet has none to be counted from."""
+    """The present end of an allocation; one that does not live yet has none to count from."""
     recorded = world.recorded.get(resource.ref)
     return parse_moment(end_of(resource, recorded, desired, now)) if recorded else None
 
@@ -102,7 +104,9 @@ def _wanted(
     wish: Extension,
     moments: tuple[datetime | None, datetime, datetime],
 ) -> datetime:
-    """Counted from its end, or from now where that is over. What nobody named is cut to fit."""
+    """The new end, counted from the old one, or from now if that is over; a default is cut to
+    fit.
+    """
     before, latest, now = moments
     if wish.until is not None:
         return wish.until

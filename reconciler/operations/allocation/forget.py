@@ -21,7 +21,9 @@ from reconciler.store.tables import acceptances
 
 
 def forget(fleet: Fleet, ref_text: str, reason: str) -> Recorded:
-    """What was let go of. Raises ProblemError `not_found`, `in_use`, `protected`, …"""
+    """Stop managing an allocation. Raises ProblemError `not_found`, `in_use`, `protected` and
+    others.
+    """
     ref = ref_of(ref_text)
     insist_on(reason)
     desired = read_desired(fleet)
@@ -37,7 +39,7 @@ def forget(fleet: Fleet, ref_text: str, reason: str) -> Recorded:
 
 
 def _insist_on_free(ref: Ref, one: Recorded, desired: Desired) -> None:
-    """Nobody else wants anything of it, or may."""
+    """Check that no other resource refers to it or may do so."""
     if desired.names(ref) or desired.unread(ref) or desired.blind:
         raise refuse(
             "in_use",

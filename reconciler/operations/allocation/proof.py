@@ -16,14 +16,14 @@ from reconciler.store.tables.tenancies import tenancies
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """Who has had a place, oldest first."""
+    """The holders of a slot or node, oldest first."""
 
     place: str
     tenancies: tuple[Tenancy, ...]
 
 
 def chain(fleet: Fleet, place: CleanupPlace) -> Chain:
-    """Raises ProblemError `not_found` where no such place was ever known."""
+    """The chain of a slot or node. Raises ProblemError `not_found` where none was ever known."""
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
         found = tenancies(database, place.node, place.slot)
@@ -34,7 +34,7 @@ def chain(fleet: Fleet, place: CleanupPlace) -> Chain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPlace:
-    """A slot, or where `slot` is empty a node with all that it has."""
+    """A slot; or where `slot` is empty, a node with everything on it."""
 
     node: str
     slot: str = ""
@@ -47,13 +47,13 @@ class CleanupPlace:
 
 
 def place_of(text: str) -> CleanupPlace:
-    """`NODE/SLOT`, `NODE`, or either behind `node/`."""
+    """Parses `NODE/SLOT` or `NODE`, either of them behind `node/`."""
     node, _, slot = text.removeprefix("node/").partition("/")
     return CleanupPlace(node=node, slot=slot)
 
 
 def insist_on_place(world: World, place: CleanupPlace) -> None:
-    """A node that was applied or is claimed, and a slot of it."""
+    """Check that the node was applied or is claimed, and that it has the slot."""
     known = {ref.name for ref in world.refs_of("node")}
     known |= {claim.node for claim in world.claims}
     node = NODES.last(world, place.node)

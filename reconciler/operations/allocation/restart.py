@@ -34,9 +34,10 @@ class Asked:
 
 
 def ask_restart(fleet: Fleet, named: str, reason: str, *, commit: bool) -> Asked:
-    """Raise the generation by one. Raises ProblemError, and then nothing was written:
+    """Raise the generation by one. Raises ProblemError, and then nothing was written.
 
-    for what is no allocation of git's, or is to be restarted already, or cannot be edited.
+    It is refused for a ref that is no allocation in git, that has a restart pending, or whose file
+    cannot be edited.
     """
     desired = read_desired(fleet)
     resource = allocation_of(desired, named)
@@ -64,7 +65,9 @@ def ask_restart(fleet: Fleet, named: str, reason: str, *, commit: bool) -> Asked
 
 
 def allocation_of(desired: Desired, named: str) -> Resource:
-    """As git has it. Raises ProblemError: with what is wrong with it, or `not_found`."""
+    """The allocation as git has it. Raises ProblemError with what is wrong with it, or
+    `not_found`.
+    """
     ref = parse_ref(named)
     found = desired.resources.get(ref) if ref else None
     if found is not None and found.ref.kind == "allocation":
@@ -79,7 +82,7 @@ def allocation_of(desired: Desired, named: str) -> Resource:
 
 
 def _is_asked(fleet: Fleet, ref: Ref, generation: int) -> bool:
-    """Whether what stands in the file has not been applied; what was never applied has no need."""
+    """Whether a restart in the file has not been applied; what was never applied needs none."""
     if not fleet.database_file.exists():
         return False
     with fleet.reading() as database:

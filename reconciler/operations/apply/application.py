@@ -55,9 +55,9 @@ class ApplyOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """Where a new allocation answers: `place` is its folder, or the line that logs in as it stands.
+    """Where a new allocation can be reached: `place` is its folder, or the command that logs in.
 
-    `plain` is that line without the pins of the host, for who has nothing of ours at hand.
+    `plain` is that command without the pins of the host, for people without any file of ours.
     """
 
     ref: str
@@ -69,7 +69,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What became of `plan`. `problems` are those of the run; those of the plan stand in it."""
+    """The outcome of `plan`. `problems` are those of the run; those of the plan are in it."""
 
     plan: Plan
     run: str = ""
@@ -81,13 +81,13 @@ class Applied:
 
     @property
     def left(self) -> tuple[Change, ...]:
-        """What was to be done and is not."""
+        """Changes that were to be done and are not."""
         done = {change.ref for change in self.done}
         return tuple(change for change in self.plan.active if change.ref not in done)
 
     @property
     def wrong(self) -> tuple[StepOutcome, ...]:
-        """Steps that failed, and what they were for does not stand by now in another place."""
+        """Steps that failed and whose purpose no later try has achieved."""
         done = {change.ref for change in self.done}
         return tuple(one for one in self.outcomes if not one.ok and one.step.ref not in done)
 
@@ -96,7 +96,7 @@ class Applied:
 class Application:
     """An apply that has consent, in one turn or in several.
 
-    `command` is whose turns they are, by which the holder of the lock is named.
+    `command` names the holder of the lock.
     """
 
     fleet: Fleet
@@ -116,7 +116,9 @@ class Application:
         self._turn(journal, desired, world, plan, saved=self.options.plan_file is not None)
 
     def go_on(self) -> None:
-        """With what is left, behind whoever waited; what is done stays done if that cannot be."""
+        """Continue with what is left, after whoever waited; what is done stays done if that
+        fails.
+        """
         waits = True
         try:
             with behind_others(self.fleet, self.command, self.interrupts) as journal:
@@ -129,7 +131,7 @@ class Application:
                 self.turns = self.turns.ended(error.problems)
 
     def _rest(self, journal: Journal) -> None:
-        """What was seen before others had their turn counts no more."""
+        """The remaining work; what was seen before others had their turn counts no more."""
         if not journal.knows_run(self.run):
             raise refuse(
                 "changed_meanwhile",
@@ -198,7 +200,7 @@ def confirm(fleet: Fleet, journal: Journal, world: World, plan: Plan) -> None:
 
 
 def options_of(plan: Plan) -> PlanOptions:
-    """What was shown is what is done: leases that begin with it count from when it was made."""
+    """The options under which a shown plan is applied: leases count from when it was made."""
     return PlanOptions(
         only=plan.only,
         hold_above=plan.hold_above,
@@ -210,9 +212,9 @@ def options_of(plan: Plan) -> PlanOptions:
 
 
 def keep_waiting(fleet: Fleet, plan: Plan) -> tuple[Problem, ...]:
-    """A request that finds no place waits in the order in which an apply first saw it.
+    """Record requests that find no place, in the order in which an apply first saw them.
 
-    What is refused is written down, and what is published is brought in line.
+    Refusals are recorded too, and what is published is updated.
     """
     with writing(fleet, "apply") as journal:
         unpublished = note_waiting(fleet, journal, plan)
@@ -234,7 +236,7 @@ def _let_in(
     settled: Sequence[Change],
     on_progress: Callable[[HostProgress], None],
 ) -> tuple[Problem, ...]:
-    """Who has got an allocation can use it while hosts still build what nobody waits for."""
+    """Let people use new allocations while hosts still build what nobody waits for."""
     world = journal.world()
     unpublished = publish(fleet, world)
     for one in _logins(fleet, settled, world):

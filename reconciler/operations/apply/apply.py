@@ -36,7 +36,7 @@ GIVEN = frozenset({Cause.EXPIRED, Cause.CONSENTED})
 def apply(
     fleet: Fleet, options: ApplyOptions, ask: Ask, on_progress: Progress, interrupts: Interrupts
 ) -> Applied:
-    """Raises ProblemError before anything was done; later problems stand in the result.
+    """Apply a plan. Raises ProblemError before anything is done; later problems are in the result.
 
     `ask` is shown the plan and says whether to go on; it knows of a consent given before, and is
     not called where there is nothing to do.

@@ -29,7 +29,7 @@ NOT_INSTALLED, IN_USE = "runtime_install_failed", "runtime_in_use"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildPatience:
-    """`limit` seconds for all of it; looks come more seldom the longer it takes.
+    """How long to wait for builds: `limit` seconds for all, with looks ever further apart.
 
     `stop` says whether somebody does not want to wait any more; `tell` is given a node, the phase
     that it is at, and of what, each once.
@@ -54,7 +54,7 @@ def await_builds(
     look: Look,
     patience: BuildPatience,
 ) -> Mapping[str, Observation]:
-    """By node the first look at which nothing is being built any more, else the last.
+    """By node, the first look at which nothing is being built any more, else the last.
 
     `building` are steps by node, with its host, and `seen` what nodes show by now.
     """
@@ -85,9 +85,9 @@ def _rest(seconds: float, patience: BuildPatience) -> None:
 
 
 def judge_build(outcome: StepOutcome, seen: Observation | None) -> StepOutcome:
-    """What has become of it by the look alone; that it was begun is no success.
+    """The outcome of a build, by the look alone; that it was begun is no success.
 
-    What somebody uses stays for now: that is no failure of anything.
+    A version that somebody uses stays for now: that is no failure.
     """
     step, problem = outcome.step, outcome.problem
     if step.verb == Verb.DISCARD and problem is not None and problem.code == IN_USE:

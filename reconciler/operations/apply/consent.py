@@ -15,7 +15,7 @@ from reconciler.planner.bundles.install import is_slow
 
 
 def is_agreed(change: Change, shown: Change | None, begun: Collection[Ref]) -> bool:
-    """Nothing but the same, be it in another place; or the end of what has begun."""
+    """Whether a change is the one agreed to, in whatever place, or the end of what has begun."""
     if shown is None or change.digest != shown.digest:
         return False
     if change.action is Action.RELEASE and _released(change) != _released(shown):
@@ -53,9 +53,9 @@ def stands(change: Change, nodes: Iterable[str], world: World) -> bool:
 
 
 def may_end_turn(plan: Plan, outcomes: Collection[StepOutcome], ahead: Sequence[Step]) -> bool:
-    """Whether the rest, which is `ahead`, may be planned anew behind others.
+    """Whether the rest, which is `ahead`, may be planned anew after others.
 
-    For builds nobody is kept waiting. And nothing is done again that people feel: a host that was
+    Nobody is kept waiting for builds. And nothing that people feel is done again: a host that was
     prepared in vain is not followed by the next one, nor a restart by another.
     """
     if all(map(is_slow, ahead)) or any(o.step.verb == Verb.PREPARE and not o.ok for o in outcomes):
@@ -66,7 +66,7 @@ def may_end_turn(plan: Plan, outcomes: Collection[StepOutcome], ahead: Sequence[
 
 
 def changed_meanwhile(ref: Ref, now: Change | None) -> Problem:
-    """Why it is left: by what refuses it now, if anything does."""
+    """Why a change is left out: by what refuses it now, if anything does."""
     if now is not None and now.problem is not None:
         return now.problem
     return Problem(

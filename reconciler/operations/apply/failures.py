@@ -30,7 +30,9 @@ OF_HOSTS: Mapping[str, str] = MappingProxyType(
 
 
 def tell(outcomes: Iterable[StepOutcome]) -> list[Problem]:
-    """In the order of the steps; one for each host and cause, with a count of its steps."""
+    """Problems in the order of the steps; one for each host and cause, with a count of its
+    steps.
+    """
     told: dict[tuple[str, str], list[StepOutcome]] = {}
     for outcome in outcomes:
         if outcome.problem is not None:

@@ -27,7 +27,7 @@ def has_harmed(outcome: StepOutcome) -> bool:
 
 
 def not_tried(step: Step, why: str) -> Problem:
-    """Of a step that a preparation which failed has ruled out."""
+    """The outcome of a step that a failed preparation has ruled out."""
     return Problem(
         code="host_not_prepared",
         message=f"{step.verb} of {step.ref} on {step.node} was not tried: {why}",
@@ -37,7 +37,7 @@ def not_tried(step: Step, why: str) -> Problem:
 
 
 def unasked(step: Step, seen: Observation) -> StepOutcome:
-    """What the look has said of its host is all that there is to say."""
+    """The outcome of a step whose host was not asked: what the look has said of it."""
     problem = Problem(code=seen.problem, message=f"{step.node}: {seen.message}", ref=str(step.ref))
     return StepOutcome(step=step, ok=False, changed=False, problem=problem)
 
@@ -48,7 +48,7 @@ def spared(step: Step) -> StepOutcome:
 
 
 def put_back(outcome: StepOutcome, settled: Collection[str]) -> StepOutcome:
-    """What became of a preparation that did not show, unless its host has told it already."""
+    """The outcome of a preparation that did not show, unless its host has reported it already."""
     step, problem = outcome.step, outcome.problem
     if step.verb != Verb.PREPARE or problem is None or step.node not in settled:
         return outcome

@@ -33,9 +33,9 @@ def each_as_it_ends(
     follow: Callable[[HostWork, Sequence[Receipt]], T],
     meanwhile: Callable[[], None],
 ) -> Iterator[T]:
-    """`follow` of every work, in the order in which they are done.
+    """Call `follow` for every work, in the order in which they are done.
 
-    A work that `run` has not told of is followed up by what it returns. `meanwhile` is called now
+    A work that `run` has not reported is followed up by what it returns. `meanwhile` is called now
     and then, in the caller's thread. Whoever stops asking waits for what hosts have begun.
     """
     if not works:

@@ -43,7 +43,7 @@ class WaveProofs:
     def prove(
         self, steps: Sequence[Step], seen: Mapping[str, Observation], at: str
     ) -> tuple[Proof, ...]:
-        """Of the hosts of these steps; nothing of those where nothing is given up."""
+        """The proofs of the hosts of these steps; none where nothing is given up."""
         found: list[Proof] = []
         for node in sorted({step.node for step in steps}):
             claims = self.now.claims_on(node)
@@ -58,9 +58,10 @@ class WaveProofs:
     def untouched(
         self, plan: Plan, before: Mapping[str, StepOutcome], worked: Worked, at: str
     ) -> tuple[dict[str, Ref], tuple[Proof, ...]]:
-        """Allocations that a host refused as it was, and the proofs that it has nothing of them.
+        """Allocations that a host refused without a trace, and the proofs that it has nothing of
+        them.
 
-        `before` is what came of earlier steps.
+        `before` is the outcome of earlier steps.
         """
         refused = {
             str(o.step.item["id"])
@@ -81,7 +82,7 @@ class WaveProofs:
         return {p.allocation_id: coming[p.allocation_id] for p in proofs}, tuple(proofs)
 
     def _index(self, plan: Plan) -> Mapping[str, Work]:
-        """By allocation; made once a wave, and only where a host has refused one."""
+        """Proofs by allocation; made once a wave, and only where a host has refused one."""
         self.coming = {c.allocation_id: c.ref for c in plan.active if c.action in COMING}
         for step in plan.steps:
             self.works.setdefault(str(step.item.get("id")), ([], []))[0].append(step)
@@ -91,7 +92,7 @@ class WaveProofs:
         return self.works
 
     def _inventory(self, node: str, seen: Observation | None) -> Inventory:
-        """What slots consist of: under a claim they stay as they are recorded."""
+        """The devices of slots: under a claim they stay as they are recorded."""
         ref = Ref("node", "", node)
         source = self.before.recorded.get(ref) or self.desired.resources.get(ref)
         gpus = (seen.facts.gpus if seen and seen.facts else None) or ()

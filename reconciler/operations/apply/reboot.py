@@ -24,7 +24,7 @@ NOT_BACK, UNDER_WAY = "host_did_not_return", "restart_under_way"
 
 
 class RebootState(StrEnum):
-    """What one look says of a host that was told to start anew."""
+    """What one look says of a host that was told to reboot."""
 
     DOWN = "down"
     """It does not answer, or what answers is nothing that a host says."""
@@ -39,7 +39,7 @@ class RebootState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boot:
-    """A host told to leave the boot of the evidence, and the step by which it was."""
+    """A host that was told to leave the boot of its evidence, and the step that told it."""
 
     host: Host
     step: Step
@@ -60,7 +60,9 @@ class Boot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebootPatience:
-    """`limit` is for all of it, `settle` for what a host that is up again still has to start."""
+    """How long to wait: `limit` for all of it, `settle` for what a host that is up still has to
+    start.
+    """
 
     limit: float = 900.0
     settle: float = 120.0
@@ -121,7 +123,7 @@ def _given_up(seen: Observation, sight: RebootState, patience: RebootPatience) -
 
 
 def under_way(step: Step) -> StepOutcome:
-    """Of a step whose host goes down just now, and which nobody waits for."""
+    """The outcome of a step whose host is going down, and which nobody waits for."""
     problem = Problem(
         code=UNDER_WAY,
         message=f"{step.node} starts anew, and nobody waits for it here",

@@ -19,7 +19,7 @@ PASSING = frozenset({Verb.RESTART, Verb.QUARANTINE})
 def recorded_as(
     change: Change, before: Recorded | None, steps: Iterable[Step], at: str
 ) -> Recorded:
-    """What is written down of `change` at `at`; what it does not speak of stays as it was before.
+    """The record of `change` at `at`; what the change does not concern stays as it was.
 
     `steps` are those of the change. What a replace takes away is no fact of what it has made.
     """
@@ -58,7 +58,7 @@ def recorded_as(
 
 
 def _undo_until(change: Change, before: Recorded | None, at: str) -> str:
-    """Counted once, from the first time that it was shut off."""
+    """Counted once, from when the allocation was first shut off."""
     if before is not None and before.undo_until:
         return before.undo_until
     moment = parse_moment(at)

@@ -49,7 +49,7 @@ class Tries:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What went wrong with something that a later try has brought about is no error."""
+        """The problems, but for those of what a later try has achieved."""
         found: list[Problem] = []
         stand: set[str] = set()
         for walk in reversed(self.walks):
@@ -63,7 +63,7 @@ def _bettered(problem: Problem) -> Problem:
 
 
 def try_elsewhere(first: Walk, options: PlanOptions) -> Tries:
-    """Nothing but the same change, for the same refs, in another place: it was agreed to."""
+    """Try the same change, for the same refs, in another place: nothing more was agreed to."""
     walks, tried = [first], defaultdict[Ref, set[str]](set)
     excused: set[tuple[Ref, str]] = set()
     while len(walks) <= MOST and (homeless := _homeless(walks[-1])):
@@ -83,7 +83,7 @@ def try_elsewhere(first: Walk, options: PlanOptions) -> Tries:
 
 
 def _homeless(walk: Walk) -> Mapping[Ref, Change]:
-    """What was to come, failed, and holds no place: none was taken for it, or it was let go."""
+    """What was to be created, failed, and holds no place: none was taken, or it was released."""
     failed = {c.ref: c for c in walk.plan.active if c.action in COMING and c.ref in walk.failed}
     failed = {r: c for r, c in failed.items() if r.kind == "allocation" and r not in walk.settled}
     if not failed or walk.interrupts.asked:
@@ -98,7 +98,7 @@ def _plan_again(
     homeless: Mapping[Ref, Change],
     tried: Mapping[Ref, set[str]],
 ) -> tuple[Plan | None, World]:
-    """A plan that only tries what was not tried, if there is one."""
+    """A plan that tries only what was not tried, if there is one."""
     world = first.journal.world()
     refs: Sequence[Ref] = sorted(homeless)
     for _ in range(2):

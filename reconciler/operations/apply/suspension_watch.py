@@ -64,7 +64,7 @@ class SuspensionWatch:
             self.touched.add(step.node)
 
     def finish(self, steps: Iterable[Step]) -> None:
-        """These have ended; a node is free when all of its own have."""
+        """These steps have ended; a node is free when all of its own have."""
         for step in steps:
             left = self.busy.get(step.node, set())
             left.discard(step.id)
@@ -72,12 +72,12 @@ class SuspensionWatch:
                 self.busy.pop(step.node, None)
 
     def note_recorded(self, nodes: Iterable[str]) -> None:
-        """What was just recorded may be what was made before a suspension was known."""
+        """What was just recorded may have been made before a suspension was known."""
         if self.overtaken:
             self.due.update(nodes)
 
     def news(self) -> tuple[Suspension, ...] | None:
-        """All that is suspended, if that is something else than was known."""
+        """All suspensions, if they differ from those known."""
         journal = self.revocations.journal
         if (version := journal.version()) == self.version:
             return None
@@ -99,7 +99,7 @@ class SuspensionWatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revised:
-    """The plan with what is still to be done as it is to be done now, and what is left out."""
+    """The plan with the remaining work as it is to be done now, and what is left out."""
 
     plan: Plan
     left_out: frozenset[Ref]
@@ -109,7 +109,7 @@ class Revised:
 def plan_again(
     fleet: Fleet, plan: Plan, desired: Desired, world: World, options: PlanOptions
 ) -> Plan:
-    """The same plan, of the same moment and the same input, but for what is suspended."""
+    """The same plan, of the same moment and input, except for the suspensions."""
     at = parse_moment(plan.made_at) or fleet.now()
     return plan_from(replace(fleet, now=lambda: at), desired, world, options)
 

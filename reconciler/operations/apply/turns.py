@@ -64,7 +64,7 @@ class Turns:
 
     @property
     def settled(self) -> tuple[Change, ...]:
-        """What is done, by whomever."""
+        """Changes that are done, by whomever."""
         done = {one.ref: one for each in self.tries for one in each.settled}
         return tuple((done | {one.ref: one for one in self.others}).values())
 
@@ -84,19 +84,21 @@ class Turns:
 
     @property
     def begun(self) -> frozenset[Ref]:
-        """What hosts or the record have something of; names and versions are written down first."""
+        """Changes of which hosts or the record have something; names and versions are recorded
+        first.
+        """
         first = {c.ref for c in self.shown.active if c.ref.kind == "bundle" or c.former}
         return frozenset(first.union(outcome.step.ref for outcome in self.outcomes))
 
     @property
     def left(self) -> Mapping[Ref, Change]:
-        """What was agreed to, and was neither done nor tried in vain nor told of."""
+        """Changes that were agreed to, and were neither done, nor tried in vain, nor reported."""
         gone = {one.ref for one in self.settled}.union(self.told)
         gone.update(ref for each in self.tries for walk in each.walks for ref in walk.failed)
         return {one.ref: one for one in self.shown.active if one.ref not in gone}
 
     def ended(self, failure: tuple[Problem, ...] = (), *, stopped: bool = False) -> Turns:
-        """Without another turn."""
+        """The outcome without another turn."""
         return replace(self, failure=failure, stopped=stopped, over=True)
 
     def within(self, world: World, plan: Plan, make: Make) -> tuple[Turns, Plan | None]:
@@ -142,7 +144,7 @@ class Turns:
 
 @contextmanager
 def behind_others(fleet: Fleet, command: str, interrupts: Interrupts) -> Iterator[Journal]:
-    """The lock again, after whoever waits for it.
+    """The lock again, after those who wait for it.
 
     Raises ProblemError as `writing` does: `state_locked` where nobody gave it back, or where
     somebody wished to stop before.

@@ -95,7 +95,7 @@ class Walk:
         self.changes = {change.ref: change for change in self.plan.active}
 
     def run(self, *, saved: bool) -> str:
-        """Carry the plan out; the id of the run. A saved plan is marked as used first."""
+        """Carry the plan out and return the id of the run. A saved plan is marked as used first."""
         run = self.journal.begin_run(self.plan)
         self.watch = SuspensionWatch(
             revocations=Revocations(
@@ -136,7 +136,7 @@ class Walk:
         return run
 
     def host(self, node: str) -> Host | None:
-        """Whole hosts are to be in the boot that the evidence is of (rule 7)."""
+        """The host to work on; whole hosts are to be in the boot of the evidence (rule 7)."""
         host = host_of(self.fleet, self.desired, self.world, node)
         seen = self.world.observations.get(node)
         if host is None or host.isolation == Isolation.DIRECTORY or seen is None:
@@ -150,7 +150,7 @@ class Walk:
         return self.interrupts.asked and any(c.ref not in self.settled for c in self.plan.active)
 
     def _is_to_give_way(self) -> bool:
-        """Not before something new is done."""
+        """Whether to give way to a waiting command; never before something new is done."""
         if not self.gives_way or self.interrupts.asked or self.outcomes.keys() <= self.earlier:
             return False
         waves = self.plan.waves[self.at :]
@@ -165,7 +165,7 @@ class Walk:
         return RunState.FAILED if failed else RunState.DONE
 
     def _rename(self, run: str) -> None:
-        """Names first, where there is work as well: it is of what has the new name by then."""
+        """Record new names first: the work that follows uses them."""
         working = [c for c in self.plan.active if c.former is not None and c.steps]
         renamed = [
             (c.former, replace(self.world.recorded[c.former], ref=c.ref))
@@ -176,7 +176,7 @@ class Walk:
             self.journal.record(run, renamed=renamed)
 
     def _record_bundles(self, run: str) -> None:
-        """What a version is made from is fixed from now on, whatever becomes of it on any host."""
+        """Fix what a version is made from, whatever becomes of it on any host."""
         stated = [c for c in self.plan.active if c.ref.kind == "bundle" and c.steps]
         at = format_moment(self.fleet.now())
         recorded = [
@@ -188,7 +188,7 @@ class Walk:
             self.journal.record(run, recorded)
 
     def _record(self, run: str, changes: Iterable[Change]) -> None:
-        """Changes without work on hosts, in one transaction."""
+        """Record changes without work on hosts, in one transaction."""
         recorded: list[Recorded] = []
         forgotten: list[Ref] = []
         renamed: list[tuple[Ref, Recorded]] = []
@@ -204,7 +204,7 @@ class Walk:
             self.journal.record(run, recorded, forgotten, renamed)
 
     def _wave(self, run: str, wave: Wave) -> None:
-        """Intent first; then each host is judged and written down as soon as it is done."""
+        """Write the intent; then judge and record each host as soon as it is done."""
         steps = self._possible(wave)
         if not steps:
             return
@@ -254,7 +254,7 @@ class Walk:
         self.problems += self.watch.carry()
 
     def _finish(self, run: str, worked: Worked, wave: WaveProofs) -> None:
-        """What came of one host: a receipt is never a proof, so it was looked at by then."""
+        """Record the outcome of one host: a receipt is never a proof, so it was observed before."""
         self.silent |= {n: seen for n, seen in worked.seen.items() if seen.problem in SILENT}
         self.boots |= _new_boots(worked)
         with around("prove"):
@@ -278,16 +278,16 @@ class Walk:
         self.watch.note_recorded(one.node for one in recorded if one.node)
 
     def _on_progress(self, progress: HostProgress) -> None:
-        """Several hosts tell at a time; whoever listens need not know."""
+        """Pass progress on one at a time, though several hosts report at once."""
         with self.voice:
             self.progress.tick(progress)
             self.on_progress(progress)
 
     def _possible(self, wave: Wave) -> tuple[Step, ...]:
-        """The wave's steps but for those that a failure before them rules out.
+        """The wave's steps without those that an earlier failure rules out.
 
-        On a host that is not ready for tenants nobody is placed. Where preparing has done harm to
-        one, no other is tried; a host that was refused as it is holds up nobody.
+        Nobody is placed on a host that is not ready for tenants. Where preparing has done harm to a
+        host, no other is tried; a host that refused without a change holds up nobody.
         """
         failed = [o for o in self.outcomes.values() if o.step.verb == Verb.PREPARE and not o.ok]
         self.unready.update({outcome.step.node: outcome for outcome in failed})
@@ -309,7 +309,7 @@ class Walk:
         return tuple(step for step in possible if step.ref not in self.failed)
 
     def again(self, plan: Plan, world: World) -> Walk:
-        """The same for another plan, in the same apply."""
+        """The same walk for another plan, in the same apply."""
         fresh: dict[str, Any] = {"outcomes": {}, "settled": {}, "problems": []}
         options = replace(self.options, only=plan.only)
         fresh |= {"failed": set(), "at": 0, "gives_way": False, "gave_way": False}
@@ -367,7 +367,7 @@ class Walk:
 
 
 def _new_boots(worked: Worked) -> dict[str, str]:
-    """By node, those that are in another boot because they were told to be."""
+    """Nodes that are in another boot because they were told to be."""
     restarted = {o.step.node for o in worked.judged if o.ok and reboots(o.step)}
     seen = {node: worked.seen[node].facts for node in restarted & worked.seen.keys()}
     return {node: facts.boot_id for node, facts in seen.items() if facts is not None}

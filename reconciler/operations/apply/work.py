@@ -39,7 +39,7 @@ Leaving = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worked:
-    """Steps that have come to an end, each judged, and the last answers of their hosts."""
+    """Steps that have ended, each judged, and the last answers of their hosts."""
 
     judged: tuple[StepOutcome, ...]
     seen: Mapping[str, Observation]
@@ -47,7 +47,7 @@ class Worked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """A host that goes on by itself after its answer: it starts anew, or it builds."""
+    """A host that continues by itself after its answer: it reboots, or it builds."""
 
     work: HostWork
     receipts: Mapping[str, Receipt]
@@ -56,7 +56,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EitherWish:
-    """That of the person, or that nothing new is begun since the run is over for another reason."""
+    """A wish to stop: of the person, or because the run is over for another reason."""
 
     interrupts: Interrupts
     over: Wish
@@ -119,7 +119,7 @@ class Crew:
             yield Worked(judged=tuple(map(spared, untried)), seen={})
 
     def _work(self, works: Sequence[HostWork], leaving: Leaving) -> Iterator[Worked]:
-        """`leaving` is that of the whole wave: the last look at a host is the one that counts."""
+        """Do the work; `leaving` is that of the whole wave: the last look at a host counts."""
 
         def run(answered: Answered, over: Wish) -> Sequence[Receipt]:
             stop = EitherWish(interrupts=self.interrupts, over=over)
@@ -174,7 +174,7 @@ class Crew:
         return receipts
 
     def _await(self, unfinished: Sequence[Unfinished]) -> Iterator[Worked]:
-        """Hosts that start anew, then those that build, each as far as somebody waits for it."""
+        """Wait for hosts that reboot, then for those that build, each as far as somebody waits."""
         boots = {
             one.work.host.node: boot
             for one in unfinished
@@ -197,7 +197,7 @@ class Crew:
     def _look(
         self, hosts: Sequence[Host], leaving: Leaving, fresh: Collection[str] = ()
     ) -> dict[str, Observation]:
-        """What they show; nothing of those whose answer was no longer waited for."""
+        """Observe these hosts; those whose answer was no longer waited for show nothing."""
         at = self.fleet.now()
         seen = observe(hosts, self._options, at=at, prove=leaving, fresh=fresh)
         return {one.node: one for one in seen if one.problem != INTERRUPTED}
@@ -246,7 +246,7 @@ class Crew:
         host: Host,
         leaving: Leaving,
     ) -> tuple[StepOutcome, ...]:
-        """What a preparation changed is kept where it shows, and put back otherwise."""
+        """Keep what a preparation changed where it shows, and roll it back otherwise."""
         good = any(o.step.verb == Verb.PREPARE and o.ok for o in judged)
         why = settle([host], [host.node] if good else (), self._options)[host.node]
         if not good or why:
@@ -291,7 +291,7 @@ def _judged(
 
 
 def _boot(work: HostWork, receipts: Mapping[str, Receipt]) -> Boot | None:
-    """Where a host has said that it starts anew. One that had done so before does not."""
+    """The boot of a host that has said that it reboots, unless it had done so before."""
     for step in work.steps:
         if reboots(step) and (told := receipts.get(step.id)) and told.ok and told.changed:
             return Boot(host=work.host, step=step)
@@ -305,7 +305,7 @@ def _builds(work: HostWork, receipts: Mapping[str, Receipt]) -> list[Step]:
 
 
 def _changed(receipt: Receipt | None) -> bool:
-    """Silence may hide a change: then the host is to be put back, which harms nobody."""
+    """Silence may hide a change: then the host is rolled back, which harms nobody."""
     return receipt is None or receipt.changed or receipt.unknown
 
 
@@ -320,7 +320,7 @@ def _is_busy(receipts: Mapping[str, Receipt]) -> bool:
 
 
 def _not_begun(receipt: Receipt | None) -> bool:
-    """Whether its host was spared, since there was a wish to stop before its turn."""
+    """Whether its host was spared, because of a wish to stop before its turn."""
     if receipt is None or receipt.problem is None or receipt.unknown:
         return False
     return receipt.problem.code == INTERRUPTED

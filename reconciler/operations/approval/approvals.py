@@ -44,9 +44,9 @@ TRIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldChange:
-    """A change that waits: `why`, and by the `hint` for what else than leave.
+    """A held change: `why` it is held, and in the `hint` what it waits for besides approval.
 
-    `id` is empty where leave is not what it waits for.
+    `id` is empty where approval is not what it waits for.
     """
 
     id: str
@@ -64,7 +64,7 @@ class HeldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldSet:
-    """All that are held for the same, and the ID that stands for exactly these."""
+    """All changes that are held for the same reason, and the ID that stands for exactly these."""
 
     id: str
     code: str
@@ -73,7 +73,8 @@ class HeldSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approvals:
-    """`given` are those of the last month, those that were used or are over among them.
+    """The held changes; `given` are the approvals of the last month, used and expired ones
+    included.
 
     `problems` are those of the plan.
     """
@@ -102,7 +103,7 @@ class ApprovedChanges:
 
 
 def list_approvals(fleet: Fleet) -> Approvals:
-    """Of what the loop reads, where one has ever run."""
+    """The held changes of what the loop reads, where one has ever run."""
     for _ in range(TRIES):
         read, commit = as_followed(fleet)
         plan = make_plan(read, UNATTENDED)
@@ -117,9 +118,10 @@ def list_approvals(fleet: Fleet) -> Approvals:
 
 
 def approve(fleet: Fleet, word: ApprovalRequest) -> ApprovedChanges:
-    """Nothing is done by it: the next plan does it. Raises ProblemError, and nothing was written.
+    """Record an approval; the next plan carries it out.
 
-    `not_found`, `second_person_required`, `person_unknown`, `usage`.
+    Raises ProblemError `not_found`, `second_person_required`, `person_unknown` or `usage`, and then
+    nothing was written.
     """
     insist_on(word.reason)
     read, commit = as_followed(fleet)
@@ -242,7 +244,7 @@ def _insist_on_end(word: ApprovalRequest, desired: Desired, world: World) -> tim
 def _insist_on_second_person(
     fleet: Fleet, changes: Sequence[Change], desired: Desired, world: World
 ) -> None:
-    """Where the Policy wants two people to want it, nobody approves what is their own."""
+    """Where the Policy wants two people, nobody approves their own change."""
     risks = policy_of(desired, world).approval.second_person_for
     risky = [one for one in changes if one.risk.value in risks]
     if not risky:
@@ -285,7 +287,7 @@ def _hands_in(fleet: Fleet, one: Change, desired: Desired, world: World) -> froz
 def _evacuated(
     fleet: Fleet, changes: Sequence[Change], desired: Desired, world: World
 ) -> Iterator[tuple[Ref, Origin]]:
-    """By whom each is that moves since its node is evacuated: no document of its own says so."""
+    """The person behind each evacuation: no document of the allocation itself names them."""
     nodes: dict[Ref, Ref] = {}
     for one in changes:
         recorded = world.recorded.get(one.ref)

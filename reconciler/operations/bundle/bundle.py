@@ -147,7 +147,9 @@ def installs_of(world: World) -> Installs:
 
 
 def users_of(world: World) -> Users:
-    """Whoever is recorded, whatever its phase: its descriptor may still name it."""
+    """Every recorded allocation that uses it, in whatever phase: its descriptor may still name
+    it.
+    """
     found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for ref in sorted(world.refs_of("allocation")):
         recorded = world.recorded[ref]
@@ -160,7 +162,7 @@ def users_of(world: World) -> Users:
 def standing(
     place: tuple[str, str, str], world: World, install: Install | None, users: Users
 ) -> BundleStanding:
-    """`place` is a node, a bundle and a version."""
+    """The standing of one `place`: a node, a bundle and a version."""
     node, bundle, version = place
     seen = world.observations.get(node)
     named = seen.facts.platform if seen and seen.facts else None
@@ -230,7 +232,7 @@ def _rows(name: str, spec: BundleSpec | None, held: _Holdings) -> Iterator[Bundl
 
 
 def runs_on(compatible: Compatible | None) -> str:
-    """In words, what is stated of it; empty where nothing is."""
+    """In words, what the version needs; empty where nothing is stated."""
     if not compatible:
         return ""
     vendor, driver = compatible.gpu_vendor, compatible.driver_min

@@ -31,7 +31,7 @@ OFFERED = re.compile(r"bundles/(.+)\.yaml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleOffer:
-    """A bundle that travels with the program; `versions` are those that the fleet has not."""
+    """A bundle that ships with gpuaas; `versions` are those that the fleet does not have."""
 
     bundle: str
     display_name: str
@@ -74,7 +74,7 @@ class BundleAdded:
 
 
 def catalogue(fleet: Fleet) -> Catalogue:
-    """What the fleet has, and what it could have by one command."""
+    """What the fleet has, and what it could add by one command."""
     rows = bundles(fleet)
     has = {(row.bundle, row.version) for row in rows}
     return Catalogue(bundles=rows, shipped=tuple(_offers(has)))

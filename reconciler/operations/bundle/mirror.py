@@ -50,9 +50,9 @@ class MirrorWish:
 
 
 def mirror(fleet: Fleet, text: str, wish: MirrorWish) -> Mirrored:
-    """Of all versions of a bundle of the fleet or of the program, or one for NAME@VERSION.
+    """Download all versions of a bundle of the fleet or the program, or one for NAME@VERSION.
 
-    Raises ProblemError `not_found`, `dangling_reference` or `mirror_failed`; what was fetched by
+    Raises ProblemError `not_found`, `dangling_reference` or `mirror_failed`; what was downloaded by
     then stays.
     """
     name, _, wanted = text.partition("@")
@@ -73,7 +73,7 @@ def mirror(fleet: Fleet, text: str, wish: MirrorWish) -> Mirrored:
 def _locked(
     desired: Desired, name: str, wanted: str
 ) -> list[tuple[Version, InstallSpec, Requirements]]:
-    """With their requirements, which are as they were agreed."""
+    """The versions with their requirements, which are as they were agreed."""
     ref = Ref("bundle", "", name)
     if ref in desired.frozen:
         raise refuse("not_found", f"the document of {ref} has errors", "gpuaas validate")

@@ -29,7 +29,7 @@ LONGEST = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptRequest:
-    """What is said by whoever asks: `key` is the thing, as `gpuaas drift` names it."""
+    """What somebody accepts: `key` is the thing, as `gpuaas drift` names it."""
 
     ref: str
     key: str
@@ -38,7 +38,7 @@ class AcceptRequest:
 
 
 def accept_drift(fleet: Fleet, word: AcceptRequest) -> Acceptance:
-    """Raises ProblemError `drift_unseen`, `drift_unacceptable`, `usage`."""
+    """Accept a drift. Raises ProblemError `drift_unseen`, `drift_unacceptable`, `usage`."""
     ref = ref_of(word.ref)
     insist_on(word.reason)
     if word.until <= fleet.now():
@@ -64,7 +64,7 @@ def accept_drift(fleet: Fleet, word: AcceptRequest) -> Acceptance:
 
 
 def retract_drift(fleet: Fleet, ref_text: str, key: str, reason: str) -> Acceptance:
-    """From now on it is drift again. Raises ProblemError `not_found`, `usage`."""
+    """Withdraw an acceptance. Raises ProblemError `not_found`, `usage`."""
     ref = ref_of(ref_text)
     insist_on(reason)
     with writing(fleet, "drift retract") as journal:
@@ -83,14 +83,14 @@ def retract_drift(fleet: Fleet, ref_text: str, key: str, reason: str) -> Accepta
 
 
 def _insist_on_ref(ref: Ref, desired: Desired, world: World) -> None:
-    """What nobody knows shows no drift either, which would be no answer."""
+    """Refuse an unknown ref: it shows no drift either, which would be no answer."""
     known = (*desired.resources, *desired.frozen, *world.recorded)
     if ref not in known and not any(claim.ref == ref for claim in world.claims):
         raise unknown(ref, "neither in the specs nor in the state", known)
 
 
 def insist_on(reason: str) -> None:
-    """Of every word that is kept. Raises ProblemError `usage`."""
+    """Check a reason that is kept. Raises ProblemError `usage`."""
     if not reason.strip() or len(reason) > LONGEST or not reason.isprintable():
         raise refuse(
             "usage",

@@ -23,9 +23,10 @@ from reconciler.store.snapshot import read_world
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drifting:
-    """`found` is by ref. `silent` says of each node without an answer what is known of that:
+    """The drift that was found, by ref.
 
-    nobody can say whether there is drift.
+    `silent` says of each node without an answer what is known of it: nobody can say whether there
+    is drift.
     """
 
     found: tuple[Drift, ...]
@@ -33,9 +34,9 @@ class Drifting:
 
 
 def find_drift(fleet: Fleet, ref_text: str = "", *, ask: bool = False) -> Drifting:
-    """By the last answers of hosts; with `ask`, by answers of now, of which nothing is kept.
+    """The drift by the last answers of hosts; with `ask`, by present answers, which are not kept.
 
-    Of one resource, or of everything: that of a node is all that lies on it.
+    It is that of one resource, or of everything; the drift of a node is all that is on it.
     """
     ref = ref_of(ref_text) if ref_text else None
     with without_collector():

@@ -31,7 +31,7 @@ UNTOLD = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """The newest first."""
+    """Recent operations, the newest first."""
 
     at: str
     operations: tuple[Operation, ...] = ()

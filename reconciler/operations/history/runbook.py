@@ -28,7 +28,7 @@ EVENTS_LOOKED_THROUGH, EVENTS_TOLD = 5000, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """Something of this code that is so now; `command` is the next thing to type, if known."""
+    """Something with this code that is so now; `command` is the next thing to type, if known."""
 
     code: str
     about: str
@@ -39,9 +39,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runbook:
-    """`meaning` is that of the word asked for. `facts` are those of now, `lately` recorded ones.
+    """A runbook; `meaning` is that of the word asked for, `facts` are those of now.
 
-    `unknown` says why nothing could be told of this fleet; then there are no facts.
+    `lately` are recorded facts. `unknown` says why nothing could be told of this fleet; then there
+    are no facts.
     """
 
     word: str
@@ -120,7 +121,7 @@ def _codes(word: str, page: str) -> frozenset[str]:
 
 
 def _facts(fleet: Fleet, codes: frozenset[str]) -> Iterator[Fact]:
-    """What stands badly, then what a plan of this moment would not do."""
+    """Findings of a diagnosis, then what a plan made now would not do."""
     told = set()
     for one in examine(fleet):
         if one.code in codes:

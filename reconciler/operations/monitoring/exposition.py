@@ -59,7 +59,7 @@ class Exposition:
         return "; ".join(filter(None, (self.deaf, self.unwritten)))
 
     def listen(self, fleet: Fleet) -> None:
-        """As the settings say now; a port that was taken is tried again each time."""
+        """Listen as the settings say now; a port that was taken is tried again each time."""
         address = fleet.settings.loop.metrics.listen
         listening = self.listener is not None and self.listener.lives
         if address == self.address and (listening or not address):
@@ -104,7 +104,7 @@ class Exposition:
             self._write(fleet.folder / metrics.textfile)
 
     def answer(self, path: str) -> HttpResponse | None:
-        """Asked by threads: it reads what stands here, and nothing else."""
+        """Answer a request, in a thread: it reads what is kept here, and nothing else."""
         if path == "/metrics":
             return HttpResponse(HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, self.shown)
         return self._health() if path == "/healthz" else None
@@ -137,7 +137,9 @@ class Exposition:
             return None
 
     def _write(self, path: Path) -> None:
-        """Whole or not at all; who collects looks at names that end as this one does."""
+        """Write the file whole or not at all; the collector looks at names that end as this one
+        does.
+        """
         try:
             number, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
             try:

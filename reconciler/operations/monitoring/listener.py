@@ -32,7 +32,7 @@ ABSENT = HttpResponse(HTTPStatus.NOT_FOUND, "text/plain", b"/metrics and /health
 
 
 class HttpListener:
-    """Raises OSError where the port cannot be had."""
+    """A listener on a loopback port. Raises OSError where the port cannot be had."""
 
     def __init__(self, address: str, answers: Answers) -> None:
         host, _, port = address.rpartition(":")
@@ -78,7 +78,7 @@ class _Server(ThreadingHTTPServer):
             self._room.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Whoever hung up is nobody's business."""
+        """Ignore clients that hang up."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -105,4 +105,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(found.body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Scrapes are no news."""
+        """Log nothing of scrapes."""

@@ -137,7 +137,7 @@ def _notifications(view: View) -> Iterator[Sample]:
 
 
 def _of_fleet(take: Callable[[Figures], Iterable[Sample]]) -> Callable[[View], Iterable[Sample]]:
-    """Nothing is told of a state that could not be read."""
+    """Nothing is shown of a state that could not be read."""
     return lambda view: () if view.figures is None else take(view.figures)
 
 

@@ -52,7 +52,9 @@ class ApprovedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalScope:
-    """What to approve: the `slots` named, the host alone, or by default all that has none yet."""
+    """What to approve: the named `slots`, the host alone, or by default everything without
+    approval.
+    """
 
     node: str
     slots: tuple[str, ...] = ()
@@ -120,7 +122,7 @@ def person(fleet: Fleet, desired: Desired, acting: str) -> str:
 
 
 def operator(fleet: Fleet, desired: Desired, acting: str = "approves") -> str:
-    """The same, of an operator. `acting` is what only operators do."""
+    """The same, for an operator. `acting` is what only operators do."""
     name = _person(fleet, desired, acting)
     operators = desired.settings.operators
     if name not in operators:
@@ -191,7 +193,7 @@ def _covers(spec: NodeSpec, wish: ApprovalScope) -> tuple[str, ...]:
 
 
 def _in_force_with(spec: NodeSpec, approval: Approval) -> frozenset[str]:
-    """What is approved once this approval stands there as well."""
+    """What is approved once this approval is there as well."""
     in_force = approved_names(replace(spec, approvals=(*spec.approvals, approval)))
     if missing := sorted(set(approval.covers) - in_force):
         newest = max(one.at for one in spec.approvals)
@@ -210,7 +212,7 @@ def _commit(settings: Settings, node: Resource[NodeSpec], approval: Approval) ->
 def _warnings(
     fleet: Fleet, desired: Desired, node: Resource[NodeSpec], covers: Sequence[str]
 ) -> Iterator[Problem]:
-    """Where the last evidence says something else than what was just approved."""
+    """Where the last evidence contradicts what was just approved."""
     for name, why in _doubts(fleet, desired, node.ref.name).items():
         if name in covers:
             yield Problem(

@@ -66,7 +66,7 @@ def ask_and_correct(fleet: Fleet, name: str) -> Corrected:
 def correct(
     fleet: Fleet, desired: Desired, node: Resource[NodeSpec], facts: NodeFacts
 ) -> Corrected:
-    """Write what these facts say otherwise, all of it or nothing. Raises ProblemError."""
+    """Write all differences that these facts show, or nothing. Raises ProblemError."""
     wish = NodeAddress(address=node.spec.address, host_keys=(), family=node.spec.family)
     proposal = propose(facts, wish, desired)
     found = corrections(node.spec, proposal.spec["slots"], facts)

@@ -18,7 +18,7 @@ HINT = "a slot shares nothing: gpuaas node discover names each device once"
 
 
 def shared_devices(fleet: Fleet, desired: Desired, only: Ref | None = None) -> Iterator[Problem]:
-    """By what hosts last said of nodes as specs have them; without a state nothing is known."""
+    """Shared devices, by what hosts last said of nodes as specs have them; none without a state."""
     if not fleet.database_file.exists():
         return
     with fleet.reading() as database:

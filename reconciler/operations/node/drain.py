@@ -27,7 +27,7 @@ ENDED_BY_HAND = frozenset({AdminState.UNAVAILABLE, AdminState.LOST})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What is meant with a node; `evacuate` moves its tenants, too."""
+    """What an operator intends for a node; `evacuate` also moves its allocations."""
 
     name: str
     reason: str = ""
@@ -54,7 +54,7 @@ class Administered:
 
 
 def drain(fleet: Fleet, intent: Intent, *, commit: bool) -> Administered:
-    """It is to take nobody new. Raises ProblemError, and then nothing was written."""
+    """Place nobody new on a node. Raises ProblemError, and then nothing was written."""
     state = AdminState.EVACUATING if intent.evacuate else AdminState.DRAINING
     until = {"until": format_moment(intent.until)} if intent.until else {}
     if intent.until is not None and intent.until <= fleet.now():
@@ -64,7 +64,7 @@ def drain(fleet: Fleet, intent: Intent, *, commit: bool) -> Administered:
 
 
 def undrain(fleet: Fleet, name: str, *, commit: bool) -> Administered:
-    """It may take tenants again. Raises ProblemError, and then nothing was written."""
+    """Let a node take tenants again. Raises ProblemError, and then nothing was written."""
     return _administer(fleet, name, {"state": AdminState.ACTIVE.value}, commit=commit)
 
 
@@ -101,7 +101,7 @@ def _administer(
 
 
 def _write(fleet: Fleet, node: Resource[NodeSpec], wanted: Mapping[str, str]) -> Source:
-    """As a whole where it stands on one line; else word by word, so that comments stay."""
+    """Write the value as a whole where it is on one line; else word by word, keeping comments."""
     settings, file, document = fleet.settings, node.file, node.document
     try:
         return set_values(settings, file, document, PATH[:1], {PATH[1]: wanted})

@@ -112,7 +112,7 @@ def discover(fleet: Fleet, target: Target, confirm: Confirm) -> Discovered:
 
 
 def propose_node(desired: Desired, target: Target, facts: NodeFacts) -> Discovered:
-    """What describes a host with these facts. A machine that the specs know keeps its name.
+    """The documents for a host with these facts. A machine that the specs know keeps its name.
 
     Raises ProblemError `discovery_incomplete` where that would be no Node, or `family_unclear`.
     """
@@ -140,7 +140,9 @@ def propose_node(desired: Desired, target: Target, facts: NodeFacts) -> Discover
 
 
 def write(fleet: Fleet, found: Discovered, path: Path) -> str:
-    """Put the documents into a new file of the spec tree; its name. Raises ProblemError."""
+    """Put the documents into a new file of the spec tree, and return its name. Raises
+    ProblemError.
+    """
     return edit.create(fleet.settings, path, found.yaml)
 
 
@@ -240,7 +242,7 @@ def _check_whole(address: str, proposal: Proposal) -> None:
 
 
 def _check_sound(address: str, found: Discovered) -> None:
-    """What is printed for people to commit is read again first, as the specs would be."""
+    """Read what is printed for people to commit first, as the specs would be."""
     judged = Judge(shipped.schemas()).judge("discovered.yaml", found.yaml.encode("utf-8"))
     flaws = [problem for problem in judged.problems if problem.is_error]
     if flaws or len(judged.resources) != len(found.documents):
@@ -255,7 +257,7 @@ def _check_sound(address: str, found: Discovered) -> None:
 
 
 def _shortened(notes: Sequence[str]) -> tuple[str, ...]:
-    """A host may have as much to say as it likes; nobody reads more than this of it."""
+    """A host's text, cut to a length that people read."""
     told = tuple(note[:MAX_NOTE] for note in notes[:MAX_NOTES])
     left = len(notes) - len(told)
     return (*told, f"and {left} notes more") if left else told
@@ -266,7 +268,7 @@ def _document(kind: str, name: str, spec: Mapping[str, object]) -> Mapping[str, 
 
 
 def _in_specs(desired: Desired, target: Target, name: str, facts: NodeFacts) -> Iterator[str]:
-    """What of this machine stands in the specs already; two nodes of one machine are refused."""
+    """What the specs have of this machine already; two nodes of one machine are refused."""
     node = NODES.get(desired, name)
     identity = node.spec.identity if node else None
     known = identity.host_keys if identity else ()

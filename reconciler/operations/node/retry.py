@@ -21,7 +21,7 @@ class Cleared:
 
 
 def retry(fleet: Fleet, name: str) -> Cleared:
-    """Raises ProblemError `not_found` for a node that neither specs nor state know."""
+    """Clear the failures of a node. Raises ProblemError `not_found` for an unknown one."""
     ref = Ref("node", "", name)
     with writing(fleet, "node retry") as journal:
         world = journal.world()

@@ -89,7 +89,7 @@ class NodeShown:
 
 
 def survey(fleet: Fleet, name: str) -> NodeShown:
-    """Read from specs and state; no host is asked. Raises ProblemError `not_found`."""
+    """One node, from specs and state; no host is asked. Raises ProblemError `not_found`."""
     with without_collector():
         desired = read_desired(fleet)
         node = node_of(desired, name)
@@ -126,7 +126,7 @@ def survey(fleet: Fleet, name: str) -> NodeShown:
 
 
 def node_names(fleet: Fleet) -> tuple[str, ...]:
-    """For completion."""
+    """The names of nodes, for completion."""
     return tuple(node.ref.name for node in read_desired(fleet).of("node"))
 
 
@@ -154,7 +154,7 @@ def _fingerprints(spec: NodeSpec) -> Iterator[str]:
 
 
 def in_force(spec: NodeSpec) -> Iterator[InForce]:
-    """Approvals by age, each with what it still covers; last what none covers."""
+    """Approvals by age, each with what it still covers; last, what none covers."""
     left = set(approved_names(spec))
     names = (HOST, *(slot.name for slot in spec.slots))
     found = []

@@ -23,7 +23,10 @@ TOGETHER = 3
 
 
 class Channel:
-    """`knows` is what was delivered and is not over, `flying` what is being delivered."""
+    """The messages of one recipient.
+
+    `knows` is what was delivered and is not over, `flying` what is being delivered.
+    """
 
     def __init__(self, knows: Iterable[Key] = ()) -> None:
         self.knows: set[Key] = set(knows)
@@ -34,7 +37,7 @@ class Channel:
         self._lock = threading.Condition()
 
     def take(self, news: Iterable[News], stated: NotificationSettings, at: str) -> None:
-        """All of one round."""
+        """Take all news of one round."""
         with self._lock:
             new: dict[object, Item] = {}
             over: dict[object, Item] = {}
@@ -51,7 +54,7 @@ class Channel:
             self._lock.notify_all()
 
     def next(self, seconds: float) -> Message | None:
-        """What is to be told next; waits so long for it at most. Say then what became of it."""
+        """The next message; waits for it this long at most. Say then what became of it."""
         with self._lock:
             self._lock.wait_for(lambda: self.pending or self.closed, seconds)
             self.flying = self.pending.popleft() if self.pending else None
@@ -65,7 +68,7 @@ class Channel:
             self.flying = None
 
     def failed(self) -> None:
-        """It comes first again, without what has turned round meanwhile: nobody is told of that."""
+        """The message comes first again, without what has changed back meanwhile."""
         with self._lock:
             message, self.flying = self.flying, None
             if message is None:
@@ -88,7 +91,7 @@ class Channel:
             self._lock.notify_all()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep unless it is closed; whether it is."""
+        """Sleep unless the channel is closed; returns whether it is."""
         with self._lock:
             return self._lock.wait_for(lambda: self.closed, seconds)
 
@@ -153,7 +156,7 @@ class Channel:
 
 
 class Fate(Enum):
-    """How far one thing is with who is told: to be told, being told, told; and so its end."""
+    """How far one message is: to be sent, being sent, or sent; and so its end."""
 
     UNKNOWN = auto()
     BEGINS = auto()

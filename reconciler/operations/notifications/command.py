@@ -14,7 +14,7 @@ PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
 
 
 def run(command: Sequence[str], body: bytes) -> str:
-    """Why it was not told; empty if it was. What it prints is nobody's business."""
+    """Run the program and return why it failed; empty if it did not. Its output is ignored."""
     environment = {name: os.environ[name] for name in PASSED if name in os.environ}
     try:
         program = subprocess.Popen(

@@ -20,7 +20,7 @@ IDLE_SECONDS, GIVEN_UP_SECONDS = 3600.0, 86400.0
 
 @dataclass(slots=True, kw_only=True)
 class Delivery:
-    """`why` is why the last attempt failed, empty if it did not."""
+    """The thread of one recipient; `why` is why the last attempt failed, empty if it did not."""
 
     stated: NotificationSettings
     fleet: str
@@ -44,7 +44,7 @@ class Delivery:
         return "who tells it died of a defect; start the loop anew" if died else self.why
 
     def stop(self, seconds: float) -> None:
-        """What waits is tried once more, up to the first that fails; then it ends."""
+        """Try what waits once more, up to the first failure; then end."""
         self.channel.close()
         if self.thread is not None:
             self.thread.join(seconds)

@@ -27,7 +27,7 @@ END_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryProgress:
-    """How far one place was told since the loop began."""
+    """How much one recipient was sent since the loop began."""
 
     name: str
     delivered: int
@@ -42,13 +42,13 @@ class Dispatch:
     kept: Mapping[str, list[Key]] = field(default_factory=dict)
 
     def begin(self, fleet: Fleet) -> frozenset[Key]:
-        """What they know of, of which somebody is to see the end."""
+        """Read what recipients know of and have to see the end of."""
         self.kept = read_known(fleet)
         self.follow(fleet)
         return frozenset(key for name in self.deliveries for key in self.kept.get(name, ()))
 
     def follow(self, fleet: Fleet) -> None:
-        """The places that the settings name now."""
+        """Follow the recipients that the settings name now."""
         stated = {one.name: one for one in fleet.settings.notifications}
         for name in [name for name in self.deliveries if name not in stated]:
             self.deliveries.pop(name).stop(0)
@@ -65,7 +65,7 @@ class Dispatch:
                 one.channel.take(told, one.stated, at)
 
     def keep(self, fleet: Fleet) -> None:
-        """Written only where it has changed."""
+        """Write what recipients know, only where it has changed."""
         known = {name: one.channel.known() for name, one in self.deliveries.items()}
         if known != self.kept:
             self.kept = known
@@ -73,7 +73,7 @@ class Dispatch:
                 cache.put_many(SPACE, {KEY: json.dumps(known)})
 
     def end(self, fleet: Fleet) -> None:
-        """All are told at the same time."""
+        """End all deliveries at the same time."""
         until = time.monotonic() + END_SECONDS
         for one in self.deliveries.values():
             one.channel.close()

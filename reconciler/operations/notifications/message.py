@@ -25,7 +25,7 @@ BREAK = "\u200b"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One thing that is told; `key` is None for what happens once and has no end."""
+    """One thing that is reported; `key` is None for what happens once and has no end."""
 
     text: str
     level: str
@@ -37,7 +37,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """Things of one sort, told together; `over` if they are so no more."""
+    """Items of one sort, sent together; `over` if they have ended."""
 
     items: tuple[Item, ...]
     at: str
@@ -54,7 +54,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letterhead:
-    """What all messages of one place have in common."""
+    """What all messages to one recipient have in common."""
 
     fleet: str
     name: str
@@ -87,7 +87,7 @@ def as_json(message: Message, head: Letterhead) -> bytes:
 
 
 def as_slack(message: Message, head: Letterhead) -> bytes:
-    """As incoming webhooks of Slack take it, and Mattermost and Rocket.Chat after them."""
+    """The JSON that incoming webhooks of Slack take, and of Mattermost and Rocket.Chat."""
     return _body(
         {
             "text": text_of(message, head, for_chat=True),
@@ -101,7 +101,9 @@ def as_slack(message: Message, head: Letterhead) -> bytes:
 
 
 def text_of(message: Message, head: Letterhead, *, for_chat: bool = False) -> str:
-    """The template is the operator's, and stays as it is; what is put in is made harmless."""
+    """The text by the operator's template, which stays as it is; what is put in is made
+    harmless.
+    """
     first = message.items[0]
     several = len(message.items) > 1
     words: Mapping[str, str] = {
@@ -121,7 +123,7 @@ def text_of(message: Message, head: Letterhead, *, for_chat: bool = False) -> st
 
 
 def quiet(text: str) -> str:
-    """No mention and no link of a chat: `<!channel>`, `@here`, `https://`."""
+    """The text without mentions and links of a chat: `<!channel>`, `@here`, `https://`."""
     for mark, word in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(mark, word)
     for mark in ("@", "://", "www."):

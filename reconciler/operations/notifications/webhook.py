@@ -39,7 +39,9 @@ class _NoAddress(Exception):
 
 
 def post(hook: WebhookSettings, folder: Path, body: bytes) -> DeliveryRefusal | None:
-    """The address is read anew each time, so that it can be changed without a word."""
+    """POST a message. The address is read anew each time, so that it can be changed without a
+    restart.
+    """
     try:
         place = _address(hook, folder)
     except _NoAddress as error:
@@ -105,7 +107,7 @@ def _address(hook: WebhookSettings, folder: Path) -> SplitResult:
 
 
 def _read(path: Path) -> str:
-    """Of a file that nobody else can read or change."""
+    """The address, from a file that nobody else can read or change."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:

@@ -88,7 +88,7 @@ class Preview:
         return self._plan(self.fleet.settings, self.cache)
 
     def plan(self, settings: Settings) -> Plan:
-        """Of what lies elsewhere than the fleet."""
+        """A plan of specs that are not in the fleet's folder."""
         return self._plan(settings, _OfContent(cache=self.cache))
 
     def _plan(self, settings: Settings, cache: DocumentCache) -> Plan:
@@ -111,7 +111,7 @@ class Preview:
 
 @contextmanager
 def previewing(fleet: Fleet, state: str | None = None) -> Iterator[Preview]:
-    """What is made here does not outlive it. Raises ProblemError for a state that is none."""
+    """A preview that leaves nothing behind. Raises ProblemError for a state that is none."""
     with without_collector(), TemporaryDirectory(prefix="gpuaas-") as temporary:
         folder, now = Path(temporary), fleet.now()
         with _reading(fleet, state, folder) as database:
@@ -175,7 +175,7 @@ def _reading(fleet: Fleet, state: str | None, folder: Path) -> Iterator[Database
 
 
 def _opened(copy: Path, state: str) -> Database:
-    """What is wrong with it is said of what was named, and not of the copy that is thrown away."""
+    """Open the copy; problems name what was given, not the copy that is thrown away."""
     try:
         return open_private_copy(copy)
     except ProblemError as error:
@@ -194,9 +194,9 @@ def _age(seen: Iterable[Observation], now: datetime) -> timedelta:
 
 
 def _as_of_now(world: World, age: timedelta) -> World:
-    """With what hosts said as if the newest of it had been said now.
+    """The world as if the newest answer of a host had been given now.
 
-    Nobody asks them here: that it is some time ago says nothing about them.
+    No host is asked here: that it is some time ago says nothing about the hosts.
     """
     return replace(
         world,
@@ -205,7 +205,7 @@ def _as_of_now(world: World, age: timedelta) -> World:
 
 
 def _as_seen(plan: Plan, age: timedelta) -> Plan:
-    """With the true age of what hosts said, for people."""
+    """The plan with the true age of what hosts said, for people."""
     seen = plan.figures.observed_age
     if seen is None:
         return plan

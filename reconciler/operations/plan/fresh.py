@@ -18,9 +18,9 @@ from reconciler.store.tables import queue
 def look_and_plan(
     fleet: Fleet, journal: Journal, options: PlanOptions, looks: Looks
 ) -> tuple[Desired, World, Plan]:
-    """Look at nodes with old evidence or a step without an end, then plan from what is true.
+    """Observe nodes with old evidence or an unfinished step, then plan from what is true.
 
-    A place is looked at right before it is given to anybody: cards fail between two looks.
+    A place is observed right before it is given to anybody: GPUs fail between two looks.
     """
     with without_collector():
         desired, world = read_at_rest(fleet), journal.world()
@@ -46,7 +46,7 @@ def look_and_plan(
 
 
 def _strangers(desired: Desired, world: World) -> tuple[Ref, ...]:
-    """Nodes that were looked at once, never used, and that no file speaks of any more."""
+    """Nodes that were observed once, never used, and that no file names any more."""
     if desired.blind:
         return ()
     wanted = desired.resources.keys() | desired.frozen | desired.absent.keys()

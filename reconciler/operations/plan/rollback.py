@@ -35,9 +35,9 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackRequest:
-    """What is rolled back, all of it without a `ref`, `to` a commit or a moment, and how far.
+    """What to roll back: a `ref` or everything, `to` a commit or a moment, and how far.
 
-    Only `with_access` is anything opened that was shut since.
+    Access that was taken away since is restored only `with_access`.
     """
 
     ref: Ref | None
@@ -85,7 +85,7 @@ def roll_back(fleet: Fleet, wish: RollbackRequest) -> Rollback:
 
 
 def _commit(settings: Settings, to: str) -> str:
-    """A name of a commit comes before a time."""
+    """The commit that was named; a text that is both a commit and a time is a commit."""
     try:
         return commit_of(settings, to)
     except ProblemError as error:
@@ -130,7 +130,7 @@ def _opened(reverted: Iterable[Reverted], preview: Preview) -> list[RollbackNote
 
 
 def _insist_on_files(settings: Settings, files: Mapping[str, object]) -> None:
-    """None of them has edits, is hidden by git, or lies in a submodule."""
+    """Check that none of them has edits, is hidden by git, or is in a submodule."""
     changed = sorted(work_tree(settings).changed & files.keys())
     if changed:
         raise refuse(
