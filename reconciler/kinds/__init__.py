@@ -1,1 +1,1 @@
-"""Kinds: one module or folder a kind; all are pure, and none imports another."""
+"""Kinds: a module or folder each, all pure. Of another kind one knows its specs, and no more."""
