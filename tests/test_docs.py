@@ -136,3 +136,14 @@ def test_the_vocabulary_stands_in_the_glossary() -> None:
 def test_decisions_are_numbered_without_gaps() -> None:
     numbers = sorted(page.name[:4] for page in (DOCS / "decisions").glob("*.md"))
     assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
+
+
+def test_modules_that_the_page_of_the_architecture_names_are_there() -> None:
+    """Below the package, or below the planner, of which that page tells most."""
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    code = ROOT / "reconciler"
+    rooms = "|".join(path.name for path in code.iterdir() if path.is_dir())
+    named = set(re.findall(rf"`((?:{rooms})/[a-z_/]+)`", page))
+    assert len(named) > 50
+    gone = [one for one in named if not (code / f"{one}.py").is_file()]
+    assert not [one for one in gone if not (code / one).is_dir()], gone
