@@ -33,7 +33,7 @@ MOST = 20
 
 
 def answer(session: Session, given: StatusArguments, key: str) -> Reply:
-    """With the `key` of a page it is kept, if it is still that of the fleet when it is made."""
+    """The page; with its `key` it is cached, if the fleet is still the same when it is made."""
     login = os_login() if given["mine"] else ""
     if given["gpu"]:
         return _cards(session, given, login)

@@ -14,7 +14,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def end_by_signals() -> None:
-    """From now on in this process; what was ignored stays ignored, as `nohup` and `&` want it."""
+    """Install the handlers for this process; ignored signals stay so, as `nohup` and `&` want
+    it.
+    """
     _handle(_end)
 
 

@@ -88,7 +88,7 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
 
 
 def column(text: str, width: int) -> str:
-    """As `pad`, for text that more text follows: never without a blank between the two."""
+    """Like `pad`, for text that more text follows: always with a blank between the two."""
     return pad(text, max(width, cells(escape(text)) + 1))
 
 

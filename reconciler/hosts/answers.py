@@ -38,13 +38,13 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 
 
 class AnswerError(ValueError):
-    """Where an answer is not what a host may say."""
+    """An answer that a host may not give."""
 
 
 def read_answer(text: bytes) -> NodeFacts:
-    """Raises AnswerError for anything but facts of the right types.
+    """Read an answer. Raises AnswerError for anything but facts of the right types.
 
-    What a login has said before them, as by a `.bashrc`, is noted and counts for nothing.
+    What a login has printed before them, as by a `.bashrc`, is noted and counts for nothing.
     """
     before, answer = split_noise(text)
     value = read_json(answer)

@@ -162,9 +162,7 @@ def _observe(
 
 
 def _lasting(facts: NodeFacts) -> NodeFacts:
-    """The facts less those that are new in every answer: what runs, how busy GPUs are, login
-    texts.
-    """
+    """The facts without what is new in every answer: processes, GPU utilization, login texts."""
     problems = tuple(one for one in facts.problems if one.probe != NOISE)
     gpus = facts.gpus and tuple(replace(gpu, utilization=None) for gpu in facts.gpus)
     return replace(facts, running=None, gpus=gpus, problems=problems)

@@ -86,7 +86,7 @@ def marked(command: Sequence[str], folder: Path) -> tuple[str, ...]:
 
 
 def end_workers(folder: Path) -> None:
-    """Nobody works for this call any more, as far as force can bring that about."""
+    """End every process that works for this call, as far as force can bring that about."""
     until = time.monotonic() + ENDING_SECONDS
     while (found := _workers(folder)) and time.monotonic() < until:
         for pid in found:

@@ -93,7 +93,7 @@ def zone(name: str) -> tzinfo | None:
 
 
 def in_order(automation: Automation) -> Automation:
-    """In the one form in which it is kept; rules keep their order."""
+    """The one form in which it is kept; rules keep their order."""
     rules = (_sets(one) for one in automation.rules)
     windows = (replace(_sets(one), days=_days(one.days)) for one in automation.windows)
     freezes = (

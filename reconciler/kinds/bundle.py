@@ -102,7 +102,7 @@ class BundleSpec:
     versions: tuple[Version, ...]
 
     def needs(self, name: str, *, may_be_unknown: bool) -> Mapping[str, RuntimeNeed]:
-        """By version, what each runs on; instead of one any may be named that is active."""
+        """By version, what it runs on; any active version of that may be named."""
         alone = {
             one.version: RuntimeNeed(
                 bundle=name,

@@ -76,5 +76,5 @@ def after(moment: datetime, hours: int) -> datetime:
 
 
 def told(end: str) -> str:
-    """As it stands in the session's environment."""
+    """The end as the session's environment has it."""
     return end or OPEN_ENDED

@@ -25,7 +25,7 @@ class TypedSpecs(Generic[SpecT]):
     parse: Callable[[Mapping[str, Any], str], SpecT]
 
     def of(self, desired: Desired) -> Iterator[Resource[SpecT]]:
-        """In the order of their refs."""
+        """The resources of one kind, in the order of their refs."""
         return cast("Iterator[Resource[SpecT]]", desired.of(self.kind))
 
     def get(self, desired: Desired, name: str, project: str = "") -> Resource[SpecT] | None:

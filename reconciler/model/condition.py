@@ -69,7 +69,7 @@ class Condition:
     since: str = ""
 
     def told(self, now: datetime) -> str:
-        """In words: `degraded for 3 h: its host does not list one of its GPUs`."""
+        """The condition in words: `degraded for 3 h: its host does not list one of its GPUs`."""
         at = parse_moment(self.since)
         age = f" for {format_age((now - at).total_seconds())}" if at is not None else ""
         why = CAUSES.get(self.cause) or CODES.get(self.cause) or self.cause

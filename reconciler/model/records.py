@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(**options: bool) -> Any:
-        """As `dataclasses.dataclass`, which makes those that are not frozen, or have no slots."""
+        """Like `dataclasses.dataclass`, which makes those that are not frozen, or have no slots."""
         kw_only = options.pop("kw_only", False)
         if options != {"frozen": True, "slots": True}:
             return dataclasses.dataclass(kw_only=kw_only, **options)

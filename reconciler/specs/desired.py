@@ -148,7 +148,7 @@ def _listing_of(settings: Settings, paths: Sequence[Path]) -> Listing:
 
 
 def _below(problems: Iterable[Problem], names: Iterable[str]) -> tuple[Problem, ...]:
-    """Those of these files and folders; what has no file concerns everybody."""
+    """What is in these files and folders; what has no file concerns everybody."""
     names = tuple(names)
     return tuple(
         problem

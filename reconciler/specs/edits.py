@@ -11,7 +11,7 @@ FORM = "--format=%H%x00%an%x00%ae"
 
 
 def read_edits(git: Git, since: str, files: Collection[str]) -> list[Origin]:
-    """By whom `files` were changed since they were last as the commit `since` has them.
+    """Who changed `files` since they were last as the commit `since` has them.
 
     Raises ProblemError where git does not know that commit.
     """

@@ -10,6 +10,6 @@ FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 def at_once(path: str, flags: int) -> int:
     """For `open(…, "rb", opener=at_once)`: a pipe is not waited for.
 
-    By an opener and not by a number: of a folder that is opened so, Python leaves a number open.
+    It is an opener and not a number: of a folder that is opened so, Python leaves a number open.
     """
     return os.open(path, FLAGS)

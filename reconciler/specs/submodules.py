@@ -36,7 +36,7 @@ class Submodule:
 
 
 def submodules(ask: Ask, commit: str, url: str, beside: Path | None) -> Iterator[Submodule]:
-    """Those of `commit`, which was fetched from `url`.
+    """The submodules of `commit`, which was fetched from `url`.
 
     Repositories of this machine are read only where they lie `beside` the one that is followed.
     """

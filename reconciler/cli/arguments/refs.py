@@ -37,7 +37,7 @@ class NoRef(click.BadParameter):
 
 
 def _meant(ctx: click.Context, text: str) -> str:
-    """By what there is; what cannot be read is no reason to fail twice."""
+    """What was probably meant, of what exists; unreadable specs are no reason to fail twice."""
     folder = getattr(ctx.obj, "folder", "")
     try:
         fleet = open_fleet(Path(folder) if folder else None)

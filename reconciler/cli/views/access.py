@@ -54,7 +54,7 @@ def _keys(found: AccessReview) -> list[str]:
 
 
 def _strays(found: AccessReview) -> list[str]:
-    """Of very many on one node the first, and how many more there are."""
+    """Stray keys; of very many on one node, the first ones and the number of the others."""
     by_node: dict[str, list[str]] = {}
     for one in found.strays:
         told = f"{one.key}  home of {one.login} on {one.node} ({one.ref})"

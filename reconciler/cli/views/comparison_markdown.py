@@ -70,7 +70,7 @@ def text(comparison: Comparison, at_least: Risk = Risk.SAFE, *, expand: bool = F
 
 
 def mark(comparison: Comparison) -> str:
-    """By this line a program finds the comment that it is to write over, of this very fleet."""
+    """The line by which a program finds the comment of this fleet that it is to overwrite."""
     place = quote(comparison.place.rstrip("/"))[:MOST_PLACE]
     return f"<!-- {MARK} {place.replace('--', '-%2D')} -->" if place else f"<!-- {MARK} -->"
 
@@ -141,7 +141,7 @@ def _facts(told: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _within(block: _Block, share: int) -> str:
-    """As much of it as fits: all in full, else the later ones in a line each, else counted."""
+    """As much as fits: everything in full, else the later ones in a line each, else counted."""
     entries, more = block.entries, "- and {} more of these\n"
     lines = [len(one.short) for one in entries]
     left = share - len(block.title) - len(more) - 12
@@ -164,7 +164,7 @@ def _within(block: _Block, share: int) -> str:
 
 
 def _named(*texts: str) -> str:
-    """As HTML, where Markdown counts for nothing."""
+    """A name as HTML, where Markdown counts for nothing."""
     return " ".join(f"<code>{html(_cut(escape(one)), quote=False)}</code>" for one in texts if one)
 
 

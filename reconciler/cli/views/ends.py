@@ -25,7 +25,7 @@ MOST, LONGEST_REF = 20, 40
 
 
 def lines(ends: Sequence[End], now: str) -> Iterator[TextLine]:
-    """Nothing where nothing ends soon."""
+    """What ends soon; no lines where nothing does."""
     if not ends:
         return
     yield line(Span(column(f"… ENDS ({len(ends)})", 34), Style.WARN), "by themselves", hang=2)

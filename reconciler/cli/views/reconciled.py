@@ -56,7 +56,7 @@ def ending(screen: Screen, form: str) -> Callable[[bool], None]:
 
 
 def refusal(problem: Problem) -> News:
-    """Of a loop that could not begin."""
+    """The line of a loop that could not begin."""
     fields = {"hint": problem.hint} if problem.hint else {}
     text = f"{problem.code}: {problem.message}"
     return News(level=Level.ERROR, event="refused", text=text, code=problem.code, fields=fields)

@@ -49,7 +49,7 @@ def lines(found: Rollback) -> Iterator[TextLine]:
 
 
 def told(found: Rollback) -> Iterator[TextLine]:
-    """For the person, beside a patch for a program."""
+    """The lines for the person, beside a patch for a program."""
     yield from _told("! OPENS", "shut since, or gone: they would be let in", found.opens)
     yield from _told("! STAYS", "it would let in again what was shut since", found.excluded)
     yield from _told("x GONE", "does not come back, or not as it was", found.lost)

@@ -71,7 +71,7 @@ class Heard:
         return self.late | self.answers.keys()
 
     def give_up(self, now: float) -> None:
-        """Those whose time is over; a run that does not start is given a moment besides."""
+        """Give up nodes whose time is over; a run that does not start is given a moment besides."""
         for node in self.budgets.keys() - self.ended:
             since = self.started.get(node, self.since + STARTING_SECONDS)
             if now - since > self.budgets[node]:

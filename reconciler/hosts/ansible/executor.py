@@ -55,7 +55,7 @@ Answered = Callable[[HostWork, tuple[Receipt, ...]], None]
 
 
 def nobody_waits(work: HostWork, receipts: tuple[Receipt, ...]) -> None:
-    """Where all receipts are taken at the end, nobody is told of one host's."""
+    """A listener that is told of no single host: all receipts are taken at the end."""
 
 
 class Stop(Protocol):
@@ -120,7 +120,7 @@ class _Ears:
 def _one_at_a_time(
     on_progress: Callable[[HostProgress], None],
 ) -> Callable[[HostProgress], None]:
-    """Whoever listens need not know that several runs talk."""
+    """Pass on one call at a time, though several runs report at once."""
     lock = Lock()
 
     def tell(progress: HostProgress) -> None:

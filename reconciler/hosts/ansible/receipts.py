@@ -96,7 +96,7 @@ def _step_of(receipt: object) -> str:
 
 
 def _is_sound(step: Step, told: Mapping[str, Any]) -> bool:
-    """Of the types agreed on, about this very step, and of one mind: ok and no problem, or not."""
+    """Whether a receipt has the right types, is about this step, and does not contradict itself."""
     evidence, problem = told.get("evidence"), told.get("problem")
     return (
         told.keys() >= KEYS

@@ -84,7 +84,7 @@ def run(request: Mapping[str, Any]) -> int:
 
 
 def keep_no_output(folder: str) -> None:
-    """Of all that Ansible shows there would be a file; the runner reads this in no other way."""
+    """Prevent a file of all that Ansible shows; the runner cannot be told so in another way."""
     os.mkdir(f"{folder}/env", 0o700)
     with open(f"{folder}/env/settings", "w", encoding="ascii") as file:
         json.dump({"suppress_output_file": True}, file)
@@ -113,7 +113,7 @@ def tell(answers: TextIO, line: Mapping[str, object]) -> None:
 
 
 def adopt_orphans() -> None:
-    """Whoever of our descendants loses its parent becomes our child, and so stays in reach."""
+    """Make descendants that lose their parent our children, so that they stay in reach."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
 

@@ -78,7 +78,7 @@ def _above(lines: Sequence[tuple[int, str, str]], host: str) -> Iterator[Earlier
 
 
 def _matches(host: str, patterns: Sequence[str]) -> bool:
-    """As ssh reads a pattern list: one that is negated and matches rules the host out."""
+    """Match as ssh reads a pattern list: a negated pattern that matches rules the host out."""
     if any(p.startswith("!") and fnmatchcase(host, p[1:]) for p in patterns):
         return False
     return any(fnmatchcase(host, p) for p in patterns)

@@ -137,7 +137,7 @@ def options_since(version: tuple[int, int]) -> dict[str, str]:
 
 @cache
 def ssh_version() -> tuple[int, int]:
-    """Of this machine's ssh; of one that does not say, every option is stated."""
+    """The version of this machine's ssh; if it does not say, every option is stated."""
     try:
         done = subprocess.run(("ssh", "-V"), capture_output=True, check=False)
     except OSError:

@@ -55,7 +55,7 @@ class Roll:
 
 @once
 def roll_of(desired: Desired) -> Roll:
-    """That of all documents."""
+    """The roll of all documents."""
     resources = desired.resources.values()
     return Roll(
         people={u.ref.name: u.spec.state == "active" for u in resources if u.ref.kind == "user"},
@@ -74,7 +74,7 @@ def state_of(leave: Leave, roll: Roll, now: datetime) -> DoorState:
 
 
 def _is_shut_out(leave: Leave, roll: Roll) -> bool:
-    """By the person's own document, or by the word of an operator on them or the project."""
+    """Whether the person's own document, or a suspension of them or the project, shuts them out."""
     scopes = {f"user/{leave.user}", f"project/{leave.cause.project}"}
     return not roll.people[leave.user] or bool(scopes & roll.suspended)
 

@@ -95,7 +95,7 @@ def check(resource: Resource[AllocationSpec], desired: Desired) -> Iterator[Prob
 
 
 def needs(resource: Resource[AllocationSpec], desired: Desired) -> Need | None:
-    """None while its SKU or its project cannot be read: then nobody can say what it needs."""
+    """What it needs; None while its SKU or its project cannot be read."""
     spec = _spec(resource)
     sku = SKUS.get(desired, spec.sku)
     project = PROJECTS.get(desired, resource.ref.project)
@@ -125,7 +125,7 @@ def needs(resource: Resource[AllocationSpec], desired: Desired) -> Need | None:
 
 
 def _storage_needs(resource: Resource[AllocationSpec], desired: Desired) -> Iterator[StorageNeed]:
-    """Of what can be read; of all else the planner says that it is missing."""
+    """The needs of storages that can be read; the planner reports the others as missing."""
     for one in _spec(resource).storage:
         storage = desired.resources.get(Ref("storage", resource.ref.project, one.name))
         found = STORAGE_CLASSES.get(desired, storage.spec.class_) if storage else None

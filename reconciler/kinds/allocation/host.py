@@ -183,7 +183,9 @@ def _retiring(binding: Binding, detaching: tuple[Step, ...]) -> tuple[Step, ...]
 
 
 def _quarantining(binding: Binding) -> tuple[Step, Step]:
-    """Nobody gets in, and nothing runs; whatever else it has is there when it comes back."""
+    """Steps after which nobody can log in and nothing runs; everything else stays for its
+    return.
+    """
     runs = {f"runs {binding.login}": None} if binding.uid else {}
     item = {"uid": binding.uid}
     return _shut(binding), step_of(binding, Verb.QUARANTINE, Order.RETIRE, item, runs)

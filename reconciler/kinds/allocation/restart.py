@@ -19,9 +19,9 @@ from reconciler.model.plan.verb import Verb
 def restarting(
     binding: Binding, uuids: Iterable[str], providing: tuple[Step, ...]
 ) -> tuple[Step, ...]:
-    """In their order; after a reboot keys may be gone as well, so they are written once more.
+    """The steps of a restart, in order; after a reboot keys may be gone, so they are written again.
 
-    They come first nonetheless: taking access away waits for no reboot.
+    Keys come first nonetheless: taking access away waits for no reboot.
     """
     provide = tuple(step for step in providing if step.order is not Order.RETIRE)
     access = tuple(step for step in providing if step.order is Order.RETIRE)

@@ -54,12 +54,14 @@ def file_facts(
 
 
 def own_mode(binding: Binding) -> str:
-    """Of what a tenant reads, and its neighbours do not; without an account all is one user's."""
+    """The mode of what a tenant reads and its neighbours do not; without accounts there is one
+    user.
+    """
     return OWN_MODE if binding.uid else FILE_MODE
 
 
 def shown(path: str) -> str:
-    """As hosts tell it: a backslash, as in names of units, is doubled there."""
+    """A path or unit as hosts report it: a backslash is doubled."""
     return path.replace("\\", "\\\\")
 
 

@@ -173,7 +173,7 @@ def basis(binding: Binding, context: Context) -> Mapping[str, object]:
 
 
 def templates(binding: Binding, context: Context) -> tuple[str, ...]:
-    """Those that its files are made from."""
+    """The templates that its files are made from."""
     if not mounts(binding, context):
         return ()
     return TEMPLATES if binding.uid else (RECORD,)
@@ -212,7 +212,9 @@ def attaching(binding: Binding, context: Context) -> tuple[Step, ...]:
 
 
 def detaching(binding: Binding, context: Context) -> tuple[Step, ...]:
-    """Of all that it is not to have any more; nothing where there is none."""
+    """The step that detaches everything it should not have any more; none where there is
+    nothing.
+    """
     found = leftover(binding, context)
     if not found:
         return ()

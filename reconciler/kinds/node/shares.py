@@ -30,7 +30,7 @@ class Share:
 
 
 def shares_of(facts: NodeFacts, topology: Topology) -> Mapping[str, Share]:
-    """By PCI address of the card: whole cores, memory and devices of its own NUMA node."""
+    """By PCI address of the GPU: whole cores, memory and devices of its own NUMA node."""
     nodes = topology.numa_nodes or ()
     kept = -(-kept_memory(facts) // max(1, sum(node.memory_mib > 0 for node in nodes)))
     shares = {}
@@ -79,7 +79,7 @@ def kept_memory(facts: NodeFacts) -> int:
 
 
 def _cards_of(node: NumaNode, topology: Topology) -> list[Card]:
-    """With those that are dead now: after a repair they find their share untouched."""
+    """The GPUs, dead ones included: after a repair they find their share untouched."""
     return [card for card in topology.cards or () if card.numa == node.number]
 
 

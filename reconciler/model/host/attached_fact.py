@@ -46,12 +46,12 @@ def had_by_key(key: str) -> tuple[str, str] | None:
 
 
 def read_attached(text: str) -> AttachedFact | None:
-    """Of a volume that is had in any way, or has been left half behind."""
+    """Reads the fact of a volume that is attached in any way, or left half detached."""
     return _read(_LEFT.fullmatch(text))
 
 
 def read_sound(text: str) -> AttachedFact | None:
-    """Of a volume that is had as it should be; None of any other."""
+    """Reads the fact of a volume that is attached as it should be; None for any other."""
     return _read(_SOUND.fullmatch(text))
 
 

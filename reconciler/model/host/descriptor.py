@@ -61,7 +61,7 @@ class Descriptor:
 
 
 def read_descriptor(text: str) -> Descriptor:
-    """Raises DescriptorError for anything but a descriptor of a version that is known."""
+    """Read a descriptor. Raises DescriptorError for anything else, or an unknown version."""
     told = mapping_of(text)
     version = told.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version not in _OF_VERSION:
@@ -110,7 +110,7 @@ def mapping_of(text: str) -> dict[str, Any]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Of texts without anything that could steer who reads them, or that nobody can write down."""
+    """Whether texts have nothing that could steer a reader, or that cannot be written down."""
     if isinstance(value, dict):
         return all(map(_is_plain, (*value, *value.values())))
     if isinstance(value, list):

@@ -133,7 +133,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """That a slot was left clean, or not. `slot` is None when the whole node was held."""
+    """Whether a slot was left clean. `slot` is None when the whole node was held."""
 
     id: str
     allocation_id: str

@@ -60,7 +60,10 @@ class Nic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """None = could not be read. `host_keys` are the public keys of its sshd, type and key."""
+    """The hardware of a host; None = could not be read.
+
+    `host_keys` are the public keys of its sshd, type and key.
+    """
 
     serial: str | None = None
     kernel: str = ""

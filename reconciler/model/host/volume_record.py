@@ -65,7 +65,9 @@ class VolumeRecord:
 
 
 def read_volume_record(text: str) -> VolumeRecord:
-    """Raises DescriptorError for anything but a record; holders that are none are unknown."""
+    """Read a volume record. Raises DescriptorError for anything else; invalid holders are
+    unknown.
+    """
     both = mapping_of(text)
     told = both.get("record")
     if not isinstance(told, dict):

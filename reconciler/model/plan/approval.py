@@ -57,5 +57,5 @@ def short_id(fingerprint: str) -> str:
 
 
 def fingerprint_of_all(fingerprints: Iterable[str]) -> str:
-    """That of a set of changes: it stands for exactly these, in whatever order."""
+    """The fingerprint of a set of changes: it stands for exactly these, in whatever order."""
     return digest(sorted(set(fingerprints)))

@@ -31,7 +31,7 @@ class LockHolder:
 
 
 def nobody_listens(holder: str) -> None:
-    """Where nobody watches, nobody is told."""
+    """Tells nobody, where nobody watches."""
 
 
 def never() -> bool:

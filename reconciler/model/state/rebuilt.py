@@ -26,7 +26,7 @@ class EndedDoubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedDoubts:
-    """Of doubts that were looked into: those that are over, and those that stay with a reason."""
+    """Taints that were examined: those that are over, and those that stay with a reason."""
 
     ended: tuple[EndedDoubt, ...] = ()
     kept: tuple[Doubt, ...] = ()

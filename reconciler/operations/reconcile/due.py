@@ -35,7 +35,7 @@ class Rhythm:
     interval_seconds: int
 
     def share(self, nodes: int) -> int:
-        """Of so many nodes those of one round, so that each has its turn in time."""
+        """How many of so many nodes one round asks, so that each has its turn in time."""
         return -(-nodes * self.interval_seconds * AHEAD // self.observe_seconds)
 
 

@@ -60,7 +60,7 @@ def keep_round(fleet: Fleet, found: Tick) -> None:
 
 
 def keep_refusal(fleet: Fleet, problems: Iterable[Problem]) -> None:
-    """Where there could be no round, what was held before is held still."""
+    """Where no round was possible, what was held before is still held."""
     found = tuple(_of_loop(problems, SOURCE | EMPTY))
     _keep(fleet, found, {one.code for one in found})
 

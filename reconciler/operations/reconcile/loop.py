@@ -73,7 +73,7 @@ def boottime() -> float:
 
 
 def reconcile_once(options: LoopOptions, signals: LoopSignals) -> Once:
-    """Raises ProblemError where there could be no round."""
+    """Do one round. Raises ProblemError where none was possible."""
     fleet = _fleet(options, signals)
     with alone(fleet), signals:
         ours = _Loop(options=options, signals=signals, say=lambda news: None)
@@ -245,9 +245,9 @@ class _Loop:
         return min(MOST_REFUSED, doubled)
 
     def _reopened(self) -> Fleet:
-        """With the settings as they are now; while they are unsound, with those before.
+        """The fleet with the settings as they are now; while these are unsound, with those before.
 
-        Whoever names another state there has to start another loop: this one is alone on its own.
+        A loop with another state has to be started anew: this one is alone on its own.
         """
         before = self.fleet
         try:

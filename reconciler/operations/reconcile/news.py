@@ -12,7 +12,7 @@ from reconciler.operations.reconcile.rounds import Tick
 
 
 class Level(StrEnum):
-    """As syslog and journald have them."""
+    """Levels as syslog and journald have them."""
 
     INFO = "info"
     NOTICE = "notice"

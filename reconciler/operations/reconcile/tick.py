@@ -86,12 +86,12 @@ class _Round:
         return (*((stale,) if stale else ()), *self.sourced.notes)
 
     def insist(self) -> None:
-        """Nothing is begun after a wish to end."""
+        """Refuse to begin anything after a wish to end."""
         if self.interrupts.asked:
             raise refuse("interrupted", "stopped on request", "")
 
     def idle(self) -> Tick | None:
-        """Where the input is that of a plan with nothing to do, and no host is due."""
+        """Whether the input is that of a plan with nothing to do, and no host is due."""
         memory = self.memory
         if memory.nodes_of != self.sourced.commit or not memory.rest:
             return None

@@ -139,7 +139,7 @@ def _begun(
 
 
 def _people(one: Recorded, roll: Roll, grants: Iterable[Leave], now: datetime) -> tuple[str, ...]:
-    """Who may log in, with a key of theirs; nobody while it is not in use."""
+    """The people who can log in, with a key; nobody while the allocation is not in use."""
     if one.phase is not Phase.ACTIVE:
         return ()
     own = (Leave(user=name, cause=one.ref) for name in ALLOCATIONS.applied(one).access)

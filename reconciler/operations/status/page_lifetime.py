@@ -37,7 +37,7 @@ def lasts_until(
 
 
 def _ages(rows: Iterable[AllocationRow]) -> Iterator[datetime]:
-    """Of what is not well, which is told with its age."""
+    """The ages of what is not well, which are shown."""
     for row in rows:
         well = (row.sync == Sync.IN_SYNC, row.health == Health.HEALTHY)
         since = (row.sync_since, row.health_since)

@@ -33,7 +33,9 @@ class Page(NamedTuple):
 
 
 def page_key(fleet: Fleet, about: str) -> str:
-    """Of the page that is `about` something; empty while it may change, or nobody can tell."""
+    """The key of the page that is `about` something; empty while it may change, or nobody can
+    tell.
+    """
     with suppress(ProblemError):
         with asking_for_tree(fleet.settings) as tree, fleet.reading() as database:
             run, idle = read_last_run(database), holder(fleet.state / "lock") is None

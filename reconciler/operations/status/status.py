@@ -70,7 +70,7 @@ class Glance(NamedTuple):
 def glance(
     fleet: Fleet, project: str = "", login: str = "", standing: SyncSummary | None = None
 ) -> Glance:
-    """As `status`, for whoever keeps it."""
+    """Like `status`, for whoever caches it."""
     now = fleet.now()
     with without_collector(), fleet.reading() as database:
         world = read_world(database)

@@ -65,7 +65,7 @@ def as_it_goes(fleet: Fleet) -> PlanOptions:
 
 
 def recall_standing(fleet: Fleet) -> SyncSummary | None:
-    """That of the plan of this very input; None if nobody has looked since it changed."""
+    """The standing of the plan of this very input; None if no plan was made since it changed."""
     options = as_it_goes(fleet)
     with fleet.reading() as database:
         key = input_key(fleet, options, database)
@@ -84,7 +84,7 @@ def recall_standing(fleet: Fleet) -> SyncSummary | None:
 
 
 def make_standing(fleet: Fleet, make: Callable[[Fleet, PlanOptions], Plan]) -> SyncSummary:
-    """That of a plan that is made now, and remembered. `make` loads what planning takes."""
+    """The standing of a plan that is made now, and remembered. `make` loads what planning takes."""
     options = as_it_goes(fleet)
     with fleet.reading() as database:
         before = input_key(fleet, options, database)

@@ -52,7 +52,7 @@ class CardRow:
 
 
 def used(records: Iterable[Mapping[str, Any]], now: datetime) -> Used | None:
-    """Of the billing records of one allocation; None where nothing was used yet."""
+    """The usage in the billing records of one allocation; None where nothing was used yet."""
     hours, unpriced = Decimal(0), Decimal(0)
     cost: dict[str, Decimal] = {}
     since, running = "", False

@@ -42,7 +42,7 @@ def segment_of(text: str, index: int) -> str:
 
 
 def replaced(text: str, index: int, segment: str) -> str:
-    """With another text in the place of one document."""
+    """The text, with one document replaced."""
     start, end = segments(text)[index]
     is_explicit = text.startswith(SEPARATOR, start)
     new = _like(segment, text)
@@ -56,7 +56,7 @@ def removed(text: str, index: int) -> str:
 
 
 def appended(text: str, segment: str) -> str:
-    """With one more document at its end."""
+    """The text, with one more document at its end."""
     return _ended(text, text) + _explicit(_like(segment, text), text)
 
 
@@ -75,7 +75,7 @@ def _ended(text: str, like: str) -> str:
 
 
 def _like(segment: str, text: str) -> str:
-    """With the line ends of the file that it goes into."""
+    """The document with the line ends of the file that it goes into."""
     plain = segment.replace("\r\n", "\n")
     return plain.replace("\n", "\r\n") if _break(text) == "\r\n" else plain
 

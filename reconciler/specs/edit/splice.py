@@ -104,7 +104,7 @@ def _compose(text: str) -> Node:
 
 
 def _after_last(text: str, here: SequenceNode, entry: Mapping[str, object]) -> str:
-    """As the last entry is written, so is the new one."""
+    """A new entry, written in the style of the last one."""
     last, dash = here.value[-1], here.start_mark.column
     if last.flow_style:
         lines: Iterable[str] = [f"- {flow(entry)}"]

@@ -89,7 +89,7 @@ class Blobs:
                     self._said[name] = _UNKNOWN if _ID.fullmatch(name) else _Said(documents={})
 
     def _small(self, names: Collection[str]) -> set[str]:
-        """Those that git may be asked for the text of; the others no file of specs can be."""
+        """Files small enough to ask git for; no spec file can be larger."""
         if not names:
             return set()
         asked = sorted(names)

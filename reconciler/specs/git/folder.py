@@ -99,7 +99,9 @@ def shallow(top: Path) -> frozenset[str]:
 
 
 def _git_folder(top: Path) -> Path:
-    """That of a linked work tree or a submodule lies elsewhere, where the file `.git` says."""
+    """The folder of git; that of a linked work tree or a submodule is where its file `.git`
+    says.
+    """
     place = top / ".git"
     try:
         word, _, path = _text(place).strip().partition(": ")
@@ -109,7 +111,7 @@ def _git_folder(top: Path) -> Path:
 
 
 def _text(path: Path) -> str:
-    """Of a regular file. Raises OSError for any other: a pipe would be waited for."""
+    """The text of a regular file. Raises OSError for any other: a pipe would be waited for."""
     with open(path, "rb", opener=at_once) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(f"{path} is no regular file")

@@ -63,9 +63,9 @@ def ask(settings: Settings, *arguments: str, stdin: str = "", folder: str = "") 
 def asking(
     settings: Settings, *arguments: str, stdin: str = "", folder: str = ""
 ) -> Iterator[Callable[[], str]]:
-    """As `ask`, while something else is done: the answer is waited for when it is called for.
+    """Like `ask`, in the background: the answer is waited for when it is called for.
 
-    Whoever leaves without it ends the question.
+    Leaving without the answer ends the question.
     """
     environment = {**_environment(), "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     words = (*_QUIET, *arguments)

@@ -27,7 +27,7 @@ UNPACKED = Refused("source_unreadable", "see what git says of it; rounds go on w
 
 
 def maintain(bare: Path, stop: Callable[[], bool]) -> None:
-    """Raises ProblemError `interrupted` as soon as `stop` says so; git puts away what it began."""
+    """Pack and prune. Raises ProblemError `interrupted` as soon as `stop` says so."""
     _drop_halves(bare / "objects/pack")
     if _has_grown(bare / "objects"):
         git.work(

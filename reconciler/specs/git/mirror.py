@@ -51,7 +51,7 @@ NOWHERE = "/nonexistent"
 
 
 def nobody_stops() -> bool:
-    """Where it takes as long as it takes."""
+    """A wish to stop that never comes."""
     return False
 
 
@@ -171,7 +171,7 @@ class Mirror:
         return ""
 
     def follow(self, commit: str, former: str) -> None:
-        """In the place of `former`, which was followed. Raises ProblemError `changed_meanwhile`."""
+        """Follow another history than `former`. Raises ProblemError `changed_meanwhile`."""
         if former != commit:
             words = ("update-ref", FOLLOWED, commit, former)
             git.work(self.bare, *words, refused=ACCEPTED_MEANWHILE)

@@ -26,7 +26,7 @@ class Unanswered(Exception):
 
 
 class Stopped(Unanswered):
-    """Whoever asked did not want to know any more."""
+    """The caller did not want to wait any longer."""
 
 
 def run(
@@ -48,7 +48,7 @@ def run_apart(
     seconds: int,
     stop: Callable[[], bool] | None = None,
 ) -> str:
-    """With no terminal, where no signal of one reaches it; whatever it has begun ends with it.
+    """Run git without a terminal and its signals; whatever it has started ends with it.
 
     Raises Stopped as soon as `stop` says so.
     """

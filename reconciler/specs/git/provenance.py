@@ -69,7 +69,7 @@ class Provenance:
         self._blobs = Blobs(self.git, self.cache)
 
     def origins(self, wanted: Iterable[Wanted]) -> Mapping[Ref, Origin]:
-        """By whom each is; an empty Origin for what no commit has made so."""
+        """The origin of each; an empty Origin for what no commit has made so."""
         traces = {one.ref: self._trace(one) for one in wanted}
         found: dict[Ref, Origin] = {}
         needs: dict[Ref, _Need] = {}

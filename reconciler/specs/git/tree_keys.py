@@ -29,7 +29,7 @@ def tree_key(settings: Settings, cache: DocumentCache) -> str:
 
 @contextmanager
 def asking_for_tree(settings: Settings) -> Iterator[TreeKey]:
-    """As `tree_key`, while git looks: what it says is waited for when the key is asked for."""
+    """Like `tree_key`, in the background: git's answer is waited for when the key is asked for."""
     with ExitStack() as stack:
         try:
             stand, tree = asking_how_it_stands(settings, stack), spec_tree(settings)

@@ -42,7 +42,7 @@ class Tree:
 
 
 def spec_tree(settings: Settings) -> Tree | None:
-    """That of the spec root, wherever links lead to it; None without a repository."""
+    """The tree of the spec root, wherever links lead to it; None without a repository."""
     folder = os.path.realpath(os.path.join(settings.folder, settings.spec_root))
     top = git.repository_of(Path(folder))
     name = settings.spec_root.rstrip("/") + "/"
@@ -73,7 +73,7 @@ def by_tree(settings: Settings, root: Tree, files: Iterable[str]) -> Mapping[Tre
 
 
 def _tree_of(folder: str, root: Tree, known: dict[str, Tree]) -> Tree:
-    """That of the nearest folder from `folder` upwards which is the top of a repository."""
+    """The tree of the nearest folder from `folder` upwards that is the top of a repository."""
     if folder not in known:
         if os.path.exists(os.path.join(folder, ".git")):
             name = root.name + folder.removeprefix(f"{root.folder}/") + "/"

@@ -202,7 +202,7 @@ def _envelope(located: Located, known: tuple[Problem, ...]) -> Iterator[Problem]
 
 
 def _few(problems: list[Problem]) -> list[Problem]:
-    """As many as are told, and that there are more."""
+    """The problems that are shown, and that there are more."""
     if len(problems) <= PROBLEM_LIMIT:
         return problems
     *told, more = problems[: PROBLEM_LIMIT + 1]

@@ -46,7 +46,7 @@ def plain_text(raw: bytes) -> str:
 
 
 def read_requirements(text: str) -> Requirements:
-    """Raises RequirementsError for anything but releases with their hashes."""
+    """Read the requirements. Raises RequirementsError for anything but releases with hashes."""
     _refuse_other_encoding(text)
     return Requirements(releases=tuple(_release(number, line) for number, line in _lines(text)))
 

@@ -48,7 +48,9 @@ class Flip:
 
 @dataclass(slots=True, kw_only=True)
 class Pace:
-    """By name: `node/NAME` for hosts that do not answer, refs for what fails by itself."""
+    """Next attempts by name: `node/NAME` for hosts that do not answer, refs for what fails by
+    itself.
+    """
 
     commit: str = ""
     waits: dict[str, Wait] = field(default_factory=dict)

@@ -33,7 +33,7 @@ ROWS = {
 
 
 def loop_row(fleet: Fleet) -> LoopRow | None:
-    """None where none has run."""
+    """The row of the loop; None where none has run."""
     said = read_presence(fleet)
     if said is None:
         return None

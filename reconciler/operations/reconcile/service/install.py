@@ -105,7 +105,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _owner(fleet: Fleet) -> str:
-    """Whoever has the state: nobody else could open it, or would leave it to somebody else."""
+    """The owner of the state: nobody else could open it, or should."""
     uid = fleet.state.stat().st_uid
     try:
         return pwd.getpwuid(uid).pw_name

@@ -12,7 +12,7 @@ from reconciler.store.tables import history
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """From now on `commit` is followed, in the place of `former`."""
+    """The outcome: `commit` is followed from now on, in place of `former`."""
 
     commit: str
     former: str
@@ -20,7 +20,9 @@ class Accepted:
 
 
 def accept_history(fleet: Fleet, commit: str, reason: str) -> Accepted:
-    """Raises ProblemError `not_found` for what the source does not have now."""
+    """Accept a history. Raises ProblemError `not_found` for a commit that the source does not
+    have.
+    """
     with writing(fleet, "reconcile accept") as journal:
         former, wanted = asked_for(fleet, commit)
         journal.enter("accept_history", history.accept, former, wanted, reason)

@@ -165,8 +165,10 @@ def _place(fleet: Fleet, source: SourceSettings) -> tuple[str, str]:
 
 
 def _wanted(fleet: Fleet, source: SourceSettings) -> SourceSettings:
-    """As it is stated. During a rebase in the fleet's folder the branch that it began from: commits
-    on the way there may never be of any branch, and lack what a later one brings back.
+    """The branch or tag that is followed, as it is stated.
+
+    During a rebase in the fleet's folder it is the branch that the rebase began from: commits on
+    the way there may never be of any branch, and lack what a later one brings back.
     """
     top = git.repository(fleet.settings)
     if source.url or source.branch or source.tag or top is None:

@@ -41,7 +41,7 @@ def inner_of(fleet: Fleet) -> str:
 
 
 def as_it_reads(fleet: Fleet) -> TreeReading:
-    """As a loop that lives reads it, else as it is.
+    """The fleet as a running loop reads it, else as it is.
 
     Raises ProblemError `loop_running` while that checks out another commit, and takes long.
     """

@@ -22,7 +22,7 @@ class Upkeep:
     degraded: str = ""
 
     def keep(self, fleet: Fleet, stop: Callable[[], bool]) -> None:
-        """As long as nobody wants it to `stop`: then it is for the next time."""
+        """Do the upkeep until somebody wants it to `stop`; the rest is for the next time."""
         if self.clock() < self.due:
             return
         self.degraded, due = "", self.clock() + SECONDS
