@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from reconciler.operations.apply import work
 from tests.harness.applied_fleet import BOX, SOLO, TRAIN
+from tests.harness.directory_host import PLAYBOOKS
 from tests.harness.hanging_host import Apply, hanging, until
 from tests.harness.yard import Yard, copy_of
 from tests.journeys.access.test_key_files import SOLO_REF, TRAIN_REF
@@ -44,12 +48,30 @@ def test_who_is_on_another_host_is_let_in_at_once(
     assert TRAIN and SOLO and BOX
 
 
-def test_an_earlier_run_on_a_host_is_waited_for(before: Yard, tmp_path: Path) -> None:
-    """F-REAL-25: it moves, so nobody ends it; its host takes its turn when that is over."""
-    yard = copy_of(before, tmp_path)
+PATIENCE = ("PATIENCE_SECONDS, REST_SECONDS = 45.0, 0.1", "STILL_SECONDS = 20.0")
+
+
+@pytest.mark.parametrize("part", [10, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_earlier_run_on_a_host_is_waited_for(
+    before: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    """F-REAL-25: it moves, so nobody ends it; its host takes its turn when that is over.
+
+    It takes longer than a host is patient with one that stands still, and than it waits at a time.
+    """
+    playbooks = Path(shutil.copytree(PLAYBOOKS, tmp_path / "playbooks"))
+    lock = playbooks / "module_utils/gpuaas/host_lock.py"
+    code = lock.read_text()
+    assert all(f"\n{line}\n" in code for line in PATIENCE)
+    lock.write_text(code.replace("45.0, 0.1", f"{45 / part}, 0.1").replace("20.0", f"{20 / part}"))
+    real = work.run_options
+    monkeypatch.setattr(
+        work, "run_options", lambda *more: replace(real(*more), playbooks=playbooks)
+    )
+    yard = copy_of(before, tmp_path / "fleet")
     folder = os.open(yard.root("gpu01"), os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
-    over = threading.Timer(60, fcntl.flock, (folder, fcntl.LOCK_UN))
+    over = threading.Timer(60 / part, fcntl.flock, (folder, fcntl.LOCK_UN))
     over.start()
     try:
         done = yard.apply()
