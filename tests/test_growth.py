@@ -128,12 +128,14 @@ def shut_out(scope: str, since: str) -> Suspension:
     return Suspension(scope=scope, reason="lost laptop", actor="olga", since=since, until="")
 
 
+@pytest.mark.walk
 def test_calls_grow_as_the_fleet_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-REAL-27: of every function, in every command that looks at the whole fleet."""
     monkeypatch.chdir(tmp_path)
     assert "\n".join(measured(tmp_path, growing.calls, READS)) == ""
 
 
+@pytest.mark.walk
 def test_loops_grow_as_the_fleet_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-REAL-27: a loop that calls nothing is seen by its lines."""
     monkeypatch.chdir(tmp_path)
