@@ -187,9 +187,9 @@ def _named(shown: Mapping[str, str]) -> Mapping[str, str]:
 
 
 PATCHED = (
-    "apply.work.run_wave",
-    "apply.work.observe",
-    "apply.work.settle",
+    "apply.wave.work.run_wave",
+    "apply.wave.work.observe",
+    "apply.wave.work.settle",
     "observe.ask",
     "state.collect.ask",
 )

@@ -128,6 +128,10 @@ FILES_IN_SPECS = frozenset(
 CENTRE_OF_THE_STORE = re.compile(
     r"store/(journal|snapshot|transaction|rows|tables/resources|retention/\w+)"
 )
+CENTRE_OF_APPLY = re.compile(
+    r"operations/apply/(walk|settlement|record|consent|wave/(work|possible|intent|waits|outcomes))"
+)
+KINDS = frozenset({*KIND_WORDS, *KIND_WORDS.values()})
 CORE_TABLES = words("resources runs observations accounts usage")
 """What every resource has: that it is recorded, is worked on, and was seen."""
 
@@ -427,7 +431,6 @@ def test_the_centre_of_the_store_names_no_feature() -> None:
     """Features have rows in `store/registry`; the centre goes over them, in their order."""
     centre = [path for path in MODULES if CENTRE_OF_THE_STORE.fullmatch(word(path))]
     assert len(centre) > len(CORE_TABLES)
-    kinds = set(KIND_WORDS.values()) | set(KIND_WORDS)
     wrong = [
         f"{place(path, node)}: {name}"
         for path in centre
@@ -438,7 +441,26 @@ def test_the_centre_of_the_store_names_no_feature() -> None:
         f"{place(path, node)}: {node.value!r} is a kind"
         for path in centre
         for node in ast.walk(tree(path))
-        if isinstance(node, ast.Constant) and node.value in kinds
+        if isinstance(node, ast.Constant) and node.value in KINDS
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_centre_of_apply_names_no_feature() -> None:
+    """What is asked of a verb beyond its doing stands in `operations/apply/handlers`."""
+    centre = [path for path in MODULES if CENTRE_OF_APPLY.fullmatch(word(path))]
+    assert len(centre) == len(re.findall(r"\w+(?=[|)])", CENTRE_OF_APPLY.pattern))
+    wrong = [
+        f"{place(path, node)}: {name}"
+        for path in centre
+        for name, node in imports(path)
+        if re.match(r"reconciler\.(kinds|planner\.(bundles|storage|access|nodes|drift))\b", name)
+    ] + [
+        f"{place(path, node)}: {node.value!r}"
+        for path in centre
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Constant)
+        and (node.value in KINDS or re.fullmatch(r"[a-z]+\.[a-z]+", str(node.value)))
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from reconciler.hosts.ansible.executor import RunOptions
-from reconciler.operations.apply import work
 from reconciler.operations.apply.application import Applied
+from reconciler.operations.apply.wave import work
 from tests.harness.yard import Yard
 
 PYTHON = """#!/bin/sh

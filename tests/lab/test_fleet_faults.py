@@ -17,7 +17,7 @@ import pytest
 
 from reconciler.hosts import evidence
 from reconciler.hosts.ssh import ssh
-from reconciler.operations.apply import work
+from reconciler.operations.apply.wave import work
 from tests.harness.yard import Said
 from tests.lab.breaking import another_key, another_machine, deaf, login_takes, shell_hangs, wedged
 from tests.lab.colony import ALLOCATIONS, Colony, allocation, beside

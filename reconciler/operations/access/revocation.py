@@ -20,7 +20,7 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Recorded, World
 from reconciler.operations.apply.failures import tell
 from reconciler.operations.apply.record import recorded_as
-from reconciler.operations.apply.work import Crew, Worked
+from reconciler.operations.apply.wave.work import Crew, Worked
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.observe import host_of
 from reconciler.operations.options import PlanOptions

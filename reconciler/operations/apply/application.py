@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import field, replace
 from pathlib import Path
 
-from reconciler.hosts.ssh.openssh import plain_command
-from reconciler.model.host.endpoint import unsound
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan.force_detach import NOTHING_FORCED, Forced
-from reconciler.model.plan.plan import Action, Change, Plan, Risk
+from reconciler.model.plan.plan import Change, Plan, Risk
 from reconciler.model.plan.work import HostProgress, StepOutcome
 from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
-from reconciler.operations.access.endpoints import endpoints, published_config, way_in
+from reconciler.operations.apply.logins import Login, let_in, logins_of
 from reconciler.operations.apply.record import recorded_as
 from reconciler.operations.apply.retry_elsewhere import try_elsewhere
 from reconciler.operations.apply.turns import Turns, behind_others
@@ -51,20 +49,6 @@ class ApplyOptions:
     uncommitted: tuple[str, ...] = ()
     forced: Forced = NOTHING_FORCED
     wait: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
-    """Where a new allocation can be reached: `place` is its folder, or the command that logs in.
-
-    `plain` is that command without the pins of the host, for people without any file of ours.
-    """
-
-    ref: str
-    login: str
-    node: str
-    place: str
-    plain: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +148,7 @@ class Application:
             options=replace(self.options_of_plan, only=plan.only),
             on_progress=self.on_progress,
             interrupts=self.interrupts,
-            stands=lambda settled: _let_in(fleet, journal, settled, self.on_progress),
+            stands=lambda settled: let_in(fleet, journal, settled, self.on_progress),
             wait=self.options.wait,
             silent=self.looks.silent(world),
             gives_way=True,
@@ -176,7 +160,7 @@ class Application:
         self.turns = replace(self.turns, tries=(*self.turns.tries, tries))
         after = journal.world()
         self.unpublished = publish(fleet, after, self.turns.shown, self.turns.settled)
-        self.logins = tuple(_logins(fleet, self.turns.settled, after))
+        self.logins = tuple(logins_of(fleet, self.turns.settled, after))
 
     def result(self) -> Applied:
         turns = self.turns
@@ -228,31 +212,3 @@ def note_waiting(fleet: Fleet, journal: Journal, plan: Plan) -> tuple[Problem, .
     journal.refuse(plan)
     journal.enter("wait", queue.join, plan.waiting)
     return publish(fleet, journal.world(), plan)
-
-
-def _let_in(
-    fleet: Fleet,
-    journal: Journal,
-    settled: Sequence[Change],
-    on_progress: Callable[[HostProgress], None],
-) -> tuple[Problem, ...]:
-    """Let people use new allocations while hosts still build what nobody waits for."""
-    world = journal.world()
-    unpublished = publish(fleet, world)
-    for one in _logins(fleet, settled, world):
-        on_progress(HostProgress(node=one.node, phase="ready", detail=f"{one.ref}: {one.place}"))
-    return unpublished
-
-
-def _logins(fleet: Fleet, settled: Iterable[Change], after: World) -> Iterator[Login]:
-    reached = {one.ref: one for one in endpoints(fleet.settings, after)}
-    for change in settled:
-        one = reached.get(change.ref)
-        if one is not None and change.action in (Action.CREATE, Action.REPLACE):
-            yield Login(
-                ref=str(one.ref),
-                login=one.login,
-                node=one.node,
-                place=way_in(one, published_config(fleet.settings, one.ref.project)),
-                plain="" if one.folder or unsound(one) else plain_command(one),
-            )

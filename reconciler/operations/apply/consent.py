@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import RISKS, Action, Change, Plan, Step
-from reconciler.model.plan.verb import Verb
 from reconciler.model.plan.work import StepOutcome
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import World
-from reconciler.planner.bundles.install import is_slow
+from reconciler.operations.apply.handlers import is_slow, readies
 
 
 def is_agreed(change: Change, shown: Change | None, begun: Collection[Ref]) -> bool:
@@ -58,7 +57,7 @@ def may_end_turn(plan: Plan, outcomes: Collection[StepOutcome], ahead: Sequence[
     Nobody is kept waiting for builds. And nothing that people feel is done again: a host that was
     prepared in vain is not followed by the next one, nor a restart by another.
     """
-    if all(map(is_slow, ahead)) or any(o.step.verb == Verb.PREPARE and not o.ok for o in outcomes):
+    if all(map(is_slow, ahead)) or any(readies(o.step) and not o.ok for o in outcomes):
         return False
     begun = {outcome.step.ref for outcome in outcomes}
     restarted = {c.ref for c in plan.active if c.action is Action.RESTART and c.ref in begun}

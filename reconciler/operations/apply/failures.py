@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from reconciler.model.plan.work import StepOutcome
 from reconciler.model.problem import Problem
-from reconciler.operations.apply.reboot import NOT_BACK, UNDER_WAY
+from reconciler.operations.apply.wave.reboot import NOT_BACK, UNDER_WAY
 from reconciler.operations.observe import SILENT
 from reconciler.planner.admission import HOST_HINTS
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from reconciler.kinds.allocation.storage import records_let_go
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action, Change, Order, Step
-from reconciler.model.plan.verb import Verb
 from reconciler.model.state.world import Recorded
-
-PASSING = frozenset({Verb.RESTART, Verb.QUARANTINE})
-"""Verbs that leave nothing made: a restart has the host's own mark, and later something runs."""
+from reconciler.operations.apply.handlers import handler_of
 
 
 def recorded_as(
@@ -27,9 +23,10 @@ def recorded_as(
     facts = dict(before.facts) if before and stays else {}
     for step in steps:
         gone = change.action is Action.REPLACE and step.order is Order.RETIRE
-        if not gone and step.verb not in PASSING:
+        handler = handler_of(step)
+        if not gone and not handler.passing:
             facts.update(step.expected)
-        for path in records_let_go(step):
+        for path in handler.lets_go(step):
             facts.pop(path, None)
     place = change.placement
     quarantined = change.undo_minutes > 0

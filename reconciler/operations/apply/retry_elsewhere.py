@@ -12,8 +12,8 @@ from reconciler.model.problem import Problem, Severity
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import World
-from reconciler.operations.apply.proofs import COMING
 from reconciler.operations.apply.walk import Walk
+from reconciler.operations.apply.wave.proofs import COMING
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan.plan import plan_from
 from reconciler.store.tables import queue

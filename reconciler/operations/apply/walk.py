@@ -11,14 +11,12 @@ from dataclasses import field, replace
 from threading import Lock
 from typing import Any
 
-from reconciler.kinds.allocation.restart import reboots
 from reconciler.model.host.capacity import Isolation
-from reconciler.model.host.evidence import Observation, Proof
+from reconciler.model.host.evidence import Observation
 from reconciler.model.moment import format_moment
 from reconciler.model.plan.lifecycle import RunState
-from reconciler.model.plan.plan import Action, Change, Order, Plan, Step, Wave
-from reconciler.model.plan.verb import Verb
-from reconciler.model.plan.work import Host, HostProgress, StepOutcome, WaveIntent, WaveOutcome
+from reconciler.model.plan.plan import Action, Change, Plan, Step, Wave
+from reconciler.model.plan.work import Host, HostProgress, StepOutcome, WaveOutcome
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -27,23 +25,27 @@ from reconciler.model.state.world import Recorded, World
 from reconciler.operations.access.revocation import Revocations
 from reconciler.operations.apply.consent import may_end_turn
 from reconciler.operations.apply.failures import tell
-from reconciler.operations.apply.outcomes import has_harmed, not_tried
-from reconciler.operations.apply.proofs import WaveProofs, blocked
-from reconciler.operations.apply.reboot import RebootPatience
+from reconciler.operations.apply.handlers import Goes, goes_on_by, is_slow, readies
 from reconciler.operations.apply.record import recorded_as
+from reconciler.operations.apply.settlement import Books, Settlement
 from reconciler.operations.apply.suspension_watch import SuspensionWatch, plan_again, revise
-from reconciler.operations.apply.work import Crew, Worked
+from reconciler.operations.apply.wave.intent import intent_of
+from reconciler.operations.apply.wave.possible import possible
+from reconciler.operations.apply.wave.proofs import WaveProofs
+from reconciler.operations.apply.wave.reboot import RebootPatience
+from reconciler.operations.apply.wave.work import Crew, Worked
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.observe import SILENT, host_of
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.signals import Interrupts
-from reconciler.planner.bundles.install import is_slow
-from reconciler.planner.storage.attachment_rules import joining_by
 from reconciler.stops import around
 from reconciler.store.file.lock import is_waited_for
 from reconciler.store.journal import Journal
 from reconciler.store.progress import RunProgress
 from reconciler.store.tables import queue
+
+ONLY_HOSTS = (Action.STAGE, Action.REPAIR)
+"""Actions that change nothing of what documents say."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,7 +113,7 @@ class Walk:
         if saved:
             self.journal.use_plan(self.plan.fingerprint, run)
         self._rename(run)
-        self._record_bundles(run)
+        self._record_first(run)
         stepless = [change for change in self.plan.active if not change.steps]
         if not self.interrupts.asked:
             if (plan := self.plan).confirmed or plan.moved:
@@ -175,55 +177,48 @@ class Walk:
         if renamed:
             self.journal.record(run, renamed=renamed)
 
-    def _record_bundles(self, run: str) -> None:
-        """Fix what a version is made from, whatever becomes of it on any host."""
-        stated = [c for c in self.plan.active if c.ref.kind == "bundle" and c.steps]
-        at = format_moment(self.fleet.now())
+    def _record_first(self, run: str) -> None:
+        """Fix what is recorded first, whatever becomes of it on any host."""
+        at, books = format_moment(self.fleet.now()), self._books
         recorded = [
             recorded_as(change, self.world.recorded.get(change.ref), (), at)
-            for change in stated
-            if change.action not in (Action.STAGE, Action.REPAIR)
+            for change in self.plan.active
+            if change.action not in ONLY_HOSTS and books.recorded_first(change)
         ]
         if recorded and not self.interrupts.asked:
             self.journal.record(run, recorded)
 
     def _record(self, run: str, changes: Iterable[Change]) -> None:
         """Record changes without work on hosts, in one transaction."""
-        recorded: list[Recorded] = []
-        forgotten: list[Ref] = []
-        renamed: list[tuple[Ref, Recorded]] = []
-        for change in changes:
-            if change.action is Action.FORGET:
-                forgotten.append(change.ref)
-            elif change.former is not None:
-                renamed.append((change.former, self._recorded(change)))
-            else:
-                recorded.append(self._recorded(change))
-            self.settled[change.ref] = change
-        if recorded or forgotten or renamed:
-            self.journal.record(run, recorded, forgotten, renamed)
+        made = self._books.without_hosts(changes)
+        self._take_in(made)
+        if made.recorded or made.forgotten or made.renamed:
+            self.journal.record(run, made.recorded, made.forgotten, made.renamed)
+
+    def _take_in(self, made: Settlement) -> None:
+        self.problems += made.problems
+        self.failed |= made.failed
+        self.settled |= {change.ref: change for change in made.settled}
+
+    @property
+    def _books(self) -> Books:
+        return Books(
+            steps=self.steps, outcomes=self.outcomes, failed=self.failed, record=self._recorded
+        )
 
     def _wave(self, run: str, wave: Wave) -> None:
         """Write the intent; then judge and record each host as soon as it is done."""
-        steps = self._possible(wave)
+        left = possible(wave, self.outcomes.values(), self.failed, self.unready)
+        self.failed |= left.failed
+        self.unready |= left.unready
+        self.problems += left.problems
+        steps = left.steps
         if not steps:
             return
-        claiming = {step.ref for step in steps if step.order is not Order.RETIRE}
-        claims = tuple(claim for claim in self.plan.claims if claim.ref in claiming)
-        leaving = tuple(sorted(_leaving(self.plan, steps)))
-        self.journal.begin_wave(
-            run,
-            WaveIntent(
-                steps=steps,
-                claims=claims,
-                releasing=leaving,
-                joining=joining_by(self.plan, steps),
-            ),
-        )
+        self.journal.begin_wave(run, intent_of(self.plan, steps))
         self.watch.begin_wave(steps)
         self.progress.begin_wave()
-        prepares = (o for o in self.outcomes.values() if o.step.verb == Verb.PREPARE)
-        tried = any(outcome.ok for outcome in prepares)
+        tried = any(outcome.ok and readies(outcome.step) for outcome in self.outcomes.values())
         proofs = WaveProofs(desired=self.desired, before=self.world, now=self.journal.world())
         for worked in self._crew().work(steps, tried=tried):
             self._finish(run, worked, proofs)
@@ -272,41 +267,18 @@ class Walk:
             untouched=untouched,
             ticks=self.progress.ticks,
         )
-        recorded, forgotten = self._settle({o.step.ref for o in worked.judged}, wave.made)
-        self.journal.finish_wave(run, outcome, recorded, forgotten)
+        refs = {o.step.ref for o in worked.judged} & self.changes.keys()
+        made = self._books.settle([self.changes[ref] for ref in sorted(refs)], wave.made)
+        self._take_in(made)
+        self.journal.finish_wave(run, outcome, made.recorded, made.forgotten)
         self.watch.finish([judged.step for judged in worked.judged])
-        self.watch.note_recorded(one.node for one in recorded if one.node)
+        self.watch.note_recorded(one.node for one in made.recorded if one.node)
 
     def _on_progress(self, progress: HostProgress) -> None:
         """Pass progress on one at a time, though several hosts report at once."""
         with self.voice:
             self.progress.tick(progress)
             self.on_progress(progress)
-
-    def _possible(self, wave: Wave) -> tuple[Step, ...]:
-        """The wave's steps without those that an earlier failure rules out.
-
-        Nobody is placed on a host that is not ready for tenants. Where preparing has done harm to a
-        host, no other is tried; a host that refused without a change holds up nobody.
-        """
-        failed = [o for o in self.outcomes.values() if o.step.verb == Verb.PREPARE and not o.ok]
-        self.unready.update({outcome.step.node: outcome for outcome in failed})
-        harmed = next(filter(has_harmed, failed), None)
-        possible = []
-        for step in wave.steps:
-            if step.ref in self.failed:
-                continue
-            if step.verb == Verb.PREPARE and harmed is not None:
-                self.unready[step.node] = harmed
-            cause = self.unready.get(step.node)
-            if cause is None or step.order is Order.RETIRE:
-                possible.append(step)
-            else:
-                # Whom one host cannot serve, others may: a bundle is built on each by itself.
-                self.failed.update(() if is_slow(step) else (step.ref,))
-                why = f"{cause.step.node} could not be made ready for tenants"
-                self.problems.append(not_tried(step, why))
-        return tuple(step for step in possible if step.ref not in self.failed)
 
     def again(self, plan: Plan, world: World) -> Walk:
         """The same walk for another plan, in the same apply."""
@@ -315,73 +287,14 @@ class Walk:
         fresh |= {"failed": set(), "at": 0, "gives_way": False, "gave_way": False}
         return replace(self, plan=plan, world=world, options=options, **fresh)
 
-    def _settle(self, refs: Set[Ref], proofs: Sequence[Proof]) -> tuple[list[Recorded], list[Ref]]:
-        """What may be written down of the changes whose last step has ended.
-
-        A replace is written down as soon as its new place stands: whatever becomes of the old one,
-        or of this run, nobody may take what somebody uses by now for the rest of a failure.
-        """
-        recorded: list[Recorded] = []
-        forgotten: list[Ref] = []
-        for change in (self.changes[ref] for ref in sorted(refs & self.changes.keys())):
-            if any(step not in self.outcomes for step in change.steps):
-                recorded += [self._recorded(change)] if self._has_moved(change) else []
-                continue
-            if change.ref.kind == "bundle":
-                # Recorded before; what stands on which host is told by the hosts.
-                if change.ref not in self.failed:
-                    self.settled[change.ref] = change
-                continue
-            ending = self._ending(change)
-            unproved = [p for p in proofs if p.allocation_id in ending and not p.passed]
-            if unproved:
-                self.problems.append(blocked(change, unproved))
-                self.failed.add(change.ref)
-            if change.action is Action.RELEASE and not change.undo_minutes:
-                forgotten.append(change.ref)
-            elif change.ref not in self.failed or unproved:
-                recorded.append(self._recorded(change))
-            if change.ref not in self.failed:
-                self.settled[change.ref] = change
-        return recorded, forgotten
-
-    def _has_moved(self, change: Change) -> bool:
-        """Whether a replace has provided its new place."""
-        provided = (s.id for s in self._steps_of(change) if s.order is not Order.RETIRE)
-        return change.action is Action.REPLACE and all(
-            step in self.outcomes and self.outcomes[step].ok for step in provided
-        )
-
-    def _steps_of(self, change: Change) -> list[Step]:
-        return [self.steps[step] for step in change.steps]
-
-    def _ending(self, change: Change) -> set[str]:
-        """Ids of the allocations that this change gives up."""
-        retiring = [s for s in self._steps_of(change) if s.order is Order.RETIRE]
-        return {str(s.item["id"]) for s in retiring if "id" in s.item}
-
     def _recorded(self, change: Change) -> Recorded:
         before = self.world.recorded.get(change.former or change.ref)
         at = self.watch.moment_of_record(self.fleet.now())
-        return recorded_as(change, before, self._steps_of(change), at)
+        return recorded_as(change, before, [self.steps[step] for step in change.steps], at)
 
 
 def _new_boots(worked: Worked) -> dict[str, str]:
-    """Nodes that are in another boot because they were told to be."""
-    restarted = {o.step.node for o in worked.judged if o.ok and reboots(o.step)}
+    """By node, those that are in another boot because they were told to be."""
+    restarted = {o.step.node for o in worked.judged if o.ok and goes_on_by(o.step, Goes.BOOT)}
     seen = {node: worked.seen[node].facts for node in restarted & worked.seen.keys()}
     return {node: facts.boot_id for node, facts in seen.items() if facts is not None}
-
-
-def _leaving(plan: Plan, steps: Iterable[Step]) -> set[Ref]:
-    """Refs of which an allocation is given up: only a release or replace ends claims.
-
-    One that is held or blocked ends none, though its keys may be taken away already; and one that
-    can be taken back keeps its own.
-    """
-    ending = {
-        c.ref
-        for c in plan.active
-        if c.action in (Action.RELEASE, Action.REPLACE) and not c.undo_minutes
-    }
-    return {s.ref for s in steps if s.order is Order.RETIRE and s.ref in ending}

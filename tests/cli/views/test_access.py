@@ -17,7 +17,8 @@ from reconciler.cli.views.documents import document
 from reconciler.model.plan.plan import Note
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Revocation
-from reconciler.operations.apply.application import Applied, Login
+from reconciler.operations.apply.application import Applied
+from reconciler.operations.apply.logins import Login
 from reconciler.operations.views import AccessReview, AccessRow
 from reconciler.planner.drift.notes import StrayKey
 from tests.cli.conftest import CREATE, REPAIR, make

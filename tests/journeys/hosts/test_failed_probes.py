@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.hosts.ansible.executor import RunOptions
 from reconciler.operations import observe
-from reconciler.operations.apply import work
+from reconciler.operations.apply.wave import work
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.observe import run_options
 from tests.harness.applied_fleet import BOX

@@ -12,7 +12,7 @@ import pytest
 
 from reconciler import shipped
 from reconciler.hosts.ansible.executor import RunOptions
-from reconciler.operations.apply import work
+from reconciler.operations.apply.wave import work
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.observe import run_options
 from tests.harness.applied_fleet import SOLO, TRAIN
@@ -126,7 +126,7 @@ def test_a_release_waits_for_a_host_that_is_away(yard: Yard) -> None:
 CRASH = """
 import itertools, os, signal, sys, time
 from reconciler.cli.main import run
-from reconciler.operations.apply import work as working
+from reconciler.operations.apply.wave import work as working
 
 looked_at = itertools.count(1)
 

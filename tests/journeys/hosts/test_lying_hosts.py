@@ -24,7 +24,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.state.volume import Attachment, Volume
 from reconciler.model.state.world import World
 from reconciler.operations import observe
-from reconciler.operations.apply.work import Crew, Leaving, Worked
+from reconciler.operations.apply.wave.work import Crew, Leaving, Worked
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.observe import run_options
 from reconciler.operations.signals import Interrupts

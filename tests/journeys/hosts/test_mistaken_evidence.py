@@ -13,7 +13,7 @@ import yaml
 
 from reconciler.hosts.ansible.executor import run_wave
 from reconciler.model.plan.work import Receipt
-from reconciler.operations.apply import work as apply_work
+from reconciler.operations.apply.wave import work as apply_work
 from reconciler.operations.fleet import utc_now
 from tests.harness.applied_fleet import BO, CEM, GRANTS, SOLO, TRAIN
 from tests.harness.yard import Yard, card, copy_of, node
@@ -35,7 +35,7 @@ MOVED = {**TRAIN, "spec": {**TRAIN["spec"], "sku": "slice-1", "node": "gpu02"}}
 KILLED_AFTER_THE_HOST = """
 import os, signal, sys
 from reconciler.cli.main import run
-from reconciler.operations.apply import work as working
+from reconciler.operations.apply.wave import work as working
 
 real, waves = working.observe, int(sys.argv[2])
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reconciler.hosts.ansible.executor import RunOptions
-from reconciler.operations.apply import work
+from reconciler.operations.apply.wave import work
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.observe import run_options
 from tests.harness.sshd import Sshd, cutting, needs_sshd, sshd

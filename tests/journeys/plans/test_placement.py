@@ -142,7 +142,7 @@ import json, sys, time
 from pathlib import Path
 from reconciler.hosts.ansible.receipts import failure
 from reconciler.model.problem import ProblemError
-from reconciler.operations.apply import work as working
+from reconciler.operations.apply.wave import work as working
 from reconciler.operations.apply.application import ApplyOptions
 from reconciler.operations.apply.apply import apply
 from reconciler.operations.signals import Interrupts

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.operations.apply import work
+from reconciler.operations.apply.wave import work
 from tests import privileges
 from tests.harness.applied_fleet import TRAIN
 from tests.harness.yard import ROOT, Said, Yard

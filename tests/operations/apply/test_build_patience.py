@@ -11,7 +11,7 @@ from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.work import Host, StepOutcome
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
-from reconciler.operations.apply.builds import BuildPatience, await_builds, judge_build
+from reconciler.operations.apply.wave.builds import BuildPatience, await_builds, judge_build
 
 HELLO = Ref("bundle", "", "hello")
 

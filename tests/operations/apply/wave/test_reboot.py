@@ -12,7 +12,7 @@ from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.verb import Verb
 from reconciler.model.plan.work import Host, Receipt
 from reconciler.model.ref import Ref
-from reconciler.operations.apply.reboot import (
+from reconciler.operations.apply.wave.reboot import (
     NOT_BACK,
     Boot,
     RebootPatience,

@@ -15,7 +15,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
-from reconciler.operations.apply.work import Worked
+from reconciler.operations.apply.wave.work import Worked
 from reconciler.planner.proof.checks import Inventory
 from reconciler.planner.proof.refusal import let_go
 from reconciler.planner.proof.rules import inventory_of, prove, roots_on

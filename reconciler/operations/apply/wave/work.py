@@ -16,22 +16,19 @@ from reconciler.hosts.ansible.executor import BATCH, Answered, RunOptions, nobod
 from reconciler.hosts.cancel import Wish
 from reconciler.hosts.evidence import observe
 from reconciler.hosts.prepare_commit import settle
-from reconciler.kinds.allocation.restart import reboots
 from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.plan import Order, Step
-from reconciler.model.plan.verb import STAGING, Verb
 from reconciler.model.plan.work import Host, HostProgress, HostWork, Receipt, StepOutcome
 from reconciler.model.records import dataclass
-from reconciler.operations.apply.builds import BuildPatience, await_builds, judge_build
-from reconciler.operations.apply.outcomes import has_harmed, put_back, spared, unasked, unkept
-from reconciler.operations.apply.pipeline import each_as_it_ends
-from reconciler.operations.apply.reboot import Boot, RebootPatience, await_boots, under_way
+from reconciler.operations.apply.handlers import handler_of, readies
+from reconciler.operations.apply.wave.outcomes import has_harmed, put_back, spared, unasked, unkept
+from reconciler.operations.apply.wave.pipeline import each_as_it_ends
+from reconciler.operations.apply.wave.reboot import RebootPatience, under_way
+from reconciler.operations.apply.wave.waits import Awaited, Unfinished, Waits, boot_of, builds_of
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.observe import run_options
 from reconciler.operations.signals import Interrupts
 from reconciler.planner.proof.verify_step import judge
-from reconciler.stops import around
-from reconciler.store.file.lock import give_way, is_wanted
 
 Leaving = Mapping[str, tuple[int, ...]]
 """By node, the uids of which nothing may be left afterwards."""
@@ -42,15 +39,6 @@ class Worked:
     """Steps that have ended, each judged, and the last answers of their hosts."""
 
     judged: tuple[StepOutcome, ...]
-    seen: Mapping[str, Observation]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unfinished:
-    """A host that continues by itself after its answer: it reboots, or it builds."""
-
-    work: HostWork
-    receipts: Mapping[str, Receipt]
     seen: Mapping[str, Observation]
 
 
@@ -103,15 +91,15 @@ class Crew:
         unknown = [judge(step, None, None) for step in asked if self.find(step.node) is None]
         if silent or unknown:
             yield Worked(judged=(*silent, *unknown), seen={})
-        rest = _by_host([step for step in asked if step.verb != Verb.PREPARE], self.find)
+        rest = _by_host([step for step in asked if not readies(step)], self.find)
         yield from self._work(rest, leaving)
-        left = _by_host([step for step in asked if step.verb == Verb.PREPARE], self.find)
+        left = _by_host([step for step in asked if readies(step)], self.find)
         left.sort(key=lambda work: work.host.node in self.failed)
         kept, harmed = tried, False
         while left and not harmed:
             size = BATCH if kept else 1
             for worked in self._work(left[:size], leaving):
-                kept = kept or any(o.step.verb == Verb.PREPARE and o.ok for o in worked.judged)
+                kept = kept or any(readies(o.step) and o.ok for o in worked.judged)
                 harmed = harmed or any(map(has_harmed, worked.judged))
                 yield worked
             left = left[size:]
@@ -135,7 +123,8 @@ class Crew:
             else:
                 self._tell_ends(sorted({o.step.node for o in done.judged}), done.judged)
                 yield done
-        for worked in self._await(unfinished) if unfinished else ():
+        for awaited in self._waits.await_all(unfinished) if unfinished else ():
+            worked = _worked(awaited)
             self._tell_ends(sorted({o.step.node for o in worked.judged}), worked.judged)
             yield worked
 
@@ -147,12 +136,12 @@ class Crew:
         receipts = self._after_an_earlier_run(work, receipts)
         if all(_not_begun(receipts.get(step.id)) for step in steps):
             return Worked(judged=_judged(steps, receipts, None), seen={})
-        if _boot(work, receipts):
+        if boot_of(work, receipts):
             return Unfinished(work=work, receipts=receipts, seen={})
         self.on_progress(HostProgress(node=node, phase="observe"))
-        changed = any(s.verb == Verb.PREPARE and _changed(receipts.get(s.id)) for s in steps)
+        changed = any(readies(s) and _changed(receipts.get(s.id)) for s in steps)
         seen = self._look([work.host], leaving, [node] if changed else ())
-        if _builds(work, receipts) and self.patience is not None:
+        if builds_of(work, receipts) and self.patience is not None:
             return Unfinished(work=work, receipts=receipts, seen=seen)
         judged = _judged(steps, receipts, seen.get(node))
         if changed:
@@ -173,27 +162,6 @@ class Crew:
             receipts = {receipt.step: receipt for receipt in again}
         return receipts
 
-    def _await(self, unfinished: Sequence[Unfinished]) -> Iterator[Worked]:
-        """Wait for hosts that reboot, then for those that build, each as far as somebody waits."""
-        boots = {
-            one.work.host.node: boot
-            for one in unfinished
-            if (boot := _boot(one.work, one.receipts)) is not None
-        }
-        back = self._await_boots(boots) if boots else {}
-        building = [one for one in unfinished if one.work.host.node not in boots]
-        built = self._await_builds(building) if building else {}
-        for one in unfinished:
-            node = one.work.host.node
-            seen = back.get(node) or built.get(node) or one.seen.get(node)
-            gone = node in boots and node not in back
-            judged = (
-                tuple(under_way(step) for step in one.work.steps)
-                if gone
-                else _judged(one.work.steps, one.receipts, seen)
-            )
-            yield Worked(judged=judged, seen={node: seen} if seen is not None else {})
-
     def _look(
         self, hosts: Sequence[Host], leaving: Leaving, fresh: Collection[str] = ()
     ) -> dict[str, Observation]:
@@ -202,42 +170,19 @@ class Crew:
         seen = observe(hosts, self._options, at=at, prove=leaving, fresh=fresh)
         return {one.node: one for one in seen if one.problem != INTERRUPTED}
 
-    def _await_boots(self, boots: Mapping[str, Boot]) -> dict[str, Observation]:
-        """What hosts show that start anew, once they have; nothing of those nobody waits for."""
-        with around("reboot"):
-            if self.patience is None:
-                return {}
-            for node in boots:
-                self.on_progress(HostProgress(node=node, phase="observe", detail="starts anew"))
-            return await_boots(
-                boots.values(),
-                lambda hosts: self._look(hosts, {}, [host.node for host in hosts]),
-                self._is_to_stop,
-                self.patience,
-            )
+    @property
+    def _waits(self) -> Waits:
+        return Waits(
+            lock=self.fleet.state / "lock",
+            look=lambda hosts, fresh: self._look(hosts, {}, fresh),
+            stop=self._is_to_stop,
+            on_progress=self.on_progress,
+            patience=self.patience,
+        )
 
     def _is_to_stop(self) -> bool:
         self.meanwhile()
         return self.interrupts.asked
-
-    def _await_builds(self, unfinished: Sequence[Unfinished]) -> Mapping[str, Observation]:
-        """What hosts show that were told to build, once they have built."""
-        building = {
-            one.work.host.node: (one.work.host, _builds(one.work, one.receipts))
-            for one in unfinished
-        }
-        seen = {node: one for each in unfinished for node, one in each.seen.items()}
-        # Nobody who has to take something away waits for a build: it goes on by itself.
-        lock = self.fleet.state / "lock"
-        give_way(lock)
-        patience = BuildPatience(
-            stop=lambda: self._is_to_stop() or is_wanted(lock),
-            tell=lambda node, phase, what: self.on_progress(
-                HostProgress(node=node, phase=phase, detail=what)
-            ),
-        )
-        with around("build"):
-            return await_builds(building, seen, lambda hosts: self._look(hosts, {}), patience)
 
     def _settle(
         self,
@@ -247,7 +192,7 @@ class Crew:
         leaving: Leaving,
     ) -> tuple[StepOutcome, ...]:
         """Keep what a preparation changed where it shows, and roll it back otherwise."""
-        good = any(o.step.verb == Verb.PREPARE and o.ok for o in judged)
+        good = any(readies(o.step) and o.ok for o in judged)
         why = settle([host], [host.node] if good else (), self._options)[host.node]
         if not good or why:
             seen.update(self._look([host], leaving))
@@ -287,21 +232,19 @@ def _by_host(steps: Sequence[Step], find: Callable[[str], Host | None]) -> list[
 def _judged(
     steps: Sequence[Step], receipts: Mapping[str, Receipt], seen: Observation | None
 ) -> tuple[StepOutcome, ...]:
-    return tuple(judge_build(judge(step, receipts.get(step.id), seen), seen) for step in steps)
+    return tuple(
+        handler_of(step).judge(judge(step, receipts.get(step.id), seen), seen) for step in steps
+    )
 
 
-def _boot(work: HostWork, receipts: Mapping[str, Receipt]) -> Boot | None:
-    """The boot of a host that has said that it reboots, unless it had done so before."""
-    for step in work.steps:
-        if reboots(step) and (told := receipts.get(step.id)) and told.ok and told.changed:
-            return Boot(host=work.host, step=step)
-    return None
-
-
-def _builds(work: HostWork, receipts: Mapping[str, Receipt]) -> list[Step]:
-    """What this host has said that it builds."""
-    told = ((step, receipts.get(step.id)) for step in work.steps if step.verb in STAGING)
-    return [step for step, receipt in told if receipt is not None and receipt.ok]
+def _worked(awaited: Awaited) -> Worked:
+    one, node = awaited.host, awaited.host.work.host.node
+    judged = (
+        tuple(under_way(step) for step in one.work.steps)
+        if awaited.down
+        else _judged(one.work.steps, one.receipts, awaited.seen)
+    )
+    return Worked(judged=judged, seen={node: awaited.seen} if awaited.seen is not None else {})
 
 
 def _changed(receipt: Receipt | None) -> bool:
@@ -329,6 +272,6 @@ def _not_begun(receipt: Receipt | None) -> bool:
 def _leaving(steps: Sequence[Step]) -> Leaving:
     uids: dict[str, set[int]] = defaultdict(set)
     for step in steps:
-        if step.order is Order.RETIRE and step.item.get("uid") and step.verb == Verb.RELEASE:
+        if step.order is Order.RETIRE and step.item.get("uid") and handler_of(step).leaves_nothing:
             uids[step.node].add(step.item["uid"])
     return {node: tuple(sorted(found)) for node, found in uids.items()}

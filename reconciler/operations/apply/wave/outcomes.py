@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.plan import Step
-from reconciler.model.plan.verb import Verb
 from reconciler.model.plan.work import StepOutcome
 from reconciler.model.problem import Problem
+from reconciler.operations.apply.handlers import readies
 
 ROLLED_BACK = "prepare_rolled_back"
 
@@ -19,11 +19,7 @@ def has_harmed(outcome: StepOutcome) -> bool:
 
     A host that was refused as it is holds up nobody.
     """
-    return (
-        outcome.step.verb == Verb.PREPARE
-        and not outcome.ok
-        and (outcome.changed or outcome.unknown)
-    )
+    return readies(outcome.step) and not outcome.ok and (outcome.changed or outcome.unknown)
 
 
 def not_tried(step: Step, why: str) -> Problem:
@@ -50,7 +46,7 @@ def spared(step: Step) -> StepOutcome:
 def put_back(outcome: StepOutcome, settled: Collection[str]) -> StepOutcome:
     """The outcome of a preparation that did not show, unless its host has reported it already."""
     step, problem = outcome.step, outcome.problem
-    if step.verb != Verb.PREPARE or problem is None or step.node not in settled:
+    if not readies(step) or problem is None or step.node not in settled:
         return outcome
     if problem.code in ("prepare_refused", ROLLED_BACK):
         return outcome
@@ -60,7 +56,7 @@ def put_back(outcome: StepOutcome, settled: Collection[str]) -> StepOutcome:
 
 def unkept(outcome: StepOutcome, unsettled: Mapping[str, str]) -> StepOutcome:
     why = unsettled.get(outcome.step.node)
-    if outcome.step.verb != Verb.PREPARE or why is None or not outcome.ok:
+    if not readies(outcome.step) or why is None or not outcome.ok:
         return outcome
     problem = Problem(
         code="host_not_prepared",
