@@ -20,12 +20,13 @@ def left_behind(yard: Yard) -> set[Path]:
     return {path for path in yard.folder.rglob("*") if ".git" not in path.parts}
 
 
-def test_rounds_without_a_change_leave_nothing(yard: Yard) -> None:
+@pytest.mark.parametrize("rounds", [125, pytest.param(ROUNDS, marks=pytest.mark.slow)])
+def test_rounds_without_a_change_leave_nothing(yard: Yard, rounds: int) -> None:
     """F-ANS-12: no run starts, no folder is made, no event is written, the database stays."""
     yard.apply_at()
     names, size = left_behind(yard), yard.rows("PRAGMA page_count")
     runs, events = yard.runs, yard.rows("SELECT max(sequence) FROM event")
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         assert not yard.apply_at().run
     assert yard.runs == runs
     assert left_behind(yard) == names
