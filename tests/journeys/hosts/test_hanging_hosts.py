@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.operations.apply import work
+from reconciler.operations.apply.wave import work
 from tests.harness.applied_fleet import BOX, SOLO, TRAIN
 from tests.harness.directory_host import PLAYBOOKS
 from tests.harness.hanging_host import Apply, hanging, until
