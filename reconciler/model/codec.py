@@ -45,7 +45,9 @@ def decode(cls: type[T], value: Any) -> T:
 
 @cache
 def _names(cls: type) -> tuple[tuple[str, str], ...]:
-    return tuple((field.name, camel(field.name)) for field in dataclasses.fields(cls))
+    """Those that are stated; what a value only remembers of itself is nobody's business."""
+    stated = (field for field in dataclasses.fields(cls) if not field.name.startswith("_"))
+    return tuple((field.name, camel(field.name)) for field in stated)
 
 
 @cache

@@ -27,6 +27,7 @@ class RecordedProblem(StrEnum):
     `forgotten`: it was let go of. `cleanup_blocked`: it goes, and was not proved to leave nothing.
     """
 
+    NONE = ""
     FORGOTTEN = "forgotten"
     CLEANUP_BLOCKED = "cleanup_blocked"
 
@@ -56,7 +57,7 @@ class Recorded:
     shape: Shape | None = None
     basis: str = ""
     facts: Mapping[str, str | None] = field(default_factory=dict)
-    problem: RecordedProblem | None = None
+    problem: RecordedProblem = RecordedProblem.NONE
     expires_at: str = ""
     undo_until: str = ""
     lease_until: str = ""

@@ -227,7 +227,7 @@ def _row(one: Recorded, generation: int, record: Record) -> tuple[object, ...]:
         one.node,
         canonical(list(one.slots)),
         one.shape.value if one.shape else None,
-        one.problem or "",
+        one.problem.value,
         one.expires_at,
         one.undo_until,
         canonical(one.normal),
@@ -239,7 +239,7 @@ def read_recorded(database: Database, connection: sqlite3.Connection) -> Recorde
     path, phases = database.path, {phase.value: phase for phase in Phase}
 
     def read(ref: Ref, row: Any) -> Recorded:
-        problem = RecordedProblem(row[18]) if row[18] else None
+        problem = RecordedProblem(row[18])
         lets_go = problem is RecordedProblem.FORGOTTEN
         return Recorded(
             ref=ref,
