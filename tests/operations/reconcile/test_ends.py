@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -75,13 +77,37 @@ def assert_goes_on(yard: Yard, kept: Yard) -> None:
     assert len(yard.rows("SELECT id FROM claim")) == len(kept.rows("SELECT id FROM claim"))
 
 
+STALLED_GIT = """\
+#!/bin/sh
+case " $* " in *" {word} "*) kill -STOP $$;; esac
+exec {git} "$@"
+"""
+
+
+def stall(word: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """From now on git stops where it is asked for this, however quick it would be."""
+    git = shutil.which("git")
+    stalled = folder / "bin" / "git"
+    stalled.parent.mkdir()
+    stalled.write_text(STALLED_GIT.format(word=word, git=git))
+    stalled.chmod(0o755)
+    patch.setenv("PATH", f"{stalled.parent}:{os.environ['PATH']}")
+
+
 @pytest.mark.parametrize("word", ["fetch", "reset", LOOKS], ids=["fetch", "check-out", "look"])
 @pytest.mark.parametrize("number", [SIGTERM, SIGINT], ids=["term", "int"])
 def test_what_hangs_and_changes_nothing_holds_up_no_end(
-    yard: Yard, kept: Yard, word: str, number: signal.Signals
+    yard: Yard,
+    kept: Yard,
+    word: str,
+    number: signal.Signals,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A remote, a disk or a host that never answers, while nothing was begun."""
-    with adopting():
+    with adopting(), monkeypatch.context() as patch:
+        if word != LOOKS:
+            stall(word, tmp_path_factory.mktemp("stalled"), patch)
         command = Followed(yard, *LOOP)
         command.go_on()
         command.hang(word)
@@ -94,8 +120,14 @@ def test_what_hangs_and_changes_nothing_holds_up_no_end(
     assert_goes_on(yard, kept)
 
 
-def test_a_single_round_says_that_it_was_ended(yard: Yard, kept: Yard) -> None:
-    with adopting():
+def test_a_single_round_says_that_it_was_ended(
+    yard: Yard,
+    kept: Yard,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with adopting(), monkeypatch.context() as patch:
+        stall("fetch", tmp_path_factory.mktemp("stalled"), patch)
         command = Followed(yard, "reconcile", "--once")
         command.go_on()
         command.hang("fetch")
