@@ -80,7 +80,7 @@ def test_kinds_do_not_know_each_other(word: str) -> None:
             continue
         if node.module == "reconciler.kinds":
             assert not {alias.name for alias in node.names} & set(KINDS), node.lineno
-        if node.module in others:
+        if any(f"{node.module}.".startswith(f"{other}.") for other in others):
             module = importlib.import_module(node.module)
             taken = (getattr(module, alias.name) for alias in node.names)
             told = (isinstance(one, TypedSpecs) or is_dataclass(one) for one in taken)

@@ -74,8 +74,12 @@ def _do(difference: Difference, task: Task, changes: ChangeSet) -> Line:
 
 
 def _line_of_task(task: Task, changes: ChangeSet) -> Line:
-    """The change of a task whose ref has no other change."""
-    difference, problem = task.difference, changes.refused.get(task.ref)
+    """The change of a task about whose ref no other change is carried out.
+
+    A host is made ready or it is not; all else is done by what was recorded, though a change of
+    its document is refused: an error in a bundle's file keeps nobody from what it was before.
+    """
+    difference, problem = task.difference, changes.refused.get(task.ref) if task.early else None
     held = Line(change=refused_change(difference, problem, changes)) if problem else None
     line = held or _do(difference, task, changes)
     risk, cause = task.risk or line.change.risk, task.cause

@@ -54,10 +54,15 @@ class Bundles(Feature):
         )
         tasks: list[Task] = []
         held: list[Held] = []
-        for task in (_task(one, draft) for one in found.values()):
-            left, why = hold_task(task, draft.situation)
-            tasks += [left] if left else []
-            held += [why] if why and task.ref not in draft.situation.refs else []
+        for one in found.values():
+            # What is held is told as git has it, what is done as it will be in force.
+            wanted = _task(one, draft.situation.desired, draft.request.world)
+            left, why = hold_task(wanted, draft.situation)
+            if left is not None:
+                doing = replace(one, steps=left.steps)
+                tasks.append(_task(doing, draft.context.desired, draft.request.world))
+            elif why is not None and wanted.ref not in draft.situation.refs:
+                held.append(why)
         files = {difference.ref: difference.file for difference, _, _ in held}
         draft = replace(draft, files={**draft.files, **files})
         return draft.doing(_apart_from_removals(tasks, draft)).holding(held)
@@ -66,14 +71,14 @@ class Bundles(Feature):
         return is_slow(step)
 
 
-def _task(one: Staging, draft: Draft) -> Task:
+def _task(one: Staging, desired: Desired, world: World) -> Task:
     """A bundle that nothing else changes about; or that git names no more, and hosts still have."""
     return Task(
         difference=Difference(
             ref=one.bundle,
             action=Action.REPAIR if one.only_repairs else Action.STAGE,
-            resource=draft.context.desired.resources.get(one.bundle),
-            recorded=draft.request.world.recorded.get(one.bundle),
+            resource=desired.resources.get(one.bundle),
+            recorded=world.recorded.get(one.bundle),
         ),
         steps=one.steps,
         facts=one.facts,

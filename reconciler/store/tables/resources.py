@@ -237,9 +237,10 @@ def _row(one: Recorded, generation: int, record: Record) -> tuple[object, ...]:
 
 def read_recorded(database: Database, connection: sqlite3.Connection) -> RecordedRows:
     path, phases = database.path, {phase.value: phase for phase in Phase}
+    problems = {problem.value: problem for problem in RecordedProblem}
 
     def read(ref: Ref, row: Any) -> Recorded:
-        problem = RecordedProblem(row[18])
+        problem = problems.get(row[18], RecordedProblem.NONE)
         lets_go = problem is RecordedProblem.FORGOTTEN
         return Recorded(
             ref=ref,

@@ -13,6 +13,7 @@ from reconciler.model.plan.drift import Acceptance, Becomes, DriftClass
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action, Plan, Step
 from reconciler.model.state.install import InstallState
+from reconciler.model.state.world import Suspension
 from reconciler.planner.bundles.install import RULES, is_slow
 from reconciler.planner.drift.detect import drifts
 from tests.planner.bundle_fleet import (
@@ -351,6 +352,42 @@ def test_of_a_bundle_whose_file_is_broken_nothing_goes() -> None:
     shown = {"runtime torch/1.0": HERE}
     state = replace(showing(of, shown), recorded=base.recorded, installs=installed("1.0"))
     assert work(make_plan(of, state)) == []
+
+
+def test_of_a_bundle_whose_file_is_broken_all_else_goes_on() -> None:
+    """It counts as it was recorded: what was wanted of it is built, and put right again."""
+    documents = [*base_fleet(1), torch("1.0"), having("1.0")]
+    before = wanting(documents)
+    base = applied(make_plan(before, showing(before)), showing(before))
+    resources = {ref: one for ref, one in before.resources.items() if ref != TORCH}
+    of = replace(before, resources=resources, frozen=frozenset({TORCH}))
+    for shown, installs, expected in (
+        ({}, (), ("stage", "1.0", "gpu01")),
+        ({"runtime torch/1.0": "changed 1: x"}, installed("1.0"), ("repair", "1.0", "gpu01")),
+    ):
+        state = showing(before, shown)
+        state = replace(base, observations=state.observations, installs=installs)
+        assert work(make_plan(of, state)) == [expected]
+
+
+def test_where_the_loop_leaves_one_host_alone_the_rest_is_told_as_it_is() -> None:
+    """What is left of the work says what it is called."""
+    allow = policy(automation={"allow": "destroys"})
+    others = [d for d in base_fleet(2) if d["kind"] != "Policy"]
+    of = wanting([*others, allow, torch("1.0", "2.0", **STAGE_ON_ALL)])
+    base = applied(make_plan(of, showing(of)), showing(of))
+    shown = {"runtime torch/1.0": "changed 1: x", "runtime torch/2.0": HERE, "current torch": "2.0"}
+    seen = showing(of, shown).observations
+    left_alone = Suspension(scope="loop/node/gpu02", actor="olga", reason="x", since="")
+    state = replace(
+        base,
+        observations=seen,
+        installs=installed("1.0", "2.0"),
+        suspensions=(left_alone,),
+    )
+    made = make_plan(of, state, unattended=True)
+    assert [(one.ref, one.action) for one in made.changes] == [(TORCH, Action.REPAIR)]
+    assert {step.node for step in made.steps} == {"gpu01"}
 
 
 def gone(
