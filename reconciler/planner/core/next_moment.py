@@ -10,5 +10,8 @@ from reconciler.model.moment import format_moment, parse_moment
 
 def sooner(known: str, moments: Iterable[datetime | None], now: datetime) -> str:
     """The earliest of a known moment and these, of those that are still to come."""
-    ahead = [moment for moment in (parse_moment(known), *moments) if moment and moment > now]
+    ahead = [moment for moment in moments if moment is not None and moment > now]
+    before = parse_moment(known)
+    # It was ahead when it was told, though its text has no parts of a second.
+    ahead += [] if before is None else [before]
     return format_moment(min(ahead)) if ahead else ""
