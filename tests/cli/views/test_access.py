@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import jsonschema
 import pytest
@@ -27,9 +28,8 @@ TRAIN = Ref("allocation", "vision", "train-a")
 HOSTILE = "SHA256:q0\x1b[2J ~/.ssh/authorized_keys"
 
 
-def text(lines: object) -> str:
-    found: list[TextLine] = list(lines)  # type: ignore[call-overload]
-    return "".join(render(one) + "\n" for one in found)
+def text(lines: Iterable[TextLine]) -> str:
+    return "".join(render(one) + "\n" for one in lines)
 
 
 def row(user: str, state: str = "active", **more: object) -> AccessRow:
