@@ -9,7 +9,7 @@ from tests.measures import MEASURES
 AT_MOST = {
     "files above 15 in a folder": 0,
     "packages of planner in circles": 0,
-    "packages of operations in circles": 14,
+    "packages of operations in circles": 0,
     "floors in planner": 11,
     "floors in operations": 11,
     "imports between packages of planner": 91,

@@ -15,10 +15,11 @@ from reconciler.cli.views import pages
 from reconciler.cli.views import status as status_view
 from reconciler.cli.views.loop import words as loop_words
 from reconciler.model.problem import ProblemError
+from reconciler.operations.cache.pages import page_key, remember_page
 from reconciler.operations.fleet import Fleet, os_login, utc_now
+from reconciler.operations.inventory import sync
 from reconciler.operations.reconcile.source.tree import as_it_reads, stands
-from reconciler.operations.status import status, sync
-from reconciler.operations.status.pages import page_key, remember_page
+from reconciler.operations.status import status
 from reconciler.operations.status.status import Glance
 from reconciler.operations.views import PendingChanges, Status
 

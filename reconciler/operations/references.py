@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from reconciler.model.problem import ProblemError, refuse
-from reconciler.model.ref import Ref, is_name
+from reconciler.model.ref import Ref, is_name, parse_ref
 from reconciler.model.state.world import World
 from reconciler.operations.fleet import Fleet
 from reconciler.specs.read.suggest import did_you_mean, nearest
@@ -128,3 +128,14 @@ def _question(refs: Iterable[Ref]) -> str:
 
 def _told(refs: Iterable[Ref]) -> Iterator[str]:
     return (f"`{written(ref)}`" for ref in refs)
+
+
+def ref_of(text: str) -> Ref:
+    ref = parse_ref(text)
+    if ref is None:
+        raise refuse(
+            "not_found",
+            f"{text!r} is no ref",
+            "write kind/project/name, kind/name, or project/name for an allocation",
+        )
+    return ref

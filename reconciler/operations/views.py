@@ -11,7 +11,7 @@ from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.state.event import Event
 from reconciler.model.state.world import Revocation, Suspension
-from reconciler.operations.status.usage import CardRow, Used
+from reconciler.operations.usage import CardRow, Used
 from reconciler.planner.drift.notes import StrayKey
 
 

@@ -41,10 +41,10 @@ from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.work import Host, HostWork
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.state.world import World
+from reconciler.operations.inventory.allocations import allocation_rows
+from reconciler.operations.inventory.stock import node_rows, slot_rows, take_stock
 from reconciler.operations.node.enroll import Target, propose_node
 from reconciler.operations.node.show import NodeShown
-from reconciler.operations.status.allocations import allocation_rows
-from reconciler.operations.status.stock import node_rows, slot_rows, take_stock
 from reconciler.planner.placement.inventory import read_offers
 from reconciler.planner.placement.readiness import readiness
 from reconciler.planner.proof.checks import TOLERANCE_MIB, Devices, Inventory

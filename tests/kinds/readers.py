@@ -139,7 +139,7 @@ node_family.base.os planner/placement/readiness
 node_family.base.driverBranches planner/placement/inventory
 node_family.base.cudaMax planner/bundles/compatibility
 node.address operations/observe
-node.publicAddress operations/access/endpoints
+node.publicAddress operations/endpoints
 node.ssh operations/observe
 node.ssh.port operations/observe
 node.ssh.user operations/node/enroll
@@ -251,10 +251,10 @@ settings.ownership specs/read/links
 settings.ownership[].path specs/read/links
 settings.ownership[].kinds specs/read/links
 settings.ownership[].projects specs/read/links
-settings.publish operations/access/endpoints
-settings.publish.dir operations/access/endpoints
-settings.publish.sshHostSuffix operations/access/endpoints
-settings.publish.proxyJump operations/access/endpoints
+settings.publish operations/endpoints
+settings.publish.dir operations/endpoints
+settings.publish.sshHostSuffix operations/endpoints
+settings.publish.proxyJump operations/endpoints
 settings.posix planner/identity/accounts
 settings.posix.firstUid planner/identity/accounts
 settings.posix.firstGid planner/identity/accounts

@@ -18,10 +18,10 @@ from reconciler.cli.text import line
 from reconciler.cli.views import plan_json, plan_markdown, plan_text
 from reconciler.model.plan.comparison import Comparison
 from reconciler.model.plan.plan import Plan, Risk
+from reconciler.operations.cache.plan_cache import recall_plan
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan import saved
-from reconciler.operations.plan_cache import recall_plan
 
 
 class PlanArguments(TypedDict):

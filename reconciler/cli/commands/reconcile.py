@@ -16,10 +16,10 @@ from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import reconciled
 from reconciler.model.problem import ProblemError
 from reconciler.model.settings import LoopSettings, SourceSettings
-from reconciler.operations.drift.accept import insist_on
+from reconciler.operations.liveness import presence
+from reconciler.operations.notifications.news import News
+from reconciler.operations.person import insist_on_reason
 from reconciler.operations.reconcile import loop
-from reconciler.operations.reconcile.liveness import presence
-from reconciler.operations.reconcile.news import News
 from reconciler.operations.reconcile.service.install import install, units
 from reconciler.operations.reconcile.service.signals import LoopSignals
 from reconciler.operations.reconcile.source.accept import accept_history
@@ -155,7 +155,7 @@ def accept(session: Session, commit: str, reason: str, lock_timeout: float) -> R
     Use it after a force push, or when another branch is to be followed from now on. COMMIT is the
     commit that the source has now, at least seven digits of it.
     """
-    insist_on(reason)
+    insist_on_reason(reason)
     found = accept_history(open_to_write(session, lock_timeout), commit, reason)
     return Reply(result=found, lines=reconciled.accepted(found))
 

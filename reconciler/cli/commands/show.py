@@ -11,8 +11,8 @@ from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import from_option, open_fleet
 from reconciler.cli.views import shown as shown_view
 from reconciler.cli.views import states as states_view
+from reconciler.operations.references import ref_of
 from reconciler.operations.show import show as show_operation
-from reconciler.operations.status.status import ref_of
 from reconciler.operations.views import Shown
 
 

@@ -11,8 +11,8 @@ from reconciler.cli.arguments.lock_timeout import as_seconds
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.fleet import from_option, open_fleet
 from reconciler.cli.views import pages
+from reconciler.operations.cache.pages import Page, page_key, recall_page
 from reconciler.operations.fleet import Fleet
-from reconciler.operations.status.pages import Page, page_key, recall_page
 
 
 class StatusArguments(TypedDict):

@@ -8,7 +8,7 @@ from datetime import datetime
 from reconciler.cli.text import TextLine
 from reconciler.cli.views import tables
 from reconciler.model.moment import format_age, parse_moment
-from reconciler.operations.status.usage import CardRow
+from reconciler.operations.usage import CardRow
 
 UNKNOWN = "unknown"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from reconciler.model.moment import format_age, parse_moment
 from reconciler.operations.fleet import Fleet
-from reconciler.operations.reconcile.liveness.health import LoopCondition, health_of
-from reconciler.operations.reconcile.liveness.presence import read_presence
+from reconciler.operations.liveness.health import LoopCondition, health_of
+from reconciler.operations.liveness.presence import read_presence
 
 WORDS = {
     LoopCondition.DEGRADED: "loop degraded: gpuaas doctor",

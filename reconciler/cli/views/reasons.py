@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reconciler.cli.text import TextLine, column, dim, line, strong
-from reconciler.operations.why.case import SpecPlace
+from reconciler.operations.links.case import SpecPlace
 from reconciler.operations.why.why import Why
 
 LABEL = 11

@@ -13,11 +13,11 @@ from reconciler.cli.views import plan_json
 from reconciler.cli.views.progress import ENDING, STOPPING
 from reconciler.model.codec import encode
 from reconciler.model.problem import Problem
+from reconciler.operations.notifications.news import Level, News
 from reconciler.operations.reconcile.loop import Once
-from reconciler.operations.reconcile.news import Level, News
-from reconciler.operations.reconcile.rounds import Tick
 from reconciler.operations.reconcile.service.install import Installed
 from reconciler.operations.reconcile.source.accept import Accepted
+from reconciler.operations.rounds.rounds import Tick
 
 STYLES = {
     Level.INFO: Style.PLAIN,

@@ -14,8 +14,7 @@ from reconciler.model.settings import Settings
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Revocation, World
 from reconciler.operations.fleet import Fleet, without_collector
-from reconciler.operations.references import insist_on_name, insist_on_ref
-from reconciler.operations.status.status import ref_of
+from reconciler.operations.references import insist_on_name, insist_on_ref, ref_of
 from reconciler.operations.views import AccessReview, AccessRow
 from reconciler.planner.access.suspensions import scopes_at
 from reconciler.planner.core.effective_spec import recorded_of

@@ -10,9 +10,9 @@ from reconciler.operations.access.suspension import (
     carry_out,
 )
 from reconciler.operations.access.suspension_scope import of_loop
-from reconciler.operations.drift.accept import insist_on
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import writing
+from reconciler.operations.person import insist_on_reason
 from reconciler.operations.signals import Interrupts
 from reconciler.specs.read.suggest import did_you_mean
 from reconciler.store.tables import suspensions
@@ -22,7 +22,7 @@ def resume(
     fleet: Fleet, word: SuspensionRequest, on_progress: Progress, interrupts: Interrupts
 ) -> Suspended:
     """End a suspension now. Raises ProblemError `not_found` or `usage`."""
-    insist_on(word.reason)
+    insist_on_reason(word.reason)
     with writing(fleet, "resume") as journal:
         world = journal.world()
         scope = of_loop(word.scope) or word.scope

@@ -19,10 +19,10 @@ from reconciler.model.host.endpoint import Endpoint
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.operations.access.endpoints import endpoint_of
+from reconciler.operations.endpoints import endpoint_of
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.published.read import published_endpoint
-from reconciler.operations.status.status import ref_of
+from reconciler.operations.references import ref_of
 from reconciler.store.snapshot import read_world
 
 

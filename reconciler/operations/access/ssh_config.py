@@ -6,7 +6,7 @@ from reconciler.hosts.ssh.client_config import Earlier, earlier
 from reconciler.hosts.ssh.openssh import (
     ssh_config,
 )
-from reconciler.operations.access.endpoints import endpoints
+from reconciler.operations.endpoints import endpoints
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.published.read import published_pins, read_published
 from reconciler.operations.references import insist_on_name

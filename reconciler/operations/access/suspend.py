@@ -13,7 +13,6 @@ from reconciler.model.moment import format_moment
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.state.lock import NO_PATIENCE
 from reconciler.model.state.world import Suspension
-from reconciler.operations.access.revocation import Revocations, pending
 from reconciler.operations.access.suspension import (
     Progress,
     Suspended,
@@ -22,9 +21,10 @@ from reconciler.operations.access.suspension import (
     suspended,
 )
 from reconciler.operations.access.suspension_scope import is_of_loop, known_scope
-from reconciler.operations.drift.accept import insist_on
+from reconciler.operations.apply.revocation import Revocations, pending
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import beside, writing
+from reconciler.operations.person import insist_on_reason
 from reconciler.operations.signals import Interrupts
 from reconciler.planner.access.suspensions import touched
 from reconciler.store.file.lock import holder
@@ -41,7 +41,7 @@ def suspend(
     that it is not working on are told here, and the others by that apply, as soon as it is done
     there.
     """
-    insist_on(word.reason)
+    insist_on_reason(word.reason)
     if word.until is not None and word.until <= fleet.now():
         raise refuse("usage", "its end is over already", "name a time to come")
     with interrupts:

@@ -12,7 +12,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Suspension, World
-from reconciler.operations.access.revocation import recorded_plan
+from reconciler.operations.apply.revocation import recorded_plan
 from reconciler.operations.apply.walk import Walk
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.observe import Looks, look, stale_nodes

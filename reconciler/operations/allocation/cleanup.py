@@ -20,10 +20,9 @@ from reconciler.model.state.world import World
 from reconciler.operations.allocation.proof import CleanupPlace, insist_on_place
 from reconciler.operations.apply.application import Applied, ApplyOptions
 from reconciler.operations.apply.apply import apply
-from reconciler.operations.drift.accept import insist_on
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.journal import writing
-from reconciler.operations.node.approve import operator
+from reconciler.operations.person import insist_on_reason, operator
 from reconciler.operations.published.publish import publish
 from reconciler.operations.signals import Interrupts
 from reconciler.operations.specs import read_desired
@@ -105,7 +104,7 @@ def override(
     `person_unknown` or `operator_only`, `nothing_blocked`, `declined`, and `override_refused` for a
     node that is attested to be lost: nobody can vouch for what nobody can look at.
     """
-    insist_on(reason)
+    insist_on_reason(reason)
     by = operator(fleet, read_desired(fleet), "vouches for a place")
     with without_collector(), fleet.reading() as database:
         shown = _vouchable(read_world(database), place)

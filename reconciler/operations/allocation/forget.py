@@ -11,12 +11,11 @@ from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Recorded
-from reconciler.operations.drift.accept import insist_on
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import writing
-from reconciler.operations.references import unknown
+from reconciler.operations.person import insist_on_reason
+from reconciler.operations.references import ref_of, unknown
 from reconciler.operations.specs import read_desired
-from reconciler.operations.status.status import ref_of
 from reconciler.store.tables import acceptances
 
 
@@ -25,7 +24,7 @@ def forget(fleet: Fleet, ref_text: str, reason: str) -> Recorded:
     others.
     """
     ref = ref_of(ref_text)
-    insist_on(reason)
+    insist_on_reason(reason)
     desired = read_desired(fleet)
     with writing(fleet, "forget") as journal:
         world = journal.world()

@@ -20,6 +20,7 @@ from reconciler.operations.apply.retry_elsewhere import try_elsewhere
 from reconciler.operations.apply.turns import Turns, behind_others
 from reconciler.operations.apply.walk import Walk
 from reconciler.operations.fleet import Fleet
+from reconciler.operations.inventory.sync import keep_alarms
 from reconciler.operations.journal import writing
 from reconciler.operations.observe import Looks
 from reconciler.operations.options import PlanOptions
@@ -27,7 +28,6 @@ from reconciler.operations.plan.fresh import look_and_plan
 from reconciler.operations.plan.plan import plan_from
 from reconciler.operations.published.publish import publish
 from reconciler.operations.signals import Interrupts
-from reconciler.operations.status.sync import keep_alarms
 from reconciler.store.journal import Journal
 from reconciler.store.tables import queue
 

@@ -21,10 +21,10 @@ from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import writing
 from reconciler.operations.observe import Looks
 from reconciler.operations.options import PlanOptions
+from reconciler.operations.plan.force_detach import insist_on_forced
 from reconciler.operations.plan.fresh import look_and_plan
 from reconciler.operations.plan.saved import read_plan
 from reconciler.operations.signals import Interrupts
-from reconciler.operations.storage.force_detach import insist_on_forced
 from reconciler.store.queries import plan_used_at
 
 Ask = Callable[[Plan], bool]

@@ -11,7 +11,7 @@ from reconciler.model.plan.work import HostProgress
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.state.world import World
-from reconciler.operations.access.endpoints import endpoints, published_config, way_in
+from reconciler.operations.endpoints import endpoints, published_config, way_in
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.published.publish import publish
 from reconciler.store.journal import Journal

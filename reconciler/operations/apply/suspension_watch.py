@@ -17,7 +17,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Suspension, World
-from reconciler.operations.access.revocation import Revocations, suspended_on
+from reconciler.operations.apply.revocation import Revocations, suspended_on
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan.plan import plan_from

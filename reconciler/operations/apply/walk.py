@@ -22,11 +22,11 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Recorded, World
-from reconciler.operations.access.revocation import Revocations
 from reconciler.operations.apply.consent import may_end_turn
 from reconciler.operations.apply.failures import tell
 from reconciler.operations.apply.handlers import Goes, goes_on_by, is_slow, readies
 from reconciler.operations.apply.record import recorded_as
+from reconciler.operations.apply.revocation import Revocations
 from reconciler.operations.apply.settlement import Books, Settlement
 from reconciler.operations.apply.suspension_watch import SuspensionWatch, plan_again, revise
 from reconciler.operations.apply.wave.intent import intent_of

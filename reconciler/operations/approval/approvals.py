@@ -20,11 +20,10 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.state.world import World
-from reconciler.operations.drift.accept import insist_on
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import writing
-from reconciler.operations.node.approve import person
 from reconciler.operations.options import PlanOptions
+from reconciler.operations.person import insist_on_reason, person
 from reconciler.operations.plan.plan import make_plan, plan_from
 from reconciler.operations.reconcile.holds import keep_plan
 from reconciler.operations.reconcile.source.source import as_followed, is_as_followed
@@ -123,7 +122,7 @@ def approve(fleet: Fleet, word: ApprovalRequest) -> ApprovedChanges:
     Raises ProblemError `not_found`, `second_person_required`, `person_unknown` or `usage`, and then
     nothing was written.
     """
-    insist_on(word.reason)
+    insist_on_reason(word.reason)
     read, commit = as_followed(fleet)
     with writing(read, "approve") as journal:
         desired, world = read_desired(read), journal.world()

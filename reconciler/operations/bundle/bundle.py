@@ -19,7 +19,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Origin
 from reconciler.model.state.install import Install, InstallState
-from reconciler.model.state.world import World
+from reconciler.model.state.world import Recorded, World
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.specs import read_desired, read_origins
 from reconciler.planner.bundles.versions import in_order
@@ -243,3 +243,18 @@ def runs_on(compatible: Compatible | None) -> str:
         f"families {', '.join(compatible.families)}" if compatible.families else "",
     )
     return ", ".join(filter(None, told))
+
+
+def run_by(one: Recorded, installs: Installs) -> tuple[str, ...]:
+    """`pytorch@2.13.0-cpu staged`, for each runtime of an allocation, the default first."""
+    return tuple(
+        f"{bundle}@{version} {found.state if found else 'wanted'}"
+        for bundle, version in named_by(one)
+        for found in [installs.get((one.node, bundle, version))]
+    )
+
+
+def named_by(one: Recorded) -> Iterator[tuple[str, str]]:
+    """The runtimes of an allocation as bundle and version, the default first."""
+    for named in ALLOCATIONS.applied(one).runtimes:
+        yield named.bundle, named.version

@@ -16,15 +16,12 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import writing
-from reconciler.operations.references import unknown
+from reconciler.operations.person import insist_on_reason
+from reconciler.operations.references import ref_of, unknown
 from reconciler.operations.specs import read_desired
-from reconciler.operations.status.status import ref_of
 from reconciler.planner.core.policy import is_door
 from reconciler.planner.drift.detect import drifts
 from reconciler.store.tables import acceptances
-
-LONGEST = 256
-"""Of a reason, as the schema of the Policy has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +37,7 @@ class AcceptRequest:
 def accept_drift(fleet: Fleet, word: AcceptRequest) -> Acceptance:
     """Accept a drift. Raises ProblemError `drift_unseen`, `drift_unacceptable`, `usage`."""
     ref = ref_of(word.ref)
-    insist_on(word.reason)
+    insist_on_reason(word.reason)
     if word.until <= fleet.now():
         raise refuse("usage", "--until is over already", "name a time to come")
     desired = read_desired(fleet)
@@ -66,7 +63,7 @@ def accept_drift(fleet: Fleet, word: AcceptRequest) -> Acceptance:
 def retract_drift(fleet: Fleet, ref_text: str, key: str, reason: str) -> Acceptance:
     """Withdraw an acceptance. Raises ProblemError `not_found`, `usage`."""
     ref = ref_of(ref_text)
-    insist_on(reason)
+    insist_on_reason(reason)
     with writing(fleet, "drift retract") as journal:
         world = journal.world()
         given = world.accepted_drift
@@ -87,16 +84,6 @@ def _insist_on_ref(ref: Ref, desired: Desired, world: World) -> None:
     known = (*desired.resources, *desired.frozen, *world.recorded)
     if ref not in known and not any(claim.ref == ref for claim in world.claims):
         raise unknown(ref, "neither in the specs nor in the state", known)
-
-
-def insist_on(reason: str) -> None:
-    """Check a reason that is kept. Raises ProblemError `usage`."""
-    if not reason.strip() or len(reason) > LONGEST or not reason.isprintable():
-        raise refuse(
-            "usage",
-            f"a reason is one line of 1 to {LONGEST} characters",
-            "say why: --reason TEXT",
-        )
 
 
 def _insist_on_drift(one: Drift | None, ref: Ref, key: str) -> None:

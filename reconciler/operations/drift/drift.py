@@ -13,9 +13,8 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.observe import observe_nodes
-from reconciler.operations.references import insist_on_ref
+from reconciler.operations.references import insist_on_ref, ref_of
 from reconciler.operations.specs import read_desired
-from reconciler.operations.status.status import ref_of
 from reconciler.planner.changes.summary import silence_of
 from reconciler.planner.drift.detect import drifts
 from reconciler.store.snapshot import read_world

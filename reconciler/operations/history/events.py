@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from reconciler.model.state.event import Event
 from reconciler.operations.fleet import Fleet
-from reconciler.operations.references import insist_on_ref
-from reconciler.operations.status.status import ref_of
+from reconciler.operations.references import insist_on_ref, ref_of
 from reconciler.store import queries
 from reconciler.store.snapshot import read_world
 

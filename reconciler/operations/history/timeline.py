@@ -12,8 +12,7 @@ from reconciler.model.state.event import Event, EventType
 from reconciler.model.state.world import Recorded
 from reconciler.model.timeline import Operation, Standing, Under
 from reconciler.operations.fleet import Fleet, without_collector
-from reconciler.operations.references import unknown_ref
-from reconciler.operations.status.status import ref_of
+from reconciler.operations.references import ref_of, unknown_ref
 from reconciler.planner.diagnosis.timeline import operations_of
 from reconciler.store import queries
 from reconciler.store.file.database import Database

@@ -19,17 +19,17 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from reconciler.model.problem import ProblemError
 from reconciler.model.records import dataclass
 from reconciler.operations.fleet import Fleet
-from reconciler.operations.monitoring.figures import Figures, LastFigures
-from reconciler.operations.monitoring.listener import HttpListener, HttpResponse
-from reconciler.operations.monitoring.metrics import LoopCounters, View, text
-from reconciler.operations.notifications.dispatch import DeliveryProgress
-from reconciler.operations.reconcile.liveness.health import (
+from reconciler.operations.liveness.health import (
     LATE_SECONDS,
     WORK_SECONDS,
     LoopCondition,
 )
-from reconciler.operations.reconcile.liveness.presence import Presence
-from reconciler.operations.reconcile.rounds import Memory
+from reconciler.operations.liveness.presence import Presence
+from reconciler.operations.monitoring.figures import Figures, LastFigures
+from reconciler.operations.monitoring.listener import HttpListener, HttpResponse
+from reconciler.operations.monitoring.metrics import LoopCounters, View, text
+from reconciler.operations.notifications.dispatch import DeliveryProgress
+from reconciler.operations.rounds.rounds import Memory
 from reconciler.store.backup.replica_sync import last_sync
 
 FILE_MODE = 0o644

@@ -16,11 +16,11 @@ from reconciler.model.plan.plan import Plan
 from reconciler.model.records import dataclass
 from reconciler.model.symptom import SYMPTOMS
 from reconciler.operations.fleet import Fleet, without_collector
-from reconciler.operations.status.ages import aged
-from reconciler.operations.status.allocations import allocation_rows
-from reconciler.operations.status.diagnosis_context import chart_of
-from reconciler.operations.status.stock import node_rows, slot_rows, take_stock
-from reconciler.operations.status.sync import standing_of, synced
+from reconciler.operations.inventory.ages import aged
+from reconciler.operations.inventory.allocations import allocation_rows
+from reconciler.operations.inventory.diagnosis_context import chart_of
+from reconciler.operations.inventory.stock import node_rows, slot_rows, take_stock
+from reconciler.operations.inventory.sync import standing_of, synced
 from reconciler.planner.diagnosis.context import Chart
 from reconciler.planner.diagnosis.rules import RULES
 from reconciler.store import queries

@@ -19,12 +19,12 @@ from prometheus_client.registry import Collector
 from reconciler import __version__
 from reconciler.model.moment import parse_moment
 from reconciler.model.records import dataclass
+from reconciler.operations.inventory.sync import sync_of
+from reconciler.operations.liveness.health import due_of
+from reconciler.operations.liveness.presence import Presence
 from reconciler.operations.monitoring.figures import Figures
 from reconciler.operations.notifications.dispatch import DeliveryProgress
-from reconciler.operations.reconcile.liveness.health import due_of
-from reconciler.operations.reconcile.liveness.presence import Presence
-from reconciler.operations.reconcile.rounds import Memory, Tick
-from reconciler.operations.status.sync import sync_of
+from reconciler.operations.rounds.rounds import Memory, Tick
 
 Sample = tuple[tuple[str, ...], float]
 """The values of the labels, in their order, and the number."""

@@ -11,7 +11,6 @@ from dataclasses import field, replace
 
 from reconciler.kinds.approval import HOST, approved_names, name_digests
 from reconciler.kinds.node.spec import Approval, NodeSpec
-from reconciler.kinds.user import USERS, UserState
 from reconciler.model.codec import encode
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, ProblemError, Severity, refuse
@@ -22,8 +21,8 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.node.device_overlaps import shared_devices
+from reconciler.operations.person import operator
 from reconciler.operations.specs import read_desired
-from reconciler.planner.access.suspensions import scopes_at
 from reconciler.planner.placement.inventory import read_offers
 from reconciler.planner.placement.readiness import contradictions
 from reconciler.specs.edit.edit import add_entry
@@ -109,64 +108,6 @@ def node_of(desired: Desired, name: str) -> Resource:
     names = {one.name for one in there if one.kind == "node"}
     hint = did_you_mean(name, names) or "see what there is: gpuaas node list"
     raise refuse("not_found", f"no node is called {name}", hint)
-
-
-def person(fleet: Fleet, desired: Desired, acting: str) -> str:
-    """The User who is acting, by their login here or else by the e-mail they commit with.
-
-    Raises ProblemError `person_unknown`, or `operator_only` for one who is shut out.
-    """
-    name = _person(fleet, desired, acting)
-    _insist_on_active(fleet, desired, name)
-    return name
-
-
-def operator(fleet: Fleet, desired: Desired, acting: str = "approves") -> str:
-    """The same, for an operator. `acting` is what only operators do."""
-    name = _person(fleet, desired, acting)
-    operators = desired.settings.operators
-    if name not in operators:
-        message = f"{name} ({_who(fleet)}) is no operator, and only an operator {acting}"
-        raise refuse("operator_only", message, f"operators (gpuaas.yaml): {', '.join(operators)}")
-    _insist_on_active(fleet, desired, name)
-    return name
-
-
-def _who(fleet: Fleet) -> str:
-    email = git.author_email(fleet.settings)
-    return f"OS login {fleet.actor.name}" + (f", git e-mail {email}" if email else "")
-
-
-def _person(fleet: Fleet, desired: Desired, acting: str) -> str:
-    login, email = fleet.actor.name, git.author_email(fleet.settings)
-    users = tuple(USERS.of(desired))
-    by_login = {user.ref.name for user in users if login in user.spec.os_logins}
-    by_email = {user.ref.name for user in users if email in user.spec.emails}
-    people = by_login & by_email or by_login | by_email
-    if len(people) != 1:
-        found = f"is both {' and '.join(sorted(people))}" if people else "is nobody in the specs"
-        raise refuse(
-            "person_unknown",
-            f"who {acting} must be one known person: {_who(fleet)} {found}",
-            "put the login into osLogins of a User, or set git's user.email to one of its emails",
-        )
-    (name,) = people
-    return name
-
-
-def _insist_on_active(fleet: Fleet, desired: Desired, name: str) -> None:
-    user = USERS.get(desired, name)
-    stated = user is not None and user.spec.state is UserState.SUSPENDED
-    if stated or f"user/{name}" in _shut_out(fleet):
-        raise refuse("operator_only", f"{name} is suspended", "another operator may do it")
-
-
-def _shut_out(fleet: Fleet) -> frozenset[str]:
-    """By a word that stands in no file: a fleet without a state has heard none."""
-    if not fleet.database_file.exists():
-        return frozenset()
-    with fleet.reading() as database:
-        return scopes_at(read_world(database).suspensions, fleet.now())
 
 
 def _names(spec: NodeSpec) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from itertools import groupby
 
 from reconciler.model.settings import NotificationSettings
 from reconciler.operations.notifications.message import Item, Key, Message
-from reconciler.operations.reconcile.news import News
+from reconciler.operations.notifications.news import News
 
 MOST_PENDING = 200
 """Messages that wait; of more the oldest are dropped."""

@@ -18,7 +18,7 @@ from reconciler.operations.fleet import Fleet
 from reconciler.operations.notifications.channel import Channel
 from reconciler.operations.notifications.delivery import Delivery
 from reconciler.operations.notifications.message import Key
-from reconciler.operations.reconcile.news import News
+from reconciler.operations.notifications.news import News
 
 SPACE, KEY = "loop", "notified"
 END_SECONDS = 10.0

@@ -15,12 +15,12 @@ from reconciler.model.problem import refuse
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
 from reconciler.operations import observe
+from reconciler.operations.cache.plan_cache import input_key, is_empty, remember
 from reconciler.operations.fleet import Fleet, without_collector
+from reconciler.operations.inventory.sync import keep_alarms
 from reconciler.operations.options import PlanOptions
-from reconciler.operations.plan_cache import input_key, is_empty, remember
+from reconciler.operations.plan.force_detach import insist_on_forced
 from reconciler.operations.specs import read_desired, read_origins
-from reconciler.operations.status.sync import keep_alarms
-from reconciler.operations.storage.force_detach import insist_on_forced
 from reconciler.planner import plan as planner_plan
 from reconciler.planner.core.request import PlanRequest
 from reconciler.store.snapshot import read_world

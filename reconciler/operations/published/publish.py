@@ -24,7 +24,7 @@ from reconciler.model.plan.plan import Change, Plan
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.ref import Ref, is_name
 from reconciler.model.state.world import World
-from reconciler.operations.access.endpoints import (
+from reconciler.operations.endpoints import (
     CONFIG,
     PINS,
     STATUS_JSON,
@@ -35,10 +35,10 @@ from reconciler.operations.access.endpoints import (
 )
 from reconciler.operations.fetch import fetch
 from reconciler.operations.fleet import Fleet
-from reconciler.operations.status.ages import aged, as_last_planned
-from reconciler.operations.status.allocations import allocation_rows
-from reconciler.operations.status.stock import take_stock
-from reconciler.operations.status.sync import left_of, scope_of, standing_of, synced
+from reconciler.operations.inventory.ages import aged, as_last_planned
+from reconciler.operations.inventory.allocations import allocation_rows
+from reconciler.operations.inventory.stock import take_stock
+from reconciler.operations.inventory.sync import left_of, scope_of, standing_of, synced
 from reconciler.operations.views import Published
 from reconciler.stops import around, reach
 

@@ -17,10 +17,10 @@ from reconciler.model.codec import decode
 from reconciler.model.host.endpoint import Endpoint, unsound
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.ref import Ref, is_name, parse_ref
-from reconciler.operations.access.endpoints import CONFIG, PINS, STATUS_JSON, way_in
+from reconciler.operations.endpoints import CONFIG, PINS, STATUS_JSON, way_in
 from reconciler.operations.fetch import fetch, is_web, unreadable
+from reconciler.operations.inventory.stock import age_of
 from reconciler.operations.references import unknown
-from reconciler.operations.status.stock import age_of
 from reconciler.operations.views import AllocationRow, Published, Shown, Status
 from reconciler.specs.read.suggest import did_you_mean
 from reconciler.specs.read.validation import Validator

@@ -21,7 +21,7 @@ from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.world import World
 from reconciler.model.symptom import Diagnosis, Sort
 from reconciler.operations.fleet import Fleet
-from reconciler.operations.reconcile.rounds import Tick
+from reconciler.operations.rounds.rounds import Tick
 from reconciler.planner.approval import live
 from reconciler.store.serial import read_digests
 

@@ -18,19 +18,19 @@ from reconciler.model.records import dataclass
 from reconciler.model.settings import LoopSettings
 from reconciler.model.state.lock import LockPatience
 from reconciler.operations.fleet import Fleet
+from reconciler.operations.liveness.presence import ENDED, Presence, alone, moment, tell
 from reconciler.operations.monitoring.exposition import Exposition
 from reconciler.operations.notifications.dispatch import Dispatch
-from reconciler.operations.reconcile.backoff.backoff import keep_pace, read_pace
+from reconciler.operations.notifications.news import Level, News, Teller
 from reconciler.operations.reconcile.holds import keep_refusal, keep_round
-from reconciler.operations.reconcile.liveness.presence import ENDED, Presence, alone, moment, tell
-from reconciler.operations.reconcile.news import Level, News, Teller
-from reconciler.operations.reconcile.rounds import Memory, Tick, summary
 from reconciler.operations.reconcile.service.notify import notify, status
 from reconciler.operations.reconcile.service.signals import LoopSignals
 from reconciler.operations.reconcile.source.source import local_repository
 from reconciler.operations.reconcile.source.upkeep import Upkeep
 from reconciler.operations.reconcile.source.watch import Watch
 from reconciler.operations.reconcile.tick import is_busy, seconds_until, tick
+from reconciler.operations.rounds.backoff import keep_pace, read_pace
+from reconciler.operations.rounds.rounds import Memory, Tick, summary
 from reconciler.specs.git.mirror import was_stopped
 
 PAUSE_SECONDS = 1.0

@@ -24,17 +24,17 @@ from reconciler.operations.apply.application import (
     note_waiting,
     options_of,
 )
+from reconciler.operations.cache.plan_cache import input_key
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.journal import writing
 from reconciler.operations.observe import Looks, look, node_names
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan.fresh import look_and_plan
-from reconciler.operations.plan_cache import input_key
-from reconciler.operations.reconcile.backoff.attempts import Attempts
-from reconciler.operations.reconcile.backoff.postponement import postponed
+from reconciler.operations.reconcile.attempts import Attempts
 from reconciler.operations.reconcile.due import Due, Rhythm, due
-from reconciler.operations.reconcile.rounds import Memory, Phases, Tick
+from reconciler.operations.reconcile.postponement import postponed
 from reconciler.operations.reconcile.source.source import Sourced, follow
+from reconciler.operations.rounds.rounds import Memory, Phases, Tick
 from reconciler.operations.signals import Interrupts
 from reconciler.operations.specs import read_desired
 from reconciler.store.file.lock import LOOP

@@ -15,10 +15,9 @@ from reconciler.model.records import dataclass
 from reconciler.model.state.event import Event
 from reconciler.model.state.world import Recorded
 from reconciler.operations.fleet import Fleet, without_collector
+from reconciler.operations.inventory.stock import age_of
 from reconciler.operations.node.show import InForce, NodeShown, survey
-from reconciler.operations.references import unknown_ref
-from reconciler.operations.status.status import ref_of
-from reconciler.operations.status.stock import age_of
+from reconciler.operations.references import ref_of, unknown_ref
 from reconciler.planner.core.facts import is_unknown, shown
 from reconciler.store import queries
 from reconciler.store.snapshot import read_world

@@ -11,9 +11,8 @@ from reconciler.model.state.world import Recorded, World
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan.plan import plan_from
-from reconciler.operations.references import unknown
+from reconciler.operations.references import ref_of, unknown
 from reconciler.operations.specs import read_desired
-from reconciler.operations.status.status import ref_of
 from reconciler.operations.views import Explained
 from reconciler.planner.core.seat import WITH_CAPACITY
 from reconciler.planner.placement import explanation

@@ -13,20 +13,19 @@ from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.problem import ProblemError
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded, World
+from reconciler.operations import usage
 from reconciler.operations.fleet import Fleet, without_collector
+from reconciler.operations.inventory.ages import as_last_seen
+from reconciler.operations.inventory.allocations import stage_in
+from reconciler.operations.inventory.health import health_of
+from reconciler.operations.inventory.stock import as_resource
+from reconciler.operations.inventory.sync import recall_standing
+from reconciler.operations.links.bundle_links import facts_of as runtime_facts
+from reconciler.operations.links.storage_links import facts_of as storage_facts
 from reconciler.operations.reconcile.source.tree import as_it_reads
-from reconciler.operations.references import unknown_ref
-from reconciler.operations.show.bundle_links import facts_of as runtime_facts
-from reconciler.operations.show.storage_links import facts_of as storage_facts
+from reconciler.operations.references import ref_of, unknown_ref
 from reconciler.operations.specs import read_desired, read_origins
-from reconciler.operations.status import usage
-from reconciler.operations.status.ages import as_last_seen
-from reconciler.operations.status.allocations import stage_in
-from reconciler.operations.status.health import health_of
-from reconciler.operations.status.status import ref_of
-from reconciler.operations.status.stock import as_resource
-from reconciler.operations.status.sync import recall_standing
-from reconciler.operations.status.usage import cards_of, used
+from reconciler.operations.usage import cards_of, used
 from reconciler.operations.views import Shown
 from reconciler.planner.changes.text import price
 from reconciler.planner.core.facts import shown

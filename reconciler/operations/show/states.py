@@ -18,11 +18,10 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Recorded, World
 from reconciler.operations.fleet import Fleet, without_collector
-from reconciler.operations.references import unknown
+from reconciler.operations.inventory.allocations import allocation_rows
+from reconciler.operations.inventory.stock import node_rows, slot_rows, take_stock
+from reconciler.operations.references import ref_of, unknown
 from reconciler.operations.specs import read_desired
-from reconciler.operations.status.allocations import allocation_rows
-from reconciler.operations.status.status import ref_of
-from reconciler.operations.status.stock import node_rows, slot_rows, take_stock
 from reconciler.planner.core.facts import differing, is_unknown
 from reconciler.planner.placement.inventory import Offer, read_offers
 from reconciler.planner.placement.readiness import readiness

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from reconciler.operations.fleet import Fleet
-from reconciler.operations.status.slot import stock_now
-from reconciler.operations.status.stock import (
+from reconciler.operations.inventory.stock import (
     sku_rows,
 )
+from reconciler.operations.status.slot import stock_now
 from reconciler.operations.views import (
     SkuRow,
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from reconciler.model.symptom import Diagnosis
 from reconciler.operations.fleet import Fleet, without_collector
-from reconciler.operations.reconcile.holds import diagnose_holds
-from reconciler.operations.reconcile.liveness.diagnosis import diagnose_loop
-from reconciler.operations.status.diagnosis_context import chart_of
-from reconciler.operations.status.stock import (
+from reconciler.operations.inventory.diagnosis_context import chart_of
+from reconciler.operations.inventory.stock import (
     take_stock,
 )
-from reconciler.operations.status.sync import alarms
+from reconciler.operations.inventory.sync import alarms
+from reconciler.operations.liveness.diagnosis import diagnose_loop
+from reconciler.operations.reconcile.holds import diagnose_holds
 from reconciler.planner.diagnosis.rules import diagnose
 from reconciler.store import queries
 from reconciler.store.snapshot import read_world

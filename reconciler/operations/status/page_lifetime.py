@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from reconciler.model.condition import OF_AGE, Health, Sync
 from reconciler.model.moment import next_age, parse_moment
 from reconciler.model.state.world import World
-from reconciler.operations.status.stock import SOON, Stock
+from reconciler.operations.inventory.stock import SOON, Stock
 from reconciler.operations.views import AllocationRow
 from reconciler.planner.diagnosis.checks import SOON as ENDING
 from reconciler.planner.diagnosis.context import Chart

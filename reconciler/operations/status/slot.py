@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reconciler.operations.fleet import Fleet, without_collector
-from reconciler.operations.status.stock import (
+from reconciler.operations.inventory.stock import (
     Stock,
     slot_rows,
     take_stock,

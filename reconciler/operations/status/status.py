@@ -13,27 +13,26 @@ from typing import NamedTuple
 
 from reconciler.kinds.user import USERS
 from reconciler.model.moment import parse_moment
-from reconciler.model.problem import refuse
-from reconciler.model.ref import Ref, parse_ref
+from reconciler.model.ref import parse_ref
 from reconciler.model.state.volume import Volume
 from reconciler.model.state.world import World
 from reconciler.operations.fleet import Fleet, without_collector
-from reconciler.operations.reconcile.liveness.diagnosis import loop_row
-from reconciler.operations.references import insist_on_name
-from reconciler.operations.status.ages import aged
-from reconciler.operations.status.allocations import allocation_rows
-from reconciler.operations.status.diagnosis_context import chart_of
-from reconciler.operations.status.page_lifetime import lasts_until
-from reconciler.operations.status.slot import stock_now
-from reconciler.operations.status.stock import (
+from reconciler.operations.inventory.ages import aged
+from reconciler.operations.inventory.allocations import allocation_rows
+from reconciler.operations.inventory.diagnosis_context import chart_of
+from reconciler.operations.inventory.stock import (
     age_of,
     node_rows,
     sku_rows,
     slot_rows,
     take_stock,
 )
-from reconciler.operations.status.sync import SyncSummary, needs_of, synced
-from reconciler.operations.status.usage import CardRow, cards_of
+from reconciler.operations.inventory.sync import SyncSummary, needs_of, synced
+from reconciler.operations.liveness.diagnosis import loop_row
+from reconciler.operations.references import insist_on_name
+from reconciler.operations.status.page_lifetime import lasts_until
+from reconciler.operations.status.slot import stock_now
+from reconciler.operations.usage import CardRow, cards_of
 from reconciler.operations.views import (
     AllocationRow,
     LastRun,
@@ -180,14 +179,3 @@ def _users_of(world: World, login: str) -> frozenset[str]:
     users = USERS.recorded(world) if login else ()
     named = frozenset(u.ref.name for u in users if login in USERS.applied(u).os_logins)
     return named or frozenset((login,))
-
-
-def ref_of(text: str) -> Ref:
-    ref = parse_ref(text)
-    if ref is None:
-        raise refuse(
-            "not_found",
-            f"{text!r} is no ref",
-            "write kind/project/name, kind/name, or project/name for an allocation",
-        )
-    return ref

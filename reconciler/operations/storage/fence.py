@@ -16,10 +16,9 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.state.volume import Attachment
 from reconciler.model.state.world import World
-from reconciler.operations.drift.accept import insist_on
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.journal import writing
-from reconciler.operations.node.approve import operator
+from reconciler.operations.person import insist_on_reason, operator
 from reconciler.operations.published.publish import publish
 from reconciler.operations.references import unknown
 from reconciler.operations.specs import read_desired
@@ -61,7 +60,7 @@ def fence(
     `ask` is shown who that is. Raises ProblemError `usage` without a reason, `person_unknown` or
     `operator_only`, `not_found`, `fence_refused`, `declined`, `plan_stale`.
     """
-    insist_on(reason)
+    insist_on_reason(reason)
     ref = storage_of(storage_text)
     by = operator(fleet, read_desired(fleet), "cuts an allocation off from a storage")
     with without_collector(), fleet.reading() as database:

@@ -18,10 +18,9 @@ from reconciler.model.ref import Ref
 from reconciler.model.state.reopening import Reopening, ReopenRequest
 from reconciler.model.state.volume import Volume
 from reconciler.model.state.world import World
-from reconciler.operations.drift.accept import insist_on
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.journal import writing
-from reconciler.operations.node.approve import operator
+from reconciler.operations.person import insist_on_reason, operator
 from reconciler.operations.references import unknown
 from reconciler.operations.signals import Interrupts
 from reconciler.operations.specs import read_desired
@@ -66,7 +65,7 @@ def reopen(
     `ask` is shown whose they are. Raises ProblemError `usage`, `person_unknown` or `operator_only`,
     `not_found`, `reopen_refused`, `declined`, `plan_stale`; then nothing was done.
     """
-    insist_on(wish.reason)
+    insist_on_reason(wish.reason)
     ref = storage_of(wish.storage)
     desired = read_desired(fleet)
     by = operator(fleet, desired, "gives files to another allocation")

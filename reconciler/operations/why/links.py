@@ -17,9 +17,9 @@ from reconciler.model.plan.plan import Action
 from reconciler.model.ref import Ref
 from reconciler.model.runbooks import RUNBOOKS
 from reconciler.model.state.event import EventType
-from reconciler.operations.show.bundle_links import runs, stands
-from reconciler.operations.show.storage_links import attached, had, stored
-from reconciler.operations.why.case import Link, SpecPlace, WhyCase
+from reconciler.operations.links.bundle_links import runs, stands
+from reconciler.operations.links.case import Link, SpecPlace, WhyCase
+from reconciler.operations.links.storage_links import attached, had, stored
 
 
 def _is(case: WhyCase) -> Iterator[Link]:

@@ -19,16 +19,15 @@ from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
 from reconciler.operations.access.grant import review_access
 from reconciler.operations.fleet import Fleet, without_collector
+from reconciler.operations.inventory.ages import as_last_seen
+from reconciler.operations.inventory.allocations import stage_in
+from reconciler.operations.inventory.health import health_of
+from reconciler.operations.links.case import Link, SpecPlace, WhyCase
 from reconciler.operations.node.show import in_force
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan.plan import plan_from
-from reconciler.operations.references import unknown_ref
+from reconciler.operations.references import ref_of, unknown_ref
 from reconciler.operations.specs import read_desired, read_origins
-from reconciler.operations.status.ages import as_last_seen
-from reconciler.operations.status.allocations import stage_in
-from reconciler.operations.status.health import health_of
-from reconciler.operations.status.status import ref_of
-from reconciler.operations.why.case import Link, SpecPlace, WhyCase
 from reconciler.operations.why.links import links_of
 from reconciler.planner.placement.inventory import read_offers
 from reconciler.planner.placement.readiness import readiness

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from reconciler.kinds.checks.once import once
 from reconciler.model.ref import Ref
-from reconciler.model.state.volume import VolumeState
+from reconciler.model.state.volume import Attachment, VolumeState
 from reconciler.model.state.world import World
 
 
@@ -29,6 +29,11 @@ def users_of_data(world: World) -> Mapping[Ref, Ref]:
 def called_now(world: World) -> Mapping[str, Ref]:
     """Volume id → the present name of its storage."""
     return {volume.id: ref for ref, volume in world.volumes.items()}
+
+
+def name_now(one: Attachment, world: World) -> str:
+    """What the storage of an attachment is called now, whatever it was when it was attached."""
+    return called_now(world).get(one.volume, one.storage).name
 
 
 def attached_storages(world: World) -> frozenset[Ref]:

@@ -21,9 +21,9 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Recorded, Suspension, World
 from reconciler.operations.access.grant import access_rows
+from reconciler.operations.inventory.allocations import allocation_rows
+from reconciler.operations.inventory.stock import take_stock
 from reconciler.operations.published.publish import publications
-from reconciler.operations.status.allocations import allocation_rows
-from reconciler.operations.status.stock import take_stock
 from reconciler.planner.access.suspensions import scopes_at
 from reconciler.planner.core.effective_spec import recorded_of
 from tests.harness.yard import Yard, laid

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.operations.access.endpoints import endpoints
+from reconciler.operations.endpoints import endpoints
 from tests.harness.crash import APPLY, end_of, kill
 from tests.harness.yard import Yard
 

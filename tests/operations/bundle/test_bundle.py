@@ -15,11 +15,12 @@ from reconciler.operations.bundle.bundle import (
     SUPPORT,
     BundleStanding,
     installs_of,
+    run_by,
     runs_on,
     standing,
     users_of,
 )
-from reconciler.operations.show.bundle_links import facts_of, run_by
+from reconciler.operations.links.bundle_links import facts_of
 from tests.planner import fleet as paper
 
 TRAIN, DIGEST = Ref("allocation", "vision", "train"), "sha256:aa"

@@ -27,13 +27,13 @@ from reconciler.model.moment import format_moment
 from reconciler.model.problem import ProblemError
 from reconciler.model.settings import LoopSettings, MetricsSettings
 from reconciler.operations.fleet import Fleet
+from reconciler.operations.liveness import health, presence
+from reconciler.operations.liveness.diagnosis import diagnose_loop
+from reconciler.operations.liveness.health import LoopCondition, health_of
+from reconciler.operations.liveness.presence import Presence, alone, tell
 from reconciler.operations.monitoring.exposition import Exposition
 from reconciler.operations.monitoring.listener import AT_ONCE, HttpListener, HttpResponse
-from reconciler.operations.reconcile.liveness import health, presence
-from reconciler.operations.reconcile.liveness.diagnosis import diagnose_loop
-from reconciler.operations.reconcile.liveness.health import LoopCondition, health_of
-from reconciler.operations.reconcile.liveness.presence import Presence, alone, tell
-from reconciler.operations.reconcile.rounds import Memory
+from reconciler.operations.rounds.rounds import Memory
 from reconciler.specs.settings import parse_settings
 from tests.harness.yard import laid
 

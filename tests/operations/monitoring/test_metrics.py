@@ -16,13 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from reconciler.model.problem import ProblemError
 from reconciler.model.settings import LoopSettings, MetricsSettings
 from reconciler.operations.fleet import Fleet, utc_now
+from reconciler.operations.liveness.health import LoopCondition, health_of
+from reconciler.operations.liveness.presence import Presence, read_presence
 from reconciler.operations.monitoring.exposition import Exposition
 from reconciler.operations.monitoring.metrics import FAMILIES, PREFIX
+from reconciler.operations.notifications.news import News
 from reconciler.operations.reconcile import loop as module
-from reconciler.operations.reconcile.liveness.health import LoopCondition, health_of
-from reconciler.operations.reconcile.liveness.presence import Presence, read_presence
 from reconciler.operations.reconcile.loop import LoopOptions, reconcile, reconcile_once
-from reconciler.operations.reconcile.news import News
 from reconciler.operations.reconcile.service.signals import LoopSignals
 from reconciler.store.backup.replica_sync import last_sync
 from tests.harness.replica_process import PATIENCE, replicating, until

@@ -11,7 +11,7 @@ from reconciler.operations.notifications.channel import (
     Channel,
     is_of,
 )
-from reconciler.operations.reconcile.news import Level, News
+from reconciler.operations.notifications.news import Level, News
 
 STATED = NotificationSettings(name="chat")
 AT = "2026-11-01T00:00:00Z"

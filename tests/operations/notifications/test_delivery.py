@@ -25,8 +25,8 @@ from reconciler.model.settings import NotificationSettings, WebhookSettings
 from reconciler.operations.notifications import command, delivery, webhook
 from reconciler.operations.notifications.channel import Channel
 from reconciler.operations.notifications.delivery import Delivery
+from reconciler.operations.notifications.news import Level, News
 from reconciler.operations.notifications.webhook import post
-from reconciler.operations.reconcile.news import Level, News
 from reconciler.specs.settings import parse_settings
 from tests.harness.yard import ROOT
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.operations.fleet import os_login, utc_now
-from reconciler.operations.reconcile.liveness.presence import alone
+from reconciler.operations.liveness.presence import alone
 from tests.harness.yard import Yard, laid
 from tests.operations.reconcile.rounds import Rounds
 from tests.planner import fleet as paper

@@ -14,15 +14,15 @@ import pytest
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.operations.fleet import Fleet, utc_now
 from reconciler.operations.journal import writing
+from reconciler.operations.liveness import lease, presence
+from reconciler.operations.liveness.health import LoopCondition, health_of
+from reconciler.operations.liveness.presence import Presence, read_presence
+from reconciler.operations.notifications.news import Level, News
 from reconciler.operations.open import open_fleet
 from reconciler.operations.reconcile import loop, tick
-from reconciler.operations.reconcile.liveness import lease, presence
-from reconciler.operations.reconcile.liveness.health import LoopCondition, health_of
-from reconciler.operations.reconcile.liveness.presence import Presence, read_presence
 from reconciler.operations.reconcile.loop import LoopOptions, reconcile
-from reconciler.operations.reconcile.news import Level, News
-from reconciler.operations.reconcile.rounds import Tick
 from reconciler.operations.reconcile.service.signals import LoopSignals
+from reconciler.operations.rounds.rounds import Tick
 from tests.harness.yard import Yard
 from tests.operations.reconcile.rounds import Rounds
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from reconciler.model.problem import ProblemError
-from reconciler.operations.reconcile.liveness.presence import alone
+from reconciler.operations.liveness.presence import alone
 from reconciler.operations.reconcile.source.source import follow
 from reconciler.operations.reconcile.source.tree import as_it_reads, mirror_of, stands
 from tests.harness.yard import Yard

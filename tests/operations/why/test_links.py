@@ -21,9 +21,9 @@ from reconciler.model.state.event import Event, EventType
 from reconciler.model.state.install import Install, InstallState
 from reconciler.model.state.volume import Attachment, Volume, VolumeState
 from reconciler.model.state.world import Override, Recorded, Suspension
+from reconciler.operations.links.case import Link, SpecPlace, WhyCase
 from reconciler.operations.node.show import InForce, in_force
 from reconciler.operations.views import AccessRow
-from reconciler.operations.why.case import Link, SpecPlace, WhyCase
 from reconciler.operations.why.links import LINKS, links_of
 from tests.planner import fleet as paper
 

@@ -11,8 +11,8 @@ from reconciler.model.plan.drift import Becomes, DriftClass
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded, World
-from reconciler.operations.status.allocations import stage_in
-from reconciler.operations.status.health import health_of
+from reconciler.operations.inventory.allocations import stage_in
+from reconciler.operations.inventory.health import health_of
 from reconciler.planner.access.login_checks import PROBE, refusal_of_all, refusals
 from reconciler.planner.drift.detect import drifts
 from reconciler.planner.nodes.prepare import unprepared

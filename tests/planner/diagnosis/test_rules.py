@@ -30,8 +30,8 @@ from reconciler.model.state.world import (
     World,
 )
 from reconciler.model.symptom import SYMPTOMS, WANTS_SOMEBODY, Diagnosis, Sort
+from reconciler.operations.liveness.diagnosis import ROWS as LOOP
 from reconciler.operations.reconcile.holds import OVER
-from reconciler.operations.reconcile.liveness.diagnosis import ROWS as LOOP
 from reconciler.planner.diagnosis.context import Chart, RunNow
 from reconciler.planner.diagnosis.rules import RULES, diagnose
 from reconciler.planner.placement.inventory import read_offers

@@ -14,7 +14,7 @@ from reconciler import shipped
 from reconciler.hosts.ansible.executor import RunOptions
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
-from reconciler.operations.access.endpoints import publish_folder
+from reconciler.operations.endpoints import publish_folder
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.reconcile.service.unit_text import unit_line, unit_word
 from reconciler.planner.lifecycle.templates import Renderer

@@ -16,7 +16,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.settings import SourceSettings
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import insist_on_state
-from reconciler.operations.reconcile.liveness.presence import alone
+from reconciler.operations.liveness.presence import alone
 from reconciler.operations.reconcile.source.tree import (
     TreeReading,
     as_it_reads,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from reconciler.model.problem import refuse
 from reconciler.operations.fleet import Fleet
-from reconciler.operations.reconcile.liveness.lease import is_held
+from reconciler.operations.liveness.lease import is_held
 from reconciler.specs.git import git
 from reconciler.specs.git.mirror import Mirror
 

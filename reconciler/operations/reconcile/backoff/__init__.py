@@ -1,1 +1,0 @@
-"""Backoff: what failed is tried again after a delay that doubles."""

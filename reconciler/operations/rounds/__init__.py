@@ -1,0 +1,1 @@
+"""Rounds of the loop as data, and when what failed is tried again."""
