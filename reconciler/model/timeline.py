@@ -12,6 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from reconciler.model.records import dataclass
+from reconciler.model.rules import holding
 from reconciler.model.state.event import EventType
 
 
@@ -158,5 +159,4 @@ NAMES: tuple[tuple[str, Callable[[OperationFacts], bool]], ...] = (
 
 
 def name_of(deed: OperationFacts, first: EventType) -> str:
-    named = (name for name, holds in NAMES if holds(deed))
-    return next(named, MOMENTS.get(first, first.value))
+    return next(holding(NAMES, deed), MOMENTS.get(first, first.value))

@@ -14,6 +14,7 @@ from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action, Risk
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.rules import first_refusal
 from reconciler.model.state.world import DoubtKind
 from reconciler.planner.approval import fingerprint_of_preparation
 from reconciler.planner.automation.guards import (
@@ -27,7 +28,8 @@ from reconciler.planner.context import Situation
 from reconciler.planner.core.difference import LEAVING, Difference, has_begun, is_consented
 from reconciler.planner.core.effective_spec import recorded_of
 from reconciler.planner.core.facts import is_unknown, shown
-from reconciler.planner.core.risks import Refusal, is_above, problem_of, risk_of
+from reconciler.planner.core.refusal import Refusal, problem_of
+from reconciler.planner.core.risks import is_above, risk_of
 from reconciler.planner.diff.change_words import refusal
 from reconciler.planner.diff.name_changes import hindrance
 from reconciler.planner.diff.removals import uncommitted
@@ -55,11 +57,8 @@ def admit(situation: Situation) -> Mapping[Ref, Problem]:
 
 
 def _first_refusal(difference: Difference, situation: Situation) -> Problem | None:
-    for rule in RULES:
-        found = rule(difference, situation)
-        if found is not None:
-            return problem_of(difference.ref, difference.resource, found)
-    return None
+    found = first_refusal(RULES, difference, situation)
+    return problem_of(difference.ref, difference.resource, found) if found else None
 
 
 def _not_yet_supported(difference: Difference, situation: Situation) -> Refusal | None:

@@ -11,6 +11,7 @@ from reconciler.kinds.checks.once import once
 from reconciler.model.moment import parse_moment
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
+from reconciler.model.rules import holding
 from reconciler.model.spec.desired import Desired
 
 OPEN_ENDED = "none"
@@ -70,7 +71,7 @@ def roll_of(desired: Desired) -> Roll:
 
 def state_of(leave: Leave, roll: Roll, now: datetime) -> DoorState:
     """The first thing that keeps them out, apart from keys."""
-    return next((state for state, holds in RULES if holds(leave, roll, now)), DoorState.ACTIVE)
+    return next(holding(RULES, leave, roll, now), DoorState.ACTIVE)
 
 
 def _is_shut_out(leave: Leave, roll: Roll) -> bool:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from reconciler.model.host.capacity import SlotState
 from reconciler.model.records import dataclass
+from reconciler.model.rules import holding
 
 
 class Posture(StrEnum):
@@ -66,9 +67,8 @@ OCCUPANCIES: tuple[Row, ...] = (
 
 def postures_of(node: NodeTally) -> tuple[Posture, ...]:
     """All that is to be said of a node, each once; the first of them is its posture."""
-    occupancy = next(posture for posture, holds in OCCUPANCIES if holds(node))
-    matters = [posture for posture, holds in CONDITIONS if holds(node)]
-    return tuple(dict.fromkeys((*matters, occupancy)))
+    occupancy = next(holding(OCCUPANCIES, node))
+    return tuple(dict.fromkeys((*holding(CONDITIONS, node), occupancy)))
 
 
 def posture_of(node: NodeTally) -> Posture:

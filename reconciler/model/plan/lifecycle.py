@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from reconciler.model.plan.verb import Verb
 from reconciler.model.records import dataclass
+from reconciler.model.rules import holding
 
 
 class Phase(StrEnum):
@@ -106,7 +107,7 @@ STAGES: tuple[tuple[Stage, Callable[[StageFacts], bool]], ...] = (
 
 
 def stage_of(standing: StageFacts) -> Stage:
-    return next(stage for stage, holds in STAGES if holds(standing))
+    return next(holding(STAGES, standing))
 
 
 class RunState(StrEnum):

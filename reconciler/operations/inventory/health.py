@@ -13,6 +13,7 @@ from reconciler.model.condition import Condition, Health
 from reconciler.model.host.evidence import NodeFacts, Observation
 from reconciler.model.plan.lifecycle import Phase, Stage
 from reconciler.model.records import dataclass
+from reconciler.model.rules import holding
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.access.login_checks import refusal_of_all, refusals
 from reconciler.planner.core.facts import differing, is_unknown
@@ -43,18 +44,18 @@ class _Patient:
         return bool(everybody) or any(refusals(self.one, self.facts))
 
 
-RULES: tuple[tuple[Health, str, Callable[[_Patient], bool]], ...] = (
-    (Health.UNKNOWN, "unseen", lambda it: it.unseen),
-    (Health.DEGRADED, "failed", lambda it: it.one.phase is Phase.FAILED),
-    (Health.DEGRADED, "unproved", lambda it: it.stage is Stage.UNPROVED),
-    (Health.UNKNOWN, "in_doubt", lambda it: it.stage is Stage.IN_DOUBT),
-    (Health.PROGRESSING, "", lambda it: it.one.phase in (Phase.PROVIDING, Phase.RELEASING)),
-    (Health.DEGRADED, "card_missing", lambda it: it.lacks_cards),
-    (Health.DEGRADED, "differs", lambda it: not all(map(is_unknown, it.wrong))),
-    (Health.DEGRADED, "shut_out", lambda it: it.shuts_out),
-    (Health.PROGRESSING, "", lambda it: it.one.phase is Phase.QUARANTINED),
-    (Health.UNKNOWN, "untold", lambda it: bool(it.wrong)),
-    (Health.HEALTHY, "", lambda it: True),
+RULES: tuple[tuple[tuple[Health, str], Callable[[_Patient], bool]], ...] = (
+    ((Health.UNKNOWN, "unseen"), lambda it: it.unseen),
+    ((Health.DEGRADED, "failed"), lambda it: it.one.phase is Phase.FAILED),
+    ((Health.DEGRADED, "unproved"), lambda it: it.stage is Stage.UNPROVED),
+    ((Health.UNKNOWN, "in_doubt"), lambda it: it.stage is Stage.IN_DOUBT),
+    ((Health.PROGRESSING, ""), lambda it: it.one.phase in (Phase.PROVIDING, Phase.RELEASING)),
+    ((Health.DEGRADED, "card_missing"), lambda it: it.lacks_cards),
+    ((Health.DEGRADED, "differs"), lambda it: not all(map(is_unknown, it.wrong))),
+    ((Health.DEGRADED, "shut_out"), lambda it: it.shuts_out),
+    ((Health.PROGRESSING, ""), lambda it: it.one.phase is Phase.QUARANTINED),
+    ((Health.UNKNOWN, "untold"), lambda it: bool(it.wrong)),
+    ((Health.HEALTHY, ""), lambda it: True),
 )
 """The first row that holds is told. What is on its way has its stage for a cause."""
 
@@ -70,7 +71,7 @@ def health_of(one: Recorded, stage: Stage, world: World) -> Condition:
         cards=uuids_of(one, world),
         wrong=tuple(shown for _, shown, _ in differing(facts, one.facts)) if facts else (),
     )
-    word, cause = next((word, cause) for word, cause, holds in RULES if holds(patient))
+    word, cause = next(holding(RULES, patient))
     if word is Health.PROGRESSING:
         cause = str(stage)
     since = _silent_since(seen) if cause == "unseen" else ""

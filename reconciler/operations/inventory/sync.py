@@ -17,6 +17,7 @@ from reconciler.model.moment import parse_moment
 from reconciler.model.plan.plan import Action, Change, Plan
 from reconciler.model.problem import HELD_CODES, WAITING_CODES
 from reconciler.model.records import dataclass
+from reconciler.model.rules import holding
 from reconciler.model.symptom import Diagnosis, Sort
 from reconciler.operations.cache.plan_cache import input_key, recall_plan
 from reconciler.operations.fleet import Fleet
@@ -54,7 +55,7 @@ class SyncSummary:
 
 def sync_of(change: Change) -> Condition:
     """Its cause is the code of what keeps it from being done, else what would be done."""
-    word = next(word for word, holds in SYNC if holds(change))
+    word = next(holding(SYNC, change))
     cause = change.problem.code if change.problem is not None else str(change.action)
     return Condition(word=word, cause=cause)
 

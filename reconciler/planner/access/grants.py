@@ -19,11 +19,13 @@ from reconciler.model.plan.plan import Action
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
+from reconciler.model.rules import first_refusal
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
 from reconciler.planner.core.authorship import author_in, doubted
 from reconciler.planner.core.difference import Difference, of_kind
+from reconciler.planner.core.refusal import Refusal, problem_of
 
 MEMBER = "member"
 BEGINS = frozenset({Action.CREATE, Action.ADOPT, Action.RESTORE})
@@ -56,9 +58,9 @@ def refuse_grants(
     for one in of_kind(differences, "allocation"):
         if one.resource is not None:
             origin = origins.get(one.ref, Origin())
-            problem = _access_refused(one, one.resource, desired, world, origin)
-            if problem is not None:
-                refused[one.ref] = problem
+            found = _access_refused(one, one.resource, desired, world, origin)
+            if found is not None:
+                refused[one.ref] = problem_of(one.ref, one.resource, found)
     for one in of_kind(differences, "grant"):
         if one.resource is None or one.ref in desired.lessened:
             continue
@@ -70,22 +72,20 @@ def refuse_grants(
             origin=origins.get(one.ref, Origin()),
             now=now,
         )
-        problem = next(filter(None, (rule(giving) for rule in RULES)), None)
-        if problem is not None:
-            refused[one.ref] = problem
+        if found := first_refusal(RULES, giving):
+            refused[one.ref] = problem_of(one.ref, one.resource, found)
     return refused
 
 
-def _role_cannot_grant(giving: Giving) -> Problem | None:
+def _role_cannot_grant(giving: Giving) -> Refusal | None:
     """People known to the fleet are held to their role."""
     if giving.origin.doubt is not None:
-        return _problem(giving.grant, giving.origin.doubt, *doubted(giving.origin.doubt))
+        return Refusal(giving.origin.doubt, *doubted(giving.origin.doubt))
     project = giving.grant.ref.project
     author = author_in(project, giving.desired, giving.world, giving.origin)
     if author.may_grant:
         return None
-    return _problem(
-        giving.grant,
+    return Refusal(
         "role_cannot_grant",
         f"{author.told}, and wrote this grant",
         "an owner or a maintainer of the project, or an operator, may give one",
@@ -98,7 +98,7 @@ def _access_refused(
     desired: Desired,
     world: World,
     origin: Origin,
-) -> Problem | None:
+) -> Refusal | None:
     """Whoever may not give a grant lets in only themselves, as a member.
 
     Nor may a member take over, under another name, what somebody else leaves.
@@ -112,51 +112,44 @@ def _access_refused(
         # Whoever is to own it has to be let in; and by whom that was written nobody can say.
         if added <= {allocation.spec.owner}:
             return None
-        return _problem(allocation, origin.doubt, *doubted(origin.doubt))
+        return Refusal(origin.doubt, *doubted(origin.doubt))
     author = author_in(allocation.ref.project, desired, world, origin)
     joins = author.role == MEMBER and difference.former is None
     others = added - author.names if joins else added
     if author.may_grant or not others:
         return None
-    return _problem(
-        allocation,
+    return Refusal(
         "role_cannot_grant",
         f"{author.told}, and lets in {', '.join(sorted(others))} by access",
         "an owner or a maintainer of the project, or an operator, lets in others",
     )
 
 
-def _grant_expired(giving: Giving) -> Problem | None:
+def _grant_expired(giving: Giving) -> Refusal | None:
     """An old grant stays as it is, and opens nothing; a new one was never meant that way."""
     spec = giving.grant.spec
     if not giving.is_new or in_force(giving.grant, giving.now):
         return None
     message = f"its time was over on {spec.expires_at}, before it was given"
-    return _problem(giving.grant, "grant_expired", message, "state a time to come, or remove it")
+    return Refusal("grant_expired", message, "state a time to come, or remove it")
 
 
-def _grant_too_long(giving: Giving) -> Problem | None:
+def _grant_too_long(giving: Giving) -> Refusal | None:
     end = giving.grant.spec.expires_at
     moment = parse_moment(end)
     policy = POLICIES.get(giving.desired, "fleet")
     days = policy.spec.grant.max_days if policy else DEFAULT_MAX_DAYS
     if end == OPEN_ENDED and policy and not policy.spec.grant.may_be_open_ended:
         message = "the Policy allows no grant without an end"
-        return _problem(giving.grant, "grant_too_long", message, f"at most {days} days ahead")
+        return Refusal("grant_too_long", message, f"at most {days} days ahead")
     if end == OPEN_ENDED or moment is None or moment <= giving.now + timedelta(days=days):
         return None
     message = f"it would last until {end}, more than {days} days from now"
-    return _problem(giving.grant, "grant_too_long", message, f"state a time within {days} days")
+    return Refusal("grant_too_long", message, f"state a time within {days} days")
 
 
-RULES: tuple[Callable[[Giving], Problem | None], ...] = (
+RULES: tuple[Callable[[Giving], Refusal | None], ...] = (
     _role_cannot_grant,
     _grant_expired,
     _grant_too_long,
 )
-
-
-def _problem(resource: Resource, code: str, message: str, hint: str) -> Problem:
-    return Problem(
-        code=code, message=message, hint=hint, source=resource.source(), ref=str(resource.ref)
-    )

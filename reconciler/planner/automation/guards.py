@@ -21,7 +21,7 @@ from reconciler.planner.automation.hold import only_takes
 from reconciler.planner.automation.revocation_guard import guard_revocations
 from reconciler.planner.context import Situation
 from reconciler.planner.core.difference import Difference, is_consented
-from reconciler.planner.core.risks import Refusal, problem_of
+from reconciler.planner.core.refusal import Refusal, problem_of
 
 DEFAULT_MAX_REMOVALS, DEFAULT_MAX_REMOVAL_PERCENT = 5, 10
 DAY = timedelta(days=1)

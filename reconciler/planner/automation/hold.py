@@ -22,7 +22,8 @@ from reconciler.planner.automation.rules import HELD_BY_POLICY, held
 from reconciler.planner.context import Situation
 from reconciler.planner.core.difference import Difference, has_begun, is_consented
 from reconciler.planner.core.effective_spec import as_recorded, less
-from reconciler.planner.core.risks import Refusal, problem_of, risk_of
+from reconciler.planner.core.refusal import Refusal, problem_of
+from reconciler.planner.core.risks import risk_of
 from reconciler.planner.nodes.prepare import Preparation
 
 PAUSED = "loop_suspended"

@@ -15,7 +15,7 @@ from reconciler.model.plan.plan import RISKS, Risk
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.planner.automation.windows import is_open, next_turn, opens
-from reconciler.planner.core.risks import Refusal
+from reconciler.planner.core.refusal import Refusal
 
 HELD_BY_POLICY = "held_by_policy"
 

@@ -19,11 +19,13 @@ from reconciler.model.host.evidence import GpuFact, NodeFacts
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
+from reconciler.model.rules import Objection, first_objection
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
 from reconciler.planner.bundles.versions import figures, natural, newest
 from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.refusal import Refusal, problem_of
 from reconciler.planner.storage.attachment_rules import STAYS
 
 
@@ -57,23 +59,25 @@ def machine(node: Resource[NodeSpec], desired: Desired, facts: NodeFacts | None)
     )
 
 
-def misfit(on: Machine, need: RuntimeNeed) -> tuple[str, str]:
-    """(code, why) of the first rule that objects, with the nearest version that fits."""
-    for code in RULES:
-        if why := objection(code, on, need):
-            return code, why
-    return "", ""
+def misfit(on: Machine, need: RuntimeNeed) -> Objection | None:
+    """The first rule that objects, with the nearest version that fits."""
+    found = first_objection(RULES, on, need)
+    return found and found._replace(why=_worded(found.why, on, need))
 
 
 def objection(code: str, on: Machine, need: RuntimeNeed) -> str:
     """The objection of one rule, naming both sides; empty if it has none."""
     why = RULES[code](on, need)
-    return f"{need.bundle} {need.version} {why}; {_nearest(on, need)}" if why else ""
+    return _worded(why, on, need) if why else ""
+
+
+def _worded(why: str, on: Machine, need: RuntimeNeed) -> str:
+    return f"{need.bundle} {need.version} {why}; {_nearest(on, need)}"
 
 
 def _nearest(on: Machine, need: RuntimeNeed) -> str:
     """The newest older version that runs there, else the oldest newer one."""
-    fits = [one for one in need.others if not any(rule(on, one) for rule in RULES.values())]
+    fits = [one for one in need.others if first_objection(RULES, on, one) is None]
     fitting = sorted(fits, key=lambda one: natural(one.version))
     before = [one for one in fitting if natural(one.version) < natural(need.version)]
     if not fitting:
@@ -165,14 +169,14 @@ def refuse_runtimes(
             if node is not None:
                 told = told or unfit(difference, node, desired, world)
             if told is not None:
-                found[difference.ref] = problem_of(difference, *told)
+                found[difference.ref] = worded(difference, told)
     return found
 
 
 def unfit(
     difference: Difference, node: Resource[NodeSpec], desired: Desired, world: World
-) -> tuple[str, str] | None:
-    """Code and reason of the first newly named version that cannot run on the allocation's node."""
+) -> Objection | None:
+    """The objection to the first newly named version that cannot run on the allocation's node."""
     names = newly_named(difference)
     if not names or difference.resource is None:
         return None
@@ -180,13 +184,13 @@ def unfit(
     on = machine(node, desired, seen.facts if seen else None)
     needs = runtime_needs(difference.resource, desired)
     told = (misfit(on, need) for need in needs if (need.bundle, need.version) in names)
-    return next((one for one in told if one[0]), None)
+    return next(filter(None, told), None)
 
 
 def not_for_lack_of_room(
     candidates: Iterable[Candidate], elsewhere: Mapping[str, object]
-) -> tuple[str, str] | None:
-    """Code and reason, where no node would fit even with more room.
+) -> Objection | None:
+    """The objection of the nearest rule, where no node would fit even with more room.
 
     `elsewhere` are rules that exclude a node whatever becomes of it.
     """
@@ -195,32 +199,29 @@ def not_for_lack_of_room(
         return None
     first = min(left, key=lambda one: (list(RULES).index(one.rule), one.node))
     others = f" (and {len(left) - 1} more nodes)" if len(left) > 1 else ""
-    return first.rule, f"{first.detail}{others}"
+    return Objection(first.rule, f"{first.detail}{others}")
 
 
-def _unnameable(names: Iterable[tuple[str, str]], desired: Desired) -> Iterator[tuple[str, str]]:
+def _unnameable(names: Iterable[tuple[str, str]], desired: Desired) -> Iterator[Objection]:
     for name, version in sorted(names):
         bundle = BUNDLES.get(desired, name)
         stated = {one.version: one.state for one in bundle.spec.versions} if bundle else {}
         active = newest(v for v, state in stated.items() if state is VersionState.ACTIVE)
         instead = f"the newest is {active}" if active else "it has no active one"
         if bundle is None:
-            yield "bundle_version_unknown", f"bundle {name} is not in force"
+            yield Objection("bundle_version_unknown", f"bundle {name} is not in force")
         elif version not in stated:
-            yield "bundle_version_unknown", f"no version {version} of {name} is in force; {instead}"
+            why = f"no version {version} of {name} is in force; {instead}"
+            yield Objection("bundle_version_unknown", why)
         elif stated.get(version) is VersionState.WITHDRAWN:
-            yield "bundle_withdrawn", f"{name} {version} was withdrawn; {instead}"
+            yield Objection("bundle_withdrawn", f"{name} {version} was withdrawn; {instead}")
 
 
-def problem_of(difference: Difference, code: str, message: str) -> Problem:
-    resource = difference.resource
-    return Problem(
-        code=code,
-        message=message,
-        hint=HINTS.get(code, HINT).format(ref=difference.ref),
-        source=resource.source("spec", "runtimes") if resource else None,
-        ref=str(difference.ref),
-    )
+def worded(difference: Difference, found: Objection) -> Problem:
+    """The objection as a problem of the allocation, at what it names."""
+    hint = HINTS.get(found.code, HINT).format(ref=difference.ref)
+    why = Refusal(found.code, found.why, hint)
+    return problem_of(difference.ref, difference.resource, why, "spec", "runtimes")
 
 
 HINT = "name another version, or another node: gpuaas explain {ref}"

@@ -94,7 +94,8 @@ def _rule_against(
     policy = POLICIES.get(desired, "fleet")
     lenient = policy is not None and policy.spec.bundles.allow_unknown_compatibility
     need = bundle.spec.needs(bundle.ref.name, may_be_unknown=lenient)[one.version]
-    return misfit(machine(node, desired, seen.facts), need)[0]
+    found = misfit(machine(node, desired, seen.facts), need)
+    return found.code if found else ""
 
 
 def _node_of(

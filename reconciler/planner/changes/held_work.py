@@ -18,7 +18,7 @@ from reconciler.planner.automation.hold import by_policy, paused
 from reconciler.planner.changes.stale import Stale
 from reconciler.planner.context import Situation
 from reconciler.planner.core.difference import Difference
-from reconciler.planner.core.risks import Refusal, problem_of
+from reconciler.planner.core.refusal import Refusal, problem_of
 from reconciler.planner.core.task import Task
 
 Held = tuple[Difference, Problem, Cause | None]

@@ -13,7 +13,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
-from reconciler.planner.bundles.compatibility import problem_of, refuse_runtimes, unfit
+from reconciler.planner.bundles.compatibility import refuse_runtimes, unfit, worded
 from reconciler.planner.bundles.install import Staging, find_stagings, is_slow
 from reconciler.planner.changes.held_work import Held, hold_task
 from reconciler.planner.core.difference import Difference
@@ -35,7 +35,7 @@ class Fit:
         self, difference: Difference, id: str = "", node: Resource[NodeSpec] | None = None
     ) -> Problem | None:
         told = unfit(difference, node, self.desired, self.world) if node else None
-        return problem_of(difference, *told) if told else None
+        return worded(difference, told) if told else None
 
     def take(self, difference: Difference, id: str, node: Resource[NodeSpec]) -> None:
         pass

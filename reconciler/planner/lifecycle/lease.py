@@ -18,10 +18,12 @@ from reconciler.model.plan.plan import Action
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
+from reconciler.model.rules import first_refusal
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
 from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.refusal import Refusal, problem_of
 from reconciler.planner.lifecycle.expiry import leaving
 
 LASTS = frozenset({Action.CHANGE, Action.RESTART, Action.RENAME, Action.RESTORE, Action.REPLACE})
@@ -81,14 +83,12 @@ def refuse_leases(
             claims=tuple(claims.get(difference.former or difference.ref, ())),
             leaving=gone,
         )
-        rules = RULES[difference.ref.kind]
-        problem = next(filter(None, (rule(wish) for rule in rules)), None)
-        if problem is not None:
-            refused[difference.ref] = problem
+        if found := first_refusal(RULES[difference.ref.kind], wish):
+            refused[difference.ref] = problem_of(difference.ref, difference.resource, found)
     return refused
 
 
-def _lapsed(wish: LeaseRequest) -> Problem | None:
+def _lapsed(wish: LeaseRequest) -> Refusal | None:
     """Its lease ended and it was released for that: the same file does not create it again."""
     since = wish.world.lapsed.get(wish.resource.ref)
     stated = parse_moment(wish.resource.spec.expires_at or "")
@@ -96,18 +96,18 @@ def _lapsed(wish: LeaseRequest) -> Problem | None:
         return None
     message = f"its time was over, and it was released for that on {since}"
     hint = "state an expiresAt to come to have it anew, or remove its file"
-    return _problem(wish.resource, "lease_lapsed", message, hint)
+    return Refusal("lease_lapsed", message, hint)
 
 
-def _over(wish: LeaseRequest) -> Problem | None:
+def _over(wish: LeaseRequest) -> Refusal | None:
     end = parse_moment(wish.end)
     if not wish.begins or end is None or end > wish.now:
         return None
     message = f"its time was over on {wish.end}, before it began"
-    return _problem(wish.resource, "lease_lapsed", message, "state a time to come, or remove it")
+    return Refusal("lease_lapsed", message, "state a time to come, or remove it")
 
 
-def _too_long(wish: LeaseRequest) -> Problem | None:
+def _too_long(wish: LeaseRequest) -> Refusal | None:
     """Counted from when it began. An allocation that already lives as long as it may is not
     shortened.
     """
@@ -124,10 +124,10 @@ def _too_long(wish: LeaseRequest) -> Problem | None:
         return None
     message = f"it would live until {wish.end}; {terms.longest} h from its begin are the most"
     hint = f"state {format_moment(last)} or an earlier time"
-    return _problem(wish.resource, "lease_too_long", message, hint)
+    return Refusal("lease_too_long", message, hint)
 
 
-def _endless(wish: LeaseRequest) -> Problem | None:
+def _endless(wish: LeaseRequest) -> Refusal | None:
     """Where its project is in error, its document is not refused for that."""
     project = PROJECTS.get(wish.desired, wish.resource.ref.project)
     if wish.resource.spec.expires_at != OPEN_ENDED or project is None:
@@ -137,10 +137,10 @@ def _endless(wish: LeaseRequest) -> Problem | None:
     if (lease and lease.may_be_open_ended) or (recorded is not None and not recorded.expires_at):
         return None
     message = f"project {project.ref.name} may not keep allocations without an end"
-    return _problem(wish.resource, "lease_too_long", message, "state a time")
+    return Refusal("lease_too_long", message, "state a time")
 
 
-def _waited_enough(wish: LeaseRequest) -> Problem | None:
+def _waited_enough(wish: LeaseRequest) -> Refusal | None:
     """A request that gave up waiting is not surprised by a place afterwards."""
     if wish.difference.action is not Action.CREATE or wish.claims or wish.difference.recorded:
         return None
@@ -149,7 +149,7 @@ def _waited_enough(wish: LeaseRequest) -> Problem | None:
         return None
     message = f"it waited for room until {format_moment(until)}, and gave up"
     hint = "state a later waitUntil to wait on, or remove its file"
-    return _problem(wish.resource, "wait_over", message, hint)
+    return Refusal("wait_over", message, hint)
 
 
 def gives_up(resource: Resource, desired: Desired, world: World) -> datetime | None:
@@ -173,23 +173,17 @@ def ends_of_waits(desired: Desired, world: World) -> Iterator[datetime]:
             yield until
 
 
-def _joins_what_leaves(wish: LeaseRequest) -> Problem | None:
+def _joins_what_leaves(wish: LeaseRequest) -> Refusal | None:
     spec = wish.resource.spec
     state = wish.leaving.get(Ref("allocation", wish.resource.ref.project, spec.allocation))
     if state is None or wish.difference.action not in JOINS:
         return None
     hint = f"take the release back first, or remove {wish.resource.ref}"
-    return _problem(wish.resource, "allocation_leaving", f"{state}: nobody joins it", hint)
+    return Refusal("allocation_leaving", f"{state}: nobody joins it", hint)
 
 
-RULES: Mapping[str, tuple[Callable[[LeaseRequest], Problem | None], ...]] = {
+RULES: Mapping[str, tuple[Callable[[LeaseRequest], Refusal | None], ...]] = {
     "allocation": (_lapsed, _over, _endless, _too_long, _waited_enough),
     "grant": (_joins_what_leaves,),
 }
 """By kind, in order; the first refusal wins."""
-
-
-def _problem(resource: Resource, code: str, message: str, hint: str) -> Problem:
-    return Problem(
-        code=code, message=message, hint=hint, source=resource.source(), ref=str(resource.ref)
-    )

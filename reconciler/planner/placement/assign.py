@@ -20,9 +20,9 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
-from reconciler.planner.bundles.compatibility import problem_of
+from reconciler.planner.bundles.compatibility import worded
 from reconciler.planner.core.difference import Difference, of_kind
-from reconciler.planner.core.risks import absence
+from reconciler.planner.core.refusal import absence
 from reconciler.planner.core.seat import WITH_CAPACITY, Seat, Unseated, placement_of
 from reconciler.planner.identity.accounts import Accounts, Taken
 from reconciler.planner.identity.claims import can_resume, groups_of
@@ -244,7 +244,7 @@ class _Usher:
             if same not in known:
                 known[same] = self.placer.refusals(need)
             if told := self.placer.misfit(need):
-                found[ref] = Unseated(problem=problem_of(coming[ref], *told))
+                found[ref] = Unseated(problem=worded(coming[ref], told))
                 continue
             why = replace(known[same], outlook=outlook[ref])
             replaces = coming[ref].action is Action.REPLACE

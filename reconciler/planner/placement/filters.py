@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from reconciler.model.host.capacity import Candidate, Need, SlotState
 from reconciler.model.records import dataclass
+from reconciler.model.rules import Objection, first_objection
 from reconciler.planner.bundles.compatibility import RULES as FIT_RULES
 from reconciler.planner.placement import predicates
 from reconciler.planner.placement.inventory import InventorySlot, Occupancy, Offer
@@ -25,30 +26,30 @@ REQUEST_RULES: Mapping[str, Callable[[Offer, Need], str]] = MappingProxyType(
 )
 """A node against a request, whatever its condition."""
 
-NODE_RULES: Mapping[str, tuple[Callable[[Offer], str], SlotState]] = MappingProxyType(
+NODE_RULES: Mapping[str, Callable[[Offer], str]] = MappingProxyType(
     {
-        "node_not_enrolled": (predicates.node_not_enrolled, SlotState.UNAVAILABLE),
-        "node_not_named": (predicates.node_not_named, SlotState.UNAVAILABLE),
-        "not_approved": (predicates.not_approved, SlotState.NOT_APPROVED),
-        "node_unavailable": (predicates.node_unavailable, SlotState.UNAVAILABLE),
-        "node_draining": (predicates.node_draining, SlotState.DRAINING),
-        "suspended": (predicates.suspended, SlotState.DRAINING),
-        "readiness_missing": (predicates.readiness_missing, SlotState.UNKNOWN),
-        "node_unreachable": (predicates.node_unreachable, SlotState.UNKNOWN),
-        "readiness_stale": (predicates.readiness_stale, SlotState.UNKNOWN),
-        "readiness_incomplete": (predicates.readiness_incomplete, SlotState.UNKNOWN),
-        "host_identity_changed": (predicates.identity_changed, SlotState.NOT_READY),
-        "node_not_prepared": (predicates.node_not_prepared, SlotState.NOT_READY),
-        "foreign_descriptors": (predicates.foreign_descriptors, SlotState.NOT_READY),
-        "unclaimed_descriptors": (predicates.unclaimed_descriptors, SlotState.NOT_READY),
-        "node_in_doubt": (predicates.node_in_doubt, SlotState.NOT_READY),
-        "cards_of_others": (predicates.cards_of_others, SlotState.NOT_READY),
-        "fabric_faulty": (predicates.fabric_faulty, SlotState.NOT_READY),
-        "driver_outside_family": (predicates.driver_outside_family, SlotState.NOT_READY),
-        "memory_exceeded": (predicates.memory_exceeded, SlotState.NOT_READY),
+        "node_not_enrolled": predicates.node_not_enrolled,
+        "node_not_named": predicates.node_not_named,
+        "not_approved": predicates.not_approved,
+        "node_unavailable": predicates.node_unavailable,
+        "node_draining": predicates.node_draining,
+        "suspended": predicates.suspended,
+        "readiness_missing": predicates.readiness_missing,
+        "node_unreachable": predicates.node_unreachable,
+        "readiness_stale": predicates.readiness_stale,
+        "readiness_incomplete": predicates.readiness_incomplete,
+        "host_identity_changed": predicates.identity_changed,
+        "node_not_prepared": predicates.node_not_prepared,
+        "foreign_descriptors": predicates.foreign_descriptors,
+        "unclaimed_descriptors": predicates.unclaimed_descriptors,
+        "node_in_doubt": predicates.node_in_doubt,
+        "cards_of_others": predicates.cards_of_others,
+        "fabric_faulty": predicates.fabric_faulty,
+        "driver_outside_family": predicates.driver_outside_family,
+        "memory_exceeded": predicates.memory_exceeded,
     }
 )
-"""A node's own condition, and what its free slots are called meanwhile."""
+"""A node's own condition."""
 
 RUNTIME_RULES: Mapping[str, Callable[[Offer, Need], str]] = MappingProxyType(
     {code: partial(predicates.runtime_unfit, code) for code in FIT_RULES}
@@ -70,26 +71,43 @@ FOR_ALL = MappingProxyType(
 )
 """Those that say the same to everybody."""
 
-SLOT_RULES: Mapping[str, tuple[Callable[[Offer, InventorySlot], str], SlotState]] = (
-    MappingProxyType(
-        {
-            "slot_not_named": (predicates.slot_not_named, SlotState.UNAVAILABLE),
-            "slot_disabled": (predicates.slot_disabled, SlotState.DISABLED),
-            "slot_not_approved": (predicates.slot_not_approved, SlotState.NOT_APPROVED),
-            "device_shared": (predicates.device_shared, SlotState.NOT_READY),
-            "gpu_ambiguous": (predicates.gpu_ambiguous, SlotState.NOT_READY),
-            "gpu_faulty": (predicates.gpu_faulty, SlotState.NOT_READY),
-            "gpu_missing": (predicates.gpu_missing, SlotState.NOT_READY),
-            "gpu_seen_twice": (predicates.gpu_seen_twice, SlotState.NOT_READY),
-            "gpu_changed": (predicates.gpu_changed, SlotState.NOT_READY),
-            "gpu_busy": (predicates.gpu_busy, SlotState.NOT_READY),
-            "numa_mismatch": (predicates.numa_mismatch, SlotState.NOT_READY),
-            "nvme_missing": (predicates.nvme_missing, SlotState.NOT_READY),
-            "nic_missing": (predicates.nic_missing, SlotState.NOT_READY),
-        }
-    )
+SLOT_RULES: Mapping[str, Callable[[Offer, InventorySlot], str]] = MappingProxyType(
+    {
+        "slot_not_named": predicates.slot_not_named,
+        "slot_disabled": predicates.slot_disabled,
+        "slot_not_approved": predicates.slot_not_approved,
+        "device_shared": predicates.device_shared,
+        "gpu_ambiguous": predicates.gpu_ambiguous,
+        "gpu_faulty": predicates.gpu_faulty,
+        "gpu_missing": predicates.gpu_missing,
+        "gpu_seen_twice": predicates.gpu_seen_twice,
+        "gpu_changed": predicates.gpu_changed,
+        "gpu_busy": predicates.gpu_busy,
+        "numa_mismatch": predicates.numa_mismatch,
+        "nvme_missing": predicates.nvme_missing,
+        "nic_missing": predicates.nic_missing,
+    }
 )
 """One slot's own condition; the other slots of its node may serve."""
+
+SLOT_STATES: Mapping[str, SlotState] = MappingProxyType(
+    {
+        "node_not_enrolled": SlotState.UNAVAILABLE,
+        "node_not_named": SlotState.UNAVAILABLE,
+        "not_approved": SlotState.NOT_APPROVED,
+        "node_unavailable": SlotState.UNAVAILABLE,
+        "node_draining": SlotState.DRAINING,
+        "suspended": SlotState.DRAINING,
+        "readiness_missing": SlotState.UNKNOWN,
+        "node_unreachable": SlotState.UNKNOWN,
+        "readiness_stale": SlotState.UNKNOWN,
+        "readiness_incomplete": SlotState.UNKNOWN,
+        "slot_not_named": SlotState.UNAVAILABLE,
+        "slot_disabled": SlotState.DISABLED,
+        "slot_not_approved": SlotState.NOT_APPROVED,
+    }
+)
+"""What a free slot is called while a rule keeps it from everybody; by all others, not ready."""
 
 PROMISE_RULES: Mapping[str, Callable[[Offer, InventorySlot, Need], str]] = MappingProxyType(
     {
@@ -118,12 +136,10 @@ def judge(offer: Offer, held: Occupancy, need: Need, *, sharing: bool = True) ->
 
     Without `sharing`, everybody on it counts as being of the same project.
     """
-    refusal = _judge_node(offer, need)
+    rules = HELD_RULES if sharing else FOR_ALL
+    refusal = _objection(offer, need) or first_objection(rules, offer, held, need)
     if refusal is not None:
-        return refusal
-    for name, objection in (HELD_RULES if sharing else FOR_ALL).items():
-        if detail := objection(offer, held, need):
-            return NodeVerdict(rule=name, detail=detail)
+        return NodeVerdict(rule=refusal.code, detail=refusal.why)
     verdict = _judge_slots(offer, need)
     if verdict.rule:
         return verdict
@@ -136,43 +152,35 @@ def judge(offer: Offer, held: Occupancy, need: Need, *, sharing: bool = True) ->
 
 def refused_to_all(offer: Offer, need: Need) -> Candidate:
     """The rule by which a node refuses all who ask this, whatever is free on it; empty if none."""
-    refusal = _judge_node(offer, need) or NodeVerdict()
-    return Candidate(node=offer.name, rule=refusal.rule, detail=refusal.detail)
+    code, why = _objection(offer, need) or ("", "")
+    return Candidate(node=offer.name, rule=code, detail=why)
 
 
 def refused_elsewhere(offer: Offer, need: Need) -> str:
     """The rule on a node's kind that refuses the request; '' if none does."""
-    told = (name for name, rule in REQUEST_RULES.items() if rule(offer, need))
-    return next(told, "")
+    found = first_objection(REQUEST_RULES, offer, need)
+    return found.code if found else ""
 
 
 def usable_slots(offer: Offer, need: Need) -> int:
     """The slots that all rules but those on who holds what allow; 0 if too few for the request."""
-    return 0 if _judge_node(offer, need) else _judge_slots(offer, need).usable
+    return 0 if _objection(offer, need) else _judge_slots(offer, need).usable
 
 
 def hindrance(offer: Offer, slot: InventorySlot) -> tuple[SlotState, str]:
     """Why a slot that nobody holds can be given to nobody; FREE if it can."""
-    for objection, state in NODE_RULES.values():
-        if detail := objection(offer):
-            return state, detail
-    for slot_objection, state in SLOT_RULES.values():
-        if detail := slot_objection(offer, slot):
-            return state, detail
-    return SlotState.FREE, ""
+    found = first_objection(NODE_RULES, offer) or first_objection(SLOT_RULES, offer, slot)
+    if found is None:
+        return SlotState.FREE, ""
+    return SLOT_STATES.get(found.code, SlotState.NOT_READY), found.why
 
 
-def _judge_node(offer: Offer, need: Need) -> NodeVerdict | None:
-    for name, of_request in REQUEST_RULES.items():
-        if detail := of_request(offer, need):
-            return NodeVerdict(rule=name, detail=detail)
-    for name, (of_node, _) in NODE_RULES.items():
-        if detail := of_node(offer):
-            return NodeVerdict(rule=name, detail=detail)
-    for name, of_runtimes in RUNTIME_RULES.items():
-        if detail := of_runtimes(offer, need):
-            return NodeVerdict(rule=name, detail=detail)
-    return None
+def _objection(offer: Offer, need: Need) -> Objection | None:
+    return (
+        first_objection(REQUEST_RULES, offer, need)
+        or first_objection(NODE_RULES, offer)
+        or first_objection(RUNTIME_RULES, offer, need)
+    )
 
 
 def _judge_slots(offer: Offer, need: Need) -> NodeVerdict:
@@ -192,7 +200,7 @@ def _judge_slots(offer: Offer, need: Need) -> NodeVerdict:
 
 
 def _slot_objections(need: Need) -> list[tuple[str, Callable[[Offer, InventorySlot], str]]]:
-    own = [(name, objection) for name, (objection, _) in SLOT_RULES.items()]
+    own = SLOT_RULES.items()
     promised = [
         (name, lambda offer, slot, judged=objection: judged(offer, slot, need))
         for name, objection in PROMISE_RULES.items()

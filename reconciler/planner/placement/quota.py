@@ -11,10 +11,12 @@ from reconciler.kinds.sku import SKUS, SkuState
 from reconciler.model.host.capacity import ClaimState, Need
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
+from reconciler.model.rules import first_refusal
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
 from reconciler.planner.core.authorship import is_operator
+from reconciler.planner.core.refusal import Refusal, problem_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,42 +56,41 @@ class Limits:
 
     def refusal(self, request: Request) -> Problem | None:
         """The first limit exceeded, in the order of `LIMITS`; None admits the request."""
-        return next(filter(None, (limit(request, self) for limit in LIMITS)), None)
+        found = first_refusal(LIMITS, request, self)
+        return problem_of(request.resource.ref, request.resource, found) if found else None
 
     def take(self, request: Request) -> None:
         self.gpus[request.need.project] += request.gpus
         self.allocations[request.need.project] += 1
 
 
-def _not_entitled(request: Request, limits: Limits) -> Problem | None:
+def _not_entitled(request: Request, limits: Limits) -> Refusal | None:
     project = PROJECTS.get(limits.desired, request.need.project)
     entitled = project.spec.entitlements.skus if project else ()
     if request.need.sku in entitled:
         return None
     message = f"project {request.need.project} is not entitled to SKU {request.need.sku}"
     hint = f"entitled: {', '.join(entitled) or 'nothing'}; an operator entitles"
-    return _problem(request.resource, "not_entitled", message, hint)
+    return Refusal("not_entitled", message, hint)
 
 
-def _sku_deprecated(request: Request, limits: Limits) -> Problem | None:
+def _sku_deprecated(request: Request, limits: Limits) -> Refusal | None:
     sku = SKUS.get(limits.desired, request.need.sku)
     if sku is None or sku.spec.state is not SkuState.DEPRECATED:
         return None
     message = f"SKU {request.need.sku} takes no new allocations"
-    return _problem(request.resource, "sku_deprecated", message, "take another SKU")
+    return Refusal("sku_deprecated", message, "take another SKU")
 
 
-def _operator_only(request: Request, limits: Limits) -> Problem | None:
+def _operator_only(request: Request, limits: Limits) -> Refusal | None:
     if not request.need.pin or is_operator(request.origin, limits.desired, limits.world):
         return None
     who = request.origin.email or request.origin.author or "somebody unknown"
     message = f"only an operator may pin a node, and {who} wrote this"
-    return _problem(
-        request.resource, "operator_only", message, "take spec.node out, or ask an operator"
-    )
+    return Refusal("operator_only", message, "take spec.node out, or ask an operator")
 
 
-def _quota_exceeded(request: Request, limits: Limits) -> Problem | None:
+def _quota_exceeded(request: Request, limits: Limits) -> Refusal | None:
     name = request.need.project
     project = PROJECTS.get(limits.desired, name)
     if project is None:
@@ -103,19 +104,13 @@ def _quota_exceeded(request: Request, limits: Limits) -> Problem | None:
         if held + more > most:
             message = f"project {name} holds {held} {what}, {more} more would exceed its {most}"
             hint = f"release something, or raise quota in {project.file}"
-            return _problem(request.resource, "quota_exceeded", message, hint)
+            return Refusal("quota_exceeded", message, hint)
     return None
 
 
-LIMITS: tuple[Callable[[Request, Limits], Problem | None], ...] = (
+LIMITS: tuple[Callable[[Request, Limits], Refusal | None], ...] = (
     _not_entitled,
     _sku_deprecated,
     _operator_only,
     _quota_exceeded,
 )
-
-
-def _problem(resource: Resource, code: str, message: str, hint: str) -> Problem:
-    return Problem(
-        code=code, message=message, hint=hint, source=resource.source(), ref=str(resource.ref)
-    )

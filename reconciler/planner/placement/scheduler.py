@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from reconciler.model.host.capacity import Candidate, Claim, Need, Placement, Shape, Unavailable
 from reconciler.model.ref import Ref
+from reconciler.model.rules import Objection
 from reconciler.planner.bundles.compatibility import not_for_lack_of_room
 from reconciler.planner.placement.counts import Kinds, Tally
 from reconciler.planner.placement.filters import REQUEST_RULES, judge, refused_to_all, usable_slots
@@ -44,7 +45,7 @@ class Placer:
         self._asked: dict[tuple[object, ...], _Sort] = {}
         self._sorts_of: dict[int, list[_Sort]] = {}
         self._tallies: dict[tuple[object, ...], Tally] = {}
-        self._misfits: dict[tuple[object, ...], tuple[str, str] | None] = {}
+        self._misfits: dict[tuple[object, ...], Objection | None] = {}
 
     def place(self, need: Need) -> Placement | None:
         """The best place, taken at once; None if there is none (`refusals` says why)."""
@@ -93,8 +94,8 @@ class Placer:
             fitting.append((offer.weight, one.score, offer.name, one))
         return (*(one for *_, one in sorted(fitting, key=lambda row: row[:3])), *refused)
 
-    def misfit(self, need: Need) -> tuple[str, str] | None:
-        """Code and reason, where its runtimes fit no node, so that there is nothing to wait for."""
+    def misfit(self, need: Need) -> Objection | None:
+        """The objection, where its runtimes fit no node, so that there is nothing to wait for."""
         if not need.runtimes:
             return None
         asked = (*_same(need), need.project in self._suspended)

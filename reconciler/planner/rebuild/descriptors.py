@@ -14,6 +14,7 @@ from reconciler.kinds.sku import SKUS
 from reconciler.model.host.capacity import Isolation, Shape
 from reconciler.model.host.descriptor import Descriptor, DescriptorError, read_descriptor
 from reconciler.model.records import dataclass
+from reconciler.model.rules import first_refusal
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
 from reconciler.planner.rebuild.trust import (
@@ -86,9 +87,8 @@ def _judged(one: FoundDescriptor, authority: Authority) -> FoundDescriptor:
     descriptor = one.descriptor
     if descriptor is None:
         return one
-    for rule in IMPOSSIBLE:
-        if why := rule(one, descriptor, authority):
-            return replace(one, why=why, beyond=True)
+    if why := first_refusal(IMPOSSIBLE, one, descriptor, authority):
+        return replace(one, why=why, beyond=True)
     return replace(one, why=doubtful(descriptor, authority))
 
 

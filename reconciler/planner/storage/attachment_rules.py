@@ -13,11 +13,12 @@ from reconciler.model.plan.plan import Action, Plan, Step
 from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
+from reconciler.model.rules import first_objection
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.volume import Attachment, Joining, VolumeIntent, VolumeState
 from reconciler.model.state.world import World
 from reconciler.planner.core.difference import Difference
-from reconciler.planner.core.risks import absence
+from reconciler.planner.core.refusal import Refusal, absence, problem_of
 from reconciler.planner.storage.attachments import AttachmentLedger, Join
 from reconciler.planner.storage.text import who
 from reconciler.planner.storage.topology import REACH_RULES
@@ -39,10 +40,9 @@ def refusal(
         message = "it is not in force, and this plan does not bring it"
         return _problem("storage_missing", message, difference, storage)
     for join in ledger.joins(difference, id, node):
-        for code, rule in RULES.items():
-            if message := rule(join, ledger):
-                told = "release_first" if _is_own_rival(code, join, ledger) else code
-                return _problem(told, message, difference, join.storage.ref)
+        if found := first_objection(RULES, join, ledger):
+            code = "release_first" if _is_own_rival(found.code, join, ledger) else found.code
+            return _problem(code, found.why, difference, join.storage.ref)
     return None
 
 
@@ -54,14 +54,9 @@ def _is_own_rival(code: str, join: Join, ledger: AttachmentLedger) -> bool:
 
 
 def _problem(code: str, message: str, difference: Difference, storage: Ref) -> Problem:
-    resource = difference.resource
-    return Problem(
-        code=code,
-        message=f"{storage}: {message}",
-        hint=HINTS[code].format(storage=f"{storage.project}/{storage.name}"),
-        source=resource.source("spec", "storage", storage.name) if resource else None,
-        ref=str(difference.ref),
-    )
+    hint = HINTS[code].format(storage=f"{storage.project}/{storage.name}")
+    found = Refusal(code, f"{storage}: {message}", hint)
+    return problem_of(difference.ref, difference.resource, found, "spec", "storage", storage.name)
 
 
 def refuse_joins(

@@ -21,11 +21,13 @@ from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
+from reconciler.model.rules import first_objection
 from reconciler.model.spec.desired import Desired, Origin
 from reconciler.model.state.volume import Volume, VolumeState
 from reconciler.model.state.world import World
 from reconciler.planner.core.authorship import is_operator
 from reconciler.planner.core.difference import Difference, of_kind
+from reconciler.planner.core.refusal import Refusal, problem_of
 from reconciler.planner.core.task import Task
 from reconciler.planner.storage import text as words
 from reconciler.planner.storage.topology import REACH_RULES
@@ -105,19 +107,15 @@ def refuse_storage(
         wish = StorageRequest(
             difference=one, desired=desired, world=world, origin=origin, sizes=sizes, held=held
         )
-        for code, (rule, hint) in RULES.items():
-            if message := rule(wish):
-                source = one.resource.source() if one.resource else None
-                refused[one.ref] = Problem(
-                    code=code, message=message, hint=hint, source=source, ref=str(one.ref)
-                )
-                break
-        else:
-            before = one.former or one.ref
-            held[before.project] -= sizes.pop(before, 0)
-            if one.resource is not None:
-                sizes[one.ref] = one.resource.spec.size_gib
-                held[one.ref.project] += one.resource.spec.size_gib
+        if found := first_objection(RULES, wish):
+            why = Refusal(found.code, found.why, HINTS[found.code])
+            refused[one.ref] = problem_of(one.ref, one.resource, why)
+            continue
+        before = one.former or one.ref
+        held[before.project] -= sizes.pop(before, 0)
+        if one.resource is not None:
+            sizes[one.ref] = one.resource.spec.size_gib
+            held[one.ref.project] += one.resource.spec.size_gib
     return refused
 
 
@@ -198,27 +196,30 @@ def _over_quota(wish: StorageRequest) -> str:
     return f"project {one.ref.project} holds {held} GiB, {more} more would exceed its {most}"
 
 
-RULES: Mapping[str, tuple[Callable[[StorageRequest], str], str]] = MappingProxyType(
+RULES: Mapping[str, Callable[[StorageRequest], str]] = MappingProxyType(
     {
-        "operator_only": (_pinned_by_nobody, "take spec.node out, or ask an operator"),
-        "storage_in_use": (
-            _in_use,
-            "take it out of their spec.storage and apply that first; who leaves by this plan"
-            " has to be gone first",
-        ),
-        "host_unreachable": (_out_of_reach, "see which nodes answer: gpuaas node list"),
-        "rename_unsound": (_name_taken, "take it back or wipe it first, or take another name"),
-        "adopt_unsound": (
-            _adopted_otherwise,
-            "name it as it was, apply that, then change the rest",
-        ),
-        "quota_exceeded": (
-            _over_quota,
-            "remove some, kept data counts as well, or have storageGiB of the quota raised",
-        ),
+        "operator_only": _pinned_by_nobody,
+        "storage_in_use": _in_use,
+        "host_unreachable": _out_of_reach,
+        "rename_unsound": _name_taken,
+        "adopt_unsound": _adopted_otherwise,
+        "quota_exceeded": _over_quota,
     }
 )
-"""Code → the rule, which says why not, and what helps; the first that objects counts."""
+"""Code → why the storage may not come, change or go, in this order; '' if it may."""
+
+HINTS: Mapping[str, str] = MappingProxyType(
+    {
+        "operator_only": "take spec.node out, or ask an operator",
+        "storage_in_use": "take it out of their spec.storage and apply that first; who leaves by"
+        " this plan has to be gone first",
+        "host_unreachable": "see which nodes answer: gpuaas node list",
+        "rename_unsound": "take it back or wipe it first, or take another name",
+        "adopt_unsound": "name it as it was, apply that, then change the rest",
+        "quota_exceeded": "remove some, kept data counts as well, or have storageGiB of the quota"
+        " raised",
+    }
+)
 
 
 def find_wipes(changed: Mapping[Ref, Difference], context: Context) -> Iterator[Task]:
@@ -273,4 +274,4 @@ def _reaches(name: str, volume: Volume, desired: Desired) -> bool:
     if class_ is None or node is None:
         return False
     need = class_.spec.need(volume.class_name, volume.ref.name, "")
-    return not any(rule(name, node.spec, need) for rule in REACH_RULES.values())
+    return first_objection(REACH_RULES, name, node.spec, need) is None

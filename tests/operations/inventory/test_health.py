@@ -85,7 +85,7 @@ def test_each_word_has_its_cause(whole: World, word: Health, cause: str) -> None
 
 
 def test_no_rule_is_without_a_case() -> None:
-    rules = {(word, cause) for word, cause, _ in RULES if word is not Health.PROGRESSING}
+    rules = {key for key, _ in RULES if key[0] is not Health.PROGRESSING}
     assert rules == {key for key in CASES if key[0] is not Health.PROGRESSING}
     assert {cause for _, cause in rules if cause} == CAUSES.keys()
 

@@ -247,6 +247,11 @@ def test_every_rule_has_a_case() -> None:
     assert rules | last == CASES.keys() | HELD_CASES.keys()
 
 
+def test_what_a_slot_is_called_is_by_a_rule_that_is_there() -> None:
+    assert filters.SLOT_STATES.keys() <= filters.NODE_RULES.keys() | filters.SLOT_RULES.keys()
+    assert SlotState.NOT_READY not in filters.SLOT_STATES.values()
+
+
 def test_a_sound_node_is_refused_by_no_rule() -> None:
     """The cases above differ from this one by one thing each."""
     offer = the_offer(node("gpu01", 2))

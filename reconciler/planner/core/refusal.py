@@ -1,0 +1,38 @@
+"""Refusals: how it is worded that a change is not done, and where that is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from reconciler.kinds.registry import KINDS
+from reconciler.model.problem import PathPart, Problem
+from reconciler.model.ref import Ref
+from reconciler.model.spec.resource import Resource
+
+
+class Refusal(NamedTuple):
+    code: str
+    message: str
+    hint: str
+
+
+def problem_of(ref: Ref, resource: Resource | None, found: Refusal, *path: PathPart) -> Problem:
+    """The refusal, with the place of the document, or at a path in it, that it is about."""
+    return Problem(
+        code=found.code,
+        message=found.message,
+        hint=found.hint,
+        source=resource.source(*path) if resource else None,
+        ref=str(ref),
+    )
+
+
+def absence(resource: Resource, absent: Mapping[Ref, Problem]) -> Problem | None:
+    """What it refers to is itself refused, and so does not exist yet; for the same reason."""
+    for reference in KINDS[resource.ref.kind].refs(resource):
+        cause = absent.get(reference.ref)
+        if cause is not None:
+            message = f"it needs {reference.ref}, which is blocked: {cause.message}"
+            return problem_of(resource.ref, resource, Refusal(cause.code, message, cause.hint))
+    return None
