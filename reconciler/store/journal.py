@@ -28,7 +28,7 @@ from reconciler.model.state.event import Actor, EventType
 from reconciler.model.state.world import Recorded, World
 from reconciler.store.backup.snapshots import take_snapshot
 from reconciler.store.file.database import Database
-from reconciler.store.registry import lifecycle, waves
+from reconciler.store.registry import lifecycle, registry
 from reconciler.store.retention.pruning import tidy
 from reconciler.store.snapshot import read_world
 from reconciler.store.tables import resources, runs
@@ -114,8 +114,8 @@ class Journal:
     def begin_wave(self, run: str, intent: WaveIntent) -> None:
         """The intent, before any host is touched: claims, what is given up, and open steps."""
         with self._recording("begin_wave", run) as record:
-            for begin in waves.BEGIN:
-                begin(record, intent)
+            for table in (*registry.HOLD, *registry.BEGIN):
+                table(record, intent)
 
     def finish_wave(
         self,
@@ -128,12 +128,13 @@ class Journal:
         `forgotten` that still has a live claim stays on the books.
         """
         with self._recording("finish_wave", run) as record:
-            for settle in waves.SETTLE:
-                settle(record, outcome)
-            waves.keep(record, recorded)
-            resources.forget(record, forgotten)
-            for finish in waves.FINISH:
-                finish(record, [one.ref for one in recorded], forgotten)
+            registry.settle(record, outcome)
+            registry.keep(record, recorded)
+            lifecycle.forget(record, forgotten)
+            for done in registry.DONE:
+                done(record, [*(one.ref for one in recorded), *forgotten])
+            for end in registry.END:
+                end(record, forgotten)
 
     def record(
         self,
@@ -148,13 +149,13 @@ class Journal:
         """
         with self._recording("record", run) as record:
             for former, one in renamed:
-                resources.rename(record, former, one.ref)
-            waves.keep(record, [*recorded, *(one for _, one in renamed)])
-            resources.forget(record, forgotten)
+                lifecycle.rename(record, former, one.ref)
+            registry.keep(record, [*recorded, *(one for _, one in renamed)])
+            lifecycle.forget(record, forgotten)
             resources.move(record, moved)
             done = [*(one.ref for one in recorded), *(one.ref for _, one in renamed), *forgotten]
-            for note in waves.DONE:
-                note(record, done)
+            for table in (*registry.DONE, *registry.NOTE):
+                table(record, done)
             runs.note_progress(record)
 
     def knows_run(self, run: str) -> bool:
@@ -169,7 +170,7 @@ class Journal:
     def observe(self, observations: Sequence[Observation]) -> None:
         """What nodes said outside of any wave."""
         with self._recording("observe") as record:
-            waves.observe(record, observations)
+            registry.observe(record, observations)
 
     def refuse(self, plan: Plan) -> None:
         """What this plan would not do: who wanted it, before, after and why."""
@@ -179,7 +180,7 @@ class Journal:
     def unsee(self, nodes: Sequence[Ref]) -> None:
         """What these nodes said counts no more: nobody wants or holds them."""
         with self._recording("unsee") as record:
-            lifecycle.unsee(record, nodes)
+            registry.unsee(record, nodes)
 
     def version(self) -> int:
         """Another number whenever somebody else has written to the state."""

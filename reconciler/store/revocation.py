@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reconciler.model.plan.plan import Step
 from reconciler.model.plan.work import WaveOutcome
 from reconciler.model.state.world import Recorded, Suspension
-from reconciler.store.registry import waves
+from reconciler.store.registry import registry
 from reconciler.store.tables import resources, revocations, runs, suspensions
 from reconciler.store.transaction import Record
 
@@ -34,12 +34,12 @@ def finish(
     has written meanwhile. False, and nothing is taken for done, where something else is suspended
     by now, or no longer is.
     """
-    waves.observe(record, outcome.observations)
+    registry.observe(record, outcome.observations)
     if suspensions.read_suspensions(record.connection) != tuple(known):
         return False
     shown = [one.step for one in outcome.steps if one.ok]
     others = resources.overtaken(record, {step.ref for step in shown})
     revocations.end(record, [step for step in shown if step.ref not in others])
     same = resources.still_in_doubt(record, [before for before, _ in recorded])
-    waves.keep(record, [after for before, after in recorded if before.ref in same])
+    registry.keep(record, [after for before, after in recorded if before.ref in same])
     return True

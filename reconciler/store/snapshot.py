@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import World
 from reconciler.store.file.database import Database
-from reconciler.store.registry.world import READ
+from reconciler.store.registry.registry import READ
 from reconciler.store.tables.observations import read_observations
 from reconciler.store.tables.resources import read_recorded
 

@@ -29,3 +29,6 @@ class Verb(StrEnum):
 
 STAGING = frozenset({Verb.STAGE, Verb.REPAIR})
 """Those that build a version of a bundle."""
+
+SHOW_NOTHING = frozenset({Verb.FORGET})
+"""Those after which a host shows all that it has shown before."""

@@ -27,8 +27,8 @@ from reconciler.operations.published.publish import publish
 from reconciler.operations.signals import Interrupts
 from reconciler.operations.specs import read_desired
 from reconciler.store.file.database import Database
+from reconciler.store.override import free_unproved
 from reconciler.store.snapshot import read_world
-from reconciler.store.tables import cleanups
 from reconciler.store.tables.tenancies import tenancies
 
 
@@ -116,7 +116,7 @@ def override(
         if _vouchable(journal.world(), place) != shown:
             message = f"what is blocked on {place} is no longer what was shown"
             raise refuse("plan_stale", message, f"look again: gpuaas proof show {place}")
-        journal.enter("override", cleanups.override, shown, reason)
+        journal.enter("override", free_unproved, shown, reason)
         problems = publish(fleet, journal.world())
     return Vouched(place=str(place), actor=by, reason=reason, freed=unproved, problems=problems)
 

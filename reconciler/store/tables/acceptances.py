@@ -9,6 +9,7 @@ from reconciler.model.plan.drift import Acceptance
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.world import Recorded, RecordedProblem
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import stored_ref
 from reconciler.store.tables.usage import end_use
 from reconciler.store.transaction import EventDraft, Record
@@ -98,3 +99,6 @@ def forget(record: Record, refs: Sequence[Ref]) -> None:
     record.connection.executemany(
         "DELETE FROM accepted_drift WHERE ref = ?", [(str(ref),) for ref in refs]
     )
+
+
+TABLE = Table(forget=forget, rename=rename, read={"accepted_drift": read_acceptances})

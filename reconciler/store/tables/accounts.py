@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from reconciler.model.plan.plan import ClaimIntent
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Counters
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import stored_ref
 from reconciler.store.tables.taints import floors, highest
 from reconciler.store.transaction import Record
@@ -83,3 +84,6 @@ def read_counters(connection: sqlite3.Connection) -> Counters:
         least_gid=least.get("gid", 0),
         least_incarnation=least.get("incarnation", 0),
     )
+
+
+TABLE = Table(rename=rename_gid, read={"counters": read_counters})

@@ -16,6 +16,7 @@ from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.rebuilt import Rebuilt
 from reconciler.model.state.volume import Attachment
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import stored_ref
 from reconciler.store.transaction import EventDraft, Record
 
@@ -37,7 +38,7 @@ def read_attachments(connection: sqlite3.Connection) -> tuple[Attachment, ...]:
     return tuple(_attachment(row) for row in connection.execute(_READ))
 
 
-def begin(record: Record, intent: WaveIntent) -> None:
+def hold(record: Record, intent: WaveIntent) -> None:
     attach(record, intent.joining.attachments)
 
 
@@ -91,7 +92,7 @@ def _insert(record: Record, one: Attachment, event: int) -> None:
     )
 
 
-def settle(record: Record, outcome: WaveOutcome) -> None:
+def conclude(record: Record, outcome: WaveOutcome) -> None:
     _settle(record, outcome.steps)
     end_proved(record, outcome.proofs)
 
@@ -241,3 +242,6 @@ def _attachment(row: Any) -> Attachment:
     for name in ("ref", "storage"):
         values[name] = stored_ref(values[name])
     return Attachment(**values)
+
+
+TABLE = Table(hold=hold, conclude=conclude, rename=rename, read={"attachments": read_attachments})

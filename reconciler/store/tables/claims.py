@@ -13,6 +13,7 @@ from reconciler.model.plan.plan import ClaimIntent, Order, Step
 from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import stored_ref
 from reconciler.store.tables import resources
 from reconciler.store.tables.accounts import keep_logins, keep_numbers
@@ -20,7 +21,7 @@ from reconciler.store.tables.proofs import prove
 from reconciler.store.transaction import EventDraft, Record
 
 
-def begin(record: Record, intent: WaveIntent) -> None:
+def hold(record: Record, intent: WaveIntent) -> None:
     """Write who comes and who goes; what goes is billed no more, however long the cleanup takes."""
     make_claims(record, intent.claims, lambda claim: _placed(record, claim))
     gone = release_claims(record, intent.releasing, _retired_allocations(intent.steps))
@@ -41,7 +42,7 @@ def _retired_allocations(steps: Iterable[Step]) -> Mapping[Ref, set[str]]:
     return named
 
 
-def settle(record: Record, outcome: WaveOutcome) -> None:
+def conclude(record: Record, outcome: WaveOutcome) -> None:
     """End claims: only those with a passed proof."""
     let_go(record, outcome.untouched)
     prove(record, outcome.proofs)
@@ -202,3 +203,6 @@ def read_claims(connection: sqlite3.Connection) -> tuple[Claim, ...]:
         )
         for row in rows
     )
+
+
+TABLE = Table(hold=hold, conclude=conclude, read={"claims": read_claims})

@@ -1,4 +1,4 @@
-"""Cleanups: what GPUs use when idle, and overrides in place of a proof."""
+"""Cleanups: what GPUs use when idle, and overrides in place of a proof, as they are read."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
 from reconciler.model.codec import decode
-from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.host.evidence import GpuFact, Observation
-from reconciler.model.problem import refuse
-from reconciler.model.state.event import EventType
 from reconciler.model.state.world import Override, Recorded
-from reconciler.store.tables import resources
-from reconciler.store.transaction import EventDraft, Record
+from reconciler.store.registry.contract import Table
+from reconciler.store.transaction import Record
 
 _FREE = (
     "SELECT json_extract(slot.value, '$.gpu.uuid') FROM resource"
@@ -87,46 +84,4 @@ def read_overrides(connection: sqlite3.Connection) -> tuple[Override, ...]:
     return tuple(Override(**dict(zip(names, row, strict=True))) for row in rows)
 
 
-def override(record: Record, claims: Sequence[Claim], reason: str) -> None:
-    """Free these claims by the decision of whoever acts.
-
-    Raises ProblemError `state_guard` unless all of them are blocked. What waited for nothing else
-    goes off the books with them.
-    """
-    for claim in claims:
-        if claim.state is not ClaimState.CLEANUP_BLOCKED:
-            raise refuse("state_guard", f"the claim of {claim.ref} is {claim.state}, not blocked")
-    for claim in claims:
-        place = {"claim": claim.id, "node": claim.node, "slot": claim.slot}
-        said, _ = record.write(
-            EventDraft(
-                type=EventType.OVERRIDDEN,
-                ref=claim.ref,
-                before={"problem": claim.problem},
-                after=place,
-                reason=reason,
-            ),
-            EventDraft(
-                type=EventType.CLAIM_FREED, ref=claim.ref, after={**place, "override": claim.id}
-            ),
-        )
-        record.connection.execute(
-            "INSERT INTO override (id, claim, actor, reason, at, event) VALUES (?, ?, ?, ?, ?, ?)",
-            (claim.id, claim.id, record.actor, reason, record.at, said),
-        )
-        record.connection.execute(
-            "UPDATE claim SET state = 'freed', freed_at = ?, override = ?, problem = ''"
-            " WHERE id = ?",
-            (record.at, claim.id, claim.id),
-        )
-    ended = [claim for claim in claims if _is_over(record.connection, claim)]
-    resources.forget(record, sorted({claim.ref for claim in ended}))
-
-
-def _is_over(connection: sqlite3.Connection, claim: Claim) -> bool:
-    """Whether this was all that was left of it: a release, and not what a replace has left."""
-    query = (
-        "SELECT 1 FROM resource WHERE ref = ?1 AND id = ?2 AND phase = 'releasing' AND NOT EXISTS"
-        " (SELECT 1 FROM claim WHERE ref = ?1 AND state <> 'freed')"
-    )
-    return bool(connection.execute(query, (str(claim.ref), claim.allocation_id)).fetchone())
+TABLE = Table(observe=observe, keep=keep, read={"overrides": read_overrides, "idle_mib": read_idle})

@@ -12,6 +12,7 @@ from reconciler.model.plan.plan import Action, Order
 from reconciler.model.plan.work import WaveIntent
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import stored_ref
 from reconciler.store.transaction import EventDraft, Record
 
@@ -70,10 +71,6 @@ def begin(record: Record, intent: WaveIntent) -> None:
     use(record, [change.ref for change in going if change.action in ends])
 
 
-def finish(record: Record, kept: Sequence[Ref], forgotten: Sequence[Ref]) -> None:
-    use(record, [*kept, *forgotten])
-
-
 def use(record: Record, refs: Sequence[Ref]) -> None:
     """Use up the consents of what is done: each was good for one time."""
     used = {one.consent for ref in refs if (one := record.changes.get(ref)) and one.consent}
@@ -95,3 +92,6 @@ def _consent(row: tuple[str, ...]) -> Consent:
         expires_at=row[7],
         used_at=row[8],
     )
+
+
+TABLE = Table(begin=begin, done=use, read={"consents": read_unused})

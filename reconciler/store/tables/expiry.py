@@ -12,6 +12,7 @@ from reconciler.model.plan.plan import Cause
 from reconciler.model.plan.work import WaveIntent
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import stored_since
 from reconciler.store.tables.usage import end_use
 from reconciler.store.transaction import EventDraft, Record
@@ -58,7 +59,7 @@ def _later(at: str, minutes: int) -> str:
     return format_moment(moment + timedelta(minutes=minutes))
 
 
-def finish(record: Record, kept: Sequence[Ref], forgotten: Sequence[Ref]) -> None:
+def end(record: Record, forgotten: Sequence[Ref]) -> None:
     """Those of them that have gone since their time was over: their files make them no more."""
     gone = [
         ref for ref in forgotten if (one := record.changes.get(ref)) and one.cause is Cause.EXPIRED
@@ -69,3 +70,6 @@ def finish(record: Record, kept: Sequence[Ref], forgotten: Sequence[Ref]) -> Non
         " ON CONFLICT (ref) DO UPDATE SET since = excluded.since",
         [(str(ref), record.at) for ref in gone],
     )
+
+
+TABLE = Table(begin=begin, end=end, read={"lapsed": read_lapsed})

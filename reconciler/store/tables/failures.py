@@ -14,6 +14,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.failure import MOST, Failure, basis_of
 from reconciler.model.state.world import Recorded
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import stored_ref
 from reconciler.store.transaction import EventDraft, Record
 
@@ -37,7 +38,7 @@ def read_failures(connection: sqlite3.Connection) -> Mapping[str, Failure]:
     return {row[0]: _failure(row) for row in connection.execute(f"{_READ} ORDER BY node")}
 
 
-def settle(record: Record, wave: WaveOutcome) -> None:
+def conclude(record: Record, wave: WaveOutcome) -> None:
     """What a wave came to on each host: a failure in it counts more than what went well beside."""
     facts = {one.node: one.facts for one in wave.observations}
     by_node: dict[str, list[StepOutcome]] = {}
@@ -133,3 +134,6 @@ def _clears(outcome: StepOutcome, failure: Failure) -> bool:
     """Whether what a host has done now is what it failed at, or more."""
     verb = outcome.step.verb
     return outcome.ok and (verb == Verb.PROVIDE or verb == Verb.PREPARE == failure.verb)
+
+
+TABLE = Table(conclude=conclude, keep=keep, read={"failures": read_failures})

@@ -14,6 +14,7 @@ from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.install import Install, InstallState
+from reconciler.store.registry.contract import Table
 from reconciler.store.transaction import EventDraft, Record
 
 EVENTS: Mapping[InstallState, EventType] = {
@@ -36,7 +37,7 @@ def read_installs(connection: sqlite3.Connection) -> tuple[Install, ...]:
     return tuple(map(_install, connection.execute(f"{_READ} ORDER BY node, bundle, version")))
 
 
-def begin(record: Record, intent: WaveIntent) -> None:
+def hold(record: Record, intent: WaveIntent) -> None:
     """Write versions that hosts are going to be asked for; earlier requests keep their time."""
     for step in intent.steps:
         if step.verb not in STAGING:
@@ -81,7 +82,7 @@ def observe(record: Record, observations: Sequence[Observation]) -> None:
                     _write(record, now, one)
 
 
-def forget(record: Record, gone: Sequence[Ref]) -> None:
+def unsee(record: Record, gone: Sequence[Ref]) -> None:
     """Another host may come by the name of a node."""
     record.connection.executemany(
         "DELETE FROM install WHERE node = ?", [(ref.name,) for ref in gone if ref.kind == "node"]
@@ -149,3 +150,8 @@ def _install(row: Sequence[str]) -> Install:
         since=since,
         problem=problem,
     )
+
+
+TABLE = Table(
+    hold=hold, settle=settle, observe=observe, unsee=unsee, read={"installs": read_installs}
+)

@@ -12,6 +12,7 @@ from reconciler.model.host.evidence import NodeFacts, Observation
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
 from reconciler.store.file.database import Database
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import Rows, read_json
 from reconciler.store.transaction import EventDraft, Record
 
@@ -50,7 +51,7 @@ def observe(record: Record, observations: Sequence[Observation]) -> None:
         )
 
 
-def forget(record: Record, gone: Sequence[Ref]) -> None:
+def unsee(record: Record, gone: Sequence[Ref]) -> None:
     """Another host may come by the name of a node; what this one said is no evidence of it."""
     record.connection.executemany(
         "DELETE FROM observation WHERE node = ?",
@@ -78,3 +79,6 @@ def read_observations(database: Database, connection: sqlite3.Connection) -> Row
         )
 
     return Rows({row[0]: row for row in rows}, read)
+
+
+TABLE = Table(observe=observe, unsee=unsee)

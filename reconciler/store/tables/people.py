@@ -11,6 +11,7 @@ from typing import Any
 from reconciler.model.plan.work import WaveIntent
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded
+from reconciler.store.registry.contract import Table
 from reconciler.store.transaction import Record
 
 NOBODY_KNOWS = ""
@@ -76,3 +77,6 @@ def _keep(record: Record, owners: Iterable[tuple[str, str]]) -> None:
         " WHERE allocation_id = ?1 AND person = ?2)",
         [(*owner, record.at) for owner in sorted(owners)],
     )
+
+
+TABLE = Table(begin=begin, keep=keep, forget=forget, rename=rename)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import stored_since
 from reconciler.store.transaction import EventDraft, Record
 
@@ -32,3 +33,6 @@ def leave(record: Record, refs: Sequence[Ref]) -> None:
         record.connection.executemany(
             f"DELETE FROM {table} WHERE ref = ?", [(str(ref),) for ref in refs]
         )
+
+
+TABLE = Table(read={"waiting": read_waiting})

@@ -11,6 +11,7 @@ from reconciler.model.plan.approval import Removal
 from reconciler.model.plan.plan import Action, Change
 from reconciler.model.plan.work import WaveIntent
 from reconciler.model.ref import Ref
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import stored_ref
 from reconciler.store.transaction import Record
 
@@ -53,3 +54,6 @@ def _counts(change: Change) -> bool:
     """What ends by its time, has begun before, or was approved, is nobody's mistake."""
     said = change.cause is not None or change.consent or change.problem is not None
     return change.action is Action.RELEASE and not said
+
+
+TABLE = Table(begin=begin, note=note, read={"removals": read_removals})

@@ -11,13 +11,14 @@ from reconciler.model.canonical import canonical
 from reconciler.model.host.capacity import Shape
 from reconciler.model.plan.lifecycle import Phase, may_become
 from reconciler.model.plan.plan import Step
+from reconciler.model.plan.verb import SHOW_NOTHING
 from reconciler.model.plan.work import WaveIntent
 from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.world import Recorded, RecordedProblem
 from reconciler.store.file.database import Database
-from reconciler.store.registry.lifecycle import FORGET, LEAVE, RENAME, SHOW_NOTHING, STAYS, unsee
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import JsonText, RecordedRows, read_json
 from reconciler.store.tables.accounts import keep_logins
 from reconciler.store.tables.usage import end_use
@@ -68,28 +69,33 @@ def _insist_on_edge(one: Recorded, before: Mapping[str, Any] | None) -> None:
         raise refuse("state_guard", f"{one.ref} is {before['phase']} and cannot be {one.phase}")
 
 
-def forget(record: Record, refs: Sequence[Ref]) -> None:
-    """Take resources off the books; one whose slots are not proved clean stays, as releasing, and a
-    storage that is attached, or being wiped. Of any other its data is kept.
-    """
-    known = _summaries(record, refs)
-    live = {ref for (ref,) in record.connection.execute(_LIVE, (_names(refs),))}
-    names = {str(ref) for ref in refs}
-    stay = live.union(*(stays(record.connection, names) for stays in STAYS))
-    gone = [ref for ref in refs if str(ref) in known and str(ref) not in stay]
-    for leave in LEAVE:
-        leave(record, gone)
+def live(record: Record, refs: Iterable[Ref]) -> frozenset[str]:
+    """Those of them that have claims which nothing has ended."""
+    return frozenset(ref for (ref,) in record.connection.execute(_LIVE, (_names(refs),)))
+
+
+def known(record: Record, refs: Sequence[Ref]) -> Sequence[Ref]:
+    """Those of them that are recorded."""
+    found = _summaries(record, refs)
+    return [ref for ref in refs if str(ref) in found]
+
+
+def remove(record: Record, refs: Sequence[Ref]) -> None:
+    """Off the books, with all that is recorded of them."""
+    before = _summaries(record, refs)
     record.write(
-        *(EventDraft(type=EventType.FORGOTTEN, ref=ref, before=known[str(ref)]) for ref in gone)
+        *(EventDraft(type=EventType.FORGOTTEN, ref=ref, before=before[str(ref)]) for ref in refs)
     )
     record.connection.executemany(
-        "DELETE FROM resource WHERE ref = ?", [(str(ref),) for ref in gone]
+        "DELETE FROM resource WHERE ref = ?", [(str(ref),) for ref in refs]
     )
-    for part in FORGET:
-        part(record, gone)
+
+
+def block(record: Record, refs: Iterable[str]) -> None:
+    """They go, and were not proved to leave nothing."""
     record.connection.executemany(
         "UPDATE resource SET phase = 'releasing', problem = 'cleanup_blocked' WHERE ref = ?",
-        [(ref,) for ref in sorted(live)],
+        [(ref,) for ref in sorted(refs)],
     )
 
 
@@ -110,9 +116,6 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
     record.connection.execute(
         "UPDATE claim SET ref = ? WHERE ref = ? AND state <> 'freed'", (str(ref), str(former))
     )
-    unsee(record, [former])
-    for follow in RENAME:
-        follow(record, former, ref)
 
 
 def begin(record: Record, intent: WaveIntent) -> None:
@@ -275,3 +278,6 @@ _RESOURCES = (
     " phase, protect, id, login, node, slots, shape, facts, problem, expires_at, undo_until"
     " FROM resource"
 )
+
+
+TABLE = Table(begin=begin, keep=keep)

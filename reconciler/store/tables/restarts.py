@@ -5,6 +5,7 @@ from __future__ import annotations
 from reconciler.model.plan.plan import Action, Change
 from reconciler.model.plan.work import WaveIntent
 from reconciler.model.state.event import EventType
+from reconciler.store.registry.contract import Table
 from reconciler.store.transaction import EventDraft, Record
 
 GENERATION = "spec.restart.generation"
@@ -27,3 +28,6 @@ def _entry(change: Change) -> EventDraft:
         after={"generation": asked.get("generation", 0)},
         reason=str(asked.get("reason", "")),
     )
+
+
+TABLE = Table(begin=begin)

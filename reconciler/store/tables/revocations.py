@@ -17,6 +17,7 @@ from reconciler.model.plan.verb import Verb
 from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.world import Revocation
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import stored_ref
 from reconciler.store.transaction import Record
 
@@ -120,3 +121,8 @@ def _drop(record: Record, steps: Iterable[Step]) -> None:
         "DELETE FROM revocation WHERE ref = ? AND node = ?",
         [(str(step.ref), step.node) for step in steps],
     )
+
+
+TABLE = Table(
+    begin=begin, settle=settle, forget=forget, rename=rename, read={"revocations": read_revocations}
+)

@@ -17,6 +17,7 @@ from reconciler.model.problem import Problem
 from reconciler.model.ref import parse_ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.world import OpenStep
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import stored_ref
 from reconciler.store.transaction import EventDraft, Record
 
@@ -303,4 +304,11 @@ _OPEN_STEPS = (
     " WHERE state = 'open' OR state = 'unknown' AND NOT EXISTS (SELECT 1 FROM observation o"
     " WHERE o.node = step.node AND o.facts IS NOT NULL AND o.at >= step.finished)"
     " ORDER BY run, wave, id"
+)
+
+
+TABLE = Table(
+    begin=begin_steps,
+    settle=end_steps,
+    read={"open_steps": read_open_steps, "written_by": read_program},
 )

@@ -8,6 +8,7 @@ from reconciler.model.problem import refuse
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.world import Suspension
+from reconciler.store.registry.contract import Table
 from reconciler.store.transaction import EventDraft, Record
 
 
@@ -53,3 +54,6 @@ def end(record: Record, one: Suspension, why: str) -> None:
 def _ref(scope: str) -> Ref | None:
     """What it is about: that of the loop for something is about that as well."""
     return parse_ref(scope.removeprefix("loop/"))
+
+
+TABLE = Table(read={"suspensions": read_suspensions})

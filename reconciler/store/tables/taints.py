@@ -10,6 +10,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.rebuilt import EndedDoubt, JudgedDoubts
 from reconciler.model.state.world import Doubt, DoubtKind
+from reconciler.store.registry.contract import Table
 from reconciler.store.transaction import EventDraft, Record
 
 
@@ -101,3 +102,6 @@ def floors(connection: sqlite3.Connection) -> Mapping[str, int]:
 
 def _node(name: str) -> Ref:
     return Ref("node", "", name)
+
+
+TABLE = Table(read={"doubts": read_doubts})

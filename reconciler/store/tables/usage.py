@@ -8,7 +8,13 @@ from decimal import Decimal
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Change
 from reconciler.model.state.world import Recorded
+from reconciler.store.registry.contract import Table
 from reconciler.store.transaction import Record
+
+
+def keep(record: Record, recorded: Sequence[Recorded]) -> None:
+    begin_use(record, recorded)
+    count_lost(record, recorded)
 
 
 def begin_use(record: Record, recorded: Sequence[Recorded]) -> None:
@@ -90,3 +96,6 @@ _USED_ANEW = (
     " WHERE r.kind = 'allocation' AND r.node = ?2 AND r.phase = 'active'"
     " AND u.ended <> '' AND u.started <> ?1"
 )
+
+
+TABLE = Table(keep=keep)

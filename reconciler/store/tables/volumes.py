@@ -17,6 +17,7 @@ from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
 from reconciler.model.state.volume import Volume, VolumeIntent, VolumeState
 from reconciler.model.state.world import Recorded
+from reconciler.store.registry.contract import Table
 from reconciler.store.rows import stored_ref
 from reconciler.store.tables import storage_usage
 from reconciler.store.tables.accounts import end_gids
@@ -40,15 +41,10 @@ _READ = (
 
 def read_volumes(connection: sqlite3.Connection) -> Mapping[Ref, Volume]:
     """Volumes by their storage; those that are gone are left out."""
-    return {one.ref: one for one in _volumes(connection, "state <> 'gone'")}
+    return {one.ref: one for one in stored(connection, "state <> 'gone'")}
 
 
-def read_wiped(connection: sqlite3.Connection) -> Mapping[str, Volume]:
-    """Volumes that are gone, by their ids."""
-    return {one.id: one for one in _volumes(connection, "state = 'gone'")}
-
-
-def _volumes(connection: sqlite3.Connection, where: str) -> Iterator[Volume]:
+def stored(connection: sqlite3.Connection, where: str) -> Iterator[Volume]:
     rows = connection.execute(_READ.format(where=where))
     for id_, text, class_, backend, node, size, state, since, owner, fenced in rows:
         yield Volume(
@@ -65,7 +61,7 @@ def _volumes(connection: sqlite3.Connection, where: str) -> Iterator[Volume]:
         )
 
 
-def begin(record: Record, intent: WaveIntent) -> None:
+def hold(record: Record, intent: WaveIntent) -> None:
     make(record, intent.joining.volumes)
 
 
@@ -111,14 +107,7 @@ def _begin(record: Record, one: VolumeIntent) -> None:
     )
 
 
-def begin_wipes(record: Record, intent: WaveIntent) -> None:
-    """From now on nobody knows how much of them is left. Each try is an event, as it destroys."""
-    for step in intent.steps:
-        if step.verb == Verb.WIPE:
-            _become(record, [step.item["volume"]], VolumeState.WIPING)
-
-
-def settle(record: Record, wave: WaveOutcome) -> None:
+def conclude(record: Record, wave: WaveOutcome) -> None:
     """Write what hosts have shown: attached volumes are made, with the size they were told."""
     for outcome in wave.steps:
         step = outcome.step
@@ -126,7 +115,7 @@ def settle(record: Record, wave: WaveOutcome) -> None:
             for told in step.item["volumes"]:
                 made(record, told["id"], told["sizeGiB"])
         elif outcome.ok and step.verb == Verb.WIPE:
-            _become(record, [step.item["volume"]], VolumeState.GONE)
+            become(record, [step.item["volume"]], VolumeState.GONE)
             storage_usage.end(record, step.item["volume"])
             _end_gid(record, step.ref)
 
@@ -137,7 +126,7 @@ def made(record: Record, id_: str, size_gib: int) -> None:
         "SELECT made, size_gib, storage FROM volume WHERE id = ?", (id_,)
     ).fetchone()
     if not before:
-        _become(record, [id_], VolumeState.MADE)
+        become(record, [id_], VolumeState.MADE)
     if size_gib > size:
         record.write(
             EventDraft(
@@ -168,16 +157,16 @@ def leave(record: Record, forgotten: Iterable[Ref]) -> None:
         for id_ in _ids(record, ref, "state IN ('pending', 'made')"):
             owner = _owners(record, ref.project)
             record.connection.execute("UPDATE volume SET owner = ? WHERE id = ?", (owner, id_))
-            _become(record, [id_], VolumeState.KEPT)
+            become(record, [id_], VolumeState.KEPT)
 
 
 def keep(record: Record, recorded: Sequence[Recorded]) -> None:
     """A document names them again: they are what they were, and still to be made if they were."""
     for ref in [one.ref for one in recorded if one.ref.kind == "storage"]:
         for id_ in _ids(record, ref, "state = 'kept' AND made <> ''"):
-            _become(record, [id_], VolumeState.MADE)
+            become(record, [id_], VolumeState.MADE)
         for id_ in _ids(record, ref, "state = 'kept' AND made = ''"):
-            _become(record, [id_], VolumeState.PENDING)
+            become(record, [id_], VolumeState.PENDING)
 
 
 def forget(record: Record, gone: Sequence[Ref]) -> None:
@@ -220,7 +209,7 @@ def projects(connection: sqlite3.Connection) -> frozenset[str]:
     return frozenset(stored_ref(text).project for (text,) in rows)
 
 
-def _become(record: Record, ids: Sequence[str], state: VolumeState) -> None:
+def become(record: Record, ids: Sequence[str], state: VolumeState) -> None:
     for id_ in ids:
         ref, before, owner = record.connection.execute(
             "SELECT storage, state, owner FROM volume WHERE id = ?", (id_,)
@@ -264,3 +253,15 @@ def _end_gid(record: Record, ref: Ref) -> None:
     known = record.connection.execute(query, (str(project),)).fetchone()
     if not known and ref.project not in projects(record.connection):
         end_gids(record, [project])
+
+
+TABLE = Table(
+    hold=hold,
+    conclude=conclude,
+    keep=keep,
+    stays=in_hand,
+    leave=leave,
+    forget=forget,
+    rename=rename,
+    read={"volumes": read_volumes},
+)

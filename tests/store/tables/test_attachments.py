@@ -16,8 +16,9 @@ from reconciler.model.state.volume import Joining
 from reconciler.model.state.world import Recorded
 from reconciler.store import queries
 from reconciler.store.backup import maintenance
+from reconciler.store.override import free_unproved
 from reconciler.store.snapshot import read_world
-from reconciler.store.tables import attachments, cleanups
+from reconciler.store.tables import attachments
 from tests.store.durable import (
     DATA,
     asking,
@@ -117,7 +118,7 @@ class TestEnds:
         failed = held.prove("a", result=CheckResult.FAIL)
         held.journal.finish_wave(held.release("a"), done(proofs=(failed,)))
         held.journal.enter(
-            "override", cleanups.override, read_world(held.database).claims, "looked at it"
+            "override", free_unproved, read_world(held.database).claims, "looked at it"
         )
         assert (held.claim_states(), having(held)) == ({"claim-a": "freed"}, [HELD])
 

@@ -11,9 +11,9 @@ from reconciler.model.host.capacity import ClaimState
 from reconciler.model.host.evidence import CheckResult, GpuFact, NodeFacts
 from reconciler.model.problem import ProblemError
 from reconciler.store.backup.maintenance import check
+from reconciler.store.override import free_unproved
 from reconciler.store.snapshot import read_world
 from reconciler.store.tables import cleanups
-from reconciler.store.tables import cleanups as cleanups_table
 from reconciler.store.tables.tenancies import tenancies
 from tests.store.making import State, done, make_observation, make_recorded, ref
 from tests.store.test_guards import FREE, add_event, refuses
@@ -118,7 +118,7 @@ def test_a_word_frees_what_is_blocked_and_stays(state: State) -> None:
     """REL-03, REL-04: with its author and reason, marked on the place, in the chain of events."""
     blocked(state)
     (claim,) = read_world(state.database).claims
-    state.journal.enter("override", cleanups_table.override, [claim], "disk was shredded")
+    state.journal.enter("override", free_unproved, [claim], "disk was shredded")
     world = read_world(state.database)
     assert world.claims == () and ref("allocation/vision/a") not in world.recorded
     (word,) = world.overrides
@@ -140,7 +140,7 @@ def test_one_that_is_not_blocked_keeps_all_of_them(state: State) -> None:
     (claim,) = read_world(state.database).claims
     other = replace(claim, id="claim-other", state=ClaimState.RELEASING)
     with pytest.raises(ProblemError):
-        state.journal.enter("override", cleanups_table.override, [claim, other], "why")
+        state.journal.enter("override", free_unproved, [claim, other], "why")
     assert state.claim_states() == {"claim-a": "cleanup_blocked"}
 
 
@@ -152,7 +152,7 @@ def test_nothing_but_a_blocked_cleanup_is_overridden(state: State, live: str) ->
         state.release("a")
     (claim,) = read_world(state.database).claims
     with pytest.raises(ProblemError) as caught:
-        state.journal.enter("override", cleanups_table.override, [claim], "why")
+        state.journal.enter("override", free_unproved, [claim], "why")
     assert caught.value.problems[0].code == "state_guard"
     raw = state.raw()
     event = add_event(raw, "overridden", "allocation/vision/a", "why")
