@@ -1,4 +1,4 @@
-"""`python -m tests.docs.render_examples` runs the commands that docs/watching.md shows.
+"""`python -m tests.docs.render_examples` runs the commands that docs/status.md shows.
 
 The example fleet is really applied, to folders; what its commands say then goes into the page.
 Times, ages, commits and random names are new each time, so a test compares all but these.
@@ -21,7 +21,7 @@ from reconciler.cli.main import run
 from tests import demo
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "watching.md"
+PAGE = ROOT / "docs" / "status.md"
 
 SHOWN = re.compile(
     r"(<!-- shown: (gpuaas [^\n]+) -->\n(`{3,})text\n)(.*?)^(\3\n)", re.DOTALL | re.MULTILINE

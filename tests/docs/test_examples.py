@@ -1,4 +1,4 @@
-"""The outputs that docs/watching.md shows are what its commands say, but for times and names."""
+"""The outputs that docs/status.md shows are what its commands say, but for times and names."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def test_examples_are_real_output(tmp_path: Path) -> None:
     page = PAGE.read_text(encoding="utf-8")
     live(tmp_path)
     assert alike(render(page, tmp_path)) == alike(page), (
-        "docs/watching.md is not what the commands say: python -m tests.docs.render_examples"
+        "docs/status.md is not what the commands say: python -m tests.docs.render_examples"
     )

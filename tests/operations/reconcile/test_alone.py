@@ -239,7 +239,7 @@ def test_whoever_reads_objects_gets_nothing_else(yard: Yard) -> None:
 
 def test_what_the_page_says_of_lines_is_what_there_is() -> None:
     """Each event, and each field."""
-    page = (ROOT / "docs/unattended.md").read_text("utf-8")
+    page = (ROOT / "docs/reconcile.md").read_text("utf-8")
     said = set(re.findall(r"`([a-z]+)`", page.split("Events are ")[1].split(". Neither")[0]))
     code = "".join(
         path.read_text("utf-8")
