@@ -119,7 +119,7 @@ def _slots(claim: Claim, inventory: Inventory) -> tuple[str, ...]:
 RULES: tuple[ProofRule, ...] = (
     ProofRule(
         name="keys",
-        promises="nobody can log in: its key file is gone",
+        promises="its key file is gone, so nobody can log in",
         check=places("/etc/gpuaas/ssh/"),
     ),
     ProofRule(
@@ -129,12 +129,12 @@ RULES: tuple[ProofRule, ...] = (
     ),
     ProofRule(
         name="processes",
-        promises="nothing runs as its uid or in its slice; what comes back is named with its unit",
+        promises="no process runs as its uid or in its slice; one that returns is named with unit",
         check=left("process"),
     ),
     ProofRule(
         name="sockets",
-        promises="no socket of the network is its uid's",
+        promises="no network socket belongs to its uid",
         check=left("socket"),
     ),
     ProofRule(
@@ -149,17 +149,17 @@ RULES: tuple[ProofRule, ...] = (
     ),
     ProofRule(
         name="ipc",
-        promises="no System V object and no message queue is its uid's, made or owned",
+        promises="its uid neither created nor owns a System V object or message queue",
         check=left("shm", "msg", "sem", "mqueue"),
     ),
     ProofRule(
         name="keyrings",
-        promises="the kernel keeps no key of its uid, which others could be let read",
+        promises="the kernel holds no key of its uid, which could be opened to others",
         check=left("key"),
     ),
     ProofRule(
         name="mounts",
-        promises="nothing is mounted by its uid",
+        promises="its uid has mounted nothing",
         check=left("mount"),
     ),
     ProofRule(
@@ -169,79 +169,79 @@ RULES: tuple[ProofRule, ...] = (
     ),
     ProofRule(
         name="open cards",
-        promises="no tenant has a card open that is not theirs",
+        promises="no tenant has a GPU open that is not theirs",
         check=left("open"),
     ),
     ProofRule(
         name="home",
-        promises="deleted with all that it held; not erased, as a disk keeps what was deleted",
+        promises="the home is deleted with its content, but not erased from the disk",
         check=places("/home/", method="deleted, not erased"),
     ),
     ProofRule(
         name="scratch",
-        promises="the same",
+        promises="the scratch folder is deleted likewise",
         check=places("/var/lib/gpuaas/scratch/", method="deleted, not erased"),
     ),
     ProofRule(
         name="tmp",
-        promises="the same, of what it saw as /tmp and /var/tmp",
+        promises="its private /tmp and /var/tmp are deleted likewise",
         check=of_an_account(
             places(f"{INSTANCES}/tmp/", f"{INSTANCES}/var-tmp/", method="deleted, not erased")
         ),
     ),
     ProofRule(
         name="shm",
-        promises="what it saw as /dev/shm was memory of its own, and is unmounted",
+        promises="its private /dev/shm, which was in memory, is unmounted",
         check=of_an_account(places(f"{INSTANCES}/shm/", "shm ", method="unmounted")),
     ),
     ProofRule(
         name="account",
-        promises="no account has its name or number",
+        promises="no account has its name or uid",
         check=of_an_account(places("account ")),
     ),
     ProofRule(
         name="storage",
-        promises="all storage that it had is detached; what lies in there is its project's",
+        promises="all its storage is detached; the data stays with the project",
         check=attachments,
     ),
     ProofRule(
         name="settings",
-        promises="every file, unit and drop-in that was made for it is gone",
+        promises="every file, unit and drop-in made for it is gone",
         check=the_rest,
     ),
     ProofRule(
         name="descriptor",
-        promises="the host does not say any more that it has it",
+        promises="the host no longer lists the allocation",
         check=descriptor,
     ),
     ProofRule(
         name="processes on",
-        promises="nobody computes on the card of the slot",
+        promises="no process computes on the GPU of the slot",
         check=processes,
     ),
     ProofRule(
         name="handles on",
-        promises="nobody has its card open, nor root nor any service, but daemons that keep cards",
+        promises="no process but excepted daemons has the GPU open, not even root's",
         check=of_an_account(handles),
     ),
     ProofRule(
         name="memory of",
-        promises=f"its card has at most {TOLERANCE_MIB} MiB more in use than when it was idle",
+        promises=f"the GPU has at most {TOLERANCE_MIB} MiB more memory in use than when idle",
         check=memory,
     ),
     ProofRule(
         name="errors of",
-        promises="what its card tells of errors is on record; a fault keeps the slot out of use",
+        promises="errors of the GPU are recorded; a fault keeps the slot out of use",
         check=errors,
     ),
     ProofRule(
         name="drive of",
-        promises="its drive is mounted nowhere and part of nothing; tenants are given none",
+        promises="the drive is not mounted and not part of a volume; no tenant is given one",
         check=drives,
     ),
     ProofRule(
         name="root",
-        promises="where its tenant was root, the host has been installed anew",
+        promises="a host whose tenant was root has been reinstalled",
         check=root,
     ),
 )
