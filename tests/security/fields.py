@@ -1,6 +1,7 @@
 """Every text field of every kind, found in the schemas, and a document in which each one stands.
 
-`everything.yaml` states every field; a test fails for one that a schema has and no document.
+Files in `everything`, one a kind, state every field; a test fails for one that a schema has and no
+document. Together they are one fleet: what is hostile is put in its places.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from reconciler.model.ref import KIND_WORDS
 from reconciler.specs.read.yaml_reader import read_documents
 from tests.security.corpus import quoted
 
-HERE = Path(__file__).parent
+EVERYTHING = Path(__file__).parent / "everything"
 LONGEST_SIMPLE_KEY = 256
 """YAML itself allows some more; whoever writes a longer one has to say that it is a key."""
 
@@ -112,8 +113,8 @@ def samples() -> tuple[Sample, ...]:
 
 
 def _documents() -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for file in ("everything.yaml", "settings.yaml"):
-        parsed = read_documents(file, (HERE / file).read_bytes())
+    for path in sorted(EVERYTHING.glob("*.yaml")):
+        parsed = read_documents(path.name, path.read_bytes())
         assert not parsed.problems, parsed.problems
         for located in parsed.documents:
             value = located.document.value
