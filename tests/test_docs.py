@@ -84,6 +84,13 @@ def test_every_kind_is_explained(kind: str) -> None:
     )
 
 
+def test_rules_of_automation_may_be_about_each_kind() -> None:
+    schema = render_kinds.POLICY.read_text(encoding="utf-8")
+    assert schema == render_kinds.naming_kinds(schema), (
+        "schemas/policy.schema.json names other kinds: python -m tests.docs.render_kinds"
+    )
+
+
 def test_pages_of_kinds_are_of_kinds() -> None:
     pages = {page.stem for page in (REFERENCE / "kinds").glob("*.md")} - {"README"}
     assert pages == set(KINDS)

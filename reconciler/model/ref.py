@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 NAME_PATTERN = r"[a-z](-?[a-z0-9])*"
 NAME_LIMIT = 32
 _NAME = re.compile(NAME_PATTERN)
 
-PROJECT_KINDS = frozenset({"allocation", "storage", "grant", "app"})
+KINDS_OF_PROJECTS = ("Allocation", "Storage", "Grant", "App")
+KINDS_OF_FLEET = (
+    "User",
+    "Project",
+    "NodeFamily",
+    "Node",
+    "Sku",
+    "StorageClass",
+    "Bundle",
+    "Artifact",
+    "AppManifest",
+    "Policy",
+)
 
-KIND_WORDS: dict[str, str] = {
-    "Allocation": "allocation",
-    "Storage": "storage",
-    "Grant": "grant",
-    "App": "app",
-    "User": "user",
-    "Project": "project",
-    "NodeFamily": "node_family",
-    "Node": "node",
-    "Sku": "sku",
-    "StorageClass": "storage_class",
-    "Bundle": "bundle",
-    "Artifact": "artifact",
-    "AppManifest": "app_manifest",
-    "Policy": "policy",
-}
+
+def _word(kind: str) -> str:
+    """NodeFamily is the `kind:` of a document, node_family its word everywhere else."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()
+
+
+PROJECT_KINDS = frozenset(map(_word, KINDS_OF_PROJECTS))
+
+KIND_WORDS: Mapping[str, str] = MappingProxyType(
+    {kind: _word(kind) for kind in (*KINDS_OF_PROJECTS, *KINDS_OF_FLEET)}
+)
 """The `kind:` of a document to the word used in refs, modules, schemas and tables."""
 
 

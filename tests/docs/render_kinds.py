@@ -1,6 +1,7 @@
 """`python -m tests.docs.render_kinds` writes a page a kind below docs/reference/kinds/.
 
 What a field is comes from the kind's schema, what a change of it does from the kind's own rules.
+The list of kinds that rules of automation may be about is written into the schema of the Policy.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Any
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.ref import PROJECT_KINDS
+from tests.kinds.readers import WHOLLY_REFUSED
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference" / "kinds"
+POLICY = ROOT / "schemas" / "policy.schema.json"
 EXAMPLES = ROOT / "docs" / "reference" / "examples"
 
 Schema = Mapping[str, Any]
@@ -112,7 +115,18 @@ def default_of(field: Schema) -> str:
     return f"`{json.dumps(field['default'], ensure_ascii=False)}`" if "default" in field else ""
 
 
+def naming_kinds(schema: str) -> str:
+    """The text of the Policy's schema, its rules of automation about each kind that does anything.
+
+    The text is kept as it is but for that list, since people write the rest of it.
+    """
+    words = json.dumps(sorted(word for word in KINDS if word not in WHOLLY_REFUSED))
+    start = schema.index('"enum": [', schema.index("Kinds it is about")) + len('"enum": ')
+    return schema[:start] + words + schema[schema.index("]", start) + 1 :]
+
+
 if __name__ == "__main__":
+    POLICY.write_text(naming_kinds(POLICY.read_text("utf-8")), encoding="utf-8")
     FOLDER.mkdir(parents=True, exist_ok=True)
     for each in sorted(KINDS):
         (FOLDER / f"{each}.md").write_text(render(each), encoding="utf-8")
