@@ -175,66 +175,66 @@ def _problems(view: View) -> Iterator[Sample]:
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="build_info",
-        help="The version of gpuaas that tells this.",
+        help="Version of gpuaas that exports these metrics.",
         labels=("version",),
         samples=lambda view: [((__version__,), 1.0)],
     ),
     Family(
         name="loop_start_timestamp_seconds",
-        help="When the loop began.",
+        help="Start of the loop.",
         samples=lambda view: _alone(_moment(view.said.since)),
     ),
     Family(
         name="loop_heartbeat_timestamp_seconds",
-        help="When the loop last said that it lives.",
+        help="Last heartbeat of the loop.",
         samples=lambda view: _alone(_moment(view.said.said_at)),
     ),
     Family(
         name="loop_due_timestamp_seconds",
-        help="By when the loop is to say something again; much later than this it hangs.",
+        help="Time by which the next heartbeat is due; a loop that is much later hangs.",
         samples=_due,
     ),
     Family(
         name="loop_last_round_timestamp_seconds",
-        help="When the last round that could be was over; absent before the first one.",
+        help="End of the last round that could start; absent before the first one.",
         samples=lambda view: _alone(view.tally.last_round),
     ),
     Family(
         name="loop_interval_seconds",
-        help="From one round to the next, as the settings say.",
+        help="Interval between rounds, from the settings.",
         samples=lambda view: _alone(view.said.interval_seconds),
     ),
     Family(
         name="loop_degraded",
-        help="1 while the loop does less than it should; loop.json and /healthz say why.",
+        help="1 while the loop is degraded; loop.json and /healthz say why.",
         samples=lambda view: _alone(bool(view.said.degraded)),
     ),
     Family(
         name="loop_rounds_total",
-        help="Rounds since the loop began: nothing had changed, worked, or could not be.",
+        help="Rounds since the start of the loop: nothing had changed, worked, or refused.",
         labels=("result",),
         samples=lambda view: _each(view.tally.rounds),
     ),
     Family(
         name="loop_refusals",
-        help="Rounds in a row, up to now, that could not be.",
+        help="Refused rounds in a row, up to now.",
         samples=lambda view: _alone(view.tally.refusals),
     ),
     Family(
         name="loop_changes_total",
-        help="Changes that the loop has done.",
+        help="Changes that the loop has applied.",
         labels=("action",),
         samples=lambda view: _each(view.tally.changes),
     ),
     Family(
         name="loop_failures_total",
-        help="Attempts that failed, by problem code.",
+        help="Failed attempts, by problem code.",
         labels=("code",),
         samples=lambda view: _each(view.tally.failures),
     ),
     Family(
         name="loop_observations_total",
-        help="Looks at hosts.",
+        help="Observations of hosts.",
         samples=lambda view: _alone(view.tally.observed),
     ),
     Family(
@@ -251,18 +251,18 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         name="loop_idle",
-        help="1 if the last round found nothing that had changed.",
+        help="1 if the last round found no change.",
         samples=lambda view: _alone(bool(view.last and view.last.idle)),
     ),
     Family(
         name="loop_backoff",
-        help="Nodes and resources that failed and are not tried again yet.",
+        help="Failed nodes and resources that wait for their next attempt.",
         labels=("sort",),
         samples=_waits,
     ),
     Family(
         name="loop_contested",
-        help="Resources that somebody else changes again as soon as they are mended.",
+        help="Resources that somebody else changes again after each repair.",
         samples=lambda view: _alone(len(view.memory.pace.contested(view.memory.clock()))),
     ),
     Family(
@@ -273,25 +273,25 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         name="changes",
-        help="Changes of the last plan that are not done, by how they stand and why.",
+        help="Changes of the last plan that are not applied, by state and problem code.",
         labels=("state", "code"),
         samples=_changes,
     ),
     Family(
         name="notifications_total",
-        help="Messages that were delivered, attempts that failed, messages that were given up.",
+        help="Messages delivered, attempts failed, messages given up.",
         labels=("notification", "result"),
         samples=_notifications,
     ),
     Family(
         name="notifications_pending",
-        help="Messages that wait to be delivered.",
+        help="Messages that wait for delivery.",
         labels=("notification",),
         samples=lambda view: _each({one.name: one.pending for one in view.told}),
     ),
     Family(
         name="state_readable",
-        help="1 if the state could be read; else all that is read from it is absent.",
+        help="1 if the state could be read; else all metrics from it are absent.",
         samples=lambda view: _alone(view.figures is not None),
     ),
     Family(
@@ -301,12 +301,12 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         name="replica_running",
-        help="1 while somebody copies the state; absent where the settings name no replica.",
+        help="1 while the state is replicated; absent where the settings name no replica.",
         samples=_of_fleet(lambda figures: _alone(figures.replicating)),
     ),
     Family(
         name="replica_synced_timestamp_seconds",
-        help="When all of the state was in its copy last; absent where nobody can say.",
+        help="Last time at which the copy held all of the state; absent if unknown.",
         samples=lambda view: _alone(view.copied.timestamp() if view.copied else None),
     ),
     Family(
@@ -317,7 +317,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         name="node_last_answer_timestamp_seconds",
-        help="When each node last answered; absent for one that never did.",
+        help="Last answer of each node; absent for a node that never answered.",
         labels=("node",),
         samples=_of_fleet(lambda figures: _each(figures.answered)),
     ),
@@ -329,42 +329,42 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         name="project_slots",
-        help="Slots that allocations of each project have.",
+        help="Slots that allocations of each project hold.",
         labels=("project",),
         samples=_of_fleet(lambda figures: _each(figures.projects)),
     ),
     Family(
         name="allocations",
-        help="Allocations by how a plan stands to them and whether their host shows them sound.",
+        help="Allocations by sync with the plan and by health on their host.",
         labels=("sync", "health"),
         samples=_of_fleet(lambda figures: _pairs(figures.allocations)),
     ),
     Family(
         name="allocation_sync_since_timestamp_seconds",
-        help="Since when the allocation stands so that a plan has told of so for longest.",
+        help="Per sync state and cause, since when the allocation longest in it is so.",
         labels=("sync", "cause"),
         samples=_of_fleet(lambda figures: _pairs(figures.synced)),
     ),
     Family(
         name="allocation_health_since_timestamp_seconds",
-        help="Since when the allocation stands so that its host has shown so for longest.",
+        help="Per health state and cause, since when the allocation longest in it is so.",
         labels=("health", "cause"),
         samples=_of_fleet(lambda figures: _pairs(figures.healthy)),
     ),
     Family(
         name="findings",
-        help="What gpuaas doctor finds, by its code: leases that are over, quarantines, blocked.",
+        help="Findings of gpuaas doctor, by code: expired leases, quarantines, blocked slots.",
         labels=("code", "sort"),
         samples=_of_fleet(lambda figures: _pairs(figures.findings)),
     ),
     Family(
         name="revocations_pending",
-        help="People's access that was taken away, of which a host has not shown the end.",
+        help="Revocations whose end a host has not shown yet.",
         samples=_of_fleet(lambda figures: _alone(figures.revocations)),
     ),
     Family(
         name="revocations_pending_since_timestamp_seconds",
-        help="Since when the oldest of them is pending; absent while there is none.",
+        help="Start of the oldest pending revocation; absent while there is none.",
         samples=_of_fleet(lambda figures: _alone(figures.owed)),
     ),
 )
