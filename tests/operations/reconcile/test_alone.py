@@ -245,6 +245,7 @@ def test_what_the_page_says_of_lines_is_what_there_is() -> None:
         path.read_text("utf-8")
         for path in (
             *(ROOT / "reconciler/operations/reconcile").glob("*.py"),
+            ROOT / "reconciler/operations/notifications/news.py",
             ROOT / "reconciler/cli/views/reconciled.py",
         )
     )
