@@ -33,13 +33,14 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "__init__": words(""),
     "shipped": words(""),
     "stops": words(""),
+    "atomic_file": words(""),
     "model": words(""),
     "kinds": words("model"),
-    "specs": words("model kinds"),
+    "specs": words("model kinds atomic_file"),
     "planner": words("model kinds"),
     "store": words("model stops"),
     "hosts": words("model stops"),
-    "operations": words("__init__ model kinds specs planner store hosts shipped stops"),
+    "operations": words("__init__ model kinds specs planner store hosts shipped stops atomic_file"),
     "cli": words("__init__ operations model"),
 }
 

@@ -10,13 +10,13 @@ import fcntl
 import json
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from reconciler.atomic_file import write_file
 from reconciler.model.codec import decode, encode
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import ProblemError, refuse
@@ -92,16 +92,8 @@ def _taken(handle: int) -> bool:
 def tell(fleet: Fleet, said: Presence) -> None:
     """Written whole or not at all. Where there is no room for it the work goes on."""
     with suppress(OSError):
-        handle, name = tempfile.mkstemp(dir=fleet.state, prefix=f"{FILE}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(encode(said), file)
-            Path(name).chmod(FILE_MODE)
-            os.replace(name, fleet.state / FILE)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)
-            raise
+        content = json.dumps(encode(said)).encode()
+        write_file(fleet.state / FILE, content, mode=FILE_MODE, durable=False)
 
 
 def read_presence(fleet: Fleet) -> Presence | None:

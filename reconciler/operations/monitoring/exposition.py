@@ -6,16 +6,14 @@ Nothing of it stops a round: what cannot be written or listened on is said, and 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import field
 from http import HTTPStatus
 from pathlib import Path
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from reconciler.atomic_file import write_file
 from reconciler.model.problem import ProblemError
 from reconciler.model.records import dataclass
 from reconciler.operations.fleet import Fleet
@@ -141,16 +139,7 @@ class Exposition:
         does.
         """
         try:
-            number, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-            try:
-                with os.fdopen(number, "wb") as file:
-                    os.fchmod(number, FILE_MODE)
-                    file.write(self.shown)
-                os.replace(partial, path)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(partial)
-                raise
+            write_file(path, self.shown, mode=FILE_MODE, durable=False)
         except OSError as error:
             self.unwritten = f"metrics are not written to {path}: {error.strerror}"
         else:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 from reconciler import __version__
+from reconciler.atomic_file import write_file
 from reconciler.model.canonical import canonical, digest
 from reconciler.model.codec import decode, encode
 from reconciler.model.plan.plan import Plan, fingerprint
@@ -25,16 +25,7 @@ def save_plan(plan: Plan, path: Path) -> None:
         {"gpuaasPlan": FORMAT, "version": __version__, "digest": digest(body), "plan": body}
     )
     try:
-        # A name that nobody can know before: the folder may be one that others write to.
-        number, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(number, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        finally:
-            Path(partial).unlink(missing_ok=True)
+        write_file(path, f"{text}\n".encode(), durable=True)
     except OSError as error:
         raise refuse(
             "file_unreadable",

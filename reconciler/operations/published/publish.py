@@ -9,12 +9,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from reconciler.atomic_file import write_file
 from reconciler.hosts.ssh.openssh import known_hosts, ssh_config
 from reconciler.kinds.project import PROJECTS
 from reconciler.kinds.user import USERS
@@ -184,19 +184,8 @@ def _write_all(folder: Path, texts: Mapping[str, str]) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     """Whole or not at all, and not at all where it stands already."""
-    if _stands(path, content):
-        return
-    number, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(number, "wb") as file:
-            os.fchmod(number, FILE_MODE)
-            file.write(content)
-            file.flush()
-            os.fsync(number)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
+    if not _stands(path, content):
+        write_file(path, content, mode=FILE_MODE, durable=True)
 
 
 def _stands(path: Path, content: bytes) -> bool:

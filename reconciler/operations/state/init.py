@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from reconciler import shipped
+from reconciler.atomic_file import partial_file
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import KIND_WORDS
@@ -97,17 +97,12 @@ def _make_key(fleet: Fleet) -> list[str]:
     path = fleet.folder / fleet.settings.descriptor_key
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Whole under its name, or not there: half a key would sign what nobody can check.
-    descriptor, partial = tempfile.mkstemp(dir=path.parent)
+    key = f"{secrets.token_hex(32)}\n".encode()
     try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(32) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(partial, path)
+        with partial_file(path, key, durable=True) as partial:
+            os.link(partial, path)
     except FileExistsError:
         return []
-    finally:
-        os.unlink(partial)
     return [path.relative_to(fleet.folder).as_posix()]
 
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import stat
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from reconciler.atomic_file import partial_file
 from reconciler.model.canonical import canonical
 from reconciler.model.problem import ProblemError, Source, refuse
 from reconciler.model.records import dataclass
@@ -250,24 +248,12 @@ def _unsound(name: str, line: int, why: str, hint: str) -> ProblemError:
 def _replace(name: str, path: str, before: bytes, after: bytes) -> None:
     """Put the new content in place at once, unless somebody else has written meanwhile."""
     try:
-        found = os.stat(path)
-        handle, fresh = tempfile.mkstemp(prefix=".", suffix=".gpuaas", dir=os.path.dirname(path))
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(after)
-                file.flush()
-                # Like git, a file may change hands where it lies in a folder that others share.
-                with suppress(PermissionError):
-                    os.fchown(file.fileno(), found.st_uid, found.st_gid)
-                os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode))
-                os.fsync(file.fileno())
+        found, names = os.stat(path), (".", ".gpuaas")
+        with partial_file(Path(path), after, mode=found, durable=True, name=names) as fresh:
             if read_file(name, path) != before:
                 hint = "run the command again"
                 raise refuse("file_changed", f"{name} was changed by somebody else", hint)
             os.replace(fresh, path)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(fresh)
     except OSError as error:
         raise _unwritable(name, error) from error
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pwd
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
-from tempfile import mkstemp
 
 from reconciler import shipped
+from reconciler.atomic_file import write_file
 from reconciler.hosts.ansible.executor import RunOptions
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
@@ -86,16 +84,7 @@ def install(fleet: Fleet, *, timer: bool, folder: Path = UNITS) -> Installed:
 
 def _write(path: Path, text: str) -> None:
     try:
-        handle, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).chmod(UNIT_MODE)
-            os.replace(name, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)
-            raise
+        write_file(path, text.encode(), mode=UNIT_MODE, durable=False)
     except OSError as error:
         raise refuse(
             "units_unwritable",
