@@ -14,7 +14,7 @@ Verbs are all that a host can be asked for. No verb takes a command, and there i
 shell. A host answers with a receipt for each item; facts that the observe code reads afterwards,
 in a call of its own, decide whether it was done.
 
-Made from `reconciler/hosts/verbs.py` by `python -m tests.docs.render_verbs`; a test keeps it
+Made from `reconciler/hosts/contracts` by `python -m tests.docs.render_verbs`; a test keeps it
 current.
 """
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import configparser
+import json
 import re
 from pathlib import Path
 
 import pytest
 from gpuaas import converge
 
-from reconciler.hosts.verbs import VERBS, check_item
+from reconciler.hosts.verbs import CONTRACTS, VERBS, check_item
+from reconciler.model.plan.verb import Verb
 from tests.harness.directory_host import NO_KEYS, PLAYBOOKS, RELEASE, provide_item, step
 
 WORK = {name: verb for name, verb in VERBS.items() if verb.item}
@@ -22,6 +24,14 @@ def test_hosts_have_code_for_the_list_and_for_nothing_else() -> None:
     for name, verb in WORK.items():
         assert set(converge.VERBS[name].KEYS) == set(verb.item)
         assert not set(verb.item) & {"command", "cmd", "shell", "script", "args", "argv"}
+
+
+def test_each_verb_has_a_contract_of_its_name_and_nothing_else_has() -> None:
+    assert {path.name for path in CONTRACTS.iterdir()} == {f"{verb}.json" for verb in Verb}
+    for path in CONTRACTS.iterdir():
+        stated = json.loads(path.read_text(encoding="utf-8"))
+        assert list(stated) == ["summary", "item", "evidence", "refuses"], path.name
+    assert list(VERBS) == list(Verb)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Verbs: the closed list of what a step asks a host for; what each is given stands in hosts."""
+"""Verbs: the closed list of what a step asks a host for.
+
+What each is given, shows and refuses stands in `hosts/contracts`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ class Verb(StrEnum):
     OBSERVE = "node.observe"
     DISCOVER = "slice.topology_discover"
     PREPARE = "node.prepare"
-    """Readies a host for tenants, and may break its door."""
     """Readies a host for tenants, and may break its door."""
     PROVIDE = "allocation.provide"
     ATTACH = "storage.attach"
