@@ -14,7 +14,7 @@ from typing import Any
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.checks.findings import finding, same_moment, unreal_times
 from reconciler.kinds.plain import NO_HOST_EFFECTS
-from reconciler.kinds.policy import POLICIES
+from reconciler.kinds.policy import forbids_open_ends, policy_in
 from reconciler.kinds.project import PROJECTS
 from reconciler.kinds.sku import SKUS
 from reconciler.kinds.typed_specs import TypedSpecs
@@ -149,11 +149,10 @@ def _check_keys(resource: Resource[GrantSpec], desired: Desired) -> Iterator[Pro
 def _check_end(resource: Resource[GrantSpec], desired: Desired) -> Iterator[Problem]:
     """How far an end may lie ahead depends on the time of the plan, and is not asked here."""
     spec: GrantSpec = resource.spec
-    policy = POLICIES.get(desired, "fleet")
     path = ("spec", "expiresAt")
-    if spec.expires_at == OPEN_ENDED and policy and not policy.spec.grant.may_be_open_ended:
+    if spec.expires_at == OPEN_ENDED and forbids_open_ends(desired):
         message = "the Policy allows no grant without an end"
-        hint = f"state a time, at most {policy.spec.grant.max_days} days ahead"
+        hint = f"state a time, at most {policy_in(desired).grant.max_days} days ahead"
         yield finding(resource, path, "grant_too_long", message, hint)
     yield from unreal_times(resource, [(path, spec.expires_at)])
 

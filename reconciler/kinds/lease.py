@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from reconciler.kinds.access.leave import OPEN_ENDED
 from reconciler.kinds.allocation.spec import ALLOCATIONS, AllocationSpec
-from reconciler.kinds.policy import POLICIES
+from reconciler.kinds.policy import policy_in
 from reconciler.kinds.project import PROJECTS
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.records import dataclass
@@ -30,18 +30,14 @@ class LeaseTerms:
     source: str = "policy"
 
 
-DEFAULT_TERMS = LeaseTerms(default=336, longest=2160)
-
-
 def terms_of(project: str, desired: Desired) -> LeaseTerms:
     """The project's own, and for what it does not state those of the policy."""
-    policy, own = POLICIES.get(desired, "fleet"), PROJECTS.get(desired, project)
-    default = policy.spec.lease.default_hours if policy else DEFAULT_TERMS.default
-    longest = policy.spec.lease.max_hours if policy else DEFAULT_TERMS.longest
+    rules, own = policy_in(desired).lease, PROJECTS.get(desired, project)
     stated = own.spec.lease.default_hours if own else None
-    longest = (own.spec.lease.max_hours if own else None) or longest
+    longest = (own.spec.lease.max_hours if own else None) or rules.max_hours
+    default = min(stated or rules.default_hours, longest)
     source = "project" if stated else "policy"
-    return LeaseTerms(default=min(stated or default, longest), longest=longest, source=source)
+    return LeaseTerms(default=default, longest=longest, source=source)
 
 
 def end_of(

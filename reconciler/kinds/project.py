@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from reconciler.kinds.checks.findings import finding
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
+from reconciler.kinds.policy import POLICIES, POLICY
 from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.problem import Problem
@@ -143,14 +144,14 @@ needs, basis, steps, expected = NO_HOST_EFFECTS
 
 def _check_tenant(resource: Resource[ProjectSpec], desired: Desired) -> Iterator[Problem]:
     spec: ProjectSpec = resource.spec
-    policy, path = Ref("policy", "", "fleet"), ("spec", "tenant")
-    if found := desired.resources.get(policy):
-        tenants: tuple[str, ...] = found.spec.tenants
+    path = ("spec", "tenant")
+    if found := POLICIES.at(desired, POLICY):
+        tenants = found.spec.tenants
         if spec.tenant not in tenants:
             message = f"the Policy knows no tenant `{spec.tenant}`"
             hint = f"known: {', '.join(tenants)}; an operator adds one ({found.file})"
             yield finding(resource, path, "tenant_unknown", message, hint)
-    elif policy not in desired.frozen and not desired.unread(policy):
+    elif POLICY not in desired.frozen and not desired.unread(POLICY):
         message = "there is no Policy named fleet that could list the tenant"
         hint = "an operator writes one: kind: Policy, metadata: {name: fleet}, spec: {tenants: […]}"
         yield finding(resource, path, "policy_unsound", message, hint)

@@ -12,7 +12,7 @@ from reconciler import shipped
 from reconciler.hosts.ansible.executor import RunOptions
 from reconciler.hosts.evidence import Question, ask
 from reconciler.kinds.node.spec import NODES, NodeSpec, control_login
-from reconciler.kinds.policy import POLICIES
+from reconciler.kinds.policy import policy_in
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.descriptor import LAST_UID
@@ -122,8 +122,7 @@ def stale_nodes(desired: Desired, world: World, now: datetime) -> tuple[str, ...
     Half, so that evidence which was fresh when the plan was shown is still fresh when it is
     applied. A host that was never prepared is always looked at: somebody may have mended it.
     """
-    policy = POLICIES.get(desired, "fleet")
-    minutes = policy.spec.evidence.max_age_minutes if policy else 60
+    minutes = policy_in(desired).evidence.max_age_minutes
     fresh = (now - timedelta(minutes=minutes / 2), now)
     return tuple(
         name

@@ -7,6 +7,7 @@ from dataclasses import field
 from datetime import datetime
 from functools import cached_property
 
+from reconciler.kinds.policy import PolicySpec
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Claim
 from reconciler.model.plan.lifecycle import Phase
@@ -14,12 +15,12 @@ from reconciler.model.plan.plan import Action, Risk
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired, Origin
-from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Suspension, World
 from reconciler.planner.access.suspensions import loop_suspensions
 from reconciler.planner.approval import fingerprint_of, live
 from reconciler.planner.core.difference import Difference
 from reconciler.planner.core.effective_spec import recorded_of
+from reconciler.planner.core.policy import policy_of
 from reconciler.planner.core.risks import risk_of
 from reconciler.planner.storage.references import attached_storages, users_of_data
 
@@ -132,10 +133,9 @@ class Situation:
         return frozenset(kept.union(ref for ref in resting if ref not in releases))
 
     @cached_property
-    def policy(self) -> Resource | None:
+    def policy(self) -> PolicySpec:
         """As git says, else as recorded: a guard does not go together with its file."""
-        ref = Ref("policy", "", "fleet")
-        return self.desired.resources.get(ref) or next(iter(recorded_of(self.world, (ref,))), None)
+        return policy_of(self.desired, self.world)
 
     @cached_property
     def used(self) -> frozenset[Ref]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from reconciler.kinds.policy import DEFAULTS, FLEET, parse, policy_in
 from reconciler.kinds.registry import KINDS
 from tests.kinds.sample import Fleet
+from tests.test_architecture import MODULES, word
 
 POLICY = "policy/fleet"
 
@@ -24,6 +27,20 @@ def test_what_is_not_stated_has_a_default() -> None:
     assert policy.approval.second_person_for == ("destroys",)
     assert policy.release.undo_minutes == 60
     assert policy.evidence.max_age_minutes == 60
+
+
+def test_without_a_policy_every_rule_is_as_one_that_states_none() -> None:
+    assert parse({"tenants": []}, FLEET) == DEFAULTS
+    fleet = Fleet()
+    fleet.remove(POLICY)
+    assert policy_in(fleet.desired()) is DEFAULTS
+
+
+def test_what_is_a_default_is_said_in_one_place() -> None:
+    """Whoever asks for a rule gets it by one function, and needs no default of their own."""
+    by_hand = re.compile(r"\bPOLICIES\.get\(|\bPolicySpec\(tenants|\bRef\(\"policy\"")
+    found = {word(path) for path in MODULES if by_hand.search(path.read_text(encoding="utf-8"))}
+    assert found == {"kinds/policy"}
 
 
 def test_there_is_one() -> None:

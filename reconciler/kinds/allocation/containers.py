@@ -5,7 +5,7 @@ Containers without root need user namespaces, which open more of the kernel to w
 
 from __future__ import annotations
 
-from reconciler.kinds.policy import POLICIES, Containers
+from reconciler.kinds.policy import Containers, policy_in
 from reconciler.model.spec.desired import Desired
 
 CLOSED, OPEN = "0", "65536"
@@ -13,8 +13,7 @@ CLOSED, OPEN = "0", "65536"
 
 
 def allows_containers(desired: Desired) -> bool:
-    policy = POLICIES.get(desired, "fleet")
-    return policy is not None and policy.spec.containers is Containers.ROOTLESS
+    return policy_in(desired).containers is Containers.ROOTLESS
 
 
 def user_namespaces(containers: bool) -> str:

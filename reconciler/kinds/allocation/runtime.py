@@ -15,7 +15,7 @@ from reconciler.kinds.allocation.steps import file_facts, file_items, own_mode, 
 from reconciler.kinds.bundle import BUNDLES
 from reconciler.kinds.contract import Binding, Render
 from reconciler.kinds.lease import told
-from reconciler.kinds.policy import POLICIES
+from reconciler.kinds.policy import policy_in
 from reconciler.model.host.capacity import RuntimeNeed
 from reconciler.model.host.posix import loopback_of
 from reconciler.model.plan.plan import Order, Step
@@ -44,8 +44,7 @@ def place_of(runtime: str) -> str:
 
 def runtime_needs(allocation: Resource[AllocationSpec], desired: Desired) -> Iterator[RuntimeNeed]:
     """What each that it names runs on, of those that can be read."""
-    policy = POLICIES.get(desired, "fleet")
-    lenient = policy is not None and policy.spec.bundles.allow_unknown_compatibility
+    lenient = policy_in(desired).bundles.allow_unknown_compatibility
     for one in allocation.spec.runtimes:
         bundle = BUNDLES.get(desired, one.bundle)
         known = bundle.spec.needs(one.bundle, may_be_unknown=lenient) if bundle else {}

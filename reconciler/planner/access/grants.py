@@ -13,7 +13,7 @@ from reconciler.kinds.access.keys import in_force
 from reconciler.kinds.access.leave import OPEN_ENDED
 from reconciler.kinds.allocation.spec import ALLOCATIONS, AllocationSpec
 from reconciler.kinds.grant import GrantSpec
-from reconciler.kinds.policy import POLICIES
+from reconciler.kinds.policy import forbids_open_ends, policy_in
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.plan import Action
 from reconciler.model.problem import Problem
@@ -30,8 +30,6 @@ from reconciler.planner.core.refusal import Refusal, problem_of
 MEMBER = "member"
 BEGINS = frozenset({Action.CREATE, Action.ADOPT, Action.RESTORE})
 """Actions by which somebody is let in who was not; all others give as well, by what they change."""
-
-DEFAULT_MAX_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +135,8 @@ def _grant_expired(giving: Giving) -> Refusal | None:
 def _grant_too_long(giving: Giving) -> Refusal | None:
     end = giving.grant.spec.expires_at
     moment = parse_moment(end)
-    policy = POLICIES.get(giving.desired, "fleet")
-    days = policy.spec.grant.max_days if policy else DEFAULT_MAX_DAYS
-    if end == OPEN_ENDED and policy and not policy.spec.grant.may_be_open_ended:
+    days = policy_in(giving.desired).grant.max_days
+    if end == OPEN_ENDED and forbids_open_ends(giving.desired):
         message = "the Policy allows no grant without an end"
         return Refusal("grant_too_long", message, f"at most {days} days ahead")
     if end == OPEN_ENDED or moment is None or moment <= giving.now + timedelta(days=days):

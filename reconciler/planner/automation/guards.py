@@ -23,7 +23,6 @@ from reconciler.planner.context import Situation
 from reconciler.planner.core.difference import Difference, is_consented
 from reconciler.planner.core.refusal import Refusal, problem_of
 
-DEFAULT_MAX_REMOVALS, DEFAULT_MAX_REMOVAL_PERCENT = 5, 10
 DAY = timedelta(days=1)
 HOLDERS = frozenset({"allocation", "storage"})
 THERE = frozenset({VolumeState.PENDING, VolumeState.MADE})
@@ -129,11 +128,8 @@ def guard_all_revocations(situation: Situation, refused: dict[Ref, Problem]) -> 
 
 def removal_limit(situation: Situation, held: int) -> int:
     """The larger of the number and the share: a small fleet may lose a few, a large one some."""
-    policy = situation.policy
-    guard = policy.spec.guard if policy else None
-    most = guard.max_removals if guard else DEFAULT_MAX_REMOVALS
-    percent = guard.max_removal_percent if guard else DEFAULT_MAX_REMOVAL_PERCENT
-    return max(most, held * percent // 100)
+    guard = situation.policy.guard
+    return max(guard.max_removals, held * guard.max_removal_percent // 100)
 
 
 def next_of_the_day(world: World, now: datetime) -> datetime | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from reconciler.kinds.access.takeaway import RULES
-from reconciler.kinds.policy import PolicySpec
 from reconciler.kinds.registry import KINDS
 from reconciler.model.plan.plan import Action, Risk
 from reconciler.model.problem import Problem
@@ -120,9 +119,7 @@ def _node_of(difference: Difference, situation: Situation) -> str:
 def by_policy(ref: Ref, risk: Risk, situation: Situation) -> Refusal | None:
     if situation.now is None:
         return None
-    policy = situation.policy
-    spec: PolicySpec = policy.spec if policy else PolicySpec(tenants=())
-    return held(ref, risk, spec.automation, situation.now)
+    return held(ref, risk, situation.policy.automation, situation.now)
 
 
 def _hold_what_needs_them(situation: Situation, refused: dict[Ref, Problem]) -> None:

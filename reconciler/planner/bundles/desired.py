@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.bundle import BUNDLES, BundleSpec, Version, VersionState
 from reconciler.kinds.node.spec import NODES, NodeSpec
-from reconciler.kinds.policy import POLICIES
+from reconciler.kinds.policy import policy_in
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -91,8 +91,7 @@ def _rule_against(
     seen = world.observations.get(node.ref.name)
     if seen is None or seen.facts is None:
         return ""
-    policy = POLICIES.get(desired, "fleet")
-    lenient = policy is not None and policy.spec.bundles.allow_unknown_compatibility
+    lenient = policy_in(desired).bundles.allow_unknown_compatibility
     need = bundle.spec.needs(bundle.ref.name, may_be_unknown=lenient)[one.version]
     found = misfit(machine(node, desired, seen.facts), need)
     return found.code if found else ""

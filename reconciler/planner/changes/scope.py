@@ -15,6 +15,7 @@ from reconciler.kinds.access.takeaway import takes_away
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.grant import GRANTS
 from reconciler.kinds.node.spec import NODES
+from reconciler.kinds.policy import POLICY
 from reconciler.kinds.registry import KINDS
 from reconciler.model.plan.plan import Action, ClaimIntent
 from reconciler.model.problem import Problem, ProblemError
@@ -25,7 +26,6 @@ from reconciler.model.state.world import Recorded, World
 from reconciler.planner.core.difference import Difference, of_kind
 from reconciler.planner.nodes.prepare import unprepared
 
-POLICY = Ref("policy", "", "fleet")
 SEATED = frozenset({Action.CREATE, Action.REPLACE})
 """Actions by which an allocation asks for a place."""
 

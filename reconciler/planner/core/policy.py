@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from reconciler.kinds.policy import POLICIES, PolicySpec, Repair
+from reconciler.kinds.policy import DEFAULTS, POLICIES, POLICY, PolicySpec, Repair, policy_in
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.drift import Acceptance, DriftClass
 from reconciler.model.records import dataclass
@@ -54,24 +54,19 @@ def class_of_ours(ref: Ref, key: str) -> DriftClass:
 
 def leniency_of(desired: Desired, world: World, now: datetime) -> Leniency:
     """The policy as git and the state have it now; without a policy everything is repaired."""
-    policy = POLICIES.get(desired, "fleet")
     found: dict[tuple[Ref, str], tuple[Acceptance, ...]] = {}
     for one in in_force(acceptances(desired, world), now):
         place = (one.ref, one.key)
         found[place] = (*found.get(place, ()), one)
-    told = policy.spec.repair if policy else None
-    words = {
-        DriftClass.PLATFORM: told.platform if told else Repair.AUTO,
-        DriftClass.ACCESS: told.access if told else Repair.AUTO,
-    }
+    told = policy_in(desired).repair
+    words = {DriftClass.PLATFORM: told.platform, DriftClass.ACCESS: told.access}
     repairs = frozenset(kind for kind, word in words.items() if word is Repair.AUTO)
     return Leniency(accepted=found, repairs=repairs)
 
 
 def acceptances(desired: Desired, world: World) -> Iterator[Acceptance]:
     """Acceptances of the policy, which hold for whatever is shown, and those given by hand."""
-    policy = POLICIES.get(desired, "fleet")
-    for one in policy.spec.accepted_drift if policy else ():
+    for one in policy_in(desired).accepted_drift:
         ref = parse_ref(one.ref)
         if ref is not None:
             yield Acceptance(
@@ -95,6 +90,5 @@ def in_force(given: Iterable[Acceptance], now: datetime) -> Iterator[Acceptance]
 
 def policy_of(desired: Desired, world: World) -> PolicySpec:
     """The policy as git has it, else as recorded: no limit vanishes with its file."""
-    ref = Ref("policy", "", "fleet")
-    found = desired.resources.get(ref) or next(iter(recorded_of(world, (ref,))), None)
-    return found.spec if found else PolicySpec(tenants=())
+    found = desired.resources.get(POLICY) or next(iter(recorded_of(world, (POLICY,))), None)
+    return POLICIES.spec(found) if found else DEFAULTS

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from reconciler.kinds.access.leave import OPEN_ENDED
 from reconciler.kinds.lease import after, end_of, terms_of
-from reconciler.kinds.policy import POLICIES, WaitRules
+from reconciler.kinds.policy import policy_in
 from reconciler.kinds.project import PROJECTS
 from reconciler.model.host.capacity import Claim
 from reconciler.model.moment import format_moment, parse_moment
@@ -159,8 +159,7 @@ def gives_up(resource: Resource, desired: Desired, world: World) -> datetime | N
     if resource.spec.wait_until is not None:
         return parse_moment(resource.spec.wait_until)
     since = parse_moment(world.waiting.get(resource.ref, ""))
-    policy = POLICIES.get(desired, "fleet")
-    hours = policy.spec.wait.max_hours if policy else WaitRules().max_hours
+    hours = policy_in(desired).wait.max_hours
     return since + timedelta(hours=hours) if since else None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from reconciler.kinds.approval import HOST, approved_names
 from reconciler.kinds.node.spec import NODES, NodeSpec
 from reconciler.kinds.node_family import NODE_FAMILIES, NodeFamilySpec
-from reconciler.kinds.policy import POLICIES, Strategy
+from reconciler.kinds.policy import DEFAULTS, Strategy, policy_in
 from reconciler.model.host.capacity import Claim, ClaimState, Sharing
 from reconciler.model.host.cpus import parse_cpus
 from reconciler.model.host.evidence import GpuFact, NodeFacts, Observation
@@ -29,7 +29,6 @@ from reconciler.planner.nodes.duplicate_gpus import NOWHERE, Sightings, read_sig
 from reconciler.planner.nodes.prepare import unprepared
 from reconciler.planner.nodes.shared_devices import shared
 
-DEFAULT_EVIDENCE_MINUTES = 60
 OUT_OF_USE = ("unavailable", "lost")
 
 
@@ -75,7 +74,7 @@ class Offer:
     gpus: Mapping[str, GpuFact] = field(default_factory=dict)
     observation: Observation | None = None
     evidence_age: timedelta | None = None
-    evidence_limit: timedelta = timedelta(minutes=DEFAULT_EVIDENCE_MINUTES)
+    evidence_limit: timedelta = timedelta(minutes=DEFAULTS.evidence.max_age_minutes)
     suspended: str = ""
     suspended_projects: Mapping[str, str] = field(default_factory=dict)
     foreign: tuple[str, ...] = ()
@@ -146,9 +145,8 @@ def read_offers(
 
     Nodes that the plan is `preparing` are taken for prepared: nothing reaches them before that.
     """
-    policy = POLICIES.get(desired, "fleet")
-    minutes = policy.spec.evidence.max_age_minutes if policy else DEFAULT_EVIDENCE_MINUTES
-    limit = timedelta(minutes=minutes)
+    policy = policy_in(desired)
+    limit = timedelta(minutes=policy.evidence.max_age_minutes)
     suspended = {s.scope: s.reason or "suspended" for s in in_force(world.suspensions, now)}
     of_projects = {k: v for k, v in suspended.items() if k.startswith("project/")}
     projects = {k.removeprefix("project/"): v for k, v in of_projects.items()}
@@ -177,7 +175,7 @@ def read_offers(
                 observation=seen,
                 evidence_age=_age(seen, now),
                 evidence_limit=limit,
-                spread=bool(policy and policy.spec.placement.strategy is Strategy.SPREAD),
+                spread=policy.placement.strategy is Strategy.SPREAD,
                 suspended=suspended.get(str(node.ref))
                 or suspended.get("all", "")
                 or (LEFT_ALONE if f"loop/{node.ref}" in desired.suspended else ""),

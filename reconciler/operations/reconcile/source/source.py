@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from reconciler.kinds.policy import POLICY
 from reconciler.model.formats import why_no_repository, why_no_revision
 from reconciler.model.problem import Problem, ProblemError, Severity, refuse
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref
 from reconciler.model.settings import SourceSettings
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import insist_on_state
@@ -29,7 +29,6 @@ from reconciler.specs.git.folder import branch_on_hold, repository_within
 from reconciler.specs.git.mirror import Mirror, Trust, was_stopped
 from reconciler.store.serial import read_last_commit, read_normal
 
-POLICY = Ref("policy", "", "fleet")
 UNSIGNED, SHOWN = "commit_unsigned", 3
 AWAY, REWRITTEN = "source_unreachable", "history_rewritten"
 
