@@ -32,7 +32,9 @@ class TypedSpecs(Generic[SpecT]):
         return self.at(desired, Ref(self.kind, project, name))
 
     def at(self, desired: Desired, ref: Ref) -> Resource[SpecT] | None:
-        return cast("Resource[SpecT] | None", desired.resources.get(ref))
+        """What has this ref; None if it is of another kind."""
+        found = desired.resources.get(ref) if ref.kind == self.kind else None
+        return cast("Resource[SpecT] | None", found)
 
     def spec(self, stated: Resource | Recorded) -> SpecT:
         """Of what may be of any kind as far as types say."""

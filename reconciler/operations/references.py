@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS, AllocationSpec
+from reconciler.kinds.node.spec import NODES, NodeSpec
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.ref import Ref, is_name, parse_ref
+from reconciler.model.spec.desired import Desired
+from reconciler.model.spec.resource import Resource
+from reconciler.model.state.volume import Volume
 from reconciler.model.state.world import World
 from reconciler.operations.fleet import Fleet
 from reconciler.specs.read.suggest import did_you_mean, nearest
@@ -21,6 +26,7 @@ MOST = 3
 """So many of the same name are offered; more are no help."""
 
 SEE = "see what there is: gpuaas status"
+NODE_LIST = "see what there is: gpuaas node list"
 
 
 def insist_on_ref(fleet: Fleet, database: Database, world: World, ref: Ref) -> None:
@@ -36,7 +42,7 @@ def insist_on_name(fleet: Fleet, database: Database, world: World, kind: str, na
     wanted = _unless_known(fleet, database, world, ref) if name else frozenset((ref,))
     if ref not in wanted:
         names = {one.name for one in (*_recorded(world), *wanted) if one.kind == kind}
-        raise refuse("not_found", f"no {kind} is called {name}", did_you_mean(name, names) or SEE)
+        raise no_such_name(kind, name, names)
 
 
 def unknown_ref(fleet: Fleet, world: World, ref: Ref, where: str) -> ProblemError:
@@ -44,11 +50,58 @@ def unknown_ref(fleet: Fleet, world: World, ref: Ref, where: str) -> ProblemErro
     return unknown(ref, where, (*_recorded(world), *_wanted(fleet)))
 
 
+def in_neither(ref: Ref, desired: Desired, world: World) -> ProblemError:
+    """The same, of what is neither in these specs nor recorded."""
+    known = (*in_git(desired), *world.recorded)
+    return unknown(ref, "neither in the specs nor in the state", known)
+
+
 def unknown(ref: Ref, where: str, known: Iterable[Ref], see: str = SEE) -> ProblemError:
     """As `unknown_ref`, of those that are `known`; `see` is said where none of them is near."""
     known = frozenset(known)
     hint = "what is wanted of it: gpuaas plan" if ref in known else _meaning(ref, known) or see
     return refuse("not_found", f"{ref} is {where}", hint)
+
+
+def node_of(desired: Desired, name: str) -> Resource[NodeSpec]:
+    """A node as git has it. Raises ProblemError with what is wrong with it, or `not_found`."""
+    ref = Ref("node", "", name)
+    _insist_on_sound(desired, ref)
+    node = NODES.at(desired, ref)
+    if node is None:
+        raise no_such_name("node", name, (one.name for one in in_git(desired, "node")), NODE_LIST)
+    return node
+
+
+def allocation_of(desired: Desired, named: str) -> Resource[AllocationSpec]:
+    """The same of an allocation, by its ref."""
+    found, ref = None, parse_ref(named)
+    if ref is not None:
+        _insist_on_sound(desired, ref)
+        found = ALLOCATIONS.at(desired, ref)
+    if found is None:
+        hint = did_you_mean(named, map(str, in_git(desired, "allocation"))) or SEE
+        raise refuse("not_found", f"no file describes an allocation {ref or named}", hint)
+    return found
+
+
+def volume_of(world: World, ref: Ref) -> Volume:
+    """The data of a storage. Raises ProblemError `not_found`."""
+    if ref not in world.volumes:
+        known = (*world.volumes, *world.refs_of("storage"))
+        raise unknown(ref, "no storage that anybody has", known)
+    return world.volumes[ref]
+
+
+def in_git(desired: Desired, kind: str = "") -> frozenset[Ref]:
+    """What documents describe, in order or not; of one kind, or of all."""
+    there = (*desired.resources, *desired.frozen)
+    return frozenset(ref for ref in there if kind in ("", ref.kind))
+
+
+def no_such_name(kind: str, name: str, known: Iterable[str], see: str = SEE) -> ProblemError:
+    """The refusal of a name by which nothing of that kind is called, with the nearest that is."""
+    return refuse("not_found", f"no {kind} is called {name}", did_you_mean(name, known) or see)
 
 
 def meant(fleet: Fleet, text: str) -> str:
@@ -67,6 +120,12 @@ def meant(fleet: Fleet, text: str) -> str:
 def written(ref: Ref) -> str:
     """As people write it: an allocation by its project and name."""
     return f"{ref.project}/{ref.name}" if ref.kind == "allocation" else str(ref)
+
+
+def _insist_on_sound(desired: Desired, ref: Ref) -> None:
+    if ref not in desired.resources and ref in desired.frozen:
+        errors = tuple(one for one in desired.problems if one.is_error)
+        raise ProblemError(tuple(one for one in errors if one.ref == str(ref)) or errors)
 
 
 def _unless_known(fleet: Fleet, database: Database, world: World, ref: Ref) -> frozenset[Ref]:

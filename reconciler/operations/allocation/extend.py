@@ -11,8 +11,8 @@ from reconciler.model.records import dataclass
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
-from reconciler.operations.allocation.restart import allocation_of
 from reconciler.operations.fleet import Fleet
+from reconciler.operations.references import allocation_of
 from reconciler.operations.specs import read_desired
 from reconciler.specs.edit.edit import set_values
 from reconciler.specs.git import git

@@ -6,16 +6,14 @@ Nothing happens by it on any host; whoever applies it says yes to what it interr
 from __future__ import annotations
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
-from reconciler.model.problem import ProblemError, refuse
+from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref, parse_ref
-from reconciler.model.spec.desired import Desired
-from reconciler.model.spec.resource import Resource
+from reconciler.model.ref import Ref
 from reconciler.operations.fleet import Fleet
+from reconciler.operations.references import allocation_of
 from reconciler.operations.specs import read_desired
 from reconciler.specs.edit.edit import set_values
 from reconciler.specs.git import git
-from reconciler.specs.read.suggest import did_you_mean
 from reconciler.store.snapshot import read_world
 
 PATH = ("spec", "restart")
@@ -62,23 +60,6 @@ def ask_restart(fleet: Fleet, named: str, reason: str, *, commit: bool) -> Asked
         line=place.line,
         commit=git.commit(fleet.settings, resource.file, message) if commit else "",
     )
-
-
-def allocation_of(desired: Desired, named: str) -> Resource:
-    """The allocation as git has it. Raises ProblemError with what is wrong with it, or
-    `not_found`.
-    """
-    ref = parse_ref(named)
-    found = desired.resources.get(ref) if ref else None
-    if found is not None and found.ref.kind == "allocation":
-        return found
-    if ref in desired.frozen:
-        own = tuple(one for one in desired.problems if one.is_error and one.ref == str(ref))
-        raise ProblemError(own or tuple(one for one in desired.problems if one.is_error))
-    there = (*desired.resources, *desired.frozen)
-    known = {str(one) for one in there if one.kind == "allocation"}
-    hint = did_you_mean(named, known) or "see what there is: gpuaas status"
-    raise refuse("not_found", f"no file describes an allocation {ref or named}", hint)
 
 
 def _is_asked(fleet: Fleet, ref: Ref, generation: int) -> bool:

@@ -17,7 +17,7 @@ from reconciler.model.state.world import World
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import writing
 from reconciler.operations.person import insist_on_reason
-from reconciler.operations.references import ref_of, unknown
+from reconciler.operations.references import in_git, in_neither, ref_of
 from reconciler.operations.specs import read_desired
 from reconciler.planner.core.policy import is_door
 from reconciler.planner.drift.detect import drifts
@@ -81,9 +81,9 @@ def retract_drift(fleet: Fleet, ref_text: str, key: str, reason: str) -> Accepta
 
 def _insist_on_ref(ref: Ref, desired: Desired, world: World) -> None:
     """Refuse an unknown ref: it shows no drift either, which would be no answer."""
-    known = (*desired.resources, *desired.frozen, *world.recorded)
-    if ref not in known and not any(claim.ref == ref for claim in world.claims):
-        raise unknown(ref, "neither in the specs nor in the state", known)
+    known = ref in world.recorded or ref in in_git(desired)
+    if not known and not any(claim.ref == ref for claim in world.claims):
+        raise in_neither(ref, desired, world)
 
 
 def _insist_on_drift(one: Drift | None, ref: Ref, key: str) -> None:

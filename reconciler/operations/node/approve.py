@@ -15,19 +15,18 @@ from reconciler.model.codec import encode
 from reconciler.model.moment import format_moment
 from reconciler.model.problem import Problem, ProblemError, Severity, refuse
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref
 from reconciler.model.settings import Settings
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.node.device_overlaps import shared_devices
 from reconciler.operations.person import operator
+from reconciler.operations.references import node_of
 from reconciler.operations.specs import read_desired
 from reconciler.planner.placement.inventory import read_offers
 from reconciler.planner.placement.readiness import contradictions
 from reconciler.specs.edit.edit import add_entry
 from reconciler.specs.git import git
-from reconciler.specs.read.suggest import did_you_mean
 from reconciler.store.snapshot import read_world
 
 PATH = ("spec", "approvals")
@@ -94,20 +93,6 @@ def approve(fleet: Fleet, wish: ApprovalScope) -> ApprovedNode:
         pending=tuple(name for name in _names(spec) if name not in in_force),
         problems=tuple(_warnings(fleet, desired, node, covers)),
     )
-
-
-def node_of(desired: Desired, name: str) -> Resource:
-    """A node as git has it. Raises ProblemError: with what is wrong with it, or `not_found`."""
-    ref = Ref("node", "", name)
-    if (node := desired.resources.get(ref)) is not None:
-        return node
-    if ref in desired.frozen:
-        own = tuple(one for one in desired.problems if one.is_error and one.ref == str(ref))
-        raise ProblemError(own or tuple(one for one in desired.problems if one.is_error))
-    there = (*desired.resources, *desired.frozen)
-    names = {one.name for one in there if one.kind == "node"}
-    hint = did_you_mean(name, names) or "see what there is: gpuaas node list"
-    raise refuse("not_found", f"no node is called {name}", hint)
 
 
 def _names(spec: NodeSpec) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ from reconciler.model.records import dataclass
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.operations.fleet import Fleet
-from reconciler.operations.node.approve import node_of
 from reconciler.operations.node.enroll import HINTS
 from reconciler.operations.observe import host_of, run_options
+from reconciler.operations.references import node_of
 from reconciler.operations.specs import read_desired
 from reconciler.specs.edit.edit import Added, Valued, edit
 from reconciler.specs.read.library import read_spec

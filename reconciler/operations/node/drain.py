@@ -15,7 +15,7 @@ from reconciler.model.problem import ProblemError, Source, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.spec.resource import Resource
 from reconciler.operations.fleet import Fleet
-from reconciler.operations.node.approve import node_of
+from reconciler.operations.references import node_of
 from reconciler.operations.specs import read_desired
 from reconciler.specs.edit.edit import set_values
 from reconciler.specs.git import git

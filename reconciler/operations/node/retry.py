@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import writing
+from reconciler.operations.references import NODE_LIST, no_such_name
 from reconciler.operations.specs import read_desired
-from reconciler.specs.read.suggest import did_you_mean
 from reconciler.store.tables import failures
 
 
@@ -22,7 +20,6 @@ class Cleared:
 
 def retry(fleet: Fleet, name: str) -> Cleared:
     """Clear the failures of a node. Raises ProblemError `not_found` for an unknown one."""
-    ref = Ref("node", "", name)
     with writing(fleet, "node retry") as journal:
         world = journal.world()
         failure = world.failures.get(name)
@@ -31,7 +28,6 @@ def retry(fleet: Fleet, name: str) -> Cleared:
             return Cleared(node=name, failed=failure.told(fleet.now()))
         known = {one.name for one in world.refs_of("node")}
     known |= {one.ref.name for one in read_desired(fleet).of("node")}
-    if ref.name not in known:
-        hint = did_you_mean(name, sorted(known)) or "see what there is: gpuaas node list"
-        raise refuse("not_found", f"no node is called {name}", hint)
+    if name not in known:
+        raise no_such_name("node", name, known, NODE_LIST)
     return Cleared(node=name)

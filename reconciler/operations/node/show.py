@@ -18,7 +18,7 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.inventory.stock import CLAIMED_AS, age_of
-from reconciler.operations.node.approve import node_of
+from reconciler.operations.references import node_of
 from reconciler.operations.specs import origin_of, read_desired
 from reconciler.planner.placement.filters import hindrance
 from reconciler.planner.placement.inventory import Offer, read_offers

@@ -11,7 +11,7 @@ from reconciler.model.state.world import Recorded, World
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan.plan import plan_from
-from reconciler.operations.references import ref_of, unknown
+from reconciler.operations.references import in_git, ref_of, unknown
 from reconciler.operations.specs import read_desired
 from reconciler.operations.views import Explained
 from reconciler.planner.core.seat import WITH_CAPACITY
@@ -32,8 +32,7 @@ def explain(fleet: Fleet, ref_text: str) -> Explained:
         desired = read_desired(fleet)
         resource = desired.resources.get(ref)
         if resource is None:
-            known = (*desired.resources, *desired.frozen)
-            raise unknown(ref, "not in the specs", known)
+            raise unknown(ref, "not in the specs", in_git(desired))
         if ref.kind not in WITH_CAPACITY:
             raise refuse("usage", f"{ref} asks for no place", "name an allocation")
         plan = plan_from(fleet, desired, world, PlanOptions())

@@ -20,7 +20,7 @@ from reconciler.model.state.world import Recorded, World
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.inventory.allocations import allocation_rows
 from reconciler.operations.inventory.stock import node_rows, slot_rows, take_stock
-from reconciler.operations.references import ref_of, unknown
+from reconciler.operations.references import in_neither, ref_of
 from reconciler.operations.specs import read_desired
 from reconciler.planner.core.facts import differing, is_unknown
 from reconciler.planner.placement.inventory import Offer, read_offers
@@ -65,8 +65,7 @@ def states(fleet: Fleet, ref_text: str) -> States:
 def states_of(ref: Ref, desired: Desired, world: World, now: datetime) -> States:
     resource, recorded = desired.resources.get(ref), world.recorded.get(ref)
     if resource is None and recorded is None and not _claims(world, ref):
-        known = (*desired.resources, *desired.frozen, *world.recorded)
-        raise unknown(ref, "neither in the specs nor in the state", known)
+        raise in_neither(ref, desired, world)
     node = world.node_of(ref)
     seen = world.observations.get(node)
     rows = {"node": _of_node, "allocation": _of_allocation}.get(ref.kind, _of_other)

@@ -20,7 +20,7 @@ from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.journal import writing
 from reconciler.operations.person import insist_on_reason, operator
 from reconciler.operations.published.publish import publish
-from reconciler.operations.references import unknown
+from reconciler.operations.references import volume_of
 from reconciler.operations.specs import read_desired
 from reconciler.operations.storage.storage import StorageHolder, holders, storage_of
 from reconciler.store.snapshot import read_world
@@ -65,9 +65,7 @@ def fence(
     by = operator(fleet, read_desired(fleet), "cuts an allocation off from a storage")
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
-    if ref not in world.volumes:
-        known = (*world.volumes, *world.refs_of("storage"))
-        raise unknown(ref, "no storage that anybody has", known)
+    volume_of(world, ref)
     held = _held(world, ref, allocation_text)
     severed = _severed(world, ref, held)
     if not ask(severed):

@@ -14,14 +14,11 @@ from dataclasses import replace
 from reconciler.model.plan.work import HostProgress
 from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref
 from reconciler.model.state.reopening import Reopening, ReopenRequest
-from reconciler.model.state.volume import Volume
-from reconciler.model.state.world import World
 from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.journal import writing
 from reconciler.operations.person import insist_on_reason, operator
-from reconciler.operations.references import unknown
+from reconciler.operations.references import volume_of
 from reconciler.operations.signals import Interrupts
 from reconciler.operations.specs import read_desired
 from reconciler.operations.storage.reopen_call import Call, unfinished
@@ -71,7 +68,7 @@ def reopen(
     by = operator(fleet, desired, "gives files to another allocation")
     with without_collector(), fleet.reading() as database:
         world = read_world(database)
-        volume = _volume(world, ref)
+        volume = volume_of(world, ref)
         with database.snapshot() as connection:
             known = formers(connection, volume.id)
         one = reopening_of(world, known, volume, wish)
@@ -120,16 +117,8 @@ def _carry_out(fleet: Fleet, wish: ReopenRequest, one: Reopening, call: Call) ->
 def _insist_on_same(journal: Journal, one: Reopening, wish: ReopenRequest) -> None:
     """Raises ProblemError where something is no longer as it was shown."""
     world = journal.world()
-    volume = _volume(world, one.storage)
+    volume = volume_of(world, one.storage)
     if reopening_of(world, journal.read(reopenings.formers, volume.id), volume, wish) != one:
         short = f"{one.storage.project}/{one.storage.name}"
         message = f"who has {one.storage} is no longer what was shown"
         raise refuse("plan_stale", message, f"look again: gpuaas storage show {short}")
-
-
-def _volume(world: World, ref: Ref) -> Volume:
-    """Raises ProblemError `not_found`."""
-    if ref not in world.volumes:
-        known = (*world.volumes, *world.refs_of("storage"))
-        raise unknown(ref, "no storage that anybody has", known)
-    return world.volumes[ref]
