@@ -37,7 +37,7 @@ def _global_options(context: click.Context) -> Iterator[str]:
 
 def _exit_codes() -> Iterator[str]:
     yield "## Exit codes\n"
-    yield "Of several, the first of 1, 3, 5, 2, 4, 0 counts.\n"
+    yield "If several apply, the first of 1, 3, 5, 2, 4, 0 counts.\n"
     yield "| code | meaning |"
     yield "|---|---|"
     for code in sorted(Exit):

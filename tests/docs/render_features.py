@@ -15,14 +15,14 @@ Made from the list in the program by `python -m tests.docs.render_features`; a t
 current. `gpuaas features` says the same. A *designed* feature is known to the schemas but not
 built: documents that state it are refused.
 
-| feature | maturity | what |
+| feature | maturity | description |
 |---|---|---|
 """
 
 GATES = """
 ## Refused until it is built
 
-| feature | what may not be stated | code | instead |
+| feature | refused statements | code | instead |
 |---|---|---|---|
 """
 

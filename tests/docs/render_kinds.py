@@ -121,7 +121,7 @@ def naming_kinds(schema: str) -> str:
     The text is kept as it is but for that list, since people write the rest of it.
     """
     words = json.dumps(sorted(word for word in KINDS if word not in WHOLLY_REFUSED))
-    start = schema.index('"enum": [', schema.index("Kinds it is about")) + len('"enum": ')
+    start = schema.index('"enum": [', schema.index("Kinds that it applies to")) + len('"enum": ')
     return schema[:start] + words + schema[schema.index("]", start) + 1 :]
 
 

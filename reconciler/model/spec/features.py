@@ -42,27 +42,27 @@ def _designed(
 FEATURES: Mapping[str, Capability] = MappingProxyType(
     {
         "plan-and-apply": Capability(
-            what="Specs in git, a plan of them, and an apply of just that"
+            what="Specs in git, a plan of them, and an apply of exactly that plan"
         ),
-        "account-isolation": Capability(what="Tenants as accounts of their own on a real host"),
-        "directory-isolation": Capability(what="Tenants as folders of one host, for trying things"),
+        "account-isolation": Capability(what="Tenants with accounts of their own on a real host"),
+        "directory-isolation": Capability(what="Tenants with folders of one host, for trials"),
         "whole-nodes": Capability(what="Allocations of a whole node (shape baremetal)"),
         "slices": Capability(what="Allocations of approved slots of one node (shape gpu_slice)"),
         "grants": Capability(what="Access for others, with a reason and an end"),
-        "leases": Capability(what="Ends, warnings, graces, and releases that can be taken back"),
-        "cleanup-proofs": Capability(what="Places given out again only when shown to be clean"),
+        "leases": Capability(what="Ends, warnings, grace periods, and releases that can be undone"),
+        "cleanup-proofs": Capability(what="Slots reused only when proved clean"),
         "storage": Capability(what="Durable data of projects: directories, loops and NFS"),
-        "bundles": Capability(what="Environments of the platform, built on nodes from locks"),
-        "drift": Capability(what="What hosts show otherwise, judged by whose it is"),
-        "suspensions": Capability(what="Access taken away at once, without waiting for git"),
-        "rebuild": Capability(what="A lost state regained from what hosts show"),
-        "second-person": Capability(what="Changes that two people must want"),
-        "replica": Capability(what="A continuous copy of the state by Litestream"),
-        "loop": Capability(what="A process that plans and applies what policy lets go by itself"),
-        "monitoring": Capability(what="Figures of the loop and its fleet for Prometheus"),
-        "notifications": Capability(
-            what="Messages to people about what happens, and when it is over"
+        "bundles": Capability(what="Software environments, built on nodes from lock files"),
+        "drift": Capability(
+            what="Differences between hosts and applied specs, classified by owner"
         ),
+        "suspensions": Capability(what="Access revoked at once, without waiting for git"),
+        "rebuild": Capability(what="A lost state rebuilt from the records on hosts"),
+        "second-person": Capability(what="Changes that need two people"),
+        "replica": Capability(what="A continuous copy of the state by Litestream"),
+        "loop": Capability(what="A process that plans and applies what the policy allows"),
+        "monitoring": Capability(what="Metrics of the loop and its fleet for Prometheus"),
+        "notifications": Capability(what="Messages to people when a condition begins and ends"),
         "apps": _designed(
             "Applications that run on allocations",
             "kind App",
@@ -79,7 +79,7 @@ FEATURES: Mapping[str, Capability] = MappingProxyType(
             "Root for tenants", "Sku.spec.rootAccess true", "Grant.spec.privilege sudo"
         ),
         "rdma-for-accounts": _designed(
-            "RDMA devices within an account's slice", "Sku.spec.rdma true with isolation account"
+            "RDMA devices in an account's slice", "Sku.spec.rdma true with isolation account"
         ),
         "lasting-sessions": _designed(
             "Sessions that outlive their grant", "Grant.spec.endSessions false"
@@ -88,17 +88,17 @@ FEATURES: Mapping[str, Capability] = MappingProxyType(
             "Money limits and cost centers of projects",
             "Project.spec.budget",
             "Project.spec.costCenter",
-            instead="spec.quota limits what a project holds at one time",
+            instead="spec.quota limits the resources of a project at one time",
         ),
         "policy-snapshots": _designed(
             "The number of kept snapshots as a rule of the fleet",
             "Policy.spec.state",
-            instead="keep.snapshots in gpuaas.yaml says how many snapshots are kept",
+            instead="keep.snapshots in gpuaas.yaml sets the number of snapshots",
         ),
         "guided-launch": _designed(
-            "Questions that end in the files of an allocation",
+            "A dialogue that writes the files of an allocation",
             "StorageClass.spec.default",
-            instead="gpuaas schema allocation says what may stand there, docs show examples",
+            instead="gpuaas schema allocation lists the fields, docs show examples",
         ),
         "other-surfaces": _designed(
             "Block devices and objects as storage",
