@@ -6,7 +6,7 @@ import pytest
 
 from reconciler.model.codec import decode, encode
 from reconciler.model.host.capacity import Shape
-from reconciler.model.plan.plan import ClaimIntent
+from reconciler.model.plan.claim import ClaimIntent
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded
 

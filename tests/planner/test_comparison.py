@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reconciler.model.host.capacity import Placement, Shape
+from reconciler.model.plan.claim import ClaimIntent
 from reconciler.model.plan.comparison import Comparison, ComparisonBase
-from reconciler.model.plan.plan import Action, Change, ClaimIntent, FleetFigures, Plan, Risk
+from reconciler.model.plan.plan import Action, Change, FleetFigures, Plan, Risk
 from reconciler.model.problem import Problem, Source
 from reconciler.model.ref import Ref
 from reconciler.model.spec.revision import Revision

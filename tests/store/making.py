@@ -11,7 +11,8 @@ from typing import Any
 from reconciler.model.canonical import digest
 from reconciler.model.host.capacity import Shape
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts, Observation, Proof
-from reconciler.model.plan.plan import ClaimIntent, Order, Plan, Step
+from reconciler.model.plan.claim import ClaimIntent
+from reconciler.model.plan.plan import Order, Plan, Step
 from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.spec.revision import Revision

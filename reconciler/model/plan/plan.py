@@ -9,7 +9,8 @@ from typing import Any
 
 from reconciler.model.canonical import digest, text_digest
 from reconciler.model.codec import encode
-from reconciler.model.host.capacity import Placement, Shape
+from reconciler.model.host.capacity import Placement
+from reconciler.model.plan.claim import ClaimIntent
 from reconciler.model.plan.force_detach import NOTHING_FORCED, Forced
 from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import Problem
@@ -98,23 +99,6 @@ class Step:
 def step_id(node: str, verb: Verb, ref: Ref, incarnation: str = "") -> str:
     """Steps are unique by host, verb and ref; only a replace works on two incarnations of a ref."""
     return text_digest(f"{node}\n{verb}\n{ref}\n{incarnation}").removeprefix("sha256:")[:16]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimIntent:
-    """A claim to be made before any host is touched. `uid` and `gid` are 0 without an account."""
-
-    id: str
-    allocation_id: str
-    ref: Ref
-    node: str
-    slot: str | None
-    shape: Shape
-    tenant: str
-    project: str
-    login: str = ""
-    uid: int = 0
-    gid: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

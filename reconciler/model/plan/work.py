@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from reconciler.model.host.evidence import Observation, Proof
-from reconciler.model.plan.plan import ClaimIntent, Step
+from reconciler.model.plan.claim import ClaimIntent
+from reconciler.model.plan.plan import Step
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from reconciler.model.host.evidence import Check, Observation
-from reconciler.model.plan.plan import Change, ClaimIntent
+from reconciler.model.plan.claim import ClaimIntent
+from reconciler.model.plan.plan import Change
 from reconciler.model.records import dataclass
 from reconciler.model.state.volume import Attachment, Volume
 from reconciler.model.state.world import Doubt, DoubtKind, Recorded

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from reconciler.kinds.contract import Binding
 from reconciler.kinds.registry import KINDS
 from reconciler.kinds.sku import SKUS
-from reconciler.model.plan.plan import Action, Cause, Change, ClaimIntent, Step
+from reconciler.model.plan.claim import ClaimIntent
+from reconciler.model.plan.plan import Action, Cause, Change, Step
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.bundles.text import switching
 from reconciler.planner.changes import text

@@ -10,8 +10,9 @@ from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Context
 from reconciler.kinds.lease import end_of
 from reconciler.kinds.sku import SKUS
+from reconciler.model.plan.claim import ClaimIntent
 from reconciler.model.plan.lifecycle import Phase
-from reconciler.model.plan.plan import Action, Change, ClaimIntent, Step
+from reconciler.model.plan.plan import Action, Change, Step
 from reconciler.model.problem import HELD_CODES, Problem
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Origin

@@ -17,7 +17,8 @@ from reconciler.kinds.grant import GRANTS
 from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.policy import POLICY
 from reconciler.kinds.registry import KINDS
-from reconciler.model.plan.plan import Action, ClaimIntent
+from reconciler.model.plan.claim import ClaimIntent
+from reconciler.model.plan.plan import Action
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.spec.desired import Desired

@@ -9,7 +9,8 @@ from datetime import datetime
 from reconciler.kinds.node.spec import NODES
 from reconciler.model.host.evidence import Observation
 from reconciler.model.moment import parse_moment
-from reconciler.model.plan.plan import Action, Change, ClaimIntent, FleetFigures
+from reconciler.model.plan.claim import ClaimIntent
+from reconciler.model.plan.plan import Action, Change, FleetFigures
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
 

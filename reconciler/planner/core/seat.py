@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reconciler.model.host.capacity import Claim, Need, Placement, Unavailable
-from reconciler.model.plan.plan import ClaimIntent
+from reconciler.model.host.capacity import Claim, Need, Placement, Shape, Unavailable
+from reconciler.model.plan.claim import ClaimIntent
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
+from reconciler.model.ref import Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,28 @@ class Unseated:
 
 WITH_CAPACITY = frozenset({"allocation"})
 """Kinds that ask for places; `needs` of every other kind answers None."""
+
+
+def claims_of(seat: Seat, ref: Ref, tenant: str) -> tuple[ClaimIntent, ...]:
+    """How an allocation claims its place: the node as a whole, or each of its slots."""
+    place = seat.placement
+    slots: Sequence[str | None] = (None,) if place.shape is Shape.BAREMETAL else place.slots
+    return tuple(
+        ClaimIntent(
+            id=f"{seat.id}-{slot}" if slot else seat.id,
+            allocation_id=seat.id,
+            ref=ref,
+            node=place.node,
+            slot=slot,
+            shape=place.shape,
+            tenant=tenant,
+            project=ref.project,
+            login=seat.login,
+            uid=seat.uid,
+            gid=seat.gid,
+        )
+        for slot in slots
+    )
 
 
 def placement_of(claims: Sequence[Claim], slots: Sequence[str]) -> Placement:

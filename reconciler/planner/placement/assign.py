@@ -13,7 +13,7 @@ from datetime import datetime
 from reconciler.kinds.node.spec import NODES, NodeSpec
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Need, Placement, Shape, Unavailable
-from reconciler.model.plan.plan import Action, ClaimIntent
+from reconciler.model.plan.plan import Action
 from reconciler.model.problem import Problem, ProblemError
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -23,7 +23,7 @@ from reconciler.model.state.world import World
 from reconciler.planner.bundles.compatibility import worded
 from reconciler.planner.core.difference import Difference, of_kind
 from reconciler.planner.core.refusal import absence
-from reconciler.planner.core.seat import WITH_CAPACITY, Seat, Unseated, placement_of
+from reconciler.planner.core.seat import WITH_CAPACITY, Seat, Unseated, claims_of, placement_of
 from reconciler.planner.identity.accounts import Accounts, Taken
 from reconciler.planner.identity.claims import can_resume, groups_of
 from reconciler.planner.identity.identity import allocation_id, login_for
@@ -197,26 +197,8 @@ class _Usher:
         node = self._node(placement.node)
         uid, gid = self.accounts.of(id, need.project, node.spec.isolation, node.ref.name)
         self.logins.add(login)
-        slots: Sequence[str | None] = (
-            (None,) if placement.shape is Shape.BAREMETAL else placement.slots
-        )
-        claims = tuple(
-            ClaimIntent(
-                id=f"{id}-{slot}" if slot else id,
-                allocation_id=id,
-                ref=need.ref,
-                node=placement.node,
-                slot=slot,
-                shape=placement.shape,
-                tenant=need.tenant,
-                project=need.project,
-                login=login,
-                uid=uid,
-                gid=gid,
-            )
-            for slot in slots
-        )
-        return Seat(placement=placement, id=id, login=login, uid=uid, gid=gid, claims=claims)
+        seat = Seat(placement=placement, id=id, login=login, uid=uid, gid=gid)
+        return replace(seat, claims=claims_of(seat, need.ref, need.tenant))
 
     def _explain(
         self,

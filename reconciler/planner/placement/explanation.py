@@ -12,7 +12,6 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
-from reconciler.planner.placement.forecast import claim_of
 from reconciler.planner.placement.inventory import read_offers
 from reconciler.planner.placement.scheduler import Placer
 from reconciler.planner.storage.attachments import AttachmentLedger
@@ -39,7 +38,7 @@ def explain(
     preparing = {c.ref for c in (made.changes if made else ()) if c.ref.kind == "node" and c.steps}
     offers = read_offers(desired, world, now, blocked, preparing)
     need = AttachmentLedger(desired, world, {}).located(need)
-    return Placer(offers, (*claims, *map(claim_of, intents))).explain(need)
+    return Placer(offers, (*claims, *(intent.held() for intent in intents))).explain(need)
 
 
 def _blocked(node: Resource[NodeSpec]) -> str:

@@ -5,13 +5,15 @@ It is told and never counted on: what a plan frees is given out by a later plan,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from reconciler.model.host.capacity import Claim, ClaimState, Need, Placement, Shape
-from reconciler.model.plan.plan import Action, ClaimIntent
+from reconciler.model.host.capacity import Claim, ClaimState, Need
+from reconciler.model.plan.claim import ClaimIntent
+from reconciler.model.plan.plan import Action
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import World
 from reconciler.planner.core.difference import Difference
+from reconciler.planner.core.seat import Seat, claims_of
 from reconciler.planner.placement.inventory import Offer
 from reconciler.planner.placement.scheduler import Placer
 
@@ -37,7 +39,7 @@ def outlooks(
     held = [claim for claim in claims if claim.state is ClaimState.HELD]
     if not needs or (len(held) == len(claims) and not ends):
         return found
-    taken = [claim_of(intent) for intent in intents]
+    taken = [intent.held() for intent in intents]
     left, told = list(needs), _told(ends)
     for moment in ("", *sorted({end for end in ends.values() if end})[:FARTHEST]):
         if not left:
@@ -48,7 +50,8 @@ def outlooks(
             placement = placer.place(need)
             if placement is not None:
                 found[need.ref] = told[moment]
-                taken += _claims(placement, need)
+                seat = Seat(placement=placement, id=str(need.ref), login="")
+                taken += [one.held() for one in claims_of(seat, need.ref, need.tenant)]
         left = [need for need in left if found[need.ref] == UNKNOWN]
     return found
 
@@ -65,23 +68,6 @@ def _told(ends: Mapping[Ref, str]) -> Mapping[str, str]:
     return {end: f"when {ref} ends ({end})" for end, ref in first.items()} | {"": LATER}
 
 
-def _claims(placement: Placement, need: Need) -> Iterator[Claim]:
-    slots = placement.slots if need.shape is Shape.GPU_SLICE else (None,)
-    for slot in slots:
-        yield Claim(
-            id=f"{need.ref}-{slot}",
-            allocation_id=str(need.ref),
-            ref=need.ref,
-            node=placement.node,
-            slot=slot,
-            shape=need.shape,
-            state=ClaimState.HELD,
-            since="",
-            tenant=need.tenant,
-            project=need.project,
-        )
-
-
 def ends_in(
     differences: Iterable[Difference], refused: Mapping[Ref, object], world: World
 ) -> Mapping[Ref, str]:
@@ -95,19 +81,3 @@ def ends_in(
         if one.action is Action.RELEASE and one.ref not in refused:
             known[one.ref] = ""
     return known
-
-
-def claim_of(intent: ClaimIntent) -> Claim:
-    """The claim as it will be once the intent is written."""
-    return Claim(
-        id=intent.id,
-        allocation_id=intent.allocation_id,
-        ref=intent.ref,
-        node=intent.node,
-        slot=intent.slot,
-        shape=intent.shape,
-        state=ClaimState.HELD,
-        since="",
-        tenant=intent.tenant,
-        project=intent.project,
-    )

@@ -7,7 +7,7 @@ have applied, and what differs is left for the next plan to show.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 
@@ -19,11 +19,12 @@ from reconciler.kinds.registry import KINDS
 from reconciler.kinds.sku import SKUS
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
-from reconciler.model.host.capacity import Claim, ClaimState, Isolation, Placement, Shape
+from reconciler.model.host.capacity import Isolation, Placement, Shape
 from reconciler.model.host.descriptor import LAST_UID, Descriptor
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.moment import format_moment
-from reconciler.model.plan.plan import Action, Change, ClaimIntent, Plan
+from reconciler.model.plan.claim import ClaimIntent
+from reconciler.model.plan.plan import Action, Change, Plan
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
@@ -35,6 +36,7 @@ from reconciler.planner.changes.stale import binding_of
 from reconciler.planner.core.effective_spec import as_recorded
 from reconciler.planner.core.facts import differing, is_unknown, shown
 from reconciler.planner.core.request import PlanRequest
+from reconciler.planner.core.seat import Seat, claims_of
 from reconciler.planner.identity.render_hash import basis_of
 from reconciler.planner.rebuild.descriptors import FoundDescriptor
 from reconciler.planner.rebuild.volume_records import FoundVolume
@@ -85,7 +87,7 @@ def seed(
     world = replace(
         world,
         recorded={**world.recorded, **recorded, **regained.recorded},
-        claims=(*world.claims, *(_held(intent, at) for intent in intents)),
+        claims=(*world.claims, *(intent.held(at) for intent in intents)),
         counters=_counters(world.counters, [d for _, d in found], regained.gids),
         volumes={**world.volumes, **{one.ref: one for one in regained.volumes}},
         attachments=(*world.attachments, *regained.attachments),
@@ -185,40 +187,18 @@ def _called_now(descriptors: Iterable[Descriptor], desired: Desired) -> Mapping[
     }
 
 
-def _claims(descriptor: Descriptor, ref: Ref, desired: Desired) -> Iterator[ClaimIntent]:
+def _claims(descriptor: Descriptor, ref: Ref, desired: Desired) -> tuple[ClaimIntent, ...]:
     project = PROJECTS.get(desired, ref.project)
-    whole = descriptor.shape is Shape.BAREMETAL
-    slots: tuple[str | None, ...] = (None,) if whole else descriptor.slots
-    for slot in slots:
-        yield ClaimIntent(
-            id=f"{descriptor.id}-{slot}" if slot else descriptor.id,
-            allocation_id=descriptor.id,
-            ref=ref,
-            node=descriptor.node,
-            slot=slot,
-            shape=descriptor.shape,
-            # Without its project nobody can say who its neighbours may be: so nobody may.
-            tenant=project.spec.tenant if project else "",
-            project=ref.project,
-            login=descriptor.login,
-            uid=descriptor.uid,
-            gid=descriptor.gid,
-        )
-
-
-def _held(intent: ClaimIntent, at: str) -> Claim:
-    return Claim(
-        id=intent.id,
-        allocation_id=intent.allocation_id,
-        ref=intent.ref,
-        node=intent.node,
-        slot=intent.slot,
-        shape=intent.shape,
-        state=ClaimState.HELD,
-        since=at,
-        tenant=intent.tenant,
-        project=intent.project,
+    place = Placement(node=descriptor.node, slots=descriptor.slots, shape=descriptor.shape)
+    seat = Seat(
+        placement=place,
+        id=descriptor.id,
+        login=descriptor.login,
+        uid=descriptor.uid,
+        gid=descriptor.gid,
     )
+    # Without its project nobody can say who its neighbours may be: so nobody may.
+    return claims_of(seat, ref, project.spec.tenant if project else "")
 
 
 def _counters(

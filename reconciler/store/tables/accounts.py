@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from reconciler.model.plan.plan import ClaimIntent
+from reconciler.model.plan.claim import ClaimIntent
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Counters
 from reconciler.store.registry.contract import Table

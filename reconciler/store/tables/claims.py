@@ -9,7 +9,8 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from reconciler.model.host.capacity import Claim, ClaimState, Shape
-from reconciler.model.plan.plan import ClaimIntent, Order, Step
+from reconciler.model.plan.claim import ClaimIntent
+from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
