@@ -15,8 +15,8 @@ from reconciler.kinds.node.spec import NODES, NodeSpec, control_login
 from reconciler.kinds.policy import policy_in
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Isolation
-from reconciler.model.host.descriptor import LAST_UID
 from reconciler.model.host.evidence import Observation
+from reconciler.model.host.posix import LAST_UID
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.work import Host
 from reconciler.model.records import dataclass

@@ -32,8 +32,9 @@ from reconciler.model.canonical import canonical, digest
 from reconciler.model.codec import camel, decode, encode
 from reconciler.model.codes import CODES
 from reconciler.model.host.capacity import ClaimState
-from reconciler.model.host.descriptor import DescriptorError, read_descriptor
+from reconciler.model.host.descriptor import read_descriptor
 from reconciler.model.host.evidence import GpuFact, NodeFacts, Observation
+from reconciler.model.host.signed_record import RecordError
 from reconciler.model.host.topology import Card, Drive, Nic, NumaNode, Topology
 from reconciler.model.host.volume_record import read_volume_record
 from reconciler.model.moment import format_moment
@@ -222,7 +223,7 @@ def check_descriptor(text: str) -> None:
     for read in (read_descriptor, read_volume_record):
         try:
             found = read(text)
-        except DescriptorError as error:
+        except RecordError as error:
             assert_line(str(error))
         else:
             assert not found.is_signed_by(lambda signed: digest(signed.encode().decode()))

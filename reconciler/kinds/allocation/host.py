@@ -19,9 +19,9 @@ from reconciler.kinds.allocation.steps import file_facts, file_items, own_mode, 
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.lease import end_of
 from reconciler.kinds.node.spec import NODES, Slot
-from reconciler.model.canonical import canonical
 from reconciler.model.codec import encode
 from reconciler.model.host.descriptor import DESCRIPTOR_VERSION
+from reconciler.model.host.signed_record import with_signature
 from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import refuse
@@ -255,8 +255,8 @@ def _descriptor(seated: _Seated, context: Context) -> str:
     else:
         origin = context.origins.get(resource.ref)
         commit = origin.commit if origin else ""
-    signed = {"version": DESCRIPTOR_VERSION, **seated.values, "commit": commit}
-    return context.render(DESCRIPTOR, {**signed, "hmac": context.sign(canonical(signed))})
+    values = {"version": DESCRIPTOR_VERSION, **seated.values, "commit": commit}
+    return context.render(DESCRIPTOR, with_signature(values, context.sign))
 
 
 def _key_lines(binding: Binding, resource: Resource[AllocationSpec], context: Context) -> list[str]:

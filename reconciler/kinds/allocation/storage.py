@@ -20,8 +20,8 @@ from reconciler.kinds.allocation.steps import (
 )
 from reconciler.kinds.checks.once import once
 from reconciler.kinds.contract import Binding, Context
-from reconciler.model.canonical import canonical
 from reconciler.model.host.attached_fact import AttachedFact, attached_key, read_attached
+from reconciler.model.host.signed_record import with_signature
 from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.verb import Verb
 from reconciler.model.records import dataclass
@@ -275,7 +275,7 @@ def _told(mount: Mount) -> Mapping[str, object]:
 
 
 def _record(mount: Mount, binding: Binding, context: Context) -> str:
-    signed = {
+    values = {
         "stateId": context.world.state_id,
         "ref": str(mount.storage),
         "id": mount.volume.id,
@@ -284,7 +284,7 @@ def _record(mount: Mount, binding: Binding, context: Context) -> str:
         "sizeGiB": mount.size_gib,
         "gid": binding.gid,
     }
-    return context.render(RECORD, {**signed, "hmac": context.sign(canonical(signed))})
+    return context.render(RECORD, with_signature(values, context.sign))
 
 
 def _units(mount: Mount, binding: Binding, context: Context) -> Mapping[str, str]:

@@ -16,9 +16,8 @@ from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.node.spec import NodeSpec, control_login
 from reconciler.model.canonical import text_digest
 from reconciler.model.host.capacity import Isolation
-from reconciler.model.host.descriptor import LAST_UID
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts
-from reconciler.model.host.posix import numbers
+from reconciler.model.host.posix import LAST_UID, numbers
 from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.plan.verb import Verb
 from reconciler.model.spec.desired import Desired

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+LAST_UID = 59999
+"""Of a tenant; numbers above belong to systemd and to subordinate ids."""
+
 SUBIDS = 1 << 16
 """How many numbers there are inside of a tenant's containers."""
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from hmac import compare_digest
+from collections.abc import Mapping
 from typing import Any
 
-from reconciler.model.canonical import canonical
-from reconciler.model.host.descriptor import (
+from reconciler.model.host.signed_record import (
+    HMAC,
     ID,
     STATE_ID,
-    DescriptorError,
+    Fields,
+    RecordError,
+    SignedRecord,
+    insist_on_fields,
     is_number,
     is_text,
     mapping_of,
     matching,
+    signed_text,
 )
 from reconciler.model.records import dataclass
-from reconciler.model.ref import Ref, is_name, parse_ref
+from reconciler.model.ref import is_name, parse_ref
 
 MOST_GIB = 10**9
 BACKENDS = frozenset({"directory", "loop", "nfs"})
@@ -38,21 +41,16 @@ class VolumeHolder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeRecord:
-    """What a volume was when its host was last told. `signed` is the text that `hmac` signs.
+class VolumeRecord(SignedRecord):
+    """What a volume was when its host was last told.
 
     `gid` is 0 where nobody has an account. `holders` is None where nobody can say who has it.
     """
 
-    state_id: str
-    ref: Ref
-    id: str
     class_name: str
     backend: Mapping[str, Any]
     size_gib: int
     gid: int
-    signed: str
-    hmac: str
     holders: tuple[VolumeHolder, ...] | None = None
 
     @property
@@ -60,26 +58,19 @@ class VolumeRecord:
         """Whether other hosts reach the same data."""
         return "nfs" in self.backend or bool(self.backend.get("directory", {}).get("shared"))
 
-    def is_signed_by(self, sign: Callable[[str], str]) -> bool:
-        return compare_digest(sign(self.signed).encode(), self.hmac.encode())
-
 
 def read_volume_record(text: str) -> VolumeRecord:
-    """Read a volume record. Raises DescriptorError for anything else; invalid holders are
+    """Read a volume record. Raises RecordError for anything else; invalid holders are
     unknown.
     """
     both = mapping_of(text)
     told = both.get("record")
     if not isinstance(told, dict):
-        raise DescriptorError("unreadable")
-    if told.keys() != _FIELDS.keys():
-        raise DescriptorError("with other fields than a record has")
-    for field, fits in _FIELDS.items():
-        if not fits(told[field]):
-            raise DescriptorError(f"{field} is not what it may be")
+        raise RecordError("unreadable")
+    insist_on_fields(told, _FIELDS, "record")
     ref = parse_ref(told["ref"])
     if ref is None or ref.kind != "storage" or not ref.project:
-        raise DescriptorError("ref is that of no storage")
+        raise RecordError("ref is that of no storage")
     return VolumeRecord(
         state_id=told["stateId"],
         ref=ref,
@@ -88,8 +79,8 @@ def read_volume_record(text: str) -> VolumeRecord:
         backend=told["backend"],
         size_gib=told["sizeGiB"],
         gid=told["gid"],
-        signed=canonical({key: value for key, value in told.items() if key != "hmac"}),
-        hmac=told["hmac"],
+        signed=signed_text(told),
+        hmac=told[HMAC],
         holders=_holders(both.get("holders")),
     )
 
@@ -129,7 +120,7 @@ _HOLDER: Mapping[str, str] = {
     "mount_path": "mount_path",
     "access": "access",
 }
-_FIELDS: Mapping[str, Callable[[object], bool]] = {
+_FIELDS: Fields = {
     "stateId": matching(STATE_ID),
     "ref": is_text,
     "id": matching(ID),
@@ -137,5 +128,5 @@ _FIELDS: Mapping[str, Callable[[object], bool]] = {
     "backend": _backend,
     "sizeGiB": _size,
     "gid": is_number,
-    "hmac": is_text,
+    HMAC: is_text,
 }

@@ -8,8 +8,8 @@ from dataclasses import replace
 from reconciler.hosts.evidence import Question, ask
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
-from reconciler.model.host.descriptor import STATE_ID
 from reconciler.model.host.evidence import Observation
+from reconciler.model.host.signed_record import STATE_ID
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.spec.desired import Desired

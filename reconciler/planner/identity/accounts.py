@@ -12,8 +12,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from reconciler.kinds.project import PROJECTS
 from reconciler.model.host.capacity import Isolation
-from reconciler.model.host.descriptor import LAST_UID
 from reconciler.model.host.evidence import Observation
+from reconciler.model.host.posix import LAST_UID
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.rebuilt import MARGIN

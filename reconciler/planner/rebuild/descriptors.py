@@ -12,7 +12,8 @@ from dataclasses import replace
 from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.sku import SKUS
 from reconciler.model.host.capacity import Isolation, Shape
-from reconciler.model.host.descriptor import Descriptor, DescriptorError, read_descriptor
+from reconciler.model.host.descriptor import Descriptor, read_descriptor
+from reconciler.model.host.signed_record import RecordError, SignedRecord
 from reconciler.model.records import dataclass
 from reconciler.model.rules import first_refusal
 from reconciler.model.spec.desired import Desired
@@ -23,7 +24,6 @@ from reconciler.planner.rebuild.trust import (
     Key,
     KeyHolder,
     Sighting,
-    Signed,
     adopted,
     distrusted,
     doubtful,
@@ -40,7 +40,7 @@ class FoundDescriptor(Sighting):
     descriptor: Descriptor | None = None
 
     @property
-    def signed(self) -> Signed | None:
+    def signed(self) -> SignedRecord | None:
         return self.descriptor
 
 
@@ -79,7 +79,7 @@ def rooted_nodes(found: Iterable[FoundDescriptor], desired: Desired) -> frozense
 def _read(node: str, id: str, text: str) -> FoundDescriptor:
     try:
         return FoundDescriptor(node=node, id=id, descriptor=read_descriptor(text))
-    except DescriptorError as error:
+    except RecordError as error:
         return FoundDescriptor(node=node, id=id, why=str(error), beyond=True)
 
 

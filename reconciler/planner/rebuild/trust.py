@@ -10,8 +10,9 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
+from reconciler.model.host.signed_record import Sign, SignedRecord
 from reconciler.model.records import dataclass
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
@@ -25,15 +26,6 @@ class KeyHolder(NamedTuple):
 
     value: str
     who: str
-
-
-class Signed(Protocol):
-    """A file that a host shows under the signature of a control machine."""
-
-    @property
-    def state_id(self) -> str: ...
-
-    def is_signed_by(self, sign: Callable[[str], str]) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +52,7 @@ class Sighting(ABC):
 
     @property
     @abstractmethod
-    def signed(self) -> Signed | None:
+    def signed(self) -> SignedRecord | None:
         """The signed content; None if nobody could read it."""
 
 
@@ -75,14 +67,12 @@ class Authority:
     """
 
     state_id: str
-    sign: Callable[[str], str] | None
+    sign: Sign | None
     desired: Desired
     world: World
 
 
-def signed_states(
-    found: Iterable[Sighting], sign: Callable[[str], str] | None
-) -> Mapping[str, tuple[str, ...]]:
+def signed_states(found: Iterable[Sighting], sign: Sign | None) -> Mapping[str, tuple[str, ...]]:
     """State id → where it stands in a file that this control machine has signed."""
     places: dict[str, list[str]] = defaultdict(list)
     for one in found:
@@ -96,7 +86,7 @@ def adopted(found: Iterable[S], adopt: Collection[str]) -> list[S]:
     return [replace(one, adopted=not one.beyond and one.place in adopt) for one in found]
 
 
-def doubtful(told: Signed, authority: Authority) -> str:
+def doubtful(told: SignedRecord, authority: Authority) -> str:
     """Why it is not ours; '' if it is."""
     if authority.sign is None:
         return "there is no key to check it with"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from reconciler.kinds.storage import STORAGES
 from reconciler.model.canonical import canonical
-from reconciler.model.host.descriptor import DescriptorError
+from reconciler.model.host.signed_record import RecordError, SignedRecord
 from reconciler.model.host.volume_record import VolumeRecord, read_volume_record
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -19,7 +19,6 @@ from reconciler.planner.rebuild.trust import (
     Key,
     KeyHolder,
     Sighting,
-    Signed,
     adopted,
     distrusted,
     doubtful,
@@ -37,7 +36,7 @@ class FoundVolume(Sighting):
     ref: Ref | None = None
 
     @property
-    def signed(self) -> Signed | None:
+    def signed(self) -> SignedRecord | None:
         return self.record
 
 
@@ -96,7 +95,7 @@ def of_known_volumes(found: Iterable[FoundVolume], authority: Authority) -> tupl
 def _read(node: str, id: str, text: str) -> FoundVolume:
     try:
         record = read_volume_record(text)
-    except DescriptorError as error:
+    except RecordError as error:
         return FoundVolume(node=node, id=id, why=str(error), beyond=True)
     return FoundVolume(node=node, id=id, record=record, ref=record.ref)
 

@@ -20,8 +20,9 @@ from reconciler.kinds.sku import SKUS
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
 from reconciler.model.host.capacity import Isolation, Placement, Shape
-from reconciler.model.host.descriptor import LAST_UID, Descriptor
+from reconciler.model.host.descriptor import Descriptor
 from reconciler.model.host.evidence import NodeFacts
+from reconciler.model.host.posix import LAST_UID
 from reconciler.model.moment import format_moment
 from reconciler.model.plan.claim import ClaimIntent
 from reconciler.model.plan.plan import Action, Change, Plan

@@ -15,8 +15,7 @@ from gpuaas import paths
 from reconciler.kinds.allocation import allocation as kind
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.canonical import canonical
-from reconciler.model.host.descriptor import LAST_UID
-from reconciler.model.host.posix import inside, loopback_of
+from reconciler.model.host.posix import LAST_UID, inside, loopback_of
 from reconciler.model.ref import Ref
 from tests.kinds.allocation.test_allocation import (
     DESCRIPTOR,

@@ -10,7 +10,8 @@ import pytest
 
 from reconciler.model.canonical import canonical
 from reconciler.model.host.capacity import Shape
-from reconciler.model.host.descriptor import DescriptorError, read_descriptor
+from reconciler.model.host.descriptor import read_descriptor
+from reconciler.model.host.signed_record import RecordError
 
 TOLD: dict[str, Any] = {
     "version": 1,
@@ -95,7 +96,7 @@ def test_no_field_changes_without_its_signature(field: str) -> None:
 )
 def test_no_descriptor_at_all(text: str) -> None:
     """F-PAR-01 and others: half of one, two in one, and what only looks like one."""
-    with pytest.raises(DescriptorError):
+    with pytest.raises(RecordError):
         read_descriptor(text)
 
 
@@ -155,5 +156,5 @@ def test_its_end_is_read_and_who_was_told_before_there_were_ends_has_none() -> N
 )
 def test_a_field_that_no_descriptor_has_so(changes: dict[str, Any]) -> None:
     """Whoever signed it: what it says goes into paths, names and the state."""
-    with pytest.raises(DescriptorError):
+    with pytest.raises(RecordError):
         read_descriptor(json.dumps({**signed(), **changes}))
