@@ -42,6 +42,9 @@ def test_nothing_of_a_kind_is_missing(word: str) -> None:
             f"schemas/{word}.schema.json": file(f"schemas/{word}.schema.json"),
             f"docs/reference/examples/{word}.yaml": file(f"docs/reference/examples/{word}.yaml"),
             f"docs/reference/kinds/{word}.md": file(f"docs/reference/kinds/{word}.md"),
+            f"tests/security/everything/{word}.yaml": file(
+                f"tests/security/everything/{word}.yaml"
+            ),
             f"a test below tests/kinds that names {word}/…": f'"{word}/' in TESTS,
         }.items()
         if not is_there
