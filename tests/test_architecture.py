@@ -34,13 +34,16 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "shipped": words(""),
     "stops": words(""),
     "atomic_file": words(""),
+    "tries": words(""),
     "model": words(""),
     "kinds": words("model"),
     "specs": words("model kinds atomic_file"),
     "planner": words("model kinds"),
-    "store": words("model stops"),
-    "hosts": words("model stops"),
-    "operations": words("__init__ model kinds specs planner store hosts shipped stops atomic_file"),
+    "store": words("model stops tries"),
+    "hosts": words("model stops tries"),
+    "operations": words(
+        "__init__ model kinds specs planner store hosts shipped stops atomic_file tries"
+    ),
     "cli": words("__init__ operations model"),
 }
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from reconciler.hosts.folders import short_folder, workplace
 from reconciler.hosts.ssh.ssh import PERSIST_SECONDS
+from reconciler.tries import tries
 
 PREFIX = "call-"
 MARK = "GPUAAS_CALL"
@@ -87,12 +88,12 @@ def marked(command: Sequence[str], folder: Path) -> tuple[str, ...]:
 
 def end_workers(folder: Path) -> None:
     """End every process that works for this call, as far as force can bring that about."""
-    until = time.monotonic() + ENDING_SECONDS
-    while (found := _workers(folder)) and time.monotonic() < until:
+    for _ in tries(ENDING_SECONDS, rest=REST_SECONDS):
+        if not (found := _workers(folder)):
+            return
         for pid in found:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(REST_SECONDS)
 
 
 def _workers(folder: Path) -> list[int]:

@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
@@ -24,10 +23,11 @@ from reconciler.model.records import dataclass
 from reconciler.operations.fleet import Fleet
 from reconciler.operations.journal import insist_on_state
 from reconciler.operations.liveness.lease import LOCK, is_held
+from reconciler.tries import tries
 
 FILE = "loop.json"
 FILE_MODE = 0o644
-ASKED_SECONDS = 1.0
+ASKED_SECONDS, ASK_SECONDS = 1.0, 0.05
 ENDED = "ended"
 """The phase of a loop that ended because somebody wished it."""
 
@@ -62,18 +62,17 @@ def alone(fleet: Fleet) -> Iterator[None]:
     insist_on_state(fleet)
     path = fleet.state / LOCK
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
-    until = time.monotonic() + ASKED_SECONDS
     try:
-        while not _taken(handle):
-            if time.monotonic() < until:
-                time.sleep(0.05)
-                continue
+        for _ in tries(ASKED_SECONDS, rest=ASK_SECONDS):
+            if _taken(handle):
+                break
+        else:
             who = os.pread(handle, 256, 0).decode("utf-8", "replace").strip() or "somebody"
             raise refuse(
                 "loop_running",
                 f"a loop is at work on this state: {who}",
                 "it does what you ask for: gpuaas reconcile --wake",
-            ) from None
+            )
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{fleet.actor.name}, pid {os.getpid()}\n".encode(), 0)
         yield

@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import json
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -43,6 +42,7 @@ from reconciler.store.file.schema import (
 from reconciler.store.retention import archive
 from reconciler.store.tables import taints
 from reconciler.store.transaction import EventDraft, Record
+from reconciler.tries import tries
 
 SHARED_BYTES = (510, 0x40000002)
 """Length and start of what every connection of SQLite locks, to share it, in the file."""
@@ -296,15 +296,15 @@ def _alone(path: Path) -> Iterator[None]:
         yield
         return
     with path.open("r+b") as file:
-        until = time.monotonic() + READERS_SECONDS
-        while not _taken(file):
-            if time.monotonic() > until:
-                raise refuse(
-                    "state_in_use",
-                    f"{path}: another process has it open",
-                    "end it first; what copies the state, by: systemctl stop gpuaas-replicate",
-                )
-            time.sleep(PAUSE)
+        for _ in tries(READERS_SECONDS, rest=PAUSE):
+            if _taken(file):
+                break
+        else:
+            raise refuse(
+                "state_in_use",
+                f"{path}: another process has it open",
+                "end it first; what copies the state, by: systemctl stop gpuaas-replicate",
+            )
         yield
 
 

@@ -112,7 +112,7 @@ def test_a_page_that_is_kept_ends_with_the_next_commit(
 def test_while_a_commit_is_checked_out_nobody_knows(
     yard: Yard, upstream: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reconciler.operations.reconcile.source.tree.ASK_SECONDS", 0.0)
+    monkeypatch.setattr("reconciler.operations.reconcile.source.tree.PATIENCE_SECONDS", 0.0)
     with alone(yard.fleet()):
         follow(yard.fleet())
         reading = as_it_reads(yard.fleet())

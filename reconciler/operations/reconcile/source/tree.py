@@ -5,7 +5,6 @@ Nothing else of the loop is loaded for that.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,10 +13,11 @@ from reconciler.operations.fleet import Fleet
 from reconciler.operations.liveness.lease import is_held
 from reconciler.specs.git import git
 from reconciler.specs.git.mirror import Mirror
+from reconciler.tries import tries
 
 MIRROR = "source"
 """In the folder of the state."""
-ASKS, ASK_SECONDS = 20, 0.1
+PATIENCE_SECONDS, ASK_SECONDS = 2.0, 0.1
 
 
 class TreeReading(NamedTuple):
@@ -50,10 +50,9 @@ def as_it_reads(fleet: Fleet) -> TreeReading:
     mirror = mirror_of(fleet)
     if not mirror.tree.is_dir():
         return TreeReading(fleet, "")
-    for _ in range(ASKS):
+    for _ in tries(PATIENCE_SECONDS, rest=ASK_SECONDS):
         if commit := mirror.standing():
             return TreeReading(replace(fleet, tree=str(mirror.tree / inner_of(fleet))), commit)
-        time.sleep(ASK_SECONDS)
     message = "the loop is checking out a commit, and what it will do is not known until it has"
     raise refuse("loop_running", message, "look again in a while")
 
