@@ -13,8 +13,8 @@ from typing import Any
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.checks.findings import finding, same_moment, unreal_times
+from reconciler.kinds.fleet_rules import forbids_open_ends, policy_in
 from reconciler.kinds.plain import NO_HOST_EFFECTS
-from reconciler.kinds.policy import forbids_open_ends, policy_in
 from reconciler.kinds.project import PROJECTS
 from reconciler.kinds.sku import SKUS
 from reconciler.kinds.typed_specs import TypedSpecs

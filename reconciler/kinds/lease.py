@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from reconciler.kinds.access.leave import OPEN_ENDED
 from reconciler.kinds.allocation.spec import ALLOCATIONS, AllocationSpec
-from reconciler.kinds.policy import policy_in
+from reconciler.kinds.fleet_rules import policy_in
 from reconciler.kinds.project import PROJECTS
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.records import dataclass

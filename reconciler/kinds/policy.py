@@ -24,8 +24,7 @@ NAME = "Policy"
 FIELD_RULES: Mapping[str, str] = {"labels": "live", "spec": "none"}
 
 FLEET = "fleet"
-POLICY = Ref("policy", "", FLEET)
-"""The one that there is."""
+"""The name of the one that there is."""
 
 
 class Repair(StrEnum):
@@ -166,21 +165,6 @@ def parse(spec: Mapping[str, object], name: str) -> PolicySpec:
 
 
 POLICIES = TypedSpecs(kind="policy", parse=parse)
-
-DEFAULTS = PolicySpec(tenants=())
-"""What holds where there is no Policy."""
-
-
-def policy_in(desired: Desired) -> PolicySpec:
-    """The rules of the fleet as these documents have them."""
-    policy = POLICIES.get(desired, FLEET)
-    return policy.spec if policy else DEFAULTS
-
-
-def forbids_open_ends(desired: Desired) -> bool:
-    """Whether the Policy allows no grant without an end; only one that is there forbids it."""
-    policy = POLICIES.get(desired, FLEET)
-    return policy is not None and not policy.spec.grant.may_be_open_ended
 
 
 def refs(resource: Resource[PolicySpec]) -> Iterator[Reference]:

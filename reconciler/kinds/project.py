@@ -8,8 +8,9 @@ from enum import StrEnum
 from operator import attrgetter
 
 from reconciler.kinds.checks.findings import finding
+from reconciler.kinds.fleet_rules import POLICY
 from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
-from reconciler.kinds.policy import POLICIES, POLICY
+from reconciler.kinds.policy import POLICIES
 from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode
 from reconciler.model.problem import Problem

@@ -11,8 +11,8 @@ from pathlib import Path
 from reconciler import shipped
 from reconciler.hosts.ansible.executor import RunOptions
 from reconciler.hosts.evidence import Question, ask
+from reconciler.kinds.fleet_rules import policy_in
 from reconciler.kinds.node.spec import NODES, NodeSpec, control_login
-from reconciler.kinds.policy import policy_in
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import Observation

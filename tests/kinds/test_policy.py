@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.kinds.policy import DEFAULTS, FLEET, parse, policy_in
+from reconciler.kinds.fleet_rules import DEFAULTS, policy_in
+from reconciler.kinds.policy import FLEET, parse
 from reconciler.kinds.registry import KINDS
 from tests.kinds.sample import Fleet
 from tests.test_architecture import MODULES, word
@@ -40,7 +41,7 @@ def test_what_is_a_default_is_said_in_one_place() -> None:
     """Whoever asks for a rule gets it by one function, and needs no default of their own."""
     by_hand = re.compile(r"\bPOLICIES\.get\(|\bPolicySpec\(tenants|\bRef\(\"policy\"")
     found = {word(path) for path in MODULES if by_hand.search(path.read_text(encoding="utf-8"))}
-    assert found == {"kinds/policy"}
+    assert found == {"kinds/fleet_rules"}
 
 
 def test_there_is_one() -> None:

@@ -5,7 +5,8 @@ Containers without root need user namespaces, which open more of the kernel to w
 
 from __future__ import annotations
 
-from reconciler.kinds.policy import Containers, policy_in
+from reconciler.kinds.fleet_rules import policy_in
+from reconciler.kinds.policy import Containers
 from reconciler.model.spec.desired import Desired
 
 CLOSED, OPEN = "0", "65536"

@@ -14,8 +14,8 @@ from reconciler.kinds.allocation.spec import AllocationSpec
 from reconciler.kinds.allocation.steps import file_facts, file_items, own_mode, step_of
 from reconciler.kinds.bundle import BUNDLES
 from reconciler.kinds.contract import Binding, Render
+from reconciler.kinds.fleet_rules import policy_in
 from reconciler.kinds.lease import told
-from reconciler.kinds.policy import policy_in
 from reconciler.model.host.capacity import RuntimeNeed
 from reconciler.model.host.posix import loopback_of
 from reconciler.model.plan.plan import Order, Step

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from reconciler.kinds.access.keys import in_force
 from reconciler.kinds.access.leave import OPEN_ENDED
 from reconciler.kinds.allocation.spec import ALLOCATIONS, AllocationSpec
+from reconciler.kinds.fleet_rules import forbids_open_ends, policy_in
 from reconciler.kinds.grant import GrantSpec
-from reconciler.kinds.policy import forbids_open_ends, policy_in
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.plan import Action
 from reconciler.model.problem import Problem

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.bundle import BUNDLES, BundleSpec, Version, VersionState
+from reconciler.kinds.fleet_rules import policy_in
 from reconciler.kinds.node.spec import NODES, NodeSpec
-from reconciler.kinds.policy import policy_in
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref

@@ -13,9 +13,9 @@ from difflib import get_close_matches
 
 from reconciler.kinds.access.takeaway import takes_away
 from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.fleet_rules import POLICY
 from reconciler.kinds.grant import GRANTS
 from reconciler.kinds.node.spec import NODES
-from reconciler.kinds.policy import POLICY
 from reconciler.kinds.registry import KINDS
 from reconciler.model.plan.claim import ClaimIntent
 from reconciler.model.plan.plan import Action

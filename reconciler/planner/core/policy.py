@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from reconciler.kinds.policy import DEFAULTS, POLICIES, POLICY, PolicySpec, Repair, policy_in
+from reconciler.kinds.fleet_rules import DEFAULTS, POLICY, policy_in
+from reconciler.kinds.policy import POLICIES, PolicySpec, Repair
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.drift import Acceptance, DriftClass
 from reconciler.model.records import dataclass

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from reconciler.kinds.access.leave import OPEN_ENDED
+from reconciler.kinds.fleet_rules import policy_in
 from reconciler.kinds.lease import after, end_of, terms_of
-from reconciler.kinds.policy import policy_in
 from reconciler.kinds.project import PROJECTS
 from reconciler.model.host.capacity import Claim
 from reconciler.model.moment import format_moment, parse_moment

@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from reconciler.kinds.approval import HOST, approved_names
+from reconciler.kinds.fleet_rules import DEFAULTS, policy_in
 from reconciler.kinds.node.spec import NODES, NodeSpec
 from reconciler.kinds.node_family import NODE_FAMILIES, NodeFamilySpec
-from reconciler.kinds.policy import DEFAULTS, Strategy, policy_in
+from reconciler.kinds.policy import Strategy
 from reconciler.model.host.capacity import Claim, ClaimState, Sharing
 from reconciler.model.host.cpus import parse_cpus
 from reconciler.model.host.evidence import GpuFact, NodeFacts, Observation

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from reconciler.kinds.policy import POLICY
+from reconciler.kinds.fleet_rules import POLICY
 from reconciler.model.formats import why_no_repository, why_no_revision
 from reconciler.model.problem import Problem, ProblemError, Severity, refuse
 from reconciler.model.records import dataclass
