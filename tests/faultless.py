@@ -86,8 +86,8 @@ class FaultlessHosts:
                         self.paths[node].pop(path, None)
                     else:
                         self.paths[node][path] = fact
-                self._note_descriptors(node, step.item)
-                self._note_volumes(node, step.item)
+                self._note_descriptors(node, encode(step.item))
+                self._note_volumes(node, encode(step.item))
                 self._note_runtimes(node, step)
                 yield Receipt(step=step.id, node=node, verb=step.verb, ok=True, changed=True)
 
@@ -109,10 +109,10 @@ class FaultlessHosts:
     def _note_runtimes(self, node: str, step: Step) -> None:
         """Built at once, of whatever their requirements are."""
         if step.verb in ("runtime.stage", "runtime.repair"):
-            bundle, version = step.item["bundle"], step.item["version"]
-            self.paths[node][f"runtime {bundle}/{version}"] = f"staged {step.item['lockDigest']}"
-            if step.item["current"]:
-                self.paths[node][f"current {bundle}"] = step.item["current"]
+            bundle, version = step.item.bundle, step.item.version
+            self.paths[node][f"runtime {bundle}/{version}"] = f"staged {step.item.lock_digest}"
+            if step.item.current:
+                self.paths[node][f"current {bundle}"] = step.item.current
 
     def settle(
         self, hosts: Sequence[Host], keep: Collection[str], options: object

@@ -12,6 +12,7 @@ import typing
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
+from types import MappingProxyType
 from typing import Any, TypeVar, Union
 
 from reconciler.model.ref import Ref, parse_ref
@@ -26,12 +27,23 @@ def camel(name: str) -> str:
     return head + "".join(SPELLING.get(part, part.capitalize()) for part in tail)
 
 
+STATED: Mapping[str, Any] = MappingProxyType({"stated": True})
+"""Of a field (`field(metadata=STATED)`) whose None says something: it is written as null."""
+
+
+def chosen(by: str, choice: Callable[[Any], type]) -> Mapping[str, Any]:
+    """Of a field whose class another one says: `choice` of what stands at the key `by`."""
+    return {"chosen": (by, choice)}
+
+
 SPELLING = {"gib": "GiB", "mib": "MiB"}
 _PLAIN = frozenset({str, int, bool, float, type(None)})
 
 
 def encode(value: Any) -> Any:
-    """Plain JSON values; fields that are None are left out, as they stand for *not stated*."""
+    """Plain JSON values; a field that is None is left out, which says *not stated*, but for one of
+    `STATED`.
+    """
     cls: type = type(value)
     return value if cls in _PLAIN else _encoder(cls)(value)
 
@@ -56,8 +68,11 @@ def _encoder(cls: type) -> Callable[[Any], Any]:
         return str
     if dataclasses.is_dataclass(cls):
         names = _names(cls)
+        stated = {field.name for field in dataclasses.fields(cls) if "stated" in field.metadata}
         return lambda value: {
-            key: encode(item) for name, key in names if (item := getattr(value, name)) is not None
+            key: encode(item)
+            for name, key in names
+            if (item := getattr(value, name)) is not None or name in stated
         }
     if issubclass(cls, Mapping):
         return lambda value: {str(key): encode(item) for key, item in value.items()}
@@ -110,7 +125,14 @@ def _decode_ref(value: Any) -> Ref:
 
 def _dataclass_decoder(cls: type) -> Decoder:
     hints = typing.get_type_hints(cls)
-    readers = {key: (name, _decoder(hints[name])) for name, key in _names(cls)}
+    varied = {
+        field.name: field.metadata["chosen"]
+        for field in dataclasses.fields(cls)
+        if "chosen" in field.metadata
+    }
+    readers = {
+        key: (name, _same if name in varied else _decoder(hints[name])) for name, key in _names(cls)
+    }
     left_out = {
         field.name: None
         for field in dataclasses.fields(cls)
@@ -123,6 +145,8 @@ def _dataclass_decoder(cls: type) -> Decoder:
         for key, item in value.items():
             name, reader = readers[key]
             arguments[name] = item if reader is _same else reader(item)
+        for name, (by, choice) in varied.items():
+            arguments[name] = decode(choice(value[by]), arguments[name])
         return cls(**arguments)
 
     return read

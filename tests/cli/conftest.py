@@ -26,6 +26,7 @@ from reconciler.model.problem import Problem, Severity, Source
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Origin
 from reconciler.model.spec.revision import Revision
+from tests.harness.items import make_item
 
 GOLDEN = Path(__file__).parent / "golden"
 ANA = Origin(commit="3f9c2e1aaaa", author="ana", email="ana@corp.example", signed=True)
@@ -158,7 +159,7 @@ STEP = Step(
     node="gpu17",
     ref=allocation("old-run"),
     order=Order.RETIRE,
-    item={"id": "x", "files": [{"content": "ssh-ed25519 SENT-TO-HOST"}]},
+    item=make_item("access.sync", id="x", files=[{"content": "ssh-ed25519 SENT-TO-HOST"}]),
     expected={"/etc/gpuaas/ssh/old-run-aaaa": None},
 )
 

@@ -53,6 +53,7 @@ from reconciler.planner.proof.rules import prove
 from reconciler.planner.proof.verify_step import judge
 from reconciler.specs.read.yaml_reader import read_documents
 from tests.harness.directory_host import PLAYBOOKS, REF, RELEASE, step
+from tests.harness.items import make_item
 from tests.hosts.test_evidence import FULL, HOSTILE
 from tests.kinds.node.test_proposal import KEY, four_cards
 from tests.planner import fleet as paper
@@ -305,7 +306,7 @@ def check_steps(seen: Observation) -> None:
         node=NODE,
         ref=REF,
         order=Order.RETIRE,
-        item={"id": "abcdefghij", "uid": 20001},
+        item=make_item("allocation.release", id="abcdefghij", uid=20001),
         expected=dict.fromkeys((*GONE, *TOLD)),
     )
     outcome = judge(leaving, None, seen)

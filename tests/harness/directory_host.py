@@ -11,6 +11,7 @@ from reconciler.hosts.ansible.executor import RunOptions
 from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.plan.work import Host, HostProgress
 from reconciler.model.ref import Ref
+from tests.harness.items import RawItem
 
 PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 
@@ -39,7 +40,7 @@ def options(folder: Path, **more: Any) -> RunOptions:
 
 
 def step(verb: str, item: Mapping[str, Any], *, node: str = "gpu01", ref: Ref = REF) -> Step:
-    whole = {"id": ID, "login": LOGIN, **item}
+    whole = RawItem({"id": ID, "login": LOGIN, **item})
     return Step(
         id=step_id(node, verb, ref), verb=verb, node=node, ref=ref, order=Order.PROVIDE, item=whole
     )

@@ -15,6 +15,7 @@ from gpuaas.passwd import Accounts, ageing_of
 from gpuaas.paths import Places, Refusal, Tree, mount_unit
 
 from reconciler.kinds.allocation import allocation as kind
+from reconciler.model.codec import encode
 from tests import privileges
 from tests.fleets import public_key
 from tests.harness.directory_host import (
@@ -475,14 +476,14 @@ def test_every_place_of_the_plan_is_one_that_the_host_takes_for_the_allocations_
         kind.steps(bound, around),
         kind.steps(replace(bound, resource=None), around),
     )
-    assert {file["path"] for file in provide.item["files"]} <= set(places.files)
-    assert {one["path"] for one in provide.item["directories"]} <= set(places.folders)
-    assert {file["path"] for file in sync.item["files"]} <= set(places.keys)
-    assert set(release.item["absent"]) <= set(places.folders + places.files)
-    assert any(path.endswith("/" + mount_unit(login)) for path in release.item["absent"])
-    assert {file["path"] for file in write.item["files"]} == set(places.environments)
+    assert {file.path for file in provide.item.files} <= set(places.files)
+    assert {one.path for one in provide.item.directories} <= set(places.folders)
+    assert {file.path for file in sync.item.files} <= set(places.keys)
+    assert set(release.item.absent) <= set(places.folders + places.files)
+    assert any(path.endswith("/" + mount_unit(login)) for path in release.item.absent)
+    assert {file.path for file in write.item.files} == set(places.environments)
     for step in (provide, write, sync, release):
-        for key in step.item.keys() ^ converge.VERBS[step.verb].KEYS.keys():
+        for key in encode(step.item).keys() ^ converge.VERBS[step.verb].KEYS.keys():
             raise AssertionError(f"{step.verb}: {key}")
 
 

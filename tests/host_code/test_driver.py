@@ -28,6 +28,7 @@ from reconciler.operations.node.directory_host import lay
 from reconciler.planner.placement.filters import NodeVerdict, judge
 from reconciler.planner.placement.inventory import read_held, read_offers
 from reconciler.planner.proof.rules import inventory_of, prove
+from tests.harness.items import make_item
 from tests.planner import fleet as paper
 
 DRIVERS = (
@@ -446,7 +447,7 @@ def proof(facts: NodeFacts) -> Proof:
         node="gpu01",
         ref=claim.ref,
         order=Order.RETIRE,
-        item={"id": claim.allocation_id, "uid": 0},
+        item=make_item("allocation.release", id=claim.allocation_id),
         expected={f"/home/{claim.allocation_id}": None},
     )
     seen = Observation(node="gpu01", at="2026-12-01T12:00:00Z", facts=facts)

@@ -18,12 +18,14 @@ from reconciler.hosts.prepare_commit import settle
 from reconciler.kinds.contract import Binding
 from reconciler.kinds.node import node as node_kind
 from reconciler.kinds.node.host import hardening
+from reconciler.model.codec import encode
 from reconciler.model.host.capacity import Placement, Shape
 from reconciler.model.host.evidence import CheckResult, Observation
 from reconciler.model.plan.plan import Step
 from reconciler.model.plan.work import Receipt
 from reconciler.model.ref import Ref
 from reconciler.planner.core.facts import differing
+from tests.harness.items import RawItem
 from tests.lab.host import Host
 from tests.lab.server import gpu_uuid, minor
 from tests.lab.tenancy import NOW, Tenancy
@@ -64,11 +66,12 @@ def preparation(tenancy: Tenancy, texts: Mapping[str, str] | None = None, **item
         ref=resource.ref, id="", login="", placement=whole, resource=resource, recorded=None
     )
     (step,) = node_kind.steps(binding, tenancy.context(of))
+    whole = encode(step.item)
     files = [
         {**file, "content": (texts or {}).get(file["path"], file["content"])}
-        for file in step.item["files"]
+        for file in whole["files"]
     ]
-    return replace(step, item={**step.item, "files": files, **item})
+    return replace(step, item=RawItem({**whole, "files": files, **item}))
 
 
 def prepare(tenancy: Tenancy, step: Step) -> Receipt:

@@ -117,7 +117,7 @@ def test_a_lost_host_that_answers_again_lets_nobody_in(world: World) -> None:
     fencing = planned(lost, ONE, admin=LOST)
     (step,) = fencing.steps
     assert (step.verb, step.node, step.revokes) == ("access.sync", "gpu01", ("ana",))
-    assert step.item["files"][0]["content"].count("ssh-ed25519") == 0
+    assert step.item.files[0].content.count("ssh-ed25519") == 0
     fenced = applied(fencing, lost)
     assert not planned(fenced, ONE, admin=LOST).active
     back = planned(fenced, ONE)

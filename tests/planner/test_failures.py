@@ -20,6 +20,7 @@ from reconciler.model.state.world import World
 from reconciler.planner.placement.inventory import read_offers
 from reconciler.planner.placement.scheduler import Placer
 from reconciler.planner.proof.refusal import let_go
+from tests.harness.items import make_item
 from tests.planner.fleet import NOW, allocation, base_fleet, claim, desired, need, world
 from tests.planner.walk import line, make_plan
 
@@ -105,7 +106,7 @@ STEP = Step(
     node="gpu01",
     ref=REF,
     order=make_plan(OF).steps[0].order,
-    item={"id": "aaaa", "login": "a-aaaa", "account": None},
+    item=make_item("allocation.provide", id="aaaa", login="a-aaaa"),
     expected={"/home/a-aaaa": "dir 0700", "/etc/gpuaas/allocations/aaaa.json": "file 0644"},
 )
 REFUSED = StepOutcome(

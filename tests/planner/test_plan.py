@@ -61,8 +61,8 @@ SHARED = [*FLEET, grant("g", "a", "bo")]
 def keys_of(made: Plan, ref: str = REF_A) -> str:
     """The key file that the plan writes for an allocation."""
     (step,) = [s for s in made.steps if str(s.ref) == ref and s.verb == "access.sync"]
-    (file,) = step.item["files"]
-    return str(file["content"])
+    (file,) = step.item.files
+    return file.content
 
 
 # What is applied is applied.
@@ -167,7 +167,7 @@ def test_a_replace_gives_up_the_old_place_only_once_the_new_one_stands() -> None
         (1, ["allocation.provide", "runtime.write_env_file", "access.sync"]),
         (2, ["access.sync", "allocation.release"]),
     ]
-    assert {s.item["id"] for s in made.waves[1].steps} == {before.id}
+    assert {s.item.id for s in made.waves[1].steps} == {before.id}
     assert len({step.id for step in made.steps}) == 5
     assert change.price_per_hour == {"EUR": "2.10"}
     assert make_plan(wanted, applied(made, state)).changes == ()
@@ -181,7 +181,7 @@ def test_a_replace_that_left_something_behind_is_finished() -> None:
     made = make_plan(desired(FLEET), state)
     change = line(made, REF_A)
     assert change.action is Action.REPLACE
-    assert {(s.node, s.item["id"]) for s in made.steps} == {("gpu02", "formerly")}
+    assert {(s.node, s.item.id) for s in made.steps} == {("gpu02", "formerly")}
     assert change.allocation_id == state.recorded[allocation_ref("a")].id
     assert made.claims == ()
 

@@ -82,5 +82,5 @@ def test_more_slots_make_every_share_of_the_node_another() -> None:
     larger = fleet(grown)
     made = make_plan(larger, state)
     provided = [step for step in made.steps if step.verb == "allocation.provide"]
-    assert [step.item["account"]["nodeSlots"] for step in provided] == [3]
+    assert [step.item.account.node_slots for step in provided] == [3]
     assert Ref("node", "", "gpu01") in line(made, REF).caused_by

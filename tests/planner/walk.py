@@ -60,7 +60,7 @@ def applied(done: Plan, before: World) -> World:
     steps = {step.id: step for step in done.steps}
     for change in done.active:
         ended = {
-            step.item["id"]
+            step.item.allocation_id
             for step in map(steps.__getitem__, change.steps)
             if step.order is Order.RETIRE
             and change.action in (Action.RELEASE, Action.REPLACE)
@@ -117,10 +117,10 @@ def applied(done: Plan, before: World) -> World:
 def _attachments(done: Plan, before: World) -> tuple[Attachment, ...]:
     """Those that were detached have ended, those that were begun are there."""
     gone = {
-        (step.item["id"], one["id"])
+        (step.item.allocation_id, one.id)
         for step in done.steps
         if step.verb == "storage.detach"
-        for one in step.item["volumes"]
+        for one in step.item.volumes
     }
     kept = (one for one in before.attachments if (one.allocation_id, one.volume) not in gone)
     return (*kept, *done.attachments)

@@ -11,6 +11,7 @@ from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.state.volume import Attachment, Joining, VolumeIntent
 from reconciler.model.state.world import Recorded
 from reconciler.store.snapshot import read_world
+from tests.harness.items import make_item
 from tests.store.making import State, done, make_recorded, ref
 
 DATA, VOLUME = ref("storage/vision/data"), "volumedata"
@@ -76,14 +77,15 @@ def make_attachment(name: str = "a", **fields: Any) -> Attachment:
 
 def asking(verb: str, one: Attachment, size_gib: int = 10) -> Step:
     """`attach` or `detach` of one, as its host is asked for it."""
-    told = {"id": one.volume, "mountPath": one.mount_path, "mode": one.mode, "sizeGiB": size_gib}
+    volume = {"id": one.volume, "mountPath": one.mount_path}
+    attached = {"mode": one.mode, "sizeGiB": size_gib} if verb == "attach" else {}
     return Step(
         id=f"{verb}-{one.allocation_id}-{one.mount_path}",
         verb=f"storage.{verb}",
         node=one.node,
         ref=one.ref,
         order=Order.PROVIDE if verb == "attach" else Order.RETIRE,
-        item={"id": one.allocation_id, "volumes": [told]},
+        item=make_item(f"storage.{verb}", id=one.allocation_id, volumes=[volume | attached]),
     )
 
 
@@ -94,7 +96,7 @@ def wiping() -> Step:
         node="gpu01",
         ref=DATA,
         order=Order.RETIRE,
-        item={"volume": VOLUME},
+        item=make_item("storage.wipe", volume=VOLUME),
     )
 
 

@@ -20,6 +20,7 @@ from reconciler.model.state.event import Actor
 from reconciler.model.state.world import Recorded
 from reconciler.store.file.database import Database
 from reconciler.store.journal import Journal
+from tests.harness.items import make_item
 
 START = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 STATE_ID = "k7q2m3xdp4aa"
@@ -144,13 +145,14 @@ def make_claim(name: str, node: str = "gpu01", slot: str | None = "s0") -> Claim
 
 
 def make_step(name: str, node: str = "gpu01", order: Order = Order.PROVIDE) -> Step:
+    verb = f"allocation.{'release' if order is Order.RETIRE else 'provide'}"
     return Step(
         id=f"{order.value}-{name}-{node}",
-        verb=f"allocation.{'release' if order is Order.RETIRE else 'provide'}",
+        verb=verb,
         node=node,
         ref=ref(f"allocation/vision/{name}"),
         order=order,
-        item={"id": f"id-{name}"},
+        item=make_item(verb, id=f"id-{name}"),
     )
 
 

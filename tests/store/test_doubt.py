@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reconciler.model.plan.work import WaveIntent
+from tests.harness.items import make_item
 from tests.store.making import State, make_recorded, make_step, ref
 
 NODE = ref("node/gpu01")
@@ -17,7 +18,8 @@ def test_a_host_that_is_made_ready_is_not_ready_until_that_is_recorded(state: St
     other = replace(node, ref=ref("node/gpu02"))
     run = state.run()
     state.journal.record(run, [node, other])
-    prepare = replace(make_step("x"), verb="node.prepare", ref=NODE, item={"login": "gpuaas"})
+    item = make_item("node.prepare", login="gpuaas")
+    prepare = replace(make_step("x"), verb="node.prepare", ref=NODE, item=item)
     state.journal.begin_wave(run, WaveIntent(steps=(prepare,)))
     recorded = state.journal.world().recorded
     assert dict(recorded[NODE].facts) == {}

@@ -26,6 +26,7 @@ from reconciler.hosts.folders import keep_log, short_folder, workplace
 from reconciler.hosts.payload import carried
 from reconciler.hosts.verbs import check_item
 from reconciler.hosts.workdir import passing
+from reconciler.model.codec import encode
 from reconciler.model.plan.work import HostProgress, HostWork, Receipt
 from reconciler.model.records import dataclass
 from reconciler.stops import around, reach
@@ -84,7 +85,7 @@ def run_wave(
     sound: list[HostWork] = []
     for work in works:
         for step in work.steps:
-            if problem := check_item(step.verb, step.item):
+            if problem := check_item(step.verb, encode(step.item)):
                 refused[step.id] = failure(step, problem.code, problem.message, unknown=False)
         if steps := tuple(step for step in work.steps if step.id not in refused):
             sound.append(replace(work, steps=steps))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from reconciler.hosts.folders import write_private
 from reconciler.hosts.ssh.ssh import REMOTE_PYTHON, SUDO, needs_sudo, ssh_options, write_pins
+from reconciler.model.codec import encode
 from reconciler.model.plan.plan import Step
 from reconciler.model.plan.work import Host, HostWork
 
@@ -47,7 +48,7 @@ def write_inventory(
 
 
 def entry(step: Step) -> Mapping[str, object]:
-    return {"step": step.id, "verb": step.verb, "ref": str(step.ref), "item": step.item}
+    return {"step": step.id, "verb": step.verb, "ref": str(step.ref), "item": encode(step.item)}
 
 
 def unsafe(value: object) -> object:

@@ -13,6 +13,8 @@ from reconciler.kinds.contract import Binding, Context, Render
 from reconciler.kinds.node.spec import NODES, Slot
 from reconciler.model.host.cpus import format_cpus, parse_cpus
 from reconciler.model.host.posix import SUBIDS, inside, loopback_of, numbers
+from reconciler.model.plan.items.allocation import AccountItem
+from reconciler.model.plan.items.item import FolderItem
 from reconciler.model.records import dataclass
 
 SLICE = "allocation/slice.conf.j2"
@@ -82,20 +84,6 @@ class Account:
         return self.memory_bytes // 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folder:
-    """Whose it is; of whoever works on the host where both numbers are 0."""
-
-    path: str
-    mode: str = "0700"
-    uid: int = 0
-    gid: int = 0
-
-    @property
-    def fact(self) -> str:
-        return f"dir {self.mode} {self.uid}:{self.gid}" if self.uid else f"dir {self.mode}"
-
-
 def account_of(binding: Binding, slots: Sequence[Slot], context: Context) -> Account | None:
     """None on a node without accounts. `slots` are those of the placement."""
     if not binding.uid:
@@ -122,18 +110,18 @@ def _slots_of(node: str, context: Context) -> int:
     return len(spec.slots) if spec else 0
 
 
-def item(account: Account, id: str) -> Mapping[str, object]:
+def item(account: Account, id: str) -> AccountItem:
     """What the host needs to make it, besides folders and files."""
-    return {
-        "uid": account.uid,
-        "gid": account.gid,
-        "group": account.group,
-        "gecos": f"gpuaas {id}",
-        "shmBytes": account.shm_bytes,
-        "subids": account.subids,
-        "slots": account.slots,
-        "nodeSlots": account.node_slots,
-    }
+    return AccountItem(
+        uid=account.uid,
+        gid=account.gid,
+        group=account.group,
+        gecos=f"gpuaas {id}",
+        shm_bytes=account.shm_bytes,
+        subids=account.subids,
+        slots=account.slots,
+        node_slots=account.node_slots,
+    )
 
 
 def files(account: Account, values: Mapping[str, object], render: Render) -> Mapping[str, str]:
@@ -165,9 +153,9 @@ def session_environment(account: Account) -> str:
     return f"{_session_folder(account.login)}/env"
 
 
-def session_folder(account: Account) -> Folder:
+def session_folder(account: Account) -> FolderItem:
     """Of root, and read at every login."""
-    return Folder(path=_session_folder(account.login), mode="0755")
+    return FolderItem(path=_session_folder(account.login), mode="0755")
 
 
 def facts(account: Account) -> Mapping[str, str | None]:

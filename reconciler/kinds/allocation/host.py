@@ -11,17 +11,27 @@ from reconciler.kinds.access.fencing import is_fenced
 from reconciler.kinds.access.keys import key_lines
 from reconciler.kinds.allocation import account as accounts
 from reconciler.kinds.allocation import storage
-from reconciler.kinds.allocation.account import Account, Folder
+from reconciler.kinds.allocation.account import Account
 from reconciler.kinds.allocation.restart import mark_path, restarting
 from reconciler.kinds.allocation.runtime import ENVIRONMENT, environment, runtimes_of, writing
 from reconciler.kinds.allocation.spec import AllocationSpec
-from reconciler.kinds.allocation.steps import file_facts, file_items, own_mode, shown, step_of
+from reconciler.kinds.allocation.steps import (
+    file_facts,
+    file_items,
+    folder_fact,
+    own_mode,
+    shown,
+    step_of,
+)
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.lease import end_of
 from reconciler.kinds.node.spec import NODES, Slot
 from reconciler.model.codec import encode
 from reconciler.model.host.descriptor import DESCRIPTOR_VERSION
 from reconciler.model.host.signed_record import with_signature
+from reconciler.model.plan.items.access import SyncItem
+from reconciler.model.plan.items.allocation import ProvideItem, QuarantineItem, ReleaseItem
+from reconciler.model.plan.items.item import FolderItem
 from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import refuse
@@ -99,7 +109,14 @@ def _providing(
     order = Order.RETIRE if opened else Order.PROVIDE
     # sshd reads them as the tenant.
     mode, gid = own_mode(binding), binding.gid if binding.uid else 0
-    item = {"files": file_items(keys, mode), "absent": [], "uid": binding.uid, "gid": gid}
+    item = SyncItem(
+        id=binding.id,
+        login=binding.login,
+        files=file_items(keys, mode),
+        absent=(),
+        uid=binding.uid,
+        gid=gid,
+    )
     access = (step_of(binding, Verb.SYNC, order, item, file_facts(keys, mode, gid)),)
     return (
         *(access if opened else ()),
@@ -115,7 +132,10 @@ def _provide(seated: _Seated, context: Context) -> Step:
     binding, account = seated.binding, seated.account
     # The descriptor goes first: whatever else stands on the host, it says whose it is.
     files = {_descriptor_path(binding): _descriptor(seated, context)}
-    folders = [Folder(path=path, uid=binding.uid, gid=binding.gid) for path in _homes(binding)]
+    folders = [
+        FolderItem(path=path, mode="0700", uid=binding.uid, gid=binding.gid)
+        for path in _homes(binding)
+    ]
     named: Mapping[str, str | None] = {}
     if account is not None:
         files |= accounts.files(account, seated.values, context.render)
@@ -125,13 +145,15 @@ def _provide(seated: _Seated, context: Context) -> Step:
         binding,
         Verb.PROVIDE,
         Order.PROVIDE,
+        ProvideItem(
+            id=binding.id,
+            login=binding.login,
+            directories=tuple(folders),
+            files=file_items(files),
+            account=accounts.item(account, binding.id) if account else None,
+        ),
         {
-            "directories": [encode(folder) for folder in folders],
-            "files": file_items(files),
-            "account": accounts.item(account, binding.id) if account else None,
-        },
-        {
-            **{folder.path: folder.fact for folder in folders},
+            **{folder.path: folder_fact(folder) for folder in folders},
             **file_facts(files),
             **{shown(at): f"link {shown(to)}" for at, to in accounts.links(binding).items()},
             **named,
@@ -174,7 +196,13 @@ def _retiring(binding: Binding, detaching: tuple[Step, ...]) -> tuple[Step, ...]
             binding,
             Verb.RELEASE,
             Order.RETIRE,
-            {"absent": rest, "uid": binding.uid, "gid": binding.gid},
+            ReleaseItem(
+                id=binding.id,
+                login=binding.login,
+                absent=tuple(rest),
+                uid=binding.uid,
+                gid=binding.gid,
+            ),
             dict.fromkeys(
                 [*map(shown, (*rest, *accounts.links(binding))), *accounts.left_facts(binding)]
             ),
@@ -187,13 +215,15 @@ def _quarantining(binding: Binding) -> tuple[Step, Step]:
     return.
     """
     runs = {f"runs {binding.login}": None} if binding.uid else {}
-    item = {"uid": binding.uid}
+    item = QuarantineItem(id=binding.id, login=binding.login, uid=binding.uid)
     return _shut(binding), step_of(binding, Verb.QUARANTINE, Order.RETIRE, item, runs)
 
 
 def _shut(binding: Binding) -> Step:
-    keys = [_keys_path(binding)]
-    item = {"files": [], "absent": keys, "uid": binding.uid, "gid": 0}
+    keys = (_keys_path(binding),)
+    item = SyncItem(
+        id=binding.id, login=binding.login, files=(), absent=keys, uid=binding.uid, gid=0
+    )
     return step_of(binding, Verb.SYNC, Order.RETIRE, item, dict.fromkeys(keys))
 
 

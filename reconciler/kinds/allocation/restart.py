@@ -12,6 +12,7 @@ from dataclasses import replace
 from reconciler.kinds.allocation.steps import step_of
 from reconciler.kinds.contract import Binding
 from reconciler.model.host.capacity import Shape
+from reconciler.model.plan.items.allocation import RestartItem
 from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.plan.verb import Verb
 
@@ -33,7 +34,7 @@ def restarting(
 
 def reboots(step: Step) -> bool:
     """Whether its host starts anew by this step."""
-    return step.verb == Verb.RESTART and bool(step.item["reboot"])
+    return isinstance(step.item, RestartItem) and step.item.reboot
 
 
 def mark_path(binding: Binding) -> str:
@@ -53,13 +54,15 @@ def reached(generation: int) -> str:
 
 def _restart(binding: Binding, uuids: list[str]) -> Step:
     whole = binding.placement.shape is Shape.BAREMETAL
-    item = {
-        "uid": binding.uid,
-        "generation": binding.restart,
+    item = RestartItem(
+        id=binding.id,
+        login=binding.login,
+        uid=binding.uid,
+        generation=binding.restart,
         # A folder that stands for a host has no boot of its own.
-        "reboot": whole and bool(binding.uid),
-        "gpus": uuids,
-    }
+        reboot=whole and bool(binding.uid),
+        gpus=tuple(uuids),
+    )
     facts = {
         restart_fact(binding.id): reached(binding.restart),
         **{f"gpu {uuid}": "present" for uuid in uuids},

@@ -18,6 +18,7 @@ from reconciler.kinds.fleet_rules import policy_in
 from reconciler.kinds.lease import told
 from reconciler.model.host.capacity import RuntimeNeed
 from reconciler.model.host.posix import loopback_of
+from reconciler.model.plan.items.access import EnvironmentItem
 from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import refuse
@@ -81,5 +82,11 @@ def writing(binding: Binding, paths: Sequence[str], text: str) -> Step:
     """The same text at each of `paths`."""
     files = dict.fromkeys(paths, text)
     mode, gid = own_mode(binding), binding.gid if binding.uid else 0
-    item = {"uid": binding.uid, "gid": gid, "files": file_items(files, mode)}
+    item = EnvironmentItem(
+        id=binding.id,
+        login=binding.login,
+        uid=binding.uid,
+        gid=gid,
+        files=file_items(files, mode),
+    )
     return step_of(binding, Verb.WRITE_ENV, Order.PROVIDE, item, file_facts(files, mode, gid))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from reconciler.kinds.contract import Binding
 from reconciler.model.canonical import text_digest
+from reconciler.model.plan.items.item import AllocationItem, FileItem, FolderItem
 from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.plan.verb import Verb
 
@@ -22,10 +23,10 @@ def step_of(
     binding: Binding,
     verb: Verb,
     order: Order,
-    item: Mapping[str, object],
+    item: AllocationItem,
     facts: Mapping[str, str | None],
 ) -> Step:
-    """One verb for it on its host, which is told whose it is besides `item`."""
+    """One verb for it on its host."""
     node = binding.placement.node
     return Step(
         id=step_id(node, verb, binding.ref, binding.id),
@@ -33,14 +34,14 @@ def step_of(
         node=node,
         ref=binding.ref,
         order=order,
-        item={"id": binding.id, "login": binding.login, **item},
+        item=item,
         expected=facts,
     )
 
 
-def file_items(files: Mapping[str, str], mode: str = FILE_MODE) -> list[dict[str, str]]:
+def file_items(files: Mapping[str, str], mode: str = FILE_MODE) -> tuple[FileItem, ...]:
     """Path → content, as hosts are asked for it."""
-    return [{"path": path, "mode": mode, "content": content} for path, content in files.items()]
+    return tuple(FileItem(path=path, mode=mode, content=content) for path, content in files.items())
 
 
 def file_facts(
@@ -51,6 +52,12 @@ def file_facts(
     return {
         shown(path): f"file {mode} {text_digest(content)}{group}" for path, content in files.items()
     }
+
+
+def folder_fact(folder: FolderItem) -> str:
+    """A folder, as hosts tell it; with its owner where that is a tenant."""
+    owner = f" {folder.uid}:{folder.gid}" if folder.uid else ""
+    return f"dir {folder.mode}{owner}"
 
 
 def own_mode(binding: Binding) -> str:

@@ -22,6 +22,13 @@ from reconciler.kinds.checks.once import once
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.host.attached_fact import AttachedFact, attached_key, read_attached
 from reconciler.model.host.signed_record import with_signature
+from reconciler.model.plan.items.storage import (
+    AttachedVolume,
+    AttachItem,
+    DetachedVolume,
+    DetachItem,
+    ForgetItem,
+)
 from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.verb import Verb
 from reconciler.model.records import dataclass
@@ -189,25 +196,31 @@ def attaching(binding: Binding, context: Context) -> tuple[Step, ...]:
     for mount in found:
         record, units = _record(mount, binding, context), _units(mount, binding, context)
         volumes.append(
-            {
-                "id": mount.volume.id,
-                "name": mount.storage.name,
-                "backend": mount.volume.backend,
-                "sizeGiB": mount.size_gib,
-                "access": mount.access,
-                "mode": mount.mode,
-                "mountPath": mount.mount_path,
-                "make": mount.volume.state is VolumeState.PENDING,
-                "fenced": list(mount.volume.fenced),
-                "record": record,
-                "files": file_items(units),
-            }
+            AttachedVolume(
+                id=mount.volume.id,
+                name=mount.storage.name,
+                backend=mount.volume.backend,
+                size_gib=mount.size_gib,
+                access=mount.access,
+                mode=mount.mode,
+                mount_path=mount.mount_path,
+                make=mount.volume.state is VolumeState.PENDING,
+                fenced=mount.volume.fenced,
+                record=record,
+                files=file_items(units),
+            )
         )
         facts |= file_facts({record_path(mount.volume.id): record, **units})
         facts |= {shown(_link(path)): f"link {shown(path)}" for path in units}
         had = AttachedFact(volume=mount.volume.id, mode=mount.mode, path=mount.mount_path)
         facts[attached_key(binding.id, mount.storage.name)] = had.text
-    item = {"uid": binding.uid, "gid": binding.gid, "volumes": volumes}
+    item = AttachItem(
+        id=binding.id,
+        login=binding.login,
+        uid=binding.uid,
+        gid=binding.gid,
+        volumes=tuple(volumes),
+    )
     return (step_of(binding, Verb.ATTACH, Order.PROVIDE, item, facts),)
 
 
@@ -226,18 +239,24 @@ def detaching(binding: Binding, context: Context) -> tuple[Step, ...]:
         backend = volume.backend if volume else {}
         absent = _unit_paths(one, binding, backend, last) if binding.uid else ()
         volumes.append(
-            {
-                "id": one.volume,
-                "name": one.storage.name,
-                "backend": backend,
-                "mountPath": one.mount_path,
-                "absent": list(absent),
-                "last": last,
-            }
+            DetachedVolume(
+                id=one.volume,
+                name=one.storage.name,
+                backend=backend,
+                mount_path=one.mount_path,
+                absent=tuple(absent),
+                last=last,
+            )
         )
         facts |= {shown(path): None for unit in absent for path in (unit, _link(unit))}
         facts[attached_key(binding.id, one.storage.name)] = None
-    item = {"uid": binding.uid, "end": binding.ref in context.forced, "volumes": volumes}
+    item = DetachItem(
+        id=binding.id,
+        login=binding.login,
+        uid=binding.uid,
+        end=binding.ref in context.forced,
+        volumes=tuple(volumes),
+    )
     return (step_of(binding, Verb.DETACH, Order.RETIRE, item, facts),)
 
 
@@ -255,11 +274,11 @@ def recorded_volumes(paths: Iterable[str]) -> Iterator[str]:
 
 def records_let_go(step: Step) -> tuple[str, ...]:
     """Records that nobody is asked about any more: as long as there is data they stay with it."""
-    if step.verb == Verb.FORGET:
-        return (step.item["record"],)
-    if step.verb != Verb.DETACH:
+    if isinstance(step.item, ForgetItem):
+        return (step.item.record,)
+    if not isinstance(step.item, DetachItem):
         return ()
-    return tuple(record_path(one["id"]) for one in step.item["volumes"])
+    return tuple(record_path(one.id) for one in step.item.volumes)
 
 
 def _told(mount: Mount) -> Mapping[str, object]:

@@ -18,6 +18,8 @@ from reconciler.model.canonical import text_digest
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts
 from reconciler.model.host.posix import LAST_UID, numbers
+from reconciler.model.plan.items.item import FileItem, PathItem
+from reconciler.model.plan.items.node import BlockItem, PrepareItem
 from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.plan.verb import Verb
 from reconciler.model.spec.desired import Desired
@@ -166,21 +168,21 @@ def steps(binding: Binding, context: Context) -> tuple[Step, ...]:
             node=node,
             ref=binding.ref,
             order=Order.PROVIDE,
-            item={
-                "login": control_login(spec, context.desired.settings),
-                "undoAfter": UNDO_AFTER,
-                "directories": [{"path": path, "mode": mode} for path, mode in FOLDERS.items()],
-                "files": [
-                    {"path": path, "mode": mode, "content": content}
+            item=PrepareItem(
+                login=control_login(spec, context.desired.settings),
+                undo_after=UNDO_AFTER,
+                directories=tuple(PathItem(path=path, mode=mode) for path, mode in FOLDERS.items()),
+                files=tuple(
+                    FileItem(path=path, mode=mode, content=content)
                     for path, (content, mode) in files.items()
-                ],
-                "blocks": [
-                    {"path": path, "content": content, "place": place}
+                ),
+                blocks=tuple(
+                    BlockItem(path=path, content=content, place=place)
                     for path, (content, place) in blocks.items()
-                ],
-                "openSlice": opened,
-                "units": list(UNITS),
-            },
+                ),
+                open_slice=opened,
+                units=UNITS,
+            ),
             expected={
                 **_expected_paths(files, opened),
                 **{

@@ -8,10 +8,12 @@ from enum import StrEnum
 from typing import Any
 
 from reconciler.model.canonical import digest, text_digest
-from reconciler.model.codec import encode
+from reconciler.model.codec import chosen, encode
 from reconciler.model.host.capacity import Placement
 from reconciler.model.plan.claim import ClaimIntent
 from reconciler.model.plan.force_detach import NOTHING_FORCED, Forced
+from reconciler.model.plan.items.item import WorkItem
+from reconciler.model.plan.items.verbs import item_of
 from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -91,7 +93,7 @@ class Step:
     node: str
     ref: Ref
     order: Order
-    item: Mapping[str, Any]
+    item: WorkItem = field(metadata=chosen("verb", item_of))
     expected: Mapping[str, str | None] = field(default_factory=dict)
     revokes: tuple[str, ...] = ()
 

@@ -94,8 +94,8 @@ class Books:
 
     def _ending(self, change: Change) -> set[str]:
         """Ids of the allocations that this change gives up."""
-        retiring = [s for s in self._steps_of(change) if s.order is Order.RETIRE]
-        return {str(s.item["id"]) for s in retiring if "id" in s.item}
+        retiring = (s.item for s in self._steps_of(change) if s.order is Order.RETIRE)
+        return {item.allocation_id for item in retiring if item.allocation_id is not None}
 
     def _steps_of(self, change: Change) -> list[Step]:
         return [self.steps[step] for step in change.steps]

@@ -16,6 +16,7 @@ from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Context
 from reconciler.kinds.grant import GRANTS
 from reconciler.model.moment import parse_moment
+from reconciler.model.plan.items.access import SyncItem
 from reconciler.model.plan.plan import Action, Change, Step
 from reconciler.model.plan.verb import Verb
 from reconciler.model.ref import Ref
@@ -127,7 +128,8 @@ def _revoked(
     after: Mapping[Ref, Lines],
     pending: Mapping[tuple[Ref, str], tuple[str, ...]],
 ) -> tuple[str, ...]:
-    staying = () if step.item.get("absent") else after.get(step.ref, ())
+    is_shut = isinstance(step.item, SyncItem) and step.item.absent
+    staying = () if is_shut else after.get(step.ref, ())
     users = {one.user for one in staying}
     kept = {one.line for one in staying}
     lost = [one for one in before if one.line not in kept]

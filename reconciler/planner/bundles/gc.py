@@ -19,6 +19,7 @@ from reconciler.model.host.runtime_fact import (
     read_runtime,
     runtime_key,
 )
+from reconciler.model.plan.items.bundle import DiscardItem
 from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.plan.verb import Verb
 from reconciler.model.ref import Ref
@@ -76,6 +77,6 @@ def _step(node: str, bundle: Ref, version: str, *, is_default: bool) -> Step:
         node=node,
         ref=bundle,
         order=Order.ENRICH,
-        item={"bundle": bundle.name, "version": version, "withDefault": is_default},
+        item=DiscardItem(bundle=bundle.name, version=version, with_default=is_default),
         expected={runtime_key(bundle.name, version): None, **gone},
     )

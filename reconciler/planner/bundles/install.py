@@ -28,6 +28,7 @@ from reconciler.model.host.runtime_fact import (
     runtime_key,
 )
 from reconciler.model.plan.drift import Becomes, Drift
+from reconciler.model.plan.items.bundle import BundleItem, StageItem
 from reconciler.model.plan.plan import Action, Order, Step, step_id
 from reconciler.model.plan.verb import STAGING, Verb
 from reconciler.model.records import dataclass
@@ -217,11 +218,11 @@ def _step(verb: Verb, one: _Look, context: Context) -> Step:
         node=one.node,
         ref=one.bundle.ref,
         order=Order.ENRICH,
-        item={**_item(one, context), "current": version if one.is_default else ""},
+        item=_item(one, context),
     )
 
 
-def _item(one: _Look, context: Context) -> Mapping[str, object]:
+def _item(one: _Look, context: Context) -> StageItem:
     install, name, version = one.version.install, one.bundle.ref.name, one.version.version
     assert install is not None and one.lock is not None
     node = NODES.get(context.desired, one.node)
@@ -229,27 +230,29 @@ def _item(one: _Look, context: Context) -> Mapping[str, object]:
     is_folder = node is not None and node.spec.isolation is Isolation.DIRECTORY
     root = posixpath.join(context.desired.settings.folder, node.spec.root if node else "/")
     place = root.rstrip("/") + place_of(f"{name}@{version}")
-    return {
-        "bundle": name,
-        "version": version,
-        "python": install.python,
-        "lock": one.lock.text,
-        "lockDigest": install.lock_digest,
-        "digest": one.installed.digest if one.installed else "",
-        "index": context.desired.settings.index.get(install.index or "", ""),
-        "imports": list(one.version.verify.imports),
-        "activate": context.render(
+    return StageItem(
+        bundle=name,
+        version=version,
+        python=install.python,
+        lock=one.lock.text,
+        lock_digest=install.lock_digest,
+        digest=one.installed.digest if one.installed else "",
+        index=context.desired.settings.index.get(install.index or "", ""),
+        imports=tuple(one.version.verify.imports),
+        activate=context.render(
             ACTIVATE, {"bundle": name, "version": version, "place": shlex.quote(place)}
         ),
-        "program": context.render(PROGRAM, {}) if is_folder else "",
-    }
+        program=context.render(PROGRAM, {}) if is_folder else "",
+        current=version if one.is_default else "",
+    )
 
 
 def _told(work: Iterable[tuple[str, Step]], left_out: Collection[str]) -> Mapping[str, str]:
     """Each sort of work as a fact of the plan: versions, and where."""
     told: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for word, step in work:
-        told[word][step.item["version"]].append(step.node)
+        if isinstance(step.item, BundleItem):
+            told[word][step.item.version].append(step.node)
     facts = {
         word: "; ".join(f"{v} on {listed(sorted(on))}" for v, on in versions.items())
         for word, versions in told.items()

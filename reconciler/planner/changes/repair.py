@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
+from reconciler.kinds.allocation.steps import shown
 from reconciler.kinds.contract import Context
 from reconciler.model.plan.drift import Becomes, Drift
 from reconciler.model.plan.plan import Step
@@ -68,7 +68,7 @@ def sparing(step: Step, recorded: Recorded, drifted: Iterable[Drift]) -> Step:
         return step
     return replace(
         step,
-        item=_without(step.item, spared),
+        item=step.item.without(lambda path: shown(path) in spared),
         expected={key: fact for key, fact in step.expected.items() if key not in spared},
     )
 
@@ -77,13 +77,3 @@ def told(drifted: Iterable[Drift]) -> Mapping[str, str]:
     """What is repaired, as a fact of the plan."""
     texts = [one.text for one in drifted if one.becomes is Becomes.REPAIRED]
     return {"drift": "; ".join(texts)} if texts else {}
-
-
-def _without(item: Mapping[str, Any], spared: set[str]) -> Mapping[str, object]:
-    """Hosts report paths with doubled backslashes; items have single ones."""
-    lists = {
-        word: [one for one in item[word] if one["path"].replace("\\", "\\\\") not in spared]
-        for word in ("directories", "files")
-        if word in item
-    }
-    return {**item, **lists}

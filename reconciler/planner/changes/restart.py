@@ -15,6 +15,7 @@ from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.evidence import NodeFacts
+from reconciler.model.plan.items.allocation import RestartItem
 from reconciler.model.plan.plan import Change, Risk, Step
 from reconciler.model.plan.verb import Verb
 from reconciler.model.spec.resource import Resource
@@ -66,6 +67,7 @@ def _facts(
 ) -> Mapping[str, str]:
     node, slots = binding.placement.node, ", ".join(binding.placement.slots)
     restart = next(step for step in steps if step.verb == Verb.RESTART)
+    gpus = restart.item.gpus if isinstance(restart.item, RestartItem) else ()
     seen = context.world.observations.get(node)
     if begun:
         lacks = differing(seen.facts if seen else None, restart.expected)
@@ -86,7 +88,7 @@ def _facts(
     facts = {
         "kind": kind,
         "hits": _hits(binding, resource, seen.facts if seen else None, context),
-        "on GPU": _on_cards(restart.item["gpus"], seen.facts if seen else None),
+        "on GPU": _on_cards(gpus, seen.facts if seen else None),
         "keeps": ", ".join(("login", "keys", "endpoint", "home", "scratch", *mounts)),
     }
     return {**facts, "empties": "/tmp, /var/tmp, /dev/shm"} if binding.uid else facts

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from reconciler.model.host.capacity import Claim
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts, Observation, Proof
+from reconciler.model.plan.items.item import AllocationItem
 from reconciler.model.plan.plan import Step
 from reconciler.model.plan.work import StepOutcome
 from reconciler.planner.core.facts import barred
@@ -42,8 +43,10 @@ def _checks(
 ) -> Iterator[Check]:
     codes = ", ".join(dict.fromkeys(o.problem.code for o in outcomes if o.problem))
     yield one("refused", CheckResult.PASS, f"{codes}; nothing was changed")
-    id, login = (str(steps[0].item[key]) for key in ("id", "login"))
-    uid = max(int(step.item.get("uid") or 0) for step in steps)
+    first = steps[0].item
+    assert isinstance(first, AllocationItem)
+    id, login = first.id, first.login
+    uid = max(step.item.account_uid for step in steps)
     own = sorted({k for s in steps for k in s.expected if _is_own(k, id, login, uid)})
     # No host of ours enters what is no folder, and the descriptor would have been there first.
     reached = [key for key in own if not barred(facts, key)]

@@ -63,7 +63,7 @@ def prove(
     facts = observation.facts if observation and not observation.problem else None
     proofs = []
     for claim in sorted(claims, key=lambda claim: claim.id):
-        retiring = [s for s in steps if s.item.get("id") == claim.allocation_id]
+        retiring = [s for s in steps if s.item.allocation_id == claim.allocation_id]
         gone = [key for step in retiring for key, fact in step.expected.items() if fact is None]
         nodes = {step.node for step in retiring}
         if claim.state is ClaimState.HELD or not gone or nodes != {claim.node}:
@@ -74,7 +74,7 @@ def prove(
             case = Case(
                 claim=claim,
                 gone=tuple(sorted(set(gone))),
-                uid=max(int(step.item.get("uid") or 0) for step in retiring),
+                uid=max(step.item.account_uid for step in retiring),
                 slots=_slots(claim, inventory),
                 inventory=inventory,
                 facts=facts,

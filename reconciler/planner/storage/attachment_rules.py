@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 from reconciler.kinds.node.spec import NODES, NodeSpec
 from reconciler.kinds.storage import AccessMode
+from reconciler.model.plan.items.storage import AttachItem, DetachItem
 from reconciler.model.plan.plan import Action, Plan, Step
-from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.model.rules import first_objection
@@ -88,19 +88,22 @@ def attachments_of(steps: Iterable[Step], world: World) -> tuple[Attachment, ...
     }
     found = []
     for step in steps:
-        for one in step.item["volumes"] if step.verb == Verb.ATTACH else ():
-            same = (step.item["id"], one["id"], one["name"], one["mode"], one["mountPath"])
+        item = step.item
+        if not isinstance(item, AttachItem):
+            continue
+        for one in item.volumes:
+            same = (item.id, one.id, one.name, one.mode, one.mount_path)
             if same not in known:
                 found.append(
                     Attachment(
-                        allocation_id=step.item["id"],
-                        volume=one["id"],
+                        allocation_id=item.id,
+                        volume=one.id,
                         ref=step.ref,
-                        storage=Ref("storage", step.ref.project, one["name"]),
+                        storage=Ref("storage", step.ref.project, one.name),
                         node=step.node,
-                        mode=one["mode"],
-                        access=one["access"],
-                        mount_path=one["mountPath"],
+                        mode=one.mode,
+                        access=one.access,
+                        mount_path=one.mount_path,
                     )
                 )
     return tuple(sorted(found, key=lambda one: (one.volume, one.allocation_id)))
@@ -117,10 +120,10 @@ def begun_by(
 def joining_by(plan: Plan, steps: Iterable[Step]) -> Joining:
     """The attachments to record before these steps of a plan begin, and of no others."""
     asked = {
-        (step.item["id"], one["id"], one["mountPath"])
+        (step.item.id, one.id, one.mount_path)
         for step in steps
-        if step.verb == Verb.ATTACH
-        for one in step.item["volumes"]
+        if isinstance(step.item, AttachItem)
+        for one in step.item.volumes
     }
     joins = tuple(
         one for one in plan.attachments if (one.allocation_id, one.volume, one.mount_path) in asked
@@ -132,15 +135,15 @@ def joining_by(plan: Plan, steps: Iterable[Step]) -> Joining:
 def after_detaching(steps: Iterable[Step]) -> Mapping[str, frozenset[str]]:
     """Attaching in another way waits until the detach was observed."""
     gone = {
-        (step.item["id"], one["id"]): step.id
+        (step.item.id, one.id): step.id
         for step in steps
-        if step.verb == Verb.DETACH
-        for one in step.item["volumes"]
+        if isinstance(step.item, DetachItem)
+        for one in step.item.volumes
     }
     waits = {}
     for step in steps if gone else ():
-        if step.verb == Verb.ATTACH:
-            had = {gone.get((step.item["id"], one["id"]), "") for one in step.item["volumes"]}
+        if isinstance(step.item, AttachItem):
+            had = {gone.get((step.item.id, one.id), "") for one in step.item.volumes}
             waits[step.id] = frozenset(had - {""})
     return waits
 

@@ -16,6 +16,7 @@ from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.project import PROJECTS
 from reconciler.kinds.storage import STORAGES, OnDelete
 from reconciler.kinds.storage_class import STORAGE_CLASSES
+from reconciler.model.plan.items.storage import WipeItem
 from reconciler.model.plan.plan import Action, Cause, Order, Step, step_id
 from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import Problem
@@ -244,7 +245,7 @@ def _wiping(volume: Volume, context: Context) -> tuple[Step, ...]:
             node=node,
             ref=volume.ref,
             order=Order.RETIRE,
-            item={"volume": volume.id, "backend": volume.backend, "record": record},
+            item=WipeItem(volume=volume.id, backend=volume.backend, record=record),
             expected={record: None},
         ),
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reconciler.model.plan.items.storage import ReopenItem
 from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import refuse
@@ -52,16 +53,16 @@ def reopening_step(one: Reopening, volume: Volume) -> Step:
         node=one.node,
         ref=one.storage,
         order=Order.ENRICH,
-        item={
-            "id": one.new.allocation_id,
-            "login": one.new.login,
-            "uid": one.new.uid,
-            "volume": one.volume,
-            "backend": volume.backend,
-            "fenced": list(volume.fenced),
-            "from": one.old.allocation_id,
-            "fromUid": one.old.uid,
-        },
+        item=ReopenItem(
+            id=one.new.allocation_id,
+            login=one.new.login,
+            uid=one.new.uid,
+            volume=one.volume,
+            backend=volume.backend,
+            fenced=volume.fenced,
+            from_=one.old.allocation_id,
+            from_uid=one.old.uid,
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from reconciler.kinds.allocation.storage import record_path
 from reconciler.kinds.node.spec import AdminState
+from reconciler.model.plan.items.storage import ForgetItem
 from reconciler.model.plan.plan import Action, Order, Step, step_id
 from reconciler.model.plan.verb import Verb
 from reconciler.model.records import dataclass
@@ -60,6 +61,6 @@ def _step(node: Ref, volume: Volume) -> Step:
         node=node.name,
         ref=node,
         order=Order.RETIRE,
-        item={"volume": volume.id, "backend": volume.backend, "record": record},
+        item=ForgetItem(volume=volume.id, backend=volume.backend, record=record),
         expected={record: None},
     )

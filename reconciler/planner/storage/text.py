@@ -13,8 +13,8 @@ from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Context
 from reconciler.kinds.storage_class import STORAGE_CLASSES, price_in_force
 from reconciler.model.host.attached_fact import attached_key
+from reconciler.model.plan.items.storage import AttachItem, DetachItem
 from reconciler.model.plan.plan import Action, Step
-from reconciler.model.plan.verb import Verb
 from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.volume import Attachment, Volume
@@ -69,24 +69,24 @@ def mounting(steps: Iterable[Step], recorded: Recorded) -> Mapping[str, str]:
     facts = {}
     for step in steps:
         places = ", ".join(_places(step, recorded))
-        if step.verb == Verb.DETACH:
+        if isinstance(step.item, DetachItem):
             how = (
                 "its processes that have it open or mounted are ended, sessions too"
-                if step.item["end"]
+                if step.item.end
                 else "not while a process has it open, none is ended for it"
             )
             facts["detach"] = f"{places}; {how}"
-        elif step.verb == Verb.ATTACH and places:
+        elif isinstance(step.item, AttachItem) and places:
             facts["attach"] = f"{places}; open sessions see it"
     return facts
 
 
 def _places(step: Step, recorded: Recorded) -> Iterator[str]:
     """The mount places that change."""
-    for one in step.item["volumes"] if step.verb in (Verb.ATTACH, Verb.DETACH) else ():
-        key = attached_key(recorded.id, one["name"])
+    for one in step.item.volumes if isinstance(step.item, (AttachItem, DetachItem)) else ():
+        key = attached_key(recorded.id, one.name)
         if recorded.facts.get(key, "") != step.expected.get(key):
-            yield f"{one['mountPath']} ({one['name']})"
+            yield f"{one.mount_path} ({one.name})"
 
 
 def storage_facts(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from reconciler.model.host.evidence import Proof
-from reconciler.model.plan.verb import Verb
+from reconciler.model.plan.items.storage import AttachItem, DetachItem
 from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
@@ -102,15 +102,15 @@ def _settle(record: Record, outcomes: Sequence[StepOutcome]) -> None:
     again = {
         place
         for outcome in outcomes
-        if outcome.step.verb == Verb.ATTACH
+        if isinstance(outcome.step.item, AttachItem)
         for place in _places(outcome)
     }
     for outcome in outcomes:
         if not outcome.ok:
             continue
-        if outcome.step.verb == Verb.ATTACH:
-            _show_modes(record, outcome)
-        elif outcome.step.verb == Verb.DETACH:
+        if isinstance(outcome.step.item, AttachItem):
+            _show_modes(record, outcome.step.ref, outcome.step.item)
+        elif isinstance(outcome.step.item, DetachItem):
             for place in _places(outcome):
                 live = _at(record, *place)
                 if live and place not in again:
@@ -179,7 +179,9 @@ def rename(record: Record, former: Ref, ref: Ref) -> None:
 def _places(outcome: StepOutcome) -> list[tuple[str, str, str]]:
     """(allocation id, volume, mount path) of each volume that a step was about."""
     item = outcome.step.item
-    return [(item["id"], told["id"], told["mountPath"]) for told in item["volumes"]]
+    if not isinstance(item, (AttachItem, DetachItem)):
+        return []
+    return [(item.id, told.id, told.mount_path) for told in item.volumes]
 
 
 def _at(record: Record, allocation: str, volume: str, path: str) -> tuple[int, str, str] | None:
@@ -192,21 +194,21 @@ def _at(record: Record, allocation: str, volume: str, path: str) -> tuple[int, s
     return found
 
 
-def _show_modes(record: Record, outcome: StepOutcome) -> None:
+def _show_modes(record: Record, ref: Ref, item: AttachItem) -> None:
     """Who was a writer so long is one no more."""
-    for told, place in zip(outcome.step.item["volumes"], _places(outcome), strict=True):
-        live = _at(record, *place)
-        if live and live[1] != told["mode"]:
+    for told in item.volumes:
+        live = _at(record, item.id, told.id, told.mount_path)
+        if live and live[1] != told.mode:
             record.write(
                 EventDraft(
                     type=EventType.ATTACHING,
-                    ref=outcome.step.ref,
+                    ref=ref,
                     before={"mode": live[1]},
-                    after={"volume": told["id"], "mode": told["mode"]},
+                    after={"volume": told.id, "mode": told.mode},
                 )
             )
             record.connection.execute(
-                "UPDATE attachment SET mode = ? WHERE event = ?", (told["mode"], live[0])
+                "UPDATE attachment SET mode = ? WHERE event = ?", (told.mode, live[0])
             )
 
 

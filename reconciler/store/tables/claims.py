@@ -38,8 +38,9 @@ def _placed(record: Record, claim: ClaimIntent) -> str:
 def _retired_allocations(steps: Iterable[Step]) -> Mapping[Ref, set[str]]:
     named: dict[Ref, set[str]] = {}
     for step in steps:
-        if step.order is Order.RETIRE and "id" in step.item:
-            named.setdefault(step.ref, set()).add(str(step.item["id"]))
+        id = step.item.allocation_id
+        if step.order is Order.RETIRE and id is not None:
+            named.setdefault(step.ref, set()).add(id)
     return named
 
 

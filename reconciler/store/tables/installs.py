@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from reconciler.model.host.evidence import Observation
 from reconciler.model.host.runtime_fact import RuntimeWord, read_runtime, runtime_key
-from reconciler.model.plan.plan import Step
-from reconciler.model.plan.verb import STAGING, Verb
+from reconciler.model.plan.items.bundle import DiscardItem, StageItem
 from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref
 from reconciler.model.state.event import EventType
@@ -40,13 +39,13 @@ def read_installs(connection: sqlite3.Connection) -> tuple[Install, ...]:
 def hold(record: Record, intent: WaveIntent) -> None:
     """Write versions that hosts are going to be asked for; earlier requests keep their time."""
     for step in intent.steps:
-        if step.verb not in STAGING:
+        if not isinstance(step.item, StageItem):
             continue
         wanted = Install(
             node=step.node,
-            bundle=step.item["bundle"],
-            version=step.item["version"],
-            lock_digest=step.item["lockDigest"],
+            bundle=step.item.bundle,
+            version=step.item.version,
+            lock_digest=step.item.lock_digest,
             state=InstallState.STAGING,
         )
         before = _known(record, wanted)
@@ -57,12 +56,12 @@ def hold(record: Record, intent: WaveIntent) -> None:
 def settle(record: Record, wave: WaveOutcome) -> None:
     """What was asked for and refused has failed; what was discarded, and shown to be, is gone."""
     for outcome in wave.steps:
-        step = outcome.step
-        if step.verb == Verb.DISCARD and outcome.ok:
-            _discard(record, step)
-        elif step.verb in STAGING and outcome.problem and not outcome.unknown:
-            for one in _on(record, step.node):
-                if (one.bundle, one.version) == (step.item["bundle"], step.item["version"]):
+        node, item = outcome.step.node, outcome.step.item
+        if isinstance(item, DiscardItem) and outcome.ok:
+            _discard(record, node, item)
+        elif isinstance(item, StageItem) and outcome.problem and not outcome.unknown:
+            for one in _on(record, node):
+                if (one.bundle, one.version) == (item.bundle, item.version):
                     problem = f"{outcome.problem.code}: {outcome.problem.message}"
                     _write(record, _as(one, InstallState.FAILED, problem=problem), one)
 
@@ -128,13 +127,13 @@ def _write(record: Record, one: Install, before: Install | None) -> None:
     record.connection.execute(_UPSERT, (one.node, one.bundle, one.version, *values))
 
 
-def _discard(record: Record, step: Step) -> None:
-    bundle, version = step.item["bundle"], step.item["version"]
-    after = {"node": step.node, "version": version}
-    record.write(EventDraft(type=EventType.DISCARDED, ref=Ref("bundle", "", bundle), after=after))
+def _discard(record: Record, node: str, item: DiscardItem) -> None:
+    ref = Ref("bundle", "", item.bundle)
+    after = {"node": node, "version": item.version}
+    record.write(EventDraft(type=EventType.DISCARDED, ref=ref, after=after))
     record.connection.execute(
         "DELETE FROM install WHERE node = ? AND bundle = ? AND version = ?",
-        (step.node, bundle, version),
+        (node, item.bundle, item.version),
     )
 
 

@@ -28,7 +28,7 @@ def begin(record: Record, intent: WaveIntent) -> None:
             if step.ref.kind == "allocation"
             and (change := record.changes.get(step.ref)) is not None
             and change.normal is not None
-            and step.item.get("id") == change.allocation_id
+            and step.item.allocation_id == change.allocation_id
         },
     )
 

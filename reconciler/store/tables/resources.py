@@ -134,16 +134,16 @@ def doubt(record: Record, steps: Sequence[Step]) -> None:
         [
             (str(step.ref),)
             for step in steps
-            if not step.item.get("id") and step.verb not in SHOW_NOTHING
+            if not step.item.allocation_id and step.verb not in SHOW_NOTHING
         ],
     )
     record.connection.executemany(
         "UPDATE resource SET basis = '', facts = json_patch(facts, ?)"
         " WHERE ref = ? AND id = ? AND phase IN ('active', 'quarantined')",
         [
-            (canonical(dict.fromkeys(step.expected)), str(step.ref), step.item["id"])
+            (canonical(dict.fromkeys(step.expected)), str(step.ref), step.item.allocation_id)
             for step in steps
-            if step.item.get("id")
+            if step.item.allocation_id
         ],
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reconciler.model.plan.items.allocation import RestartItem
 from reconciler.model.plan.plan import Action, Change
 from reconciler.model.plan.work import WaveIntent
 from reconciler.model.state.event import EventType
@@ -13,7 +14,7 @@ GENERATION = "spec.restart.generation"
 
 def begin(record: Record, intent: WaveIntent) -> None:
     """Write the restart with the reason of the spec, which whoever asked for it has committed."""
-    begun = {step.ref for step in intent.steps if "generation" in step.item}
+    begun = {step.ref for step in intent.steps if isinstance(step.item, RestartItem)}
     restarts = [record.changes[ref] for ref in sorted(begun) if ref in record.changes]
     record.write(*(_entry(change) for change in restarts if change.action is Action.RESTART))
 

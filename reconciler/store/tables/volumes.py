@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from reconciler.model.canonical import canonical
-from reconciler.model.plan.verb import Verb
+from reconciler.model.plan.items.storage import AttachItem, WipeItem
 from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.state.event import EventType
@@ -110,14 +110,14 @@ def _begin(record: Record, one: VolumeIntent) -> None:
 def conclude(record: Record, wave: WaveOutcome) -> None:
     """Write what hosts have shown: attached volumes are made, with the size they were told."""
     for outcome in wave.steps:
-        step = outcome.step
-        if outcome.ok and step.verb == Verb.ATTACH:
-            for told in step.item["volumes"]:
-                made(record, told["id"], told["sizeGiB"])
-        elif outcome.ok and step.verb == Verb.WIPE:
-            become(record, [step.item["volume"]], VolumeState.GONE)
-            storage_usage.end(record, step.item["volume"])
-            _end_gid(record, step.ref)
+        item = outcome.step.item
+        if outcome.ok and isinstance(item, AttachItem):
+            for told in item.volumes:
+                made(record, told.id, told.size_gib)
+        elif outcome.ok and isinstance(item, WipeItem):
+            become(record, [item.volume], VolumeState.GONE)
+            storage_usage.end(record, item.volume)
+            _end_gid(record, outcome.step.ref)
 
 
 def made(record: Record, id_: str, size_gib: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 
-from reconciler.model.plan.verb import Verb
+from reconciler.model.plan.items.storage import WipeItem
 from reconciler.model.plan.work import WaveIntent
 from reconciler.model.state.volume import Volume, VolumeState
 from reconciler.store.registry.contract import Table
@@ -21,8 +21,8 @@ def read_wiped(connection: sqlite3.Connection) -> Mapping[str, Volume]:
 def hold(record: Record, intent: WaveIntent) -> None:
     """From now on nobody knows how much of them is left. Each try is an event, as it destroys."""
     for step in intent.steps:
-        if step.verb == Verb.WIPE:
-            volumes.become(record, [step.item["volume"]], VolumeState.WIPING)
+        if isinstance(step.item, WipeItem):
+            volumes.become(record, [step.item.volume], VolumeState.WIPING)
 
 
 TABLE = Table(hold=hold, read={"wiped": read_wiped})

@@ -13,6 +13,7 @@ from ansible.parsing.dataloader import DataLoader
 from reconciler.hosts.ansible.executor import RunOptions
 from reconciler.hosts.ansible.inventory import PREFIX, unsafe, write_inventory
 from reconciler.hosts.ssh.ssh import ssh_command
+from reconciler.model.codec import encode
 from reconciler.model.plan.work import Host, HostWork
 from tests.harness.directory_host import host, provide_item, step
 
@@ -57,7 +58,7 @@ def test_the_round_trip_through_ansible_is_exact(tmp_path: Path) -> None:
     hosts = DataLoader().load_from_file(str(written(tmp_path)))["all"]["hosts"]
     work = hosts[f"{PREFIX}gpu01"]["gpuaas_work"]
     assert work == [
-        {"step": STEP.id, "verb": STEP.verb, "ref": str(STEP.ref), "item": dict(STEP.item)}
+        {"step": STEP.id, "verb": STEP.verb, "ref": str(STEP.ref), "item": encode(STEP.item)}
     ]
     assert hosts[f"{PREFIX}gpu01"]["gpuaas_root"] == "/{{ root }}"
 

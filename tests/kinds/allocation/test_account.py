@@ -15,6 +15,7 @@ from gpuaas import paths
 from reconciler.kinds.allocation import allocation as kind
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.canonical import canonical
+from reconciler.model.codec import encode
 from reconciler.model.host.posix import LAST_UID, inside, loopback_of
 from reconciler.model.ref import Ref
 from tests.kinds.allocation.test_allocation import (
@@ -55,7 +56,7 @@ def texts() -> dict[str, str]:
 
 def test_it_has_an_account_with_the_numbers_it_was_given() -> None:
     provide, _, sync = kind.steps(*tenant())
-    assert provide.item["account"] == {
+    assert encode(provide.item.account) == {
         "uid": UID,
         "gid": GID,
         "group": f"p-vision-{GID}",
@@ -65,12 +66,12 @@ def test_it_has_an_account_with_the_numbers_it_was_given() -> None:
         "slots": 2,
         "nodeSlots": 8,
     }
-    assert provide.item["directories"] == [
+    assert encode(provide.item.directories) == [
         {"path": HOME, "mode": "0700", "uid": UID, "gid": GID},
         {"path": SCRATCH, "mode": "0700", "uid": UID, "gid": GID},
         {"path": SESSION, "mode": "0755", "uid": 0, "gid": 0},
     ]
-    assert sync.item["uid"] == UID
+    assert sync.item.uid == UID
     assert next(iter(texts())) == DESCRIPTOR, "whatever else stands there, it says whose it is"
 
 
@@ -167,7 +168,7 @@ def test_numbers_inside_of_containers_are_nobody_elses() -> None:
     resources = {**around.desired.resources, rootless.ref: rootless}
     of = replace(around, desired=replace(around.desired, resources=resources))
     provide, *_ = kind.steps(bound, of)
-    assert provide.item["account"]["subids"] == 1310720000
+    assert provide.item.account.subids == 1310720000
     assert provide.expected[f"subids {LOGIN}"] == "uid=1310720000+65536 gid=1310720000+65536"
     assert canonical(kind.basis(bound, of)) != canonical(kind.basis(*tenant()))
     ranges = [inside(uid) for uid in range(1000, LAST_UID + 1)]
@@ -199,11 +200,11 @@ def test_after_its_release_nothing_of_it_may_be_left() -> None:
     """ACC-11: account, slice, lists, shared memory, lingering, and every path of its own."""
     bound, around = tenant()
     sync, release = kind.steps(leaving(bound), around)
-    assert (sync.item["uid"], release.item["uid"], release.item["gid"]) == (UID, UID, GID)
+    assert (sync.item.uid, release.item.uid, release.item.gid) == (UID, UID, GID)
     assert set(sync.expected.values()) | set(release.expected.values()) == {None}
     words = ("account", "slice", "cron", "at", "shm", "loopback", "subids", "quota", "linger")
     assert {f"{word} {LOGIN}" for word in words} <= set(release.expected)
-    assert release.item["absent"][-1] == DESCRIPTOR
+    assert release.item.absent[-1] == DESCRIPTOR
     gone = {*sync.expected, *release.expected}
     for path in (*kind.expected(bound, around), f"/run/systemd/system/user-{UID}.slice.d"):
         folders = {path.rpartition("/")[0], path.rpartition("/")[0].rpartition("/")[0]}
@@ -215,7 +216,7 @@ def test_after_its_release_nothing_of_it_may_be_left() -> None:
 def test_without_an_account_there_is_none_of_it() -> None:
     steps = [*kind.steps(*train()), *kind.steps(binding(None), train()[1])]
     assert all(key.startswith("/") for step in steps for key in step.expected)
-    assert {step.item.get("uid") for step in steps} <= {0, None}
+    assert {step.item.account_uid for step in steps} == {0}
     places = {HOME, SCRATCH, DESCRIPTOR, ENVIRONMENT, MARK, KEYS}
     assert {key for step in steps for key in step.expected} == places
 
@@ -247,7 +248,7 @@ def test_groups_have_names_that_every_tool_takes() -> None:
     )
     ref = Ref("allocation", name, "train")
     bound = replace(binding(of.resources[ref]), ref=ref, uid=UID, gid=59999)
-    group = kind.steps(bound, context(of))[0].item["account"]["group"]
+    group = kind.steps(bound, context(of))[0].item.account.group
     assert group == "p-a-project-with-a-ver-59999"
     assert len(group) <= 32
 

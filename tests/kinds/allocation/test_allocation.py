@@ -17,6 +17,7 @@ from reconciler import shipped
 from reconciler.kinds.allocation import allocation as kind
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.canonical import canonical
+from reconciler.model.codec import encode
 from reconciler.model.host.capacity import Isolation, Placement, Shape
 from reconciler.model.plan.plan import Order, Step
 from reconciler.model.problem import ProblemError
@@ -74,7 +75,7 @@ def train(*extra: dict[str, Any], **changes: Any) -> tuple[Binding, Context]:
 
 
 def files(steps: Iterable[Step]) -> dict[str, str]:
-    return {file["path"]: file["content"] for step in steps for file in step.item.get("files", ())}
+    return {file.path: file.content for step in steps for file in getattr(step.item, "files", ())}
 
 
 def codes(of: Desired) -> list[str]:
@@ -235,19 +236,17 @@ def test_a_create_provides_first_and_then_lets_people_in() -> None:
     provide, write, sync = kind.steps(*train())
     assert (provide.verb, provide.order) == ("allocation.provide", Order.PROVIDE)
     assert (sync.verb, sync.order) == ("access.sync", Order.PROVIDE)
-    assert provide.item["directories"] == [
+    assert encode(provide.item.directories) == [
         {"path": HOME, "mode": "0700", "uid": 0, "gid": 0},
         {"path": SCRATCH, "mode": "0700", "uid": 0, "gid": 0},
     ]
-    assert provide.item["account"] is None
-    assert [file["path"] for file in provide.item["files"]] == [DESCRIPTOR]
+    assert provide.item.account is None
+    assert [file.path for file in provide.item.files] == [DESCRIPTOR]
     assert write.verb == "runtime.write_env_file"
-    assert [file["path"] for file in write.item["files"]] == [ENVIRONMENT]
-    assert [file["path"] for file in sync.item["files"]] == [KEYS]
+    assert [file.path for file in write.item.files] == [ENVIRONMENT]
+    assert [file.path for file in sync.item.files] == [KEYS]
     steps = (provide, write, sync)
-    assert {(step.item["id"], step.item["login"], step.node) for step in steps} == {
-        (ID, LOGIN, "gpu01")
-    }
+    assert {(step.item.id, step.item.login, step.node) for step in steps} == {(ID, LOGIN, "gpu01")}
     assert len({step.id for step in steps}) == 3
 
 
@@ -268,8 +267,8 @@ def test_a_release_ends_access_first_and_the_descriptor_last() -> None:
     sync, release = kind.steps(binding(None), around)
     assert (sync.verb, release.verb) == ("access.sync", "allocation.release")
     assert {sync.order, release.order} == {Order.RETIRE}
-    assert (sync.item["files"], sync.item["absent"]) == ([], [KEYS])
-    assert release.item["absent"] == [ENVIRONMENT, MARK, HOME, SCRATCH, DESCRIPTOR]
+    assert (sync.item.files, sync.item.absent) == ((), (KEYS,))
+    assert release.item.absent == (ENVIRONMENT, MARK, HOME, SCRATCH, DESCRIPTOR)
     everything = {KEYS, HOME, SCRATCH, ENVIRONMENT, MARK, DESCRIPTOR}
     assert kind.expected(binding(None), around) == dict.fromkeys(everything)
     assert kind.basis(binding(None), around) == {}

@@ -15,6 +15,7 @@ from reconciler.hosts.verbs import check_item
 from reconciler.kinds.allocation import allocation as kind
 from reconciler.kinds.allocation.storage import real_path
 from reconciler.kinds.contract import Binding, Context
+from reconciler.model.codec import encode
 from reconciler.model.host.attached_fact import attached_key as fact_of
 from reconciler.model.plan.plan import Step
 from reconciler.model.ref import Ref
@@ -51,7 +52,7 @@ def step_of(steps: tuple[Step, ...], verb: str) -> Step:
 
 def attaching(backend: str, **changes: Any) -> tuple[Step, dict[str, Any]]:
     step = step_of(kind.steps(*given(backend, **changes)), "storage.attach")
-    (volume,) = step.item["volumes"]
+    (volume,) = encode(step.item)["volumes"]
     return step, volume
 
 
@@ -81,7 +82,7 @@ def test_its_units_stand_where_the_host_expects_them(backend: str, path: str) ->
     assert f"\nWhat={seat.real}\n" in units[volumes.unit_of(seat.view)]
     assert step.expected[fact_of(ID, "my-data")] == f"{VOLUME} rw at {path}"
     assert real_path(ID, "my-data") == seat.real
-    assert check_item("storage.attach", step.item) is None
+    assert check_item("storage.attach", encode(step.item)) is None
 
 
 @pytest.mark.parametrize(
@@ -152,14 +153,14 @@ def test_a_detach_takes_its_units_and_with_the_last_what_data_lies_on(
     beside = () if last else (replace(own, allocation_id="abcdefghik"),)
     told = replace(told, world=replace(told.world, attachments=(own, *beside)))
     step = step_of(kind.steps(bare, told), "storage.detach")
-    (item,) = step.item["volumes"]
-    volume = volumes.volume_of(VOLUME, item["backend"])
+    (item,) = step.item.volumes
+    volume = volumes.volume_of(VOLUME, item.backend)
     units = mount_places.all_units(volume, mount_places.Seat(ID, LOGIN, "my-data", "/data/my-data"))
-    assert set(item["absent"]) == set(units if last else units[-2:])
-    assert item["last"] is last
+    assert set(item.absent) == set(units if last else units[-2:])
+    assert item.last is last
     assert set(step.expected.values()) == {None}
     assert fact_of(ID, "my-data") in step.expected
-    assert check_item("storage.detach", step.item) is None
+    assert check_item("storage.detach", encode(step.item)) is None
 
 
 def test_taking_access_away_waits_for_no_busy_mount() -> None:

@@ -21,6 +21,7 @@ from reconciler.kinds.node.host import (
     hardening,
 )
 from reconciler.model.canonical import text_digest
+from reconciler.model.codec import encode
 from reconciler.model.host.capacity import Placement, Shape
 from reconciler.model.host.evidence import CheckResult, NodeFacts
 from reconciler.model.plan.plan import Step
@@ -63,8 +64,8 @@ def test_a_node_with_accounts_is_prepared_by_one_step() -> None:
     binding, of = context()
     (step,) = node_kind.steps(binding, of)
     assert (step.verb, step.node, step.ref) == ("node.prepare", "gpu01", binding.ref)
-    assert check_item(step.verb, step.item) is None
-    assert step.item["login"] == "ops"
+    assert check_item(step.verb, encode(step.item)) is None
+    assert step.item.login == "ops"
     assert node_kind.expected(binding, of) == step.expected
     assert all(step.expected.values()), "a wall is there, it is never an absence"
 
@@ -72,28 +73,28 @@ def test_a_node_with_accounts_is_prepared_by_one_step() -> None:
 def test_everything_written_is_expected_to_show() -> None:
     """SEC-04: whatever is put on a host is read back, by digest or by what is in force."""
     (step,) = node_kind.steps(*context())
-    for file in step.item["files"]:
-        fact = f"file {file['mode']} {text_digest(file['content'])}"
-        assert step.expected[file["path"]] == fact
-    for folder in step.item["directories"]:
-        assert f"dir {folder['mode']}" in (
-            step.expected.get(folder["path"]),
-            step.expected.get(f"folder {folder['path']}"),
+    for file in step.item.files:
+        fact = f"file {file.mode} {text_digest(file.content)}"
+        assert step.expected[file.path] == fact
+    for folder in step.item.directories:
+        assert f"dir {folder.mode}" in (
+            step.expected.get(folder.path),
+            step.expected.get(f"folder {folder.path}"),
         )
-    for unit in step.item["units"]:
+    for unit in step.item.units:
         (link,) = [path for path in step.expected if path.endswith(f".wants/{unit}")]
         assert step.expected[link] == f"link /etc/systemd/system/{unit}"
     # A host without cron or at has no such stack; the door is shut either way.
     shown = {"/etc/pam.d/atd": "door at", "/etc/pam.d/cron": "door cron"}
-    for path in (block["path"] for block in step.item["blocks"]):
+    for path in (block.path for block in step.item.blocks):
         assert shown.get(path, f"block {path}") in step.expected
 
 
 def test_texts_say_whose_they_are() -> None:
     (step,) = node_kind.steps(*context())
-    for file in step.item["files"]:
-        assert "anaged by gpuaas" in file["content"], file["path"]
-        assert file["content"].endswith("\n")
+    for file in step.item.files:
+        assert "anaged by gpuaas" in file.content, file.path
+        assert file.content.endswith("\n")
 
 
 def test_a_folder_is_not_prepared() -> None:
@@ -211,7 +212,7 @@ def test_containers_need_what_the_policy_gives_them() -> None:
 
 
 def content(step: Step, path: str) -> str:
-    return next(str(file["content"]) for file in step.item["files"] if file["path"] == path)
+    return next(str(file.content) for file in step.item.files if file.path == path)
 
 
 def test_closed_networks_are_those_of_clouds_and_of_the_settings() -> None:

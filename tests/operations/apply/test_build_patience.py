@@ -12,12 +12,13 @@ from reconciler.model.plan.work import Host, StepOutcome
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.operations.apply.wave.builds import BuildPatience, await_builds, judge_build
+from tests.harness.items import make_item
 
 HELLO = Ref("bundle", "", "hello")
 
 
 def step(verb: str = "runtime.stage", node: str = "n01", version: str = "1.0") -> Step:
-    item = {"bundle": "hello", "version": version}
+    item = make_item(verb, bundle="hello", version=version)
     return Step(
         id=f"{node}-{version}", verb=verb, node=node, ref=HELLO, order=Order.ENRICH, item=item
     )

@@ -13,6 +13,7 @@ from reconciler.model.state.world import World
 from reconciler.operations.apply.failures import OF_HOSTS, tell
 from reconciler.operations.fleet import utc_now
 from reconciler.operations.observe import LATELY, Looks
+from tests.harness.items import make_item
 
 
 def outcome(node: str, name: str, code: str, *, unknown: bool = False) -> StepOutcome:
@@ -22,7 +23,7 @@ def outcome(node: str, name: str, code: str, *, unknown: bool = False) -> StepOu
         node=node,
         ref=Ref("allocation", "vision", name),
         order=Order.RETIRE,
-        item={},
+        item=make_item("access.sync"),
     )
     problem = Problem(code=code, message=f"{node}: {code}", ref=str(step.ref)) if code else None
     return StepOutcome(step=step, ok=not code, changed=False, unknown=unknown, problem=problem)

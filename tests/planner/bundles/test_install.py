@@ -36,7 +36,7 @@ from tests.planner.walk import applied, make_plan
 def work(made: Plan) -> list[tuple[str, str, str]]:
     """(verb, version, node) of everything in the slow lane."""
     slow = [step for step in made.steps if is_slow(step)]
-    return [(s.verb.removeprefix("runtime."), s.item["version"], s.node) for s in slow]
+    return [(s.verb.removeprefix("runtime."), s.item.version, s.node) for s in slow]
 
 
 def facts_of(made: Plan) -> Mapping[str, str]:
@@ -102,10 +102,10 @@ def test_what_is_asked_of_a_host() -> None:
     of = wanting([*base_fleet(), torch("1.0"), having("1.0")])
     (step,) = (one for one in make_plan(of, showing(of)).steps if is_slow(one))
     item = step.item
-    assert (item["bundle"], item["version"], item["python"]) == ("torch", "1.0", "3.11")
-    assert (item["lock"], item["current"], item["index"]) == (LOCK.text, "1.0", "")
-    assert "/fleet/nodes/gpu01/opt/gpuaas/runtimes/torch/1.0" in item["activate"]
-    assert item["program"].startswith("#!")
+    assert (item.bundle, item.version, item.python) == ("torch", "1.0", "3.11")
+    assert (item.lock, item.current, item.index) == (LOCK.text, "1.0", "")
+    assert "/fleet/nodes/gpu01/opt/gpuaas/runtimes/torch/1.0" in item.activate
+    assert item.program.startswith("#!")
     assert step.expected == {}
 
 
@@ -116,7 +116,7 @@ def test_no_name_of_a_folder_is_a_command(folder: str) -> None:
     of = replace(of, settings=replace(of.settings, folder=folder))
     (step,) = (one for one in make_plan(of, showing(of)).steps if is_slow(one))
     place = f"{folder}/nodes/gpu01/opt/gpuaas/runtimes/torch/1.0"
-    words = shlex.split(step.item["activate"], comments=True)
+    words = shlex.split(step.item.activate, comments=True)
     assert {f"PATH={place}/bin${{_gpuaas_path:+:$_gpuaas_path}}", f"VIRTUAL_ENV={place}"} <= set(
         words
     )
@@ -222,7 +222,7 @@ def test_without_its_requirements_nothing_is_built() -> None:
 def test_the_newest_that_is_active_is_the_default_of_a_host() -> None:
     of = wanting([*base_fleet(1), torch("2.9", "2.10"), having("2.9", "2.10")])
     made = make_plan(of, showing(of))
-    assert [(s.item["version"], s.item["current"]) for s in made.steps if is_slow(s)] == [
+    assert [(s.item.version, s.item.current) for s in made.steps if is_slow(s)] == [
         ("2.9", ""),
         ("2.10", "2.10"),
     ]
@@ -339,7 +339,7 @@ def test_of_a_bundle_that_git_no_longer_names_nothing_is_kept_for_later() -> Non
     made = make_plan(of, showing(of, shown, installs=installed("1.0", "2.0")))
     assert work(made) == [("discard", "1.0", "gpu01"), ("discard", "2.0", "gpu01")]
     one, default = made.steps
-    assert (one.item["withDefault"], default.item["withDefault"]) == (False, True)
+    assert (one.item.with_default, default.item.with_default) == (False, True)
     assert default.expected == {"runtime torch/2.0": None, "current torch": None}
     assert facts_of(made) == {"removes": "1.0 on gpu01; 2.0 on gpu01"}
 
@@ -418,5 +418,5 @@ def gone(
     made = make_plan(before, state)
     steps: list[Step] = [step for step in made.steps if step.verb == "runtime.discard"]
     for step in steps:
-        assert step.expected == {f"runtime torch/{step.item['version']}": None}
-    return [step.item["version"] for step in steps]
+        assert step.expected == {f"runtime torch/{step.item.version}": None}
+    return [step.item.version for step in steps]

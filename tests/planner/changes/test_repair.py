@@ -95,7 +95,7 @@ def test_a_folder_that_its_tenant_opened_is_told_and_left() -> None:
     both = make_plan(desired(FLEET), showing(before, {home: "dir 0755", descriptor: None}))
     (step,) = steps_of(both)
     assert home not in step.expected
-    assert home not in {folder["path"] for folder in step.item["directories"]}
+    assert home not in {folder.path for folder in step.item.directories}
     assert descriptor in step.expected
     assert [topic for topic, _ in notes(both)] == ["user"]
 

@@ -73,7 +73,7 @@ def test_a_raised_generation_is_one_restart_that_keeps_who_it_is() -> None:
         Risk.INTERRUPTS,
         None,
     )
-    assert restart_step(made).item["generation"] == 1
+    assert restart_step(made).item.generation == 1
     after = applied(made, before)
     assert after.claims == before.claims
     for name in ("id", "login", "node", "slots", "facts"):
@@ -120,8 +120,8 @@ def test_all_that_was_made_for_it_is_asserted_again_in_one_wave_on_a_part_of_a_h
     assert {step.ref for step in wave.steps} == {A}, "the neighbour is not touched"
     item = restart_step(made).item
     slot = change.placement.slots[0] if change.placement else ""
-    assert (item["reboot"], item["gpus"]) == (False, [f"GPU-gpu01-{slot[1:]}"])
-    assert item["uid"] == before.counters.uids[before.recorded[A].id]
+    assert (item.reboot, item.gpus) == (False, (f"GPU-gpu01-{slot[1:]}",))
+    assert item.uid == before.counters.uids[before.recorded[A].id]
 
 
 def test_a_whole_host_is_rebooted_and_what_follows_waits_for_its_other_boot() -> None:
@@ -132,8 +132,8 @@ def test_a_whole_host_is_rebooted_and_what_follows_waits_for_its_other_boot() ->
         ["access.sync", "allocation.restart"],
         ["allocation.provide", "runtime.write_env_file", "access.sync"],
     ]
-    assert restart_step(made).item["reboot"] is True
-    assert len(restart_step(made).item["gpus"]) == 8
+    assert restart_step(made).item.reboot is True
+    assert len(restart_step(made).item.gpus) == 8
     assert change.facts["kind"] == "reboot of gpu01, which is this allocation's alone"
 
 
@@ -211,7 +211,7 @@ def test_what_its_host_has_begun_is_not_asked_for_a_second_time(
         named = "nothing" if fact == "generation 1" else f"restart {id} ({fact})"
         assert change.facts["lacks"] == named
         # The host is asked for the same generation, of which it knows whether it is through.
-        assert restart_step(made).item["generation"] == 1
+        assert restart_step(made).item.generation == 1
 
 
 def judged(made: Plan, facts: NodeFacts | None) -> str:

@@ -184,7 +184,7 @@ class TestLease:
         assert line(made, REF_A).expires_at == end
         assert line(made, REF_A).facts["until"] == f"{end} (default of the policy, 14 days)"
         assert applied(made, state).recorded[A].expires_at == end
-        texts = [f["content"] for s in made.steps for f in s.item.get("files", ())]
+        texts = [f.content for s in made.steps for f in getattr(s.item, "files", ())]
         assert any(f"GPUAAS_EXPIRES={end}" in text for text in texts)
         assert any(f'"expiresAt": "{end}"' in text for text in texts)
 
@@ -214,7 +214,7 @@ class TestLease:
         _, state = leased("2026-12-04T00:00:00Z")
         made = make_plan(desired(fleet(allocation("a", "slice-2"))), state)
         assert line(made, REF_A).expires_at == "2026-12-04T00:00:00Z"
-        texts = [f["content"] for s in made.steps for f in s.item.get("files", ())]
+        texts = [f.content for s in made.steps for f in getattr(s.item, "files", ())]
         assert any("GPUAAS_EXPIRES=2026-12-04T00:00:00Z" in text for text in texts)
 
     def test_leases_count_from_the_plan_that_was_shown(self) -> None:

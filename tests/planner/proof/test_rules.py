@@ -21,6 +21,7 @@ from reconciler.model.plan.plan import Order, Step
 from reconciler.model.ref import Ref
 from reconciler.planner.proof.checks import TOLERANCE_MIB, Devices, Inventory
 from reconciler.planner.proof.rules import RULES, prove, roots_on
+from tests.harness.items import make_item
 from tests.planner import fleet as paper
 from tests.planner.fleet import claim, desired
 
@@ -76,7 +77,7 @@ def step(uid: int = UID, gone: tuple[str, ...] = GONE) -> Step:
         node="gpu01",
         ref=REF,
         order=Order.RETIRE,
-        item={"id": ID, "uid": uid},
+        item=make_item("allocation.release", id=ID, uid=uid),
         expected=dict.fromkeys(gone),
     )
 

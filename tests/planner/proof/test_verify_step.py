@@ -13,6 +13,7 @@ from reconciler.model.plan.work import Receipt
 from reconciler.model.problem import Problem
 from reconciler.model.ref import Ref
 from reconciler.planner.proof.verify_step import judge
+from tests.harness.items import make_item
 
 REF = Ref("allocation", "vision", "a")
 AT = "2026-12-01T12:00:00Z"
@@ -28,7 +29,7 @@ def step(expected: Mapping[str, str | None], verb: str = "allocation.release") -
         node="gpu01",
         ref=REF,
         order=Order.RETIRE,
-        item={"id": ID},
+        item=make_item("allocation.release", id=ID),
         expected=expected,
     )
 

@@ -92,8 +92,8 @@ def test_the_first_attachment_begins_the_volume_where_it_is_placed() -> None:
     assert len(volume.id) == 10
     assert (one.allocation_id, one.volume) == (line(made, REF_A).allocation_id, volume.id)
     assert (one.mode, one.access, one.mount_path) == ("rw", "single_writer", "/data/data")
-    (item,) = made.steps[2].item["volumes"]
-    assert (item["id"], item["make"]) == (volume.id, True)
+    (item,) = made.steps[2].item.volumes
+    assert (item.id, item.make) == (volume.id, True)
     fact = made.steps[2].expected[f"attached {one.allocation_id}/data"]
     assert fact == f"{volume.id} rw at /data/data"
     assert line(made, str(DATA)).steps == ()
@@ -107,8 +107,8 @@ def test_an_applied_attachment_leaves_nothing_to_do_and_is_never_made_again() ->
     grown = fleet(storage("data", sizeGiB=2), having("a", "data"))
     made = make_plan(desired(grown), state)
     assert verbs(made) == ["storage.attach"]
-    (item,) = made.steps[0].item["volumes"]
-    assert (item["make"], item["sizeGiB"]) == (False, 2)
+    (item,) = made.steps[0].item.volumes
+    assert (item.make, item.size_gib) == (False, 2)
     assert line(made, REF_A).caused_by == (DATA,)
     assert "attach" not in line(made, REF_A).facts
     assert (made.volumes, made.attachments) == ((), ())
@@ -123,7 +123,7 @@ def test_what_was_begun_and_never_seen_may_be_made_once_more() -> None:
     restarted = having("a", "data", restart={"generation": 1})
     made = make_plan(desired(fleet(storage("data"), restarted)), state)
     (attach,) = [step for step in made.steps if step.verb == "storage.attach"]
-    assert attach.item["volumes"][0]["make"]
+    assert attach.item.volumes[0].make
 
 
 def test_a_restart_asserts_storage_again() -> None:
@@ -150,7 +150,7 @@ def test_a_detach_by_force_interrupts() -> None:
     )
     forced = Forced(refs=("vision/a",), why="the next run waits")
     made = make_plan(desired(bare), state, forced=forced)
-    ends = {str(step.ref): step.item["end"] for step in made.steps if step.verb == "storage.detach"}
+    ends = {str(step.ref): step.item.end for step in made.steps if step.verb == "storage.detach"}
     assert ends == {REF_A: True, "allocation/vision/b": False}
     assert (line(made, REF_A).risk, line(made, "allocation/vision/b").risk) == (
         Risk.INTERRUPTS,
@@ -180,8 +180,8 @@ def test_attach_and_detach_later() -> None:
     state = applied(made, state)
     made = make_plan(desired(bare), state)
     assert verbs(made) == ["storage.detach"]
-    (item,) = made.steps[0].item["volumes"]
-    assert item["last"]
+    (item,) = made.steps[0].item.volumes
+    assert item.last
     assert made.steps[0].order is Order.RETIRE
     assert line(made, REF_A).facts["detach"].startswith("/data/data (data); not while")
     state = applied(made, state)
@@ -255,7 +255,7 @@ def test_whom_somebody_has_cut_off_is_detached_though_nobody_saw_him_get_it(
     for one in (having("a", "data"), allocation("a")):
         made = make_plan(desired([*documents, one]), state)
         assert [step.verb for step in made.steps] == (["storage.detach"] if path else [])
-        assert {v["mountPath"] for step in made.steps for v in step.item["volumes"]} <= {path}
+        assert {v.mount_path for step in made.steps for v in step.item.volumes} <= {path}
     never_recorded = replace(state, recorded={r: o for r, o in state.recorded.items() if r != A})
     released = make_plan(desired(documents), never_recorded)
     assert ("storage.detach" in verbs(released)) is bool(path)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.model.codec import encode
 from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.plan import Action, Cause, Order, Risk
 from reconciler.model.ref import Ref
@@ -66,7 +67,7 @@ def test_what_was_to_be_wiped_is_wiped_in_a_step_of_its_own_that_is_held() -> No
     volume = state.volumes[DATA]
     record = f"/etc/gpuaas/volumes/{volume.id}.json"
     assert (step.verb, step.node, step.order) == ("storage.wipe", "gpu01", Order.RETIRE)
-    assert step.item == {"volume": volume.id, "backend": volume.backend, "record": record}
+    assert encode(step.item) == {"volume": volume.id, "backend": volume.backend, "record": record}
     assert step.expected == {record: None}
     held = make_plan(desired(FLEET), state, hold_above=Risk.INTERRUPTS)
     assert line(held, str(DATA)).problem.code == "held_for_approval"
@@ -224,7 +225,7 @@ def test_a_document_of_its_name_takes_it_back() -> None:
     (one,) = made.attachments
     assert (one.volume, made.volumes) == (state.volumes[DATA].id, ())
     (attach,) = [step for step in made.steps if step.verb == "storage.attach"]
-    assert attach.item["volumes"][0]["make"] is False
+    assert attach.item.volumes[0].make is False
 
 
 def test_another_name_takes_it_back_by_its_former_one() -> None:
@@ -291,7 +292,7 @@ def test_a_rename_that_was_torn_is_finished() -> None:
     again = make_plan(desired(documents), torn)
     assert again.steps == made.steps and again.attachments == made.attachments
     (detach,) = (step for step in again.steps if step.verb == "storage.detach")
-    assert detach.item["volumes"][0]["name"] == known.storage.name == "data"
+    assert detach.item.volumes[0].name == known.storage.name == "data"
 
 
 # A row for each rule.

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.model.codec import encode
 from reconciler.model.plan.plan import Action, Risk
 from reconciler.model.ref import Ref
 from reconciler.model.state.volume import VolumeState
@@ -44,7 +45,7 @@ def test_a_host_forgets_what_was_wiped_elsewhere() -> None:
     record = "/etc/gpuaas/volumes/volumeaaaa.json"
     backend = {"directory": {"path": "/srv/shared", "shared": True}}
     assert (step.verb, step.node) == ("storage.forget", "gpu02")
-    assert step.item == {"volume": "volumeaaaa", "backend": backend, "record": record}
+    assert encode(step.item) == {"volume": "volumeaaaa", "backend": backend, "record": record}
     assert step.expected == {record: None}
     after = applied(made, state)
     was = state.recorded[GPU02]

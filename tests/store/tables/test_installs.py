@@ -14,6 +14,7 @@ from reconciler.model.problem import Problem
 from reconciler.model.state.install import Install, InstallState
 from reconciler.store import queries
 from reconciler.store.snapshot import read_world
+from tests.harness.items import make_item
 from tests.store.making import State, make_observation, ref
 
 HELLO = ref("bundle/hello")
@@ -22,13 +23,14 @@ STAGING, STAGED, FAILED = InstallState.STAGING, InstallState.STAGED, InstallStat
 
 
 def step(verb: str = "stage", version: str = "1.0") -> Step:
+    lock = {} if verb == "discard" else {"lockDigest": "sha256:lock"}
     return Step(
         id=f"{verb}-{version}",
         verb=f"runtime.{verb}",
         node="gpu01",
         ref=HELLO,
         order=Order.ENRICH,
-        item={"bundle": "hello", "version": version, "lockDigest": "sha256:lock"},
+        item=make_item(f"runtime.{verb}", bundle="hello", version=version, **lock),
     )
 
 

@@ -18,6 +18,7 @@ from reconciler.store import queries, rebuild
 from reconciler.store.backup import maintenance
 from reconciler.store.snapshot import read_world
 from reconciler.store.tables import attachments
+from tests.harness.items import make_item
 from tests.store.durable import (
     DATA,
     VOLUME,
@@ -207,7 +208,8 @@ class TestWiped:
         assert (gone.id, gone.ref, gone.state) == (VOLUME, DATA, VolumeState.GONE)
         one = make_recorded("gpu01", ref=ref("node/gpu01"), facts={"/etc/x": "dir 0755"})
         made.journal.record(made.run(), [one])
-        forget = replace(wiping(), verb="storage.forget", ref=one.ref)
+        item = make_item("storage.forget", volume=VOLUME)
+        forget = replace(wiping(), verb="storage.forget", ref=one.ref, item=item)
         run = made.run()
         made.journal.begin_wave(run, WaveIntent(steps=(forget,)))
         assert read_world(made.database).recorded[one.ref].facts == one.facts

@@ -13,6 +13,7 @@ from dataclasses import replace
 from reconciler.model.codes import CODES
 from reconciler.model.host.evidence import Observation
 from reconciler.model.host.runtime_fact import RuntimeFact, RuntimeWord, read_runtime, runtime_key
+from reconciler.model.plan.items.bundle import BundleItem
 from reconciler.model.plan.plan import Step
 from reconciler.model.plan.verb import STAGING, Verb
 from reconciler.model.plan.work import Host, StepOutcome
@@ -113,19 +114,26 @@ def _at_work(step: Step, seen: Observation | None) -> tuple[str, str] | None:
     if fact.word is not RuntimeWord.STAGING:
         return None
     phase = fact.rest if fact.rest in BUILD else BUILD[0]
-    return phase, f"{step.item['bundle']} {step.item['version']}"
+    return phase, _named(step)
 
 
 def _fact(step: Step, seen: Observation | None) -> RuntimeFact:
+    if not isinstance(step.item, BundleItem):
+        return RuntimeFact(text="")
     named = (seen.facts.platform if seen and seen.facts else None) or {}
-    return read_runtime(named.get(runtime_key(step.item["bundle"], step.item["version"]), ""))
+    return read_runtime(named.get(runtime_key(step.item.bundle, step.item.version), ""))
+
+
+def _named(step: Step) -> str:
+    """What is being built, as people call it."""
+    return f"{step.item.bundle} {step.item.version}" if isinstance(step.item, BundleItem) else ""
 
 
 def _ended(outcome: StepOutcome, code: str, why: str, *, unknown: bool = False) -> StepOutcome:
     step = outcome.step
     problem = Problem(
         code=code,
-        message=f"{step.item['bundle']} {step.item['version']} on {step.node}: {why}",
+        message=f"{_named(step)} on {step.node}: {why}",
         hint="look again: gpuaas apply" if code == UNDER_WAY else f"gpuaas runbook {code}",
         ref=str(step.ref),
         severity=Severity.WARNING if code == UNDER_WAY else Severity.ERROR,

@@ -64,9 +64,9 @@ class WaveProofs:
         `before` is the outcome of earlier steps.
         """
         refused = {
-            str(o.step.item["id"])
+            id
             for o in worked.judged
-            if not o.ok and o.step.order is not Order.RETIRE and o.step.item.get("id")
+            if not o.ok and o.step.order is not Order.RETIRE and (id := o.step.item.allocation_id)
         }
         if not refused:
             return {}, ()
@@ -85,7 +85,8 @@ class WaveProofs:
         """Proofs by allocation; made once a wave, and only where a host has refused one."""
         self.coming = {c.allocation_id: c.ref for c in plan.active if c.action in COMING}
         for step in plan.steps:
-            self.works.setdefault(str(step.item.get("id")), ([], []))[0].append(step)
+            if (id := step.item.allocation_id) is not None:
+                self.works.setdefault(id, ([], []))[0].append(step)
         for claim in self.now.claims:
             if claim.allocation_id in self.works:
                 self.works[claim.allocation_id][1].append(claim)

@@ -272,6 +272,7 @@ def _not_begun(receipt: Receipt | None) -> bool:
 def _leaving(steps: Sequence[Step]) -> Leaving:
     uids: dict[str, set[int]] = defaultdict(set)
     for step in steps:
-        if step.order is Order.RETIRE and step.item.get("uid") and handler_of(step).leaves_nothing:
-            uids[step.node].add(step.item["uid"])
+        uid = step.item.account_uid
+        if step.order is Order.RETIRE and uid and handler_of(step).leaves_nothing:
+            uids[step.node].add(uid)
     return {node: tuple(sorted(found)) for node, found in uids.items()}

@@ -20,6 +20,7 @@ from reconciler.operations.apply.wave.reboot import (
     await_boots,
 )
 from reconciler.planner.proof.verify_step import judge
+from tests.harness.items import make_item
 
 OLD, NEW = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 DONE = {"abcdefghij": "generation 3"}
@@ -29,7 +30,7 @@ STEP = Step(
     node="gpu01",
     ref=Ref("allocation", "vision", "box"),
     order=Order.PROVIDE,
-    item={"id": "abcdefghij", "reboot": True},
+    item=make_item(Verb.RESTART, id="abcdefghij", reboot=True),
     expected={"restart abcdefghij": "generation 3"},
 )
 BOOT = Boot(
