@@ -27,11 +27,11 @@ def camel(name: str) -> str:
     return head + "".join(SPELLING.get(part, part.capitalize()) for part in tail)
 
 
-STATED: Mapping[str, Any] = MappingProxyType({"stated": True})
+STATED: Mapping[str, object] = MappingProxyType({"stated": True})
 """Of a field (`field(metadata=STATED)`) whose None says something: it is written as null."""
 
 
-def chosen(by: str, choice: Callable[[Any], type]) -> Mapping[str, Any]:
+def chosen(by: str, choice: Callable[[str], type]) -> Mapping[str, object]:
     """Of a field whose class another one says: `choice` of what stands at the key `by`."""
     return {"chosen": (by, choice)}
 
