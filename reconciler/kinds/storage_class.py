@@ -19,6 +19,7 @@ from reconciler.kinds.plain import NO_HOST_EFFECTS, everything_is_supported
 from reconciler.kinds.typed_specs import TypedSpecs
 from reconciler.model.codec import decode, encode
 from reconciler.model.formats import why_no_host
+from reconciler.model.host import layout
 from reconciler.model.host.capacity import Isolation, StorageNeed
 from reconciler.model.moment import parse_moment
 from reconciler.model.problem import Problem
@@ -44,8 +45,8 @@ FIELD_RULES: Mapping[str, str] = {
 
 BACKENDS = ("directory", "loop", "nfs")
 NOT_PLACES = (
-    *("/etc", "/proc", "/sys", "/dev", "/run", "/usr", "/boot", "/home"),
-    *("/var/lib/gpuaas", "/gpuaas", "/tmp", "/var/tmp"),
+    *("/etc", "/proc", "/sys", "/dev", "/run", "/usr", "/boot", layout.HOMES),
+    *(layout.DATA, layout.MOUNTS, "/tmp", "/var/tmp"),
 )
 """Folders of a host's own, of tenants, and tidied up by hosts: these refuse them once more."""
 

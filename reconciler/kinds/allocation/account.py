@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from reconciler.kinds.allocation.containers import allows_containers
-from reconciler.kinds.allocation.steps import mount_unit
 from reconciler.kinds.contract import Binding, Context, Render
 from reconciler.kinds.node.spec import NODES, Slot
+from reconciler.model.host import layout
 from reconciler.model.host.cpus import format_cpus, parse_cpus
 from reconciler.model.host.posix import SUBIDS, inside, loopback_of, numbers
 from reconciler.model.plan.items.allocation import AccountItem
@@ -28,15 +28,6 @@ TENANTS = "gpuaas-tenants"
 SHELL = "/bin/bash"
 TASKS = 16384
 GIB = 1024**3
-
-INSTANCES = "/var/lib/gpuaas/instances"
-"""Below it stands what a tenant sees as /tmp, /var/tmp, /dev/shm, its session's settings, and
-
-the folders in which storage is mounted.
-"""
-
-PRIVATE = ("shm", "tmp", "var-tmp", "session", "data", "datasets", "mnt", "workspace")
-"""One for each of these, by login; the last four are where mount paths begin."""
 
 WORDS = (
     *("account", "slice", "cron", "at", "shm", "loopback", "subids", "quota", "login"),
@@ -128,7 +119,7 @@ def files(account: Account, values: Mapping[str, object], render: Render) -> Map
     """Path → content; none of it is the tenant's to change."""
     told = {
         **values,
-        "shm": f"{INSTANCES}/shm/{account.login}",
+        "shm": layout.instance("shm").of(account.login),
         "cpus": account.cpus,
         "mems": account.mems,
         "memoryBytes": account.memory_bytes,
@@ -143,8 +134,8 @@ def files(account: Account, values: Mapping[str, object], render: Render) -> Map
         _slice_path(uid): render(SLICE, told),
         _user_manager_path(uid): render(USER_MANAGER, told),
         _mount_path(login): render(SHM_MOUNT, told),
-        _devices_path(uid): render(DEVICES, told),
-        _loopback_path(uid): render(LOOPBACK, told),
+        layout.DEVICES.of(uid): render(DEVICES, told),
+        layout.LOOPBACK.of(uid): render(LOOPBACK, told),
     }
 
 
@@ -162,7 +153,7 @@ def facts(account: Account) -> Mapping[str, str | None]:
     login, subids = account.login, account.subids
     values = (
         f"uid={account.uid} gid={account.gid} group={account.group} groups={TENANTS}"
-        f" home=/home/{login} shell={SHELL} password=locked",
+        f" home={layout.HOME.of(login)} shell={SHELL} password=locked",
         f"policy=closed devices={','.join(account.gpus)} cpus={account.cpus}"
         f" mems={account.mems} memory={account.memory_bytes} swap=0 tasks={TASKS}",
         "denied",
@@ -192,13 +183,13 @@ def left_paths(binding: Binding) -> tuple[str, ...]:
     uid, login = binding.uid, binding.login
     return (
         _mount_path(login),
-        *(f"{INSTANCES}/{place}/{login}" for place in PRIVATE),
-        f"/run/systemd/system/user-{uid}.slice.d",
-        *(path.rpartition("/")[0] for path in (_slice_path(uid), _user_manager_path(uid))),
-        _devices_path(uid),
-        _loopback_path(uid),
+        *(layout.instance(top).of(login) for top in layout.PRIVATE),
+        layout.RUNTIME_SLICE.of(uid),
+        *(place.of(uid) for place in (layout.SLICE, layout.USER_MANAGER)),
+        layout.DEVICES.of(uid),
+        layout.LOOPBACK.of(uid),
         # Written by the host, which alone knows how large its disks are.
-        f"/etc/gpuaas/quotas/{uid}.json",
+        layout.QUOTA.of(uid),
     )
 
 
@@ -208,24 +199,16 @@ def left_facts(binding: Binding) -> tuple[str, ...]:
 
 
 def _slice_path(uid: int) -> str:
-    return f"/etc/systemd/system/user-{uid}.slice.d/60-gpuaas.conf"
+    return f"{layout.SLICE.of(uid)}/{layout.DROP_IN}"
 
 
 def _user_manager_path(uid: int) -> str:
-    return f"/etc/systemd/system/user@{uid}.service.d/60-gpuaas.conf"
+    return f"{layout.USER_MANAGER.of(uid)}/{layout.DROP_IN}"
 
 
 def _mount_path(login: str) -> str:
-    return mount_unit(f"{INSTANCES}/shm/{login}")
-
-
-def _devices_path(uid: int) -> str:
-    return f"/etc/gpuaas/devices/{uid}.json"
-
-
-def _loopback_path(uid: int) -> str:
-    return f"/etc/gpuaas/loopback/{uid}.nft"
+    return layout.mount_unit(layout.instance("shm").of(login))
 
 
 def _session_folder(login: str) -> str:
-    return f"{INSTANCES}/session/{login}"
+    return layout.instance("session").of(login)

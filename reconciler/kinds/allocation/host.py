@@ -12,7 +12,7 @@ from reconciler.kinds.access.keys import key_lines
 from reconciler.kinds.allocation import account as accounts
 from reconciler.kinds.allocation import storage
 from reconciler.kinds.allocation.account import Account
-from reconciler.kinds.allocation.restart import mark_path, restarting
+from reconciler.kinds.allocation.restart import restarting
 from reconciler.kinds.allocation.runtime import ENVIRONMENT, environment, runtimes_of, writing
 from reconciler.kinds.allocation.spec import AllocationSpec
 from reconciler.kinds.allocation.steps import (
@@ -27,6 +27,7 @@ from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.lease import end_of
 from reconciler.kinds.node.spec import NODES, Slot
 from reconciler.model.codec import encode
+from reconciler.model.host import layout
 from reconciler.model.host.descriptor import DESCRIPTOR_VERSION
 from reconciler.model.host.signed_record import with_signature
 from reconciler.model.plan.items.access import SyncItem
@@ -102,7 +103,8 @@ def _providing(
 ) -> tuple[Step, ...]:
     seated = _seat(binding, resource, context)
     lines = _key_lines(binding, resource, context)
-    keys = {_keys_path(binding): context.render(KEYS, {**seated.values, "lines": lines})}
+    text = context.render(KEYS, {**seated.values, "lines": lines})
+    keys = {layout.KEY_FILE.of(binding.login): text}
     opened = binding.recorded is not None
     # Where keys lie already some may be taken away: that waits for nobody's provide, and for no
     # mount that somebody keeps busy.
@@ -131,7 +133,7 @@ def _providing(
 def _provide(seated: _Seated, context: Context) -> Step:
     binding, account = seated.binding, seated.account
     # The descriptor goes first: whatever else stands on the host, it says whose it is.
-    files = {_descriptor_path(binding): _descriptor(seated, context)}
+    files = {layout.DESCRIPTOR.of(binding.id): _descriptor(seated, context)}
     folders = [
         FolderItem(path=path, mode="0700", uid=binding.uid, gid=binding.gid)
         for path in _homes(binding)
@@ -167,7 +169,7 @@ def _environment(seated: _Seated, context: Context) -> str:
 
 def _environment_paths(seated: _Seated) -> tuple[str, ...]:
     """Where programs look it up, and where sessions are given it."""
-    path = _environment_path(seated.binding)
+    path = layout.ENVIRONMENT.of(seated.binding.id)
     account = seated.account
     return (path, accounts.session_environment(account)) if account else (path,)
 
@@ -182,12 +184,12 @@ def _retiring(binding: Binding, detaching: tuple[Step, ...]) -> tuple[Step, ...]
     """What runs may have its storage open, so it ends before that is taken away."""
     shut, end = _quarantining(binding)
     rest = [
-        _environment_path(binding),
-        mark_path(binding),
+        layout.ENVIRONMENT.of(binding.id),
+        layout.RESTART_MARK.of(binding.id),
         *_homes(binding),
         *accounts.left_paths(binding),
         # As long as anything is left, the host says whose it is.
-        _descriptor_path(binding),
+        layout.DESCRIPTOR.of(binding.id),
     ]
     return (
         shut,
@@ -220,7 +222,7 @@ def _quarantining(binding: Binding) -> tuple[Step, Step]:
 
 
 def _shut(binding: Binding) -> Step:
-    keys = (_keys_path(binding),)
+    keys = (layout.KEY_FILE.of(binding.login),)
     item = SyncItem(
         id=binding.id, login=binding.login, files=(), absent=keys, uid=binding.uid, gid=0
     )
@@ -229,19 +231,7 @@ def _shut(binding: Binding) -> Step:
 
 def _homes(binding: Binding) -> tuple[str, str]:
     """What is the tenant's own, and dies with the allocation."""
-    return f"/home/{binding.login}", f"/var/lib/gpuaas/scratch/{binding.id}"
-
-
-def _descriptor_path(binding: Binding) -> str:
-    return f"/etc/gpuaas/allocations/{binding.id}.json"
-
-
-def _environment_path(binding: Binding) -> str:
-    return f"/etc/gpuaas/runtime/allocations/{binding.id}.env"
-
-
-def _keys_path(binding: Binding) -> str:
-    return f"/etc/gpuaas/ssh/{binding.login}"
+    return layout.HOME.of(binding.login), layout.OWN_SCRATCH.of(binding.id)
 
 
 def _seat(binding: Binding, resource: Resource[AllocationSpec], context: Context) -> _Seated:

@@ -10,8 +10,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 
-from reconciler.kinds.allocation.account import INSTANCES, PRIVATE
+from reconciler.model.host import layout
 from reconciler.model.host.attached_fact import had_by_key
+from reconciler.model.host.layout import HostPath
 from reconciler.model.records import dataclass
 
 TOLD = ("account", "slice", "shm", "loopback", "linger")
@@ -19,25 +20,21 @@ TOLD = ("account", "slice", "shm", "loopback", "linger")
 
 _LOGIN = re.compile(r"[a-z][a-z0-9-]{0,26}-[a-z2-7]{4}")
 _OWNED = re.compile(r" (\d+):\d+$")
-_UNITS = "/etc/systemd/system"
-_BY_ID = (
-    r"/var/lib/gpuaas/scratch/([^/]+)",
-    r"/etc/gpuaas/allocations/([^/]+)\.json",
-    r"/etc/gpuaas/runtime/allocations/([^/]+)\.(?:env|restart)",
-)
+_SHM_UNITS = layout.mount_unit(f"{layout.INSTANCES}/shm").removesuffix(".mount")
+_BY_ID = (layout.OWN_SCRATCH, layout.DESCRIPTOR, layout.ENVIRONMENT, layout.RESTART_MARK)
 _BY_LOGIN = (
-    r"/home/([^/]+)",
-    r"/etc/gpuaas/ssh/([^/]+)",
-    rf"{INSTANCES}/(?:{'|'.join(PRIVATE)})/([^/]+)",
-    rf"{_UNITS}/var-lib-gpuaas-instances-shm-([^/]+)\.mount",
+    layout.HOME,
+    layout.KEY_FILE,
+    *map(layout.instance, layout.PRIVATE),
+    HostPath(before=f"{_SHM_UNITS}-", after=".mount"),
 )
 _BY_UID = (
-    r"/etc/gpuaas/devices/(\d+)\.json",
-    r"/etc/gpuaas/loopback/(\d+)\.nft",
-    r"/etc/gpuaas/quotas/(\d+)\.json",
-    rf"{_UNITS}/user-(\d+)\.slice\.d",
-    rf"{_UNITS}/user@(\d+)\.service\.d",
-    r"/run/systemd/system/user-(\d+)\.slice\.d",
+    layout.DEVICES,
+    layout.LOOPBACK,
+    layout.QUOTA,
+    layout.SLICE,
+    layout.USER_MANAGER,
+    layout.RUNTIME_SLICE,
 )
 
 
@@ -56,14 +53,14 @@ def strange_paths(paths: Mapping[str, str], known: Known, first_uid: int) -> Ite
     `first_uid` is where the numbers of tenants begin.
     """
     uids = frozenset(map(str, known.uids))
-    for patterns, names in ((_BY_ID, known.ids), (_BY_LOGIN, known.logins)):
+    for places, names in ((_BY_ID, known.ids), (_BY_LOGIN, known.logins)):
         for path in sorted(paths):
-            name = _name(patterns, path)
+            name = _name(places, path)
             if name and name not in names and not _is_persons_home(path, paths[path], first_uid):
                 yield path
     for path in sorted(paths):
         uid = _name(_BY_UID, path)
-        if uid and int(uid) >= first_uid and uid not in uids:
+        if uid.isdecimal() and int(uid) >= first_uid and uid not in uids:
             yield path
 
 
@@ -87,17 +84,14 @@ def unlisted(named: Mapping[str, str]) -> Collection[str]:
     return [word for word in TOLD if f"{word} *" not in named]
 
 
-def _name(patterns: Collection[str], path: str) -> str:
-    for pattern in patterns:
-        match = re.fullmatch(pattern, path)
-        if match is not None:
-            return match[1].replace("\\\\x2d", "-")
-    return ""
+def _name(places: Collection[HostPath], path: str) -> str:
+    found = next(filter(None, (place.name_in(path) for place in places)), "")
+    return found.replace("\\\\x2d", "-")
 
 
 def _is_persons_home(path: str, fact: str, first_uid: int) -> bool:
     """Below /home people of the host live as well, with numbers below those of tenants."""
-    if not path.startswith("/home/"):
+    if not path.startswith(layout.HOME.before):
         return False
     owned = _OWNED.search(fact)
     return not _LOGIN.fullmatch(path.rpartition("/")[2]) or (

@@ -37,11 +37,6 @@ def reboots(step: Step) -> bool:
     return isinstance(step.item, RestartItem) and step.item.reboot
 
 
-def mark_path(binding: Binding) -> str:
-    """Where the host keeps which generation it has reached; it writes that itself."""
-    return f"/etc/gpuaas/runtime/allocations/{binding.id}.restart"
-
-
 def restart_fact(id: str) -> str:
     """The name of the fact that tells how far the last restart of an allocation has come."""
     return f"restart {id}"

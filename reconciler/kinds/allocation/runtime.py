@@ -16,6 +16,7 @@ from reconciler.kinds.bundle import BUNDLES
 from reconciler.kinds.contract import Binding, Render
 from reconciler.kinds.fleet_rules import policy_in
 from reconciler.kinds.lease import told
+from reconciler.model.host import layout
 from reconciler.model.host.capacity import RuntimeNeed
 from reconciler.model.host.posix import loopback_of
 from reconciler.model.plan.items.access import EnvironmentItem
@@ -26,7 +27,6 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 
 ENVIRONMENT = "allocation/env.j2"
-RUNTIMES = "/opt/gpuaas/runtimes"
 
 _PLAIN = re.compile(r"[A-Za-z0-9._:,/@+-]+")
 """What a shell, systemd and a reader of container env files all take for the same text."""
@@ -40,7 +40,7 @@ def runtimes_of(spec: Any) -> list[str]:
 def place_of(runtime: str) -> str:
     """Where a `bundle@version` stands on every host."""
     bundle, _, version = runtime.partition("@")
-    return f"{RUNTIMES}/{bundle}/{version}"
+    return f"{layout.RUNTIMES}/{bundle}/{version}"
 
 
 def runtime_needs(allocation: Resource[AllocationSpec], desired: Desired) -> Iterator[RuntimeNeed]:

@@ -16,8 +16,6 @@ from reconciler.model.plan.verb import Verb
 FILE_MODE, OWN_MODE = "0644", "0640"
 """Of a file that everybody may read, and of one that its tenant's group alone may."""
 
-UNITS = "/etc/systemd/system"
-
 
 def step_of(
     binding: Binding,
@@ -70,9 +68,3 @@ def own_mode(binding: Binding) -> str:
 def shown(path: str) -> str:
     """A path or unit as hosts report it: a backslash is doubled."""
     return path.replace("\\", "\\\\")
-
-
-def mount_unit(place: str) -> str:
-    """systemd names a mount unit by its place, and writes a dash in there as `\\x2d`."""
-    name = place.strip("/").replace("-", "\\x2d").replace("/", "-")
-    return f"{UNITS}/{name}.mount"

@@ -6,20 +6,18 @@ the real one at `/gpuaas/<id>/<storage>` and the view of it that stands at its m
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from reconciler.kinds.allocation.steps import (
-    UNITS,
     file_facts,
     file_items,
-    mount_unit,
     shown,
     step_of,
 )
 from reconciler.kinds.checks.once import once
 from reconciler.kinds.contract import Binding, Context
+from reconciler.model.host import layout
 from reconciler.model.host.attached_fact import AttachedFact, attached_key, read_attached
 from reconciler.model.host.signed_record import with_signature
 from reconciler.model.plan.items.storage import (
@@ -40,11 +38,6 @@ RECORD = "storage/volume.json.j2"
 SOURCE, MOUNT, VIEW = (f"storage/{name}.mount.j2" for name in ("source", "attachment", "view"))
 TEMPLATES = (RECORD, SOURCE, MOUNT, VIEW)
 
-VOLUMES, INSTANCES = "/var/lib/gpuaas/volumes", "/var/lib/gpuaas/instances"
-WANTS = f"{UNITS}/multi-user.target.wants"
-
-_RECORD = re.compile(r"/etc/gpuaas/volumes/([^/]+)\.json")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
@@ -61,13 +54,15 @@ class Mount:
     def folder(self) -> str:
         """Its own one, where it stands who has it."""
         ((backend, about),) = self.volume.backend.items()
-        place = f"{VOLUMES}/{self.volume.id}" if backend == "nfs" else about["path"]
+        place = layout.VOLUME_MOUNT.of(self.volume.id) if backend == "nfs" else about["path"]
         return f"{place}/{self.volume.id}"
 
     @property
     def data(self) -> str:
         """Where its files lie on the host."""
-        folder = f"{VOLUMES}/{self.volume.id}" if "loop" in self.volume.backend else self.folder
+        folder = (
+            layout.VOLUME_MOUNT.of(self.volume.id) if "loop" in self.volume.backend else self.folder
+        )
         return f"{folder}/data"
 
     def is_same(self, other: Attachment) -> bool:
@@ -262,14 +257,14 @@ def detaching(binding: Binding, context: Context) -> tuple[Step, ...]:
 
 def record_path(volume: str) -> str:
     """Where a host keeps whose a volume is, from its first attachment until it is wiped."""
-    return f"/etc/gpuaas/volumes/{volume}.json"
+    return layout.VOLUME_RECORD.of(volume)
 
 
 def recorded_volumes(paths: Iterable[str]) -> Iterator[str]:
     """Ids of all volumes of which a host that shows these paths has a record."""
     for path in paths:
-        if match := _RECORD.fullmatch(path):
-            yield match[1]
+        if volume := layout.VOLUME_RECORD.name_in(path):
+            yield volume
 
 
 def records_let_go(step: Step) -> tuple[str, ...]:
@@ -311,7 +306,7 @@ def _units(mount: Mount, binding: Binding, context: Context) -> Mapping[str, str
     if not binding.uid:
         return {}
     real, view = real_path(binding.id, mount.storage.name), _view_path(binding, mount.mount_path)
-    source = f"{VOLUMES}/{mount.volume.id}"
+    source = layout.VOLUME_MOUNT.of(mount.volume.id)
     values = {
         "ref": str(binding.ref),
         "id": binding.id,
@@ -329,20 +324,22 @@ def _units(mount: Mount, binding: Binding, context: Context) -> Mapping[str, str
     places = {MOUNT: real, VIEW: view}
     if "directory" not in mount.volume.backend:
         places = {SOURCE: source, **places}
-    return {mount_unit(place): context.render(name, values) for name, place in places.items()}
+    return {
+        layout.mount_unit(place): context.render(name, values) for name, place in places.items()
+    }
 
 
 def _unit_paths(
     one: Attachment, binding: Binding, backend: Mapping[str, object], last: bool
 ) -> tuple[str, ...]:
     """The view goes first, and what the data lies on only with the last who has it."""
-    source = [f"{VOLUMES}/{one.volume}"] if last and "directory" not in backend else []
+    source = [layout.VOLUME_MOUNT.of(one.volume)] if last and "directory" not in backend else []
     places = [
         _view_path(binding, one.mount_path),
         real_path(binding.id, one.storage.name),
         *source,
     ]
-    return tuple(map(mount_unit, places))
+    return tuple(map(layout.mount_unit, places))
 
 
 def _is_last(one: Attachment, context: Context) -> bool:
@@ -350,14 +347,14 @@ def _is_last(one: Attachment, context: Context) -> bool:
 
 
 def real_path(allocation_id: str, storage: str) -> str:
-    return f"/gpuaas/{allocation_id}/{storage}"
+    return f"{layout.MOUNTS}/{allocation_id}/{storage}"
 
 
 def _view_path(binding: Binding, mount_path: str) -> str:
     """What the tenant sees at `/data/x` stands in the instance of `/data` that is its login's."""
     _, top, *rest = mount_path.split("/")
-    return "/".join((INSTANCES, top, binding.login, *rest))
+    return "/".join((layout.instance(top).of(binding.login), *rest))
 
 
 def _link(path: str) -> str:
-    return f"{WANTS}/{path.rpartition('/')[2]}"
+    return f"{layout.WANTS}/{path.rpartition('/')[2]}"

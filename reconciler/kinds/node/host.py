@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 from typing import TypeVar
 
-from reconciler.kinds.allocation.account import PRIVATE
 from reconciler.kinds.allocation.containers import allows_containers, user_namespaces
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.node.spec import NodeSpec, control_login
 from reconciler.model.canonical import text_digest
+from reconciler.model.host import layout
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts
 from reconciler.model.host.posix import LAST_UID, numbers
@@ -28,20 +28,19 @@ UNDO_AFTER = 120
 """Seconds after which a host puts all back by itself."""
 
 PROGRAM_MODE, FILE_MODE = "0755", "0644"
-_INSTANCES = "/var/lib/gpuaas/instances"
-RULES, NETWORK = "/etc/gpuaas/network.nft", "node/network.nft.j2"
+RULES, NETWORK = f"{layout.SETTINGS}/network.nft", "node/network.nft.j2"
 
 FOLDERS: Mapping[str, str] = {
     # What root alone reads of tenants; and where each reads its own, and sees no list of others.
-    "/etc/gpuaas/allocations": "0700",
-    "/etc/gpuaas/devices": "0700",
-    "/etc/gpuaas/loopback": "0700",
-    "/etc/gpuaas/runtime/allocations": "0711",
-    "/etc/gpuaas/session": "0755",
-    "/etc/gpuaas/volumes": "0700",
-    "/home": "0711",
+    layout.DESCRIPTOR.folder: "0700",
+    layout.DEVICES.folder: "0700",
+    layout.LOOPBACK.folder: "0700",
+    layout.ENVIRONMENT.folder: "0711",
+    layout.SESSION: "0755",
+    layout.VOLUME_RECORD.folder: "0700",
+    layout.HOMES: "0711",
     # Closed to all but root, or pam_namespace does not use them.
-    **{f"{_INSTANCES}/{name}": "0000" for name in sorted(PRIVATE)},
+    **{layout.instance(top).folder: "0000" for top in sorted(layout.PRIVATE)},
 }
 FILES: Mapping[str, tuple[str, str]] = {
     "/etc/dbus-1/system.d/gpuaas.conf": ("node/dbus.conf", FILE_MODE),
@@ -53,20 +52,20 @@ FILES: Mapping[str, tuple[str, str]] = {
     "/etc/ssh/sshd_config.d/10-gpuaas.conf": ("node/sshd.conf", FILE_MODE),
     "/etc/sysctl.d/60-gpuaas.conf": ("node/sysctl.conf.j2", FILE_MODE),
     "/etc/systemd/logind.conf.d/60-gpuaas.conf": ("node/logind.conf", FILE_MODE),
-    "/etc/systemd/system/gpuaas-devices.service": ("node/devices.service", FILE_MODE),
-    "/etc/systemd/system/gpuaas-network.service": ("node/network.service", FILE_MODE),
-    "/etc/systemd/system/gpuaas-seal@.service": ("node/seal.service", FILE_MODE),
-    "/etc/systemd/system/gpuaas-settle.service": ("node/settle.service", FILE_MODE),
-    "/etc/systemd/system/gpuaas-stage@.service": ("node/stage.service.j2", FILE_MODE),
-    "/etc/systemd/system/gpuaas.slice": ("node/gpuaas.slice", FILE_MODE),
-    "/etc/systemd/system/user-.slice.d/50-gpuaas.conf": ("node/slice-closed.conf", FILE_MODE),
+    f"{layout.UNITS}/gpuaas-devices.service": ("node/devices.service", FILE_MODE),
+    f"{layout.UNITS}/gpuaas-network.service": ("node/network.service", FILE_MODE),
+    f"{layout.UNITS}/gpuaas-seal@.service": ("node/seal.service", FILE_MODE),
+    f"{layout.UNITS}/gpuaas-settle.service": ("node/settle.service", FILE_MODE),
+    f"{layout.UNITS}/gpuaas-stage@.service": ("node/stage.service.j2", FILE_MODE),
+    f"{layout.UNITS}/gpuaas.slice": ("node/gpuaas.slice", FILE_MODE),
+    f"{layout.UNITS}/user-.slice.d/50-gpuaas.conf": ("node/slice-closed.conf", FILE_MODE),
     "/etc/sysusers.d/gpuaas.conf": ("node/sysusers.conf", FILE_MODE),
     "/etc/tmpfiles.d/gpuaas.conf": ("node/tmpfiles.conf", FILE_MODE),
-    "/usr/local/bin/gpuaas-runtime": ("node/gpuaas-runtime.sh", PROGRAM_MODE),
-    "/usr/local/libexec/gpuaas/devices": ("node/devices.py", PROGRAM_MODE),
-    "/usr/local/libexec/gpuaas/network": ("node/network.sh", PROGRAM_MODE),
-    "/usr/local/libexec/gpuaas/session-opened": ("node/session-opened.sh", PROGRAM_MODE),
-    "/usr/local/libexec/gpuaas/stage": ("node/stage.py", PROGRAM_MODE),
+    layout.RUNTIME_COMMAND: ("node/gpuaas-runtime.sh", PROGRAM_MODE),
+    f"{layout.PROGRAMS}/devices": ("node/devices.py", PROGRAM_MODE),
+    f"{layout.PROGRAMS}/network": ("node/network.sh", PROGRAM_MODE),
+    f"{layout.PROGRAMS}/session-opened": ("node/session-opened.sh", PROGRAM_MODE),
+    f"{layout.PROGRAMS}/stage": ("node/stage.py", PROGRAM_MODE),
 }
 """Path → template and mode."""
 
@@ -93,7 +92,7 @@ AnyNetwork = TypeVar("AnyNetwork", IPv4Network, IPv6Network)
 
 SSHD = (
     "admitted=yes authenticationmethods=publickey authorizedkeyscommand=none"
-    " authorizedkeysfile=/etc/gpuaas/ssh/%u authorizedprincipalscommand=none"
+    f" authorizedkeysfile={layout.KEY_FILE.of('%u')} authorizedprincipalscommand=none"
     " authorizedprincipalsfile=none gssapiauthentication=no hostbasedauthentication=no"
     " kbdinteractiveauthentication=no kerberosauthentication=no passwordauthentication=no"
     " permittunnel=no permituserenvironment=no permituserrc=no pubkeyauthentication=yes"
@@ -112,7 +111,7 @@ IN_FORCE: Mapping[str, str] = {
     "door cron": "shut",
     "environment sshd": "closed",
     "environment systemd-user": "closed",
-    "folder /home": "dir 0711",
+    f"folder {layout.HOMES}": "dir 0711",
     "group gpuaas-tenants": "present",
     "network sshd": "closed to tenants",
     "sshd startups": "shared out by address",
@@ -277,12 +276,11 @@ def _account_node(binding: Binding) -> NodeSpec | None:
 
 def _expected_paths(files: Mapping[str, tuple[str, str]], opened: str) -> Mapping[str, str]:
     """`/home` lies beside the platform's paths and is read by name; links say what is enabled."""
-    written = {**files, "/etc/systemd/system/user-0.slice.d/60-gpuaas-open.conf": (opened, "0644")}
-    wants = "/etc/systemd/system/multi-user.target.wants"
+    written = {**files, f"{layout.SLICE.of(0)}/60-gpuaas-open.conf": (opened, "0644")}
     return {
-        **{path: f"dir {mode}" for path, mode in FOLDERS.items() if path != "/home"},
+        **{path: f"dir {mode}" for path, mode in FOLDERS.items() if path != layout.HOMES},
         **{
             path: f"file {mode} {text_digest(content)}" for path, (content, mode) in written.items()
         },
-        **{f"{wants}/{unit}": f"link /etc/systemd/system/{unit}" for unit in UNITS},
+        **{f"{layout.WANTS}/{unit}": f"link {layout.UNITS}/{unit}" for unit in UNITS},
     }

@@ -15,6 +15,7 @@ from reconciler.hosts.ssh.openssh import (
     login_command,
     program_command,
 )
+from reconciler.model.host import layout
 from reconciler.model.host.endpoint import Endpoint
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
@@ -37,7 +38,7 @@ def ssh(whence: Fleet | str, ref_text: str, words: Sequence[str] = ()) -> NoRetu
 
 
 NOTEBOOK = ("gpuaas-runtime", "notebook", "start")
-_STARTED = re.compile(r"socket=(/home/[a-z0-9-]+/[a-z./]+)\ntoken=([0-9a-f]{48})\n\Z")
+_STARTED = re.compile(rf"socket=({layout.HOMES}/[a-z0-9-]+/[a-z./]+)\ntoken=([0-9a-f]{{48}})\n\Z")
 """A `.bashrc` may have printed something before."""
 
 

@@ -11,9 +11,9 @@ from dataclasses import field, replace
 from decimal import Decimal
 from operator import itemgetter
 
-from reconciler.kinds.allocation.storage import record_path
 from reconciler.kinds.checks.once import once
 from reconciler.kinds.storage import STORAGES
+from reconciler.model.host import layout
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parse_ref
@@ -29,8 +29,6 @@ from reconciler.store.snapshot import read_world
 
 UNUSED, UNKNOWN = "unused", "unknown"
 """States beside those of volumes: nobody has had it yet, and a host has what no state knows of."""
-
-RECORDS = record_path("")[: -len(".json")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +229,6 @@ def _strangers(world: World, known: frozenset[str]) -> Iterator[StorageRow]:
     """Records of volumes on hosts that this state has never had."""
     for name, seen in sorted(world.observations.items()):
         for path in sorted((seen.facts.paths if seen.facts else None) or {}):
-            volume = path.removeprefix(RECORDS).removesuffix(".json")
-            if path == record_path(volume) and volume not in known:
+            volume = layout.VOLUME_RECORD.name_in(path)
+            if volume and volume not in known:
                 yield StorageRow(ref="", state=UNKNOWN, node=name, volume=volume)

@@ -17,6 +17,7 @@ from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.lease import terms_of
 from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.sku import SkuSpec, price_in_force
+from reconciler.model.host import layout
 from reconciler.model.host.capacity import Claim, Need, Placement, Unavailable
 from reconciler.model.host.evidence import NodeFacts
 from reconciler.model.moment import format_age, format_moment, parse_moment
@@ -54,7 +55,7 @@ def create_facts(
 ) -> Mapping[str, str]:
     node = NODES.get(desired, placement.node)
     if node is not None and node.spec.is_local:
-        where = f"{node.spec.root.rstrip('/')}/home/{login}"
+        where = f"{node.spec.root.rstrip('/')}{layout.HOME.of(login)}"
     else:
         where = f"{login}@{node.spec.public_address if node else placement.node}"
     return {
@@ -107,7 +108,7 @@ def release_facts(
     people = sorted({*ALLOCATIONS.applied(recorded).access, *guests})
     seen = world.observations.get(recorded.node)
     facts = seen.facts if seen else None
-    home, scratch = f"/home/{recorded.login}", f"/var/lib/gpuaas/scratch/{recorded.id}"
+    home, scratch = layout.HOME.of(recorded.login), layout.OWN_SCRATCH.of(recorded.id)
     return {
         "ends": f"access of {', '.join(people)}"
         f" · sessions {_count(_sessions(facts, recorded.login))}"

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from reconciler.kinds.fleet_rules import DEFAULTS, POLICY, policy_in
 from reconciler.kinds.policy import POLICIES, PolicySpec, Repair
+from reconciler.model.host import layout
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.drift import Acceptance, DriftClass
 from reconciler.model.records import dataclass
@@ -18,9 +19,6 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
 from reconciler.planner.core.effective_spec import recorded_of
 from reconciler.planner.core.facts import is_unknown
-
-KEYS = "/etc/gpuaas/ssh/"
-"""Below it lies what sshd takes the keys of tenants from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +43,9 @@ class Leniency:
 
 def is_door(ref: Ref, key: str) -> bool:
     """Whether it decides who may log in to an allocation."""
-    return key.startswith(KEYS) or (ref.kind == "allocation" and key.startswith("account "))
+    return key.startswith(layout.KEY_FILE.before) or (
+        ref.kind == "allocation" and key.startswith("account ")
+    )
 
 
 def class_of_ours(ref: Ref, key: str) -> DriftClass:

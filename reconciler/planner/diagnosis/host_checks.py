@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reconciler.kinds.node.spec import AdminState
+from reconciler.model.host import layout
 from reconciler.model.host.capacity import SlotState
 from reconciler.model.host.evidence import CheckResult, NodeFacts
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.state.install import InstallState
 from reconciler.model.state.world import Recorded
 from reconciler.planner.core.facts import differing, is_unknown
-from reconciler.planner.core.policy import KEYS, is_door
+from reconciler.planner.core.policy import is_door
 from reconciler.planner.diagnosis.context import Chart, Seen
 from reconciler.planner.drift.notes import key_files_of_nobody
 from reconciler.planner.placement.filters import hindrance
@@ -23,7 +24,7 @@ TOLD_OTHERWISE = frozenset({"reachable", "evidence", "boot", "doubt", "os"})
 
 OUT_OF_USE = (AdminState.UNAVAILABLE, AdminState.LOST)
 
-THEIR_OWN = ("/home/", "/var/lib/gpuaas/scratch/")
+THEIR_OWN = (layout.HOME.before, layout.OWN_SCRATCH.before)
 """Whom else a tenant lets into such a folder is theirs to say."""
 
 
@@ -53,7 +54,7 @@ def strange_doors(chart: Chart) -> Iterator[Seen]:
     for one, differences in _differing(chart):
         for key, shown in differences:
             if is_door(one.ref, key):
-                what = "keys" if key.startswith(KEYS) else "account"
+                what = "keys" if key.startswith(layout.KEY_FILE.before) else "account"
                 how = "gone" if shown is None else "not as it was made"
                 text = f"{one.ref}: its {what} on {one.node}: {key} is {how}"
                 yield Seen(about=str(one.ref), text=text, command=f"gpuaas drift {one.ref}")

@@ -15,6 +15,7 @@ from operator import attrgetter
 from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.kinds.registry import KINDS
+from reconciler.model.host import layout
 from reconciler.model.host.evidence import CheckResult, NodeFacts
 from reconciler.model.host.runtime_fact import RuntimeWord, read_runtime, runtime_key, staged
 from reconciler.model.plan.drift import Becomes, Drift, DriftClass
@@ -37,7 +38,7 @@ from reconciler.planner.placement.supply import unserved
 LIVING = frozenset({Phase.ACTIVE, Phase.QUARANTINED})
 """What is under way is judged by its steps."""
 
-OWN = re.compile(r"/home/[^/]+|/var/lib/gpuaas/scratch/[^/]+")
+OWN = (layout.HOME, layout.OWN_SCRATCH)
 """The folders that a tenant was given: whom else they let in is theirs to say."""
 
 _OWNED = re.compile(r"dir [0-7]{4}(?P<owner> \d+:\d+)?")
@@ -157,7 +158,7 @@ def _is_their_own(key: str, shown: str | None, made: str | None) -> bool:
     """A folder that is still its tenant's: its mode is theirs to choose."""
     was, is_now = (_OWNED.fullmatch(fact or "") for fact in (made, shown))
     same = was is not None and is_now is not None and was["owner"] == is_now["owner"]
-    return same and OWN.fullmatch(key) is not None
+    return same and any(place.name_in(key) for place in OWN)
 
 
 def _is_short_of_cards(look: _Look, key: str, made: str | None) -> bool:

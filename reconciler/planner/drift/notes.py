@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from reconciler.model.host import layout
 from reconciler.model.host.evidence import Observation
 from reconciler.model.plan.drift import Acceptance, Becomes, Drift
 from reconciler.model.plan.plan import Note
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import World
-from reconciler.planner.core.policy import KEYS
 
 UNCHECKED = "unchecked"
 MOST = 50
@@ -66,8 +66,8 @@ def key_files_of_nobody(world: World) -> Iterator[tuple[str, str]]:
     for node, seen in world.observations.items():
         paths = (seen.facts.paths if seen.facts is not None and not seen.problem else None) or {}
         for path in sorted(paths):
-            login = path.removeprefix(KEYS)
-            if login != path and "/" not in login and login not in known:
+            login = layout.KEY_FILE.name_in(path)
+            if login and login not in known:
                 yield node, path
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
-from reconciler.kinds.allocation.account import INSTANCES
 from reconciler.model.host import attached_fact as attached_facts
+from reconciler.model.host import layout
 from reconciler.model.host.capacity import Claim
 from reconciler.model.host.evidence import Check, CheckResult, GpuFact, NodeFacts
 from reconciler.model.records import dataclass
@@ -37,10 +37,10 @@ WORDS = frozenset(
     ]
 )
 NAMED = (
-    "/etc/gpuaas/ssh/",
-    "/home/",
-    "/var/lib/gpuaas/scratch/",
-    *(f"{INSTANCES}/{place}/" for place in ("shm", "tmp", "var-tmp")),
+    layout.KEY_FILE.before,
+    layout.HOME.before,
+    layout.OWN_SCRATCH.before,
+    *(layout.instance(top).before for top in ("shm", "tmp", "var-tmp")),
     "linger ",
     "shm ",
     "account ",

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from reconciler.kinds.allocation.account import INSTANCES
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.node.spec import Slot
 from reconciler.kinds.sku import SKUS
 from reconciler.model.canonical import digest
+from reconciler.model.host import layout
 from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts, Observation, Proof
 from reconciler.model.plan.plan import Step
@@ -120,7 +120,7 @@ RULES: tuple[ProofRule, ...] = (
     ProofRule(
         name="keys",
         promises="its key file is gone, so nobody can log in",
-        check=places("/etc/gpuaas/ssh/"),
+        check=places(layout.KEY_FILE.before),
     ),
     ProofRule(
         name="sessions",
@@ -175,24 +175,28 @@ RULES: tuple[ProofRule, ...] = (
     ProofRule(
         name="home",
         promises="the home is deleted with its content, but not erased from the disk",
-        check=places("/home/", method="deleted, not erased"),
+        check=places(layout.HOME.before, method="deleted, not erased"),
     ),
     ProofRule(
         name="scratch",
         promises="the scratch folder is deleted likewise",
-        check=places("/var/lib/gpuaas/scratch/", method="deleted, not erased"),
+        check=places(layout.OWN_SCRATCH.before, method="deleted, not erased"),
     ),
     ProofRule(
         name="tmp",
         promises="its private /tmp and /var/tmp are deleted likewise",
         check=of_an_account(
-            places(f"{INSTANCES}/tmp/", f"{INSTANCES}/var-tmp/", method="deleted, not erased")
+            places(
+                layout.instance("tmp").before,
+                layout.instance("var-tmp").before,
+                method="deleted, not erased",
+            )
         ),
     ),
     ProofRule(
         name="shm",
         promises="its private /dev/shm, which was in memory, is unmounted",
-        check=of_an_account(places(f"{INSTANCES}/shm/", "shm ", method="unmounted")),
+        check=of_an_account(places(layout.instance("shm").before, "shm ", method="unmounted")),
     ),
     ProofRule(
         name="account",

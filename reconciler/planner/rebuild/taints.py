@@ -16,6 +16,7 @@ from reconciler.kinds.allocation.storage import recorded_volumes
 from reconciler.kinds.checks.once import once
 from reconciler.kinds.node.spec import NodeSpec
 from reconciler.kinds.registry import KINDS
+from reconciler.model.host import layout
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import Check, CheckResult, GpuFact, NodeFacts, Observation
 from reconciler.model.ref import Ref
@@ -110,7 +111,7 @@ def _in_full(facts: NodeFacts) -> Mapping[str, str] | None:
     return facts.paths
 
 
-PLACES = ("/etc/gpuaas", "/home", "/var/lib/gpuaas/scratch", "/var/lib/gpuaas/instances")
+PLACES = (layout.SETTINGS, layout.HOMES, layout.SCRATCH, layout.INSTANCES)
 """Where things of allocations lie, and records of data."""
 
 
