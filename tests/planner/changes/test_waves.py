@@ -8,13 +8,18 @@ from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.plan.verb import Verb
 from reconciler.model.ref import Ref
 from reconciler.planner.changes.waves import after_preparing, in_waves
-from tests.harness.items import make_item
+from tests.harness.items import RawItem
 
 
 def step(name: str, node: str = "gpu01", order: Order = Order.PROVIDE, verb: str = "v") -> Step:
     ref = Ref("allocation", "vision", name)
     return Step(
-        id=step_id(node, verb, ref), verb=verb, node=node, ref=ref, order=order, item=make_item(verb, id=name)
+        id=step_id(node, verb, ref),
+        verb=verb,
+        node=node,
+        ref=ref,
+        order=order,
+        item=RawItem(id=name),
     )
 
 
