@@ -22,7 +22,7 @@ from reconciler.model.settings import NotificationSettings, Settings, SourceSett
 from reconciler.specs.read.check_file import secrets_of
 from reconciler.specs.read.library import SETTINGS_FILE, has_own_root, read_settings
 from reconciler.specs.read.text import with_text
-from reconciler.specs.read.validation import Validator, check_document
+from reconciler.specs.read.validation import check_document, validator_of
 from reconciler.specs.read.yaml_reader import read_documents
 
 
@@ -35,7 +35,7 @@ def load_settings(folder: Path, schema: str) -> Settings:
 def parse_settings(folder: Path, content: bytes, schema: str) -> Settings:
     """The settings that `content`, the text of gpuaas.yaml in `folder`, states."""
     parsed = read_documents(SETTINGS_FILE, content)
-    validator = Validator(schema)
+    validator = validator_of(schema)
     problems = list(parsed.problems)
     for located in parsed.documents:
         secrets = tuple(secrets_of(located))

@@ -165,7 +165,9 @@ def _within(block: _Block, share: int) -> str:
 
 def _named(*texts: str) -> str:
     """A name as HTML, where Markdown counts for nothing."""
-    return " ".join(f"<code>{html(_cut(escape(one)), quote=False)}</code>" for one in texts if one)
+    # Written out, no text is shorter: what is cut off needs no writing out.
+    shown = (_cut(escape(one[: LONGEST + 1])) for one in texts if one)
+    return " ".join(f"<code>{html(one, quote=False)}</code>" for one in shown)
 
 
 def _cut(text: str) -> str:

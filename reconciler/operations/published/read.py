@@ -23,7 +23,7 @@ from reconciler.operations.inventory.stock import age_of
 from reconciler.operations.references import unknown
 from reconciler.operations.views import AllocationRow, Published, Shown, Status
 from reconciler.specs.read.suggest import did_you_mean
-from reconciler.specs.read.validation import Validator
+from reconciler.specs.read.validation import validator_of
 
 
 def read_published(source: str, project: str = "") -> tuple[Published, ...]:
@@ -171,7 +171,7 @@ def _parse(place: str | Path) -> Published:
         value = json.loads(fetch(str(place)))
     except (ValueError, RecursionError) as error:
         raise unreadable(str(place), "it is no JSON") from error
-    if flaws := Validator(shipped.schemas()["published"]).flaws(value):
+    if flaws := validator_of(shipped.schemas()["published"]).flaws(value):
         where = "/".join(map(str, flaws[0].path)) or "all of it"
         raise unreadable(str(place), f"{where}: {flaws[0].problem.message}")
     told = decode(Published, value)

@@ -6,6 +6,7 @@ Sandboxed, and strict: a value that is not there is no empty text but a refusal.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateNotFound
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -13,22 +14,21 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from reconciler.model.canonical import text_digest
 from reconciler.model.problem import ProblemError, refuse
 
+_ENVIRONMENT = ImmutableSandboxedEnvironment(
+    undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
+)
+
 
 class Renderer:
-    """Compiles each template once, when it is first asked for."""
+    """Compiles each template when it is first asked for; a text is compiled once a process."""
 
     def __init__(self, templates: Mapping[str, str]) -> None:
         self._texts = templates
-        self._compiled: dict[str, Template] = {}
-        self._environment = ImmutableSandboxedEnvironment(
-            undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
-        )
 
     def render(self, name: str, values: Mapping[str, object]) -> str:
         """Render a template. Raises ProblemError `template_unsound`."""
         try:
-            template = self._compiled.get(name) or self._compile(name)
-            return template.render(values)
+            return self._template(name).render(values)
         except TemplateError as error:
             raise _unsound(name, error) from error
         except (TypeError, ValueError, ArithmeticError, LookupError) as error:
@@ -37,12 +37,16 @@ class Renderer:
     def digests(self) -> Mapping[str, str]:
         return {name: text_digest(text) for name, text in self._texts.items()}
 
-    def _compile(self, name: str) -> Template:
+    def _template(self, name: str) -> Template:
         if name not in self._texts:
             raise TemplateNotFound(name)
-        compiled = self._environment.from_string(self._texts[name])
-        self._compiled[name] = compiled
-        return compiled
+        return _compiled(self._texts[name])
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> Template:
+    """A loop plans every few minutes, by the same templates."""
+    return _ENVIRONMENT.from_string(text)
 
 
 def _unsound(name: str, error: Exception) -> ProblemError:

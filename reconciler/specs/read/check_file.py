@@ -24,7 +24,7 @@ from reconciler.specs.read.glimpse import suspended_in
 from reconciler.specs.read.suggest import did_you_mean
 from reconciler.specs.read.syntax import PROBLEM_LIMIT, TOO_MANY
 from reconciler.specs.read.text import with_text
-from reconciler.specs.read.validation import Validator, check_document
+from reconciler.specs.read.validation import check_document, validator_of
 from reconciler.specs.read.yaml_reader import Located, Parsed, read_documents
 
 API_VERSION = "gpuaas/v1"
@@ -59,11 +59,10 @@ class CheckedFile:
 class Judge:
     """The schemas, each made ready when the first document of its kind is met."""
 
-    __slots__ = ("_schemas", "_validators")
+    __slots__ = ("_schemas",)
 
     def __init__(self, schemas: Mapping[str, str]) -> None:
         self._schemas = schemas
-        self._validators: dict[str, Validator] = {}
 
     def judge(self, file: str, content: bytes) -> CheckedFile:
         """Everything the content says and everything wrong with it, in its place."""
@@ -101,13 +100,8 @@ class Judge:
         found += _envelope(located, known)
         word = KIND_WORDS.get(str(value.get("kind")))
         if word is not None:
-            found += check_document(located, self._validator(word), (*known, *found))
+            found += check_document(located, validator_of(self._schemas[word]), (*known, *found))
         return found
-
-    def _validator(self, word: str) -> Validator:
-        if word not in self._validators:
-            self._validators[word] = Validator(self._schemas[word])
-        return self._validators[word]
 
 
 def ref_of(value: Mapping[str, Any]) -> Ref | None:

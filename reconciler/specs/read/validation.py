@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,12 @@ class Validator:
                         keyword="", path=path, value=value, schema={}, message=refused.message
                     )
                 )
+
+
+@lru_cache(maxsize=64)
+def validator_of(text: str) -> Validator:
+    """A schema is made ready once a process: whoever works on reads by the same ones again."""
+    return Validator(text)
 
 
 def _strict_validator(schema: Mapping[str, object]) -> object:
