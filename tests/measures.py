@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from tests.sources import nodes, tree
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "reconciler"
 SHELF = 15
@@ -33,9 +35,8 @@ def modules() -> Mapping[str, str]:
     return found
 
 
-@cache
-def trees() -> Mapping[str, ast.Module]:
-    return {name: ast.parse(text) for name, text in modules().items()}
+def file(name: str) -> Path:
+    return PACKAGE / f"{name}.py"
 
 
 def of(*rooms: str) -> Iterator[tuple[str, str]]:
@@ -71,8 +72,8 @@ def repeated_classes() -> int:
     """Names of classes that are defined more than once; a private one is nobody's business."""
     names = Counter(
         node.name
-        for tree in trees().values()
-        for node in tree.body
+        for name in modules()
+        for node in tree(file(name)).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     return sum(number > 1 for number in names.values())
@@ -97,8 +98,8 @@ def untyped() -> int:
     """`Any` in what functions take and give, and in fields."""
     return sum(
         isinstance(node, ast.Name) and node.id == "Any"
-        for tree in trees().values()
-        for node in ast.walk(tree)
+        for name in modules()
+        for node in nodes(file(name))
     )
 
 
@@ -106,11 +107,11 @@ def untyped() -> int:
 def arrows(room: str) -> Mapping[str, frozenset[str]]:
     """Which packages of a room each of them imports; a module beside them counts as one."""
     found: dict[str, set[str]] = {}
-    for name, tree in trees().items():
+    for name in modules():
         if not name.startswith(f"{room}/"):
             continue
         box = found.setdefault(name.split("/")[1], set())
-        for node in ast.walk(tree):
+        for node in nodes(file(name)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("reconciler."):
                 base = (node.module or "").removeprefix("reconciler.").replace(".", "/")
                 targets = {base, *(f"{base}/{alias.name}" for alias in node.names)}

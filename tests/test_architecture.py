@@ -12,12 +12,12 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from reconciler.model.ref import KIND_WORDS
+from tests.sources import calls, functions, imports, nodes, tree
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "reconciler"
@@ -163,11 +163,6 @@ UNWANTED: Mapping[str, re.Pattern[str]] = {
 }
 
 
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-
-
 def word(path: Path) -> str:
     """`planner/diff/resources` for reconciler/planner/diff/resources.py."""
     return path.relative_to(PACKAGE).with_suffix("").as_posix()
@@ -185,31 +180,6 @@ def room_of(module: str) -> str:
 
 def place(path: Path, node: ast.AST) -> str:
     return f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
-
-
-def imports(path: Path) -> Iterator[tuple[str, ast.stmt]]:
-    """Every imported module as a dotted name; `from a import b` gives `a.b`, as b may be one."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, node) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            module = "." * node.level + (node.module or "")
-            yield from ((f"{module}.{alias.name}", node) for alias in node.names)
-
-
-def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree(path)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node
-
-
-def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
-    """The last word of what is called: `now` for `datetime.now()`."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Call):
-            match node.func:
-                case ast.Name(id=name) | ast.Attribute(attr=name):
-                    yield name, node
 
 
 def is_of(name: str, module: str) -> bool:
@@ -285,7 +255,7 @@ def test_the_centre_of_the_planner_names_no_feature() -> None:
                 named.append(f"{place(path, node)}: {name}")
             if parts[2] == "features" and "/".join(parts[2:4]) not in allowed:
                 named.append(f"{place(path, node)}: {name}")
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Constant) and node.value in kinds:
                 named.append(f"{place(path, node)}: the kind {node.value}")
     assert not named, "\n".join(named)
@@ -445,7 +415,7 @@ def test_the_centre_of_the_store_names_no_feature() -> None:
     ] + [
         f"{place(path, node)}: {node.value!r} is a kind"
         for path in centre
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Constant) and node.value in KINDS
     ]
     assert not wrong, "\n".join(wrong)
@@ -463,7 +433,7 @@ def test_the_centre_of_apply_names_no_feature() -> None:
     ] + [
         f"{place(path, node)}: {node.value!r}"
         for path in centre
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Constant)
         and (node.value in KINDS or re.fullmatch(r"[a-z]+\.[a-z]+", str(node.value)))
     ]
@@ -481,7 +451,7 @@ def test_only_the_cli_speaks() -> None:
         f"{place(path, node)}: sys.{node.attr}"
         for path in MODULES
         if room(path) != "cli"
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute)
         and node.attr in {"stdout", "stderr", "stdin"}
         and isinstance(node.value, ast.Name)
@@ -500,7 +470,7 @@ def test_one_broad_except_at_the_cli_boundary() -> None:
     found = [
         (path, place(path, node))
         for path in (*MODULES, *HOST_MODULES)
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.ExceptHandler) and broad(node)
     ]
     outside = [where for path, where in found if not path.is_relative_to(PACKAGE / "cli")]
@@ -572,7 +542,7 @@ def test_data_between_rooms_is_frozen() -> None:
     wrong = [
         f"{place(path, node)}: {node.name} is not frozen, slotted and keyword-only"
         for path in MODULES
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.ClassDef)
         and f"reconciler.{word(path).replace('/', '.')}.{node.name}" in crossing
         for decorator in map(ast.unparse, node.decorator_list)

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.stops import STOP_AT, STOP_LOG, STOPS
-from tests.test_architecture import MODULES, calls, functions, place, room, word
+from tests.sources import calls, functions
+from tests.test_architecture import MODULES, place, room, word
 
 MARKS = {"reach", "around", "transaction", "_recording", "enter"}
 """Functions whose first argument names a stop, or what lies between two."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import nodes
 from tests.test_docs import PAGES, ROOT
 
 SOURCES = sorted(
@@ -24,18 +25,17 @@ ONE_PERSON = re.compile(r"\b(he|his|him|himself)\b", re.IGNORECASE)
 
 def docstrings(path: Path) -> Iterator[str]:
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, documented) and (text := ast.get_docstring(node)):
             yield text
 
 
 def prose(path: Path) -> Iterator[str]:
     """Every comment, and every text that stands for itself."""
-    source = path.read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield str(node.value.value)
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
         if token.type == tokenize.COMMENT:
             yield token.string
 

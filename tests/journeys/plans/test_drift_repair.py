@@ -18,7 +18,8 @@ from tests.harness.applied_fleet import GRANTS, TRAIN
 from tests.harness.applied_fleet import SOLO as SPEC_OF_SOLO
 from tests.harness.crash import kill
 from tests.harness.yard import Said, Yard
-from tests.test_architecture import PACKAGE, imports, tree
+from tests.sources import imports, tree
+from tests.test_architecture import PACKAGE
 
 pytestmark = pytest.mark.walk
 
