@@ -9,7 +9,7 @@ from typing import Any
 
 from reconciler.model.codec import camel, decode
 from reconciler.model.plan.items.item import WorkItem
-from reconciler.model.plan.items.verbs import item_of
+from reconciler.model.plan.verb import item_of
 
 EMPTY: Mapping[Any, Any] = {str: "", int: 0, bool: False}
 

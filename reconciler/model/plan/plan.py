@@ -13,8 +13,7 @@ from reconciler.model.host.capacity import Placement
 from reconciler.model.plan.claim import ClaimIntent
 from reconciler.model.plan.force_detach import NOTHING_FORCED, Forced
 from reconciler.model.plan.items.item import WorkItem
-from reconciler.model.plan.items.verbs import item_of
-from reconciler.model.plan.verb import Verb
+from reconciler.model.plan.verb import Verb, item_of
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
