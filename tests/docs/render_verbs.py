@@ -10,9 +10,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "verbs.md"
 
 HEAD = """# Verbs
 
-Verbs are all that a host can be asked for. No verb takes a command, and there is no generic
-shell. A host answers with a receipt for each item; facts that the observe code reads afterwards,
-in a call of its own, decide whether it was done.
+Verbs are the only requests that a host accepts. No verb takes a command, and there is no generic
+shell. A host answers with a receipt for each item. Facts that the observe code reads afterwards,
+in a separate call, decide whether it was done.
 
 Made from `reconciler/hosts/contracts` by `python -m tests.docs.render_verbs`; a test keeps it
 current.
