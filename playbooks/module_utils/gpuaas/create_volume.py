@@ -10,7 +10,6 @@ import errno
 import json
 import os
 import struct
-import time
 from contextlib import suppress
 from typing import Any, Optional
 
@@ -18,6 +17,7 @@ from .disks import check_fits, put_disk
 from .files import fact_of, put_file, put_folder, read_bytes
 from .mounts import mounted_at, mounts
 from .paths import Refusal, Tree, parent_of
+from .patience import comes_true
 from .probes import ProbeError
 from .stale_mounts import room_of
 from .systemd_mounts import mount
@@ -110,12 +110,8 @@ def refuse_strangers(tree: Tree, volume: Volume) -> None:
 
 
 def _comes(tree: Tree, path: str) -> bool:
-    until = time.monotonic() + (PATIENCE_SECONDS if tree.whole_host else 0)
-    while fact_of(tree, path) is None:
-        if time.monotonic() >= until:
-            return False
-        time.sleep(REST_SECONDS)
-    return True
+    seconds = PATIENCE_SECONDS if tree.whole_host else 0
+    return comes_true(lambda: fact_of(tree, path) is not None, seconds, REST_SECONDS)
 
 
 def _id_in(record: bytes) -> Optional[Any]:

@@ -7,12 +7,12 @@ do so are named, and keep it: it is never unmounted from under anybody.
 from __future__ import annotations
 
 import signal
-import time
 from typing import Callable
 
 from .hidden_mounts import tenants_in
 from .mount_places import Seat
 from .paths import Refusal, Tree
+from .patience import comes_true
 from .processes import tell
 
 GRACE_SECONDS, KILL_SECONDS, REST_SECONDS = 5.0, 5.0, 0.1
@@ -52,9 +52,7 @@ def end_in(tree: Tree, seat: Seat, uid: int, volume: str) -> None:
             return
         _note(tree, found)
         tell(uid, found, what)
-        until = time.monotonic() + seconds
-        while time.monotonic() < until and tenants_in(seat, uid, volume):
-            time.sleep(REST_SECONDS)
+        comes_true(lambda: not tenants_in(seat, uid, volume), seconds, REST_SECONDS)
 
 
 def _note(tree: Tree, found: dict[int, str]) -> None:

@@ -40,7 +40,7 @@ def turn(tree: Tree) -> Iterator[None]:
 def _wait(lock: int) -> None:
     until = time.monotonic() + PATIENCE_SECONDS
     watch = Watch(lock)
-    while not _is_ours(lock):
+    while not is_ours(lock):
         if time.monotonic() > until:
             raise Refusal("host_busy", "an earlier run is still at work; nothing was touched")
         watch.end_if_still()
@@ -134,7 +134,8 @@ def _open(tree: Tree) -> int:
     return lock
 
 
-def _is_ours(lock: int) -> bool:
+def is_ours(lock: int) -> bool:
+    """Whether this process has a lock, which is taken where nobody else has it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -9,11 +9,11 @@ import ctypes
 import errno
 import os
 import platform
-import time
 from contextlib import suppress
 from typing import Iterator
 
 from .paths import Tree, holder
+from .patience import comes_true
 from .probes import ProbeError
 
 NUMBER = {"x86_64": 250, "aarch64": 219}
@@ -57,9 +57,7 @@ def remove_all(tree: Tree, uid: int) -> None:
                 os._exit(0)
         os.waitpid(child, 0)
     # The kernel frees them a moment after nobody has them any more.
-    until = time.monotonic() + PATIENCE_SECONDS
-    while _owners(uid) and time.monotonic() < until:
-        time.sleep(REST_SECONDS)
+    comes_true(lambda: not _owners(uid), PATIENCE_SECONDS, REST_SECONDS)
 
 
 def _owners(uid: int) -> list[int]:

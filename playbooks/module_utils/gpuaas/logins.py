@@ -7,7 +7,6 @@ is a tenant and nobody's really logs in, once a look.
 from __future__ import annotations
 
 import base64
-import fcntl
 import os
 import struct
 import time
@@ -17,9 +16,11 @@ from typing import Iterable, Iterator, Optional
 from . import trial_login
 from .connections import CONFIG, Connection, criteria
 from .files import put_file, read_by, remove_file
+from .host_lock import is_ours
 from .pam_check import admitted
 from .passwd import Accounts, User
 from .paths import Refusal, Tree
+from .patience import comes_true
 from .probes import BUDGET, OPEN_FOLDER, ProbeError, Probes, call, printable
 from .processes import slice_folder
 from .sessions import told_sessions
@@ -169,11 +170,11 @@ def _entered(login: str, put: trial_login.Door) -> str:
 
 def _end(login: str) -> None:
     trial_login.end(login)
-    until = time.monotonic() + END_SECONDS
-    while any(told.get("USER") == login for _, told in told_sessions("/")):
-        if time.monotonic() > until:
-            return
-        time.sleep(0.05)
+    comes_true(lambda: not _has_session(login), END_SECONDS, 0.05)
+
+
+def _has_session(login: str) -> bool:
+    return any(told.get("USER") == login for _, told in told_sessions("/"))
 
 
 def _fact(why: str, sound: str = ADMITTED) -> str:
@@ -209,15 +210,8 @@ def _alone() -> Iterator[None]:
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(lock, 0o600)
-        until = time.monotonic() + BUDGET.left(LOCK_SECONDS)
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise ProbeError("somebody else is trying a login") from None
-                time.sleep(0.1)
+        if not comes_true(lambda: is_ours(lock), BUDGET.left(LOCK_SECONDS), 0.1):
+            raise ProbeError("somebody else is trying a login")
         yield
     finally:
         os.close(lock)

@@ -7,16 +7,16 @@ the machine that it has it on, without which a host does not mount the volume wh
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
-import time
 from contextlib import contextmanager
 from typing import Any, Iterator, NamedTuple, Sequence
 
 from .files import fact_of, put_file, put_folder, read_bytes, remove_file
+from .host_lock import is_ours
 from .paths import ALLOCATION_ID, Refusal, Tree, parent_of
+from .patience import comes_true
 
 HOLDERS, LOCK = "holders", "lock"
 MACHINE = re.compile(r"[0-9a-zA-Z-]{1,64}")
@@ -151,21 +151,10 @@ def alone(tree: Tree, folder: str) -> Iterator[None]:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         lock = os.open(LOCK, flags, 0o600, dir_fd=place[0])
         try:
-            until = time.monotonic() + PATIENCE_SECONDS
-            while not _is_ours(lock):
-                if time.monotonic() > until:
-                    raise Refusal("volume_fenced", f"{folder}: another host is at work on it")
-                time.sleep(REST_SECONDS)
+            if not comes_true(lambda: is_ours(lock), PATIENCE_SECONDS, REST_SECONDS):
+                raise Refusal("volume_fenced", f"{folder}: another host is at work on it")
             if not os.fstat(lock).st_nlink:
                 raise Refusal("volume_missing", f"{folder} was wiped just now")
             yield
         finally:
             os.close(lock)
-
-
-def _is_ours(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
