@@ -5,7 +5,7 @@ As git wants them, from Desired, and as they were last applied, from World.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from reconciler.model.records import dataclass
@@ -35,6 +35,15 @@ class TypedSpecs(Generic[SpecT]):
         """What has this ref; None if it is of another kind."""
         found = desired.resources.get(ref) if ref.kind == self.kind else None
         return cast("Resource[SpecT] | None", found)
+
+    def own(self, resource: Resource | None) -> Resource[SpecT] | None:
+        """The resource as one of this kind; None if it is of another."""
+        found = resource if resource is not None and resource.ref.kind == self.kind else None
+        return cast("Resource[SpecT] | None", found)
+
+    def among(self, refs: Iterable[Ref]) -> Iterator[Ref]:
+        """Those of this kind, in their order."""
+        return (ref for ref in refs if ref.kind == self.kind)
 
     def spec(self, stated: Resource | Recorded) -> SpecT:
         """Of what may be of any kind as far as types say."""

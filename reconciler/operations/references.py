@@ -69,7 +69,8 @@ def node_of(desired: Desired, name: str) -> Resource[NodeSpec]:
     _insist_on_sound(desired, ref)
     node = NODES.at(desired, ref)
     if node is None:
-        raise no_such_name("node", name, (one.name for one in in_git(desired, "node")), NODE_LIST)
+        names = (ref.name for ref in NODES.among(in_git(desired)))
+        raise no_such_name("node", name, names, NODE_LIST)
     return node
 
 
@@ -80,7 +81,7 @@ def allocation_of(desired: Desired, named: str) -> Resource[AllocationSpec]:
         _insist_on_sound(desired, ref)
         found = ALLOCATIONS.at(desired, ref)
     if found is None:
-        hint = did_you_mean(named, map(str, in_git(desired, "allocation"))) or SEE
+        hint = did_you_mean(named, map(str, ALLOCATIONS.among(in_git(desired)))) or SEE
         raise refuse("not_found", f"no file describes an allocation {ref or named}", hint)
     return found
 
@@ -93,10 +94,9 @@ def volume_of(world: World, ref: Ref) -> Volume:
     return world.volumes[ref]
 
 
-def in_git(desired: Desired, kind: str = "") -> frozenset[Ref]:
-    """What documents describe, in order or not; of one kind, or of all."""
-    there = (*desired.resources, *desired.frozen)
-    return frozenset(ref for ref in there if kind in ("", ref.kind))
+def in_git(desired: Desired) -> frozenset[Ref]:
+    """What documents describe, in order or not."""
+    return frozenset((*desired.resources, *desired.frozen))
 
 
 def no_such_name(kind: str, name: str, known: Iterable[str], see: str = SEE) -> ProblemError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
+from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.plan.lifecycle import Phase
@@ -117,8 +118,9 @@ def _may_exist(difference: Difference, situation: Situation) -> Refusal | None:
 
 def _unfit_host(difference: Difference, situation: Situation) -> Refusal | None:
     """A host that was never prepared, and that shows already why it cannot be."""
-    ref, resource, recorded = difference.ref, difference.resource, difference.recorded
-    if ref.kind != "node" or resource is None or (recorded is not None and recorded.facts):
+    ref, recorded = difference.ref, difference.recorded
+    resource = NODES.own(difference.resource)
+    if resource is None or (recorded is not None and recorded.facts):
         return None
     seen = situation.world.observations.get(ref.name)
     if seen is None or resource.spec.isolation is not Isolation.ACCOUNT:

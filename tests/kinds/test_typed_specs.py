@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.kinds.sku import SKUS, SkuSpec
 from reconciler.model.ref import Ref
 from reconciler.model.state.world import Recorded
@@ -56,3 +57,13 @@ def test_damage_is_noticed_though_git_wants_the_same() -> None:
     damaged.take_spec(spec)
     with pytest.raises(ValueError, match="damaged"):
         SKUS.applied(damaged)
+
+
+def test_what_is_of_another_kind_is_none_of_it() -> None:
+    desired = fleet.desired([fleet.family(), fleet.sku("gpus-1")])
+    sku = SKUS.get(desired, "gpus-1")
+    assert sku is not None
+    assert SKUS.own(sku) is SKUS.at(desired, REF) is sku
+    (family,) = NODE_FAMILIES.of(desired)
+    assert SKUS.own(family) is SKUS.own(None) is SKUS.at(desired, family.ref) is None
+    assert list(SKUS.among((family.ref, REF))) == [REF]

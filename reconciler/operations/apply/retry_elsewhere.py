@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.plan.plan import Change, Plan
 from reconciler.model.plan.work import StepOutcome
 from reconciler.model.problem import Problem, Severity
@@ -85,7 +86,7 @@ def try_elsewhere(first: Walk, options: PlanOptions) -> Tries:
 def _homeless(walk: Walk) -> Mapping[Ref, Change]:
     """What was to be created, failed, and holds no place: none was taken, or it was released."""
     failed = {c.ref: c for c in walk.plan.active if c.action in COMING and c.ref in walk.failed}
-    failed = {r: c for r, c in failed.items() if r.kind == "allocation" and r not in walk.settled}
+    failed = {r: failed[r] for r in ALLOCATIONS.among(failed) if r not in walk.settled}
     if not failed or walk.interrupts.asked:
         return {}
     held = {claim.allocation_id for claim in walk.journal.world().claims}

@@ -79,7 +79,7 @@ def _locked(
         raise refuse("not_found", f"the document of {ref} has errors", "gpuaas validate")
     found = [one for one in _all_locked(desired, name) if wanted in ("", one[0].version)]
     if not found:
-        known = {ref.name for ref in desired.resources if ref.kind == "bundle"}
+        known = {one.ref.name for one in BUNDLES.of(desired)}
         what = f"{name}@{wanted}" if wanted else name
         hint = did_you_mean(name, {*known, *shipped_names()} - {name}) or "gpuaas bundle list"
         raise refuse("not_found", f"there are no requirements of a bundle {what}", hint)

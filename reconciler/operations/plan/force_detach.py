@@ -5,6 +5,7 @@ The word is part of the plan, which shows what it interrupts, and of the run, wh
 
 from __future__ import annotations
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.plan.plan import Plan
 from reconciler.model.plan.verb import Verb
 from reconciler.model.problem import Problem, ProblemError
@@ -24,7 +25,7 @@ def insist_on_forced(fleet: Fleet, plan: Plan) -> None:
     operator(fleet, read_desired(fleet), "ends what somebody runs in a storage")
     known = {step.ref for step in plan.steps if step.verb == Verb.DETACH}
     known.update(change.ref for change in plan.changes if change.problem is not None)
-    theirs = [ref for ref in known if ref.kind == "allocation"]
+    theirs = list(ALLOCATIONS.among(known))
     named = {str(ref) for ref in theirs} | {f"{ref.project}/{ref.name}" for ref in theirs}
     if unmatched := [text for text in plan.forced.refs if text not in named]:
         raise ProblemError(tuple(map(_unmatched, unmatched)))

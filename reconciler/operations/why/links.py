@@ -69,9 +69,10 @@ def _placed(case: WhyCase) -> Iterator[Link]:
 
 def _allowed(case: WhyCase) -> Iterator[Link]:
     project = PROJECTS.get(case.desired, case.ref.project) if case.ref.project else None
-    if project is None or case.resource is None or case.ref.kind != "allocation":
+    allocation = ALLOCATIONS.own(case.resource)
+    if project is None or allocation is None:
         return
-    sku = ALLOCATIONS.spec(case.resource).sku
+    sku = allocation.spec.sku
     held = sum(
         1
         for claim in case.world.claims

@@ -69,14 +69,13 @@ def touched(world: World, scope: str) -> tuple[Ref, ...]:
         if (spec := GRANTS.applied(one)).user == name
     }
     return tuple(
-        ref
-        for ref, one in sorted(world.recorded.items(), key=lambda pair: pair[0])
-        if ref.kind == "allocation"
-        and one.phase is Phase.ACTIVE
+        one.ref
+        for one in sorted(ALLOCATIONS.recorded(world), key=lambda one: one.ref)
+        if one.phase is Phase.ACTIVE
         and not one.forgotten
         and (
-            ref.project == name
+            one.ref.project == name
             if word == "project"
-            else ref in guests or name in ALLOCATIONS.applied(one).access
+            else one.ref in guests or name in ALLOCATIONS.applied(one).access
         )
     )

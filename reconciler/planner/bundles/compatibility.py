@@ -141,8 +141,8 @@ RULES: Mapping[str, Callable[[Machine, RuntimeNeed], str]] = MappingProxyType(
 
 def newly_named(difference: Difference) -> frozenset[tuple[str, str]]:
     """Bundle and version of everything that the allocation was not recorded with."""
-    resource, recorded = difference.resource, difference.recorded
-    if resource is None or resource.ref.kind != "allocation":
+    resource, recorded = ALLOCATIONS.own(difference.resource), difference.recorded
+    if resource is None:
         return frozenset()
     before = ALLOCATIONS.applied(recorded).runtimes if recorded else ()
     had = {(one.bundle, one.version) for one in before}

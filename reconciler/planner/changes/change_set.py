@@ -9,6 +9,7 @@ from functools import cached_property
 from reconciler.kinds.access.keys import in_force as grant_in_force
 from reconciler.kinds.contract import Binding, Context
 from reconciler.kinds.grant import GRANTS
+from reconciler.kinds.user import USERS
 from reconciler.model.host.capacity import Claim
 from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
@@ -114,7 +115,7 @@ def causes_of(stale: Stale, changes: ChangeSet) -> tuple[Ref, ...]:
         *(Ref("storage", ref.project, one.name) for one in spec.storage),
     }
     over = {g.ref for g in grants if not grant_in_force(g, changes.context.now)}
-    gone = {one for one in related if one.kind == "user"} & changes.context.world.recorded.keys()
+    gone = {*USERS.among(related)} & changes.context.world.recorded.keys()
     gone -= changes.context.desired.resources.keys()
     shut_out = {one for one in related if str(one) in changes.context.desired.suspended}
     return tuple(sorted((related & changes.changed.keys()) | over | gone | shut_out))

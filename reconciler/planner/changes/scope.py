@@ -117,7 +117,7 @@ def _revoking(
     """
     people: set[str] = set()
     projects: set[str] = set()
-    for ref in (one for one in named if one.kind == "allocation"):
+    for ref in ALLOCATIONS.among(named):
         projects.add(ref.project)
         recorded, resource = world.recorded.get(ref), desired.resources.get(ref)
         people.update(resource.spec.access if resource else ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.node.spec import AdminState
 from reconciler.model.host import layout
 from reconciler.model.host.capacity import SlotState
@@ -100,8 +101,9 @@ def _differing(chart: Chart) -> Iterator[tuple[Recorded, list[tuple[str, str | N
         for name, seen in chart.world.observations.items()
         if seen.facts is not None and not seen.problem
     }
-    for ref, one in sorted(chart.world.recorded.items()) if answers else ():
-        is_there = ref.kind == "allocation" and one.phase is Phase.ACTIVE and not one.forgotten
+    recorded = sorted(ALLOCATIONS.recorded(chart.world), key=lambda one: one.ref)
+    for one in recorded if answers else ():
+        is_there = one.phase is Phase.ACTIVE and not one.forgotten
         if not is_there or one.node not in answers:
             continue
         facts, shown = answers[one.node]

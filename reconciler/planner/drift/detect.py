@@ -105,7 +105,7 @@ def _of_recorded(desired: Desired, world: World, leniency: Leniency) -> Iterator
         for node, facts in _answers(world)
     }
     for ref, recorded in world.recorded.items() if seen else ():
-        node = recorded.node or (ref.name if ref.kind == "node" else "")
+        node = world.node_of(ref)
         if node not in seen or recorded.phase not in LIVING or recorded.forgotten:
             continue
         facts, shown = seen[node]
@@ -138,7 +138,7 @@ def _differences(look: _Look, facts: NodeFacts, recorded: Recorded) -> Iterator[
 
 def _is_mended(recorded: Recorded, desired: Desired) -> bool:
     """What is in quarantine, or on a host that is not to be touched, is left as it is."""
-    node = desired.resources.get(recorded.ref) if recorded.ref.kind == "node" else None
+    node = NODES.at(desired, recorded.ref)
     touched = recorded.ref.kind != "node" or (node is not None and may_be_touched(node))
     return touched and recorded.phase is Phase.ACTIVE
 

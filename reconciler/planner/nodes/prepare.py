@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from reconciler.kinds.approval import HOST, approved_names
 from reconciler.kinds.contract import Binding, Context
-from reconciler.kinds.node.spec import AdminState, NodeSpec
+from reconciler.kinds.node.spec import NODES, AdminState, NodeSpec
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Isolation, Placement, Shape
 from reconciler.model.host.evidence import NodeFacts
@@ -52,8 +52,9 @@ def find_preparations(
     """Every node within reach of the plan that is to be prepared, by its ref."""
     found: dict[Ref, Preparation] = {}
     leniency = leniency_of(context.desired, context.world, context.now)
-    for ref, node in context.desired.resources.items():
-        if ref.kind != "node" or _never_touched(node, context.world.recorded.get(ref)):
+    for node in NODES.of(context.desired):
+        ref = node.ref
+        if _never_touched(node, context.world.recorded.get(ref)):
             continue
         if may_be_touched(node) and reaches(ref):
             preparation = _preparation(node, context, leniency)

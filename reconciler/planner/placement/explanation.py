@@ -35,7 +35,8 @@ def explain(
     )
     claims = [claim for claim in world.claims if claim.ref != ref or moves]
     intents = [intent for intent in (made.claims if made else ()) if intent.ref != ref]
-    preparing = {c.ref for c in (made.changes if made else ()) if c.ref.kind == "node" and c.steps}
+    worked_on = (c.ref for c in (made.changes if made else ()) if c.steps)
+    preparing = frozenset(NODES.among(worked_on))
     offers = read_offers(desired, world, now, blocked, preparing)
     need = AttachmentLedger(desired, world, {}).located(need)
     return Placer(offers, (*claims, *(intent.held() for intent in intents))).explain(need)

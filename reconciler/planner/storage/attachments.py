@@ -132,8 +132,8 @@ class AttachmentLedger:
         """What the allocation names and does not have this way; all of it where it has no id
         yet.
         """
-        resource, recorded = difference.resource, difference.recorded
-        if resource is None or resource.ref.kind != "allocation":
+        resource, recorded = ALLOCATIONS.own(difference.resource), difference.recorded
+        if resource is None:
             return
         before = ALLOCATIONS.applied(recorded).storage if recorded else ()
         named = {one.name for one in before}
