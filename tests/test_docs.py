@@ -108,6 +108,25 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_headings(page: Path) -> None:
+    """A heading that is worded anew takes along the links to it."""
+    broken = [
+        target
+        for target in LINK.findall(page.read_text(encoding="utf-8"))
+        if "#" in target and not target.startswith(("http://", "https://"))
+        for file, _, anchor in [target.partition("#")]
+        if anchor not in anchors(page.parent / file if file else page)
+    ]
+    assert not broken, broken
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that forges give to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_shown_commands_exist(page: Path) -> None:
     """Every line a reader may type starts with a known program, every gpuaas command exists."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
