@@ -11,6 +11,7 @@ from types import MappingProxyType
 from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Isolation
+from reconciler.model.host.facts.named_fact import is_unknown
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action, Risk
 from reconciler.model.problem import Problem
@@ -28,7 +29,7 @@ from reconciler.planner.automation.hold import hold_preparations, hold_unattende
 from reconciler.planner.context import Situation
 from reconciler.planner.core.difference import LEAVING, Difference, has_begun, is_consented
 from reconciler.planner.core.effective_spec import recorded_of
-from reconciler.planner.core.facts import is_unknown, shown
+from reconciler.planner.core.facts import shown
 from reconciler.planner.core.refusal import Refusal, problem_of
 from reconciler.planner.core.risks import is_above, risk_of
 from reconciler.planner.diff.change_words import refusal

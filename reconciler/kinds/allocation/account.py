@@ -12,6 +12,7 @@ from reconciler.kinds.contract import Binding, Context, Render
 from reconciler.kinds.node.spec import NODES, Slot
 from reconciler.model.host import layout
 from reconciler.model.host.cpus import format_cpus, parse_cpus
+from reconciler.model.host.facts.tenant_fact import ENTRANCE, MADE, TenantWord
 from reconciler.model.host.posix import SUBIDS, inside, loopback_of, numbers
 from reconciler.model.plan.items.allocation import AccountItem
 from reconciler.model.plan.items.item import FolderItem
@@ -28,15 +29,6 @@ TENANTS = "gpuaas-tenants"
 SHELL = "/bin/bash"
 TASKS = 16384
 GIB = 1024**3
-
-WORDS = (
-    *("account", "slice", "cron", "at", "shm", "loopback", "subids", "quota", "login"),
-    *("linger",),
-)
-"""The named facts of a tenant, each of its login."""
-
-TRIED = "login"
-"""Of a word of what was tried and not of what is there, nothing can be left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,9 +154,9 @@ def facts(account: Account) -> Mapping[str, str | None]:
         ", ".join(f"{account.loopback} of uid {one}" for one in numbers(account.uid)),
         f"uid={subids}+{SUBIDS} gid={subids}+{SUBIDS}" if subids else None,
         f"{account.slots} of {account.node_slots}",
-        "admitted",
+        ENTRANCE[TenantWord.LOGIN],
     )
-    return {f"{word} {login}": fact for word, fact in zip(WORDS, values, strict=False)}
+    return {word.of(login): fact for word, fact in zip(MADE, values, strict=False)}
 
 
 def links(binding: Binding) -> Mapping[str, str]:
@@ -194,8 +186,8 @@ def left_paths(binding: Binding) -> tuple[str, ...]:
 
 
 def left_facts(binding: Binding) -> tuple[str, ...]:
-    words = (word for word in WORDS if word != TRIED)
-    return tuple(f"{word} {binding.login}" for word in words) if binding.uid else ()
+    words = (word for word in MADE if word is not TenantWord.LOGIN)
+    return tuple(word.of(binding.login) for word in words) if binding.uid else ()
 
 
 def _slice_path(uid: int) -> str:

@@ -18,9 +18,7 @@ from reconciler.kinds.allocation.spec import AllocationSpec
 from reconciler.kinds.allocation.steps import (
     file_facts,
     file_items,
-    folder_fact,
     own_mode,
-    shown,
     step_of,
 )
 from reconciler.kinds.contract import Binding, Context
@@ -29,6 +27,8 @@ from reconciler.kinds.node.spec import NODES, Slot
 from reconciler.model.codec import encode
 from reconciler.model.host import layout
 from reconciler.model.host.descriptor import DESCRIPTOR_VERSION
+from reconciler.model.host.facts.named_fact import RUNS, fact_key
+from reconciler.model.host.facts.path_fact import folder_fact, link_fact, shown
 from reconciler.model.host.signed_record import with_signature
 from reconciler.model.plan.items.access import SyncItem
 from reconciler.model.plan.items.allocation import ProvideItem, QuarantineItem, ReleaseItem
@@ -155,9 +155,9 @@ def _provide(seated: _Seated, context: Context) -> Step:
             account=accounts.item(account, binding.id) if account else None,
         ),
         {
-            **{folder.path: folder_fact(folder) for folder in folders},
+            **{folder.path: folder_fact(folder.mode, folder.uid, folder.gid) for folder in folders},
             **file_facts(files),
-            **{shown(at): f"link {shown(to)}" for at, to in accounts.links(binding).items()},
+            **{shown(at): link_fact(to) for at, to in accounts.links(binding).items()},
             **named,
         },
     )
@@ -216,7 +216,7 @@ def _quarantining(binding: Binding) -> tuple[Step, Step]:
     """Steps after which nobody can log in and nothing runs; everything else stays for its
     return.
     """
-    runs = {f"runs {binding.login}": None} if binding.uid else {}
+    runs = {fact_key(RUNS, binding.login): None} if binding.uid else {}
     item = QuarantineItem(id=binding.id, login=binding.login, uid=binding.uid)
     return _shut(binding), step_of(binding, Verb.QUARANTINE, Order.RETIRE, item, runs)
 

@@ -11,15 +11,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 
 from reconciler.model.host import layout
-from reconciler.model.host.attached_fact import had_by_key
+from reconciler.model.host.facts.attached_fact import had_by_key
+from reconciler.model.host.facts.named_fact import is_told_in_full, name_of, word_of
+from reconciler.model.host.facts.path_fact import owner_in
+from reconciler.model.host.facts.tenant_fact import PRESENCE, TenantWord
 from reconciler.model.host.layout import HostPath
 from reconciler.model.records import dataclass
 
-TOLD = ("account", "slice", "shm", "loopback", "linger")
-"""Words of tenants that say that somebody is there; that a list denies them something does not."""
-
 _LOGIN = re.compile(r"[a-z][a-z0-9-]{0,26}-[a-z2-7]{4}")
-_OWNED = re.compile(r" (\d+):\d+$")
 _SHM_UNITS = layout.mount_unit(f"{layout.INSTANCES}/shm").removesuffix(".mount")
 _BY_ID = (layout.OWN_SCRATCH, layout.DESCRIPTOR, layout.ENVIRONMENT, layout.RESTART_MARK)
 _BY_LOGIN = (
@@ -70,18 +69,18 @@ def strange_facts(named: Mapping[str, str], known: Known) -> Iterator[str]:
     Who may linger without being a tenant, may.
     """
     for key in sorted(named):
-        word, _, login = key.partition(" ")
-        persons = word == "linger" and not _LOGIN.fullmatch(login)
+        word, login = word_of(key), name_of(key)
+        persons = word == TenantWord.LINGER and not _LOGIN.fullmatch(login)
         had = had_by_key(key)
         if had is not None and had[0] not in known.ids | {"*"}:
             yield key
-        if word in TOLD and login not in known.logins | {"*"} and not persons:
+        if word in PRESENCE and login not in known.logins | {"*"} and not persons:
             yield key
 
 
 def unlisted(named: Mapping[str, str]) -> Collection[str]:
     """Words of tenants that the host has not told in full: of those nothing is absent."""
-    return [word for word in TOLD if f"{word} *" not in named]
+    return [word for word in PRESENCE if not is_told_in_full(named, word)]
 
 
 def _name(places: Collection[HostPath], path: str) -> str:
@@ -93,7 +92,7 @@ def _is_persons_home(path: str, fact: str, first_uid: int) -> bool:
     """Below /home people of the host live as well, with numbers below those of tenants."""
     if not path.startswith(layout.HOME.before):
         return False
-    owned = _OWNED.search(fact)
+    owner = owner_in(fact)
     return not _LOGIN.fullmatch(path.rpartition("/")[2]) or (
-        owned is not None and int(owned[1]) < first_uid
+        owner is not None and owner.uid < first_uid
     )

@@ -12,6 +12,8 @@ from dataclasses import replace
 from reconciler.kinds.allocation.steps import step_of
 from reconciler.kinds.contract import Binding
 from reconciler.model.host.capacity import Shape
+from reconciler.model.host.facts.named_fact import GPU, PRESENT, fact_key
+from reconciler.model.host.facts.restart_fact import reached, restart_key
 from reconciler.model.plan.items.allocation import RestartItem
 from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.plan.verb import Verb
@@ -37,16 +39,6 @@ def reboots(step: Step) -> bool:
     return isinstance(step.item, RestartItem) and step.item.reboot
 
 
-def restart_fact(id: str) -> str:
-    """The name of the fact that tells how far the last restart of an allocation has come."""
-    return f"restart {id}"
-
-
-def reached(generation: int) -> str:
-    """What that fact is once the restart is through; any other end says what is missing."""
-    return f"generation {generation}"
-
-
 def _restart(binding: Binding, uuids: list[str]) -> Step:
     whole = binding.placement.shape is Shape.BAREMETAL
     item = RestartItem(
@@ -59,8 +51,8 @@ def _restart(binding: Binding, uuids: list[str]) -> Step:
         gpus=tuple(uuids),
     )
     facts = {
-        restart_fact(binding.id): reached(binding.restart),
-        **{f"gpu {uuid}": "present" for uuid in uuids},
+        restart_key(binding.id): reached(binding.restart),
+        **{fact_key(GPU, uuid): PRESENT for uuid in uuids},
     }
     return step_of(binding, Verb.RESTART, Order.PROVIDE, item, facts)
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from reconciler.kinds.contract import Binding
 from reconciler.model.canonical import text_digest
-from reconciler.model.plan.items.item import AllocationItem, FileItem, FolderItem
+from reconciler.model.host.facts.path_fact import file_fact, shown
+from reconciler.model.plan.items.item import AllocationItem, FileItem
 from reconciler.model.plan.plan import Order, Step, step_id
 from reconciler.model.plan.verb import Verb
 
@@ -46,16 +47,9 @@ def file_facts(
     files: Mapping[str, str], mode: str = FILE_MODE, gid: int = 0
 ) -> dict[str, str | None]:
     """Path → content, as hosts tell it; with the group that reads it where it is a tenant's."""
-    group = f" 0:{gid}" if gid else ""
     return {
-        shown(path): f"file {mode} {text_digest(content)}{group}" for path, content in files.items()
+        shown(path): file_fact(mode, text_digest(content), gid) for path, content in files.items()
     }
-
-
-def folder_fact(folder: FolderItem) -> str:
-    """A folder, as hosts tell it; with its owner where that is a tenant."""
-    owner = f" {folder.uid}:{folder.gid}" if folder.uid else ""
-    return f"dir {folder.mode}{owner}"
 
 
 def own_mode(binding: Binding) -> str:
@@ -63,8 +57,3 @@ def own_mode(binding: Binding) -> str:
     user.
     """
     return OWN_MODE if binding.uid else FILE_MODE
-
-
-def shown(path: str) -> str:
-    """A path or unit as hosts report it: a backslash is doubled."""
-    return path.replace("\\", "\\\\")

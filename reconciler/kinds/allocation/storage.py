@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from reconciler.kinds.allocation.steps import (
     file_facts,
     file_items,
-    shown,
     step_of,
 )
 from reconciler.kinds.checks.once import once
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.host import layout
-from reconciler.model.host.attached_fact import AttachedFact, attached_key, read_attached
+from reconciler.model.host.facts.attached_fact import AttachedFact, attached_key, read_attached
+from reconciler.model.host.facts.path_fact import link_fact, shown
 from reconciler.model.host.signed_record import with_signature
 from reconciler.model.plan.items.storage import (
     AttachedVolume,
@@ -206,7 +206,7 @@ def attaching(binding: Binding, context: Context) -> tuple[Step, ...]:
             )
         )
         facts |= file_facts({record_path(mount.volume.id): record, **units})
-        facts |= {shown(_link(path)): f"link {shown(path)}" for path in units}
+        facts |= {shown(_link(path)): link_fact(path) for path in units}
         had = AttachedFact(volume=mount.volume.id, mode=mount.mode, path=mount.mount_path)
         facts[attached_key(binding.id, mount.storage.name)] = had.text
     item = AttachItem(

@@ -17,6 +17,8 @@ from reconciler.model.canonical import text_digest
 from reconciler.model.host import layout
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts
+from reconciler.model.host.facts.named_fact import UNKNOWN, is_told_in_full, is_unknown, word_of
+from reconciler.model.host.facts.path_fact import file_fact, folder_fact, link_fact
 from reconciler.model.host.posix import LAST_UID, numbers
 from reconciler.model.plan.items.item import FileItem, PathItem
 from reconciler.model.plan.items.node import BlockItem, PrepareItem
@@ -111,7 +113,7 @@ IN_FORCE: Mapping[str, str] = {
     "door cron": "shut",
     "environment sshd": "closed",
     "environment systemd-user": "closed",
-    f"folder {layout.HOMES}": "dir 0711",
+    f"folder {layout.HOMES}": folder_fact("0711"),
     "group gpuaas-tenants": "present",
     "network sshd": "closed to tenants",
     "sshd startups": "shared out by address",
@@ -211,14 +213,14 @@ def hardening(facts: NodeFacts, *, containers: bool) -> tuple[Check, ...]:
     if containers:
         wanted["containers missing"] = "none"
     switches = _switches(named, dict(sorted(wanted.items())))
-    return (*switches, _controllers(named.get("controllers root", "unknown")))
+    return (*switches, _controllers(named.get("controllers root", UNKNOWN)))
 
 
 def _switches(named: Mapping[str, str], switches: Mapping[str, str]) -> Iterator[Check]:
     for name, wanted in switches.items():
-        listed = f"{name.partition(' ')[0]} *" in named
-        found = named.get(name, "not there" if listed else "unknown")
-        if found.startswith("unknown"):
+        listed = is_told_in_full(named, word_of(name))
+        found = named.get(name, "not there" if listed else UNKNOWN)
+        if is_unknown(found):
             yield Check(name=name, result=CheckResult.UNKNOWN, value=found)
         elif found == wanted:
             yield Check(name=name, result=CheckResult.PASS, value=found)
@@ -229,7 +231,7 @@ def _switches(named: Mapping[str, str], switches: Mapping[str, str]) -> Iterator
 def _controllers(found: str) -> Check:
     """Without a controller the limits of a slice are accepted, and bind nobody."""
     name = "controllers root"
-    if found.startswith("unknown"):
+    if is_unknown(found):
         return Check(name=name, result=CheckResult.UNKNOWN, value=found)
     if missing := sorted(CONTROLLERS - set(found.split())):
         return Check(name=name, result=CheckResult.FAIL, value=f"without {', '.join(missing)}")
@@ -278,9 +280,9 @@ def _expected_paths(files: Mapping[str, tuple[str, str]], opened: str) -> Mappin
     """`/home` lies beside the platform's paths and is read by name; links say what is enabled."""
     written = {**files, f"{layout.SLICE.of(0)}/60-gpuaas-open.conf": (opened, "0644")}
     return {
-        **{path: f"dir {mode}" for path, mode in FOLDERS.items() if path != layout.HOMES},
+        **{path: folder_fact(mode) for path, mode in FOLDERS.items() if path != layout.HOMES},
         **{
-            path: f"file {mode} {text_digest(content)}" for path, (content, mode) in written.items()
+            path: file_fact(mode, text_digest(content)) for path, (content, mode) in written.items()
         },
-        **{f"{layout.WANTS}/{unit}": f"link {layout.UNITS}/{unit}" for unit in UNITS},
+        **{f"{layout.WANTS}/{unit}": link_fact(f"{layout.UNITS}/{unit}") for unit in UNITS},
     }

@@ -12,8 +12,8 @@ from dataclasses import field
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.bundle import BUNDLES, BundleSpec, Compatible, GpuVendor, Verify
+from reconciler.model.host.facts.runtime_fact import default_key, runtime_key, staged
 from reconciler.model.host.layout import RUNTIMES
-from reconciler.model.host.runtime_fact import default_key, runtime_key, staged
 from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref

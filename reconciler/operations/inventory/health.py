@@ -11,12 +11,13 @@ from dataclasses import field
 from reconciler.kinds.node.spec import NODES
 from reconciler.model.condition import Condition, Health
 from reconciler.model.host.evidence import NodeFacts, Observation
+from reconciler.model.host.facts.named_fact import is_unknown
 from reconciler.model.plan.lifecycle import Phase, Stage
 from reconciler.model.records import dataclass
 from reconciler.model.rules import holding
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.access.login_checks import refusal_of_all, refusals
-from reconciler.planner.core.facts import differing, is_unknown
+from reconciler.planner.core.facts import differing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reconciler.model.host.evidence import Check, CheckResult, Observation
+from reconciler.model.host.facts.named_fact import is_unknown
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.state.event import Event
@@ -18,7 +19,7 @@ from reconciler.operations.fleet import Fleet, without_collector
 from reconciler.operations.inventory.stock import age_of
 from reconciler.operations.node.show import InForce, NodeShown, survey
 from reconciler.operations.references import ref_of, unknown_ref
-from reconciler.planner.core.facts import is_unknown, shown
+from reconciler.planner.core.facts import shown
 from reconciler.store import queries
 from reconciler.store.snapshot import read_world
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.host.evidence import Check, CheckResult
+from reconciler.model.host.facts.named_fact import is_unknown
 from reconciler.model.moment import format_age
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -22,7 +23,7 @@ from reconciler.operations.inventory.allocations import allocation_rows
 from reconciler.operations.inventory.stock import node_rows, slot_rows, take_stock
 from reconciler.operations.references import in_neither, ref_of
 from reconciler.operations.specs import read_desired
-from reconciler.planner.core.facts import differing, is_unknown
+from reconciler.planner.core.facts import differing
 from reconciler.planner.placement.inventory import Offer, read_offers
 from reconciler.planner.placement.readiness import readiness
 from reconciler.store.snapshot import read_world

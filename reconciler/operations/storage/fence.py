@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from reconciler.model.host.attached_fact import attached_key
+from reconciler.model.host.facts.attached_fact import attached_key
 from reconciler.model.problem import Problem, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref

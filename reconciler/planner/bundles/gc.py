@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from reconciler.kinds.bundle import BUNDLES
 from reconciler.kinds.contract import Context
 from reconciler.model.host.evidence import NodeFacts
-from reconciler.model.host.runtime_fact import (
+from reconciler.model.host.facts.runtime_fact import (
     RuntimeFact,
     RuntimeWord,
     default_key,

@@ -19,7 +19,7 @@ from reconciler.kinds.contract import Context
 from reconciler.kinds.node.spec import NODES, AdminState
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import NodeFacts
-from reconciler.model.host.runtime_fact import (
+from reconciler.model.host.facts.runtime_fact import (
     LISTED,
     RuntimeFact,
     RuntimeWord,

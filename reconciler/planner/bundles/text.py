@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.bundle import BUNDLES, VersionState
 from reconciler.kinds.contract import Context
-from reconciler.model.host.runtime_fact import RuntimeWord, read_runtime, runtime_key
+from reconciler.model.host.facts.runtime_fact import RuntimeWord, read_runtime, runtime_key
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded
 from reconciler.planner.bundles.versions import in_order, natural, newest

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from reconciler.kinds.allocation.steps import shown
 from reconciler.kinds.contract import Context
+from reconciler.model.host.facts.path_fact import shown
 from reconciler.model.plan.drift import Becomes, Drift
 from reconciler.model.plan.plan import Step
 from reconciler.model.ref import Ref

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from reconciler.kinds.allocation.restart import reached, restart_fact
+from reconciler.model.host.facts import restart_fact
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action, Cause, FieldChange
 from reconciler.model.problem import Problem
@@ -68,6 +68,5 @@ def has_begun(difference: Difference, world: World) -> bool:
     if difference.action is not Action.RESTART or resource is None or recorded is None:
         return False
     seen = world.observations.get(recorded.node)
-    fact = shown(seen.facts if seen else None, restart_fact(recorded.id)) or ""
-    wanted = reached(resource.spec.restart.generation)
-    return fact == wanted or fact.startswith(f"{wanted} ")
+    fact = shown(seen.facts if seen else None, restart_fact.restart_key(recorded.id)) or ""
+    return restart_fact.has_begun(fact, resource.spec.restart.generation)

@@ -9,17 +9,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from reconciler.model.host.evidence import NodeFacts
+from reconciler.model.host.facts.named_fact import (
+    GPU,
+    PRESENT,
+    RUNS,
+    UNKNOWN,
+    is_told_in_full,
+    name_of,
+    word_of,
+)
+from reconciler.model.host.facts.path_fact import is_folder
+from reconciler.model.host.facts.restart_fact import RESTART
 
-UNKNOWN = "unknown"
-"""How every answer begins that is none."""
-
-PRESENT, ABSENT = "present", "absent"
+ABSENT = "absent"
 
 LISTED: Mapping[str, Callable[[NodeFacts], Mapping[str, str] | None]] = MappingProxyType(
     {
-        "gpu": lambda facts: None if facts.gpus is None else {g.uuid: PRESENT for g in facts.gpus},
-        "restart": lambda facts: facts.restarts,
-        "runs": lambda facts: (
+        GPU: lambda facts: None if facts.gpus is None else {g.uuid: PRESENT for g in facts.gpus},
+        RESTART: lambda facts: facts.restarts,
+        RUNS: lambda facts: (
             None
             if facts.running is None
             else {login: listed(what) for login, what in facts.running.items() if what}
@@ -41,12 +49,12 @@ def shown(facts: NodeFacts | None, key: str) -> str | None:
         found = facts.paths.get(key)
         why = barred(facts, key) if found is None else ""
         return f"{UNKNOWN}: {why}" if why else found
-    word, _, name = key.partition(" ")
+    word = word_of(key)
     if word in LISTED:
         listing = LISTED[word](facts)
-        return f"{UNKNOWN}: not told" if listing is None else listing.get(name)
+        return f"{UNKNOWN}: not told" if listing is None else listing.get(name_of(key))
     named = facts.platform or {}
-    if key in named or f"{key.partition(' ')[0]} *" in named:
+    if key in named or is_told_in_full(named, word):
         return named.get(key)
     return f"{UNKNOWN}: not told"
 
@@ -55,8 +63,8 @@ def barred(facts: NodeFacts, key: str) -> str:
     """What stands in the way to a path and is no folder, which nobody looks behind; or nothing."""
     way, paths = key, facts.paths or {}
     while way := way.rpartition("/")[0]:
-        fact = paths.get(way, "dir ")
-        if not fact.startswith("dir "):
+        fact = paths.get(way)
+        if fact is not None and not is_folder(fact):
             return f"{way} is {fact}"
     return ""
 
@@ -93,10 +101,6 @@ def _settings(fact: str | None) -> Mapping[str, str]:
             return {}
         found[name] = f"{found[name]} {word}" if name in found else word
     return found
-
-
-def is_unknown(fact: str | None) -> bool:
-    return fact is not None and fact.startswith(UNKNOWN)
 
 
 def differing(

@@ -11,6 +11,8 @@ from datetime import datetime
 from reconciler.kinds.fleet_rules import DEFAULTS, POLICY, policy_in
 from reconciler.kinds.policy import POLICIES, PolicySpec, Repair
 from reconciler.model.host import layout
+from reconciler.model.host.facts.named_fact import is_unknown, word_of
+from reconciler.model.host.facts.tenant_fact import TenantWord
 from reconciler.model.moment import parse_moment
 from reconciler.model.plan.drift import Acceptance, DriftClass
 from reconciler.model.records import dataclass
@@ -18,7 +20,6 @@ from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import World
 from reconciler.planner.core.effective_spec import recorded_of
-from reconciler.planner.core.facts import is_unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class Leniency:
 def is_door(ref: Ref, key: str) -> bool:
     """Whether it decides who may log in to an allocation."""
     return key.startswith(layout.KEY_FILE.before) or (
-        ref.kind == "allocation" and key.startswith("account ")
+        ref.kind == "allocation" and word_of(key) == TenantWord.ACCOUNT
     )
 
 

@@ -9,10 +9,11 @@ from reconciler.kinds.node.spec import AdminState
 from reconciler.model.host import layout
 from reconciler.model.host.capacity import SlotState
 from reconciler.model.host.evidence import CheckResult, NodeFacts
+from reconciler.model.host.facts.named_fact import is_unknown
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.state.install import InstallState
 from reconciler.model.state.world import Recorded
-from reconciler.planner.core.facts import differing, is_unknown
+from reconciler.planner.core.facts import differing
 from reconciler.planner.core.policy import is_door
 from reconciler.planner.diagnosis.context import Chart, Seen
 from reconciler.planner.drift.notes import key_files_of_nobody

@@ -6,7 +6,6 @@ listed as such and left out here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -17,7 +16,10 @@ from reconciler.kinds.node_family import NODE_FAMILIES
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host import layout
 from reconciler.model.host.evidence import CheckResult, NodeFacts
-from reconciler.model.host.runtime_fact import RuntimeWord, read_runtime, runtime_key, staged
+from reconciler.model.host.facts.named_fact import UNKNOWN, is_unknown, word_of
+from reconciler.model.host.facts.path_fact import is_folder, is_same_file_otherwise, owner_in
+from reconciler.model.host.facts.runtime_fact import RuntimeWord, read_runtime, runtime_key, staged
+from reconciler.model.host.facts.tenant_fact import ENTRANCE, PROBE, TenantWord, cards_in
 from reconciler.model.plan.drift import Becomes, Drift, DriftClass
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.records import dataclass
@@ -25,9 +27,9 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.install import InstallState
 from reconciler.model.state.world import Recorded, World
-from reconciler.planner.access.login_checks import PROBE, SOUND, refusal_of_all, refusals
+from reconciler.planner.access.login_checks import refusal_of_all, refusals
 from reconciler.planner.bundles.desired import wanted
-from reconciler.planner.core.facts import UNKNOWN, differing, is_unknown, told
+from reconciler.planner.core.facts import differing, told
 from reconciler.planner.core.policy import Leniency, class_of_ours, leniency_of
 from reconciler.planner.drift.notes import key_files_of_nobody, stray_keys
 from reconciler.planner.nodes.prepare import may_be_touched
@@ -40,9 +42,6 @@ LIVING = frozenset({Phase.ACTIVE, Phase.QUARANTINED})
 
 OWN = (layout.HOME, layout.OWN_SCRATCH)
 """The folders that a tenant was given: whom else they let in is theirs to say."""
-
-_OWNED = re.compile(r"dir [0-7]{4}(?P<owner> \d+:\d+)?")
-_CARDS = re.compile(r" devices=(\S*) ")
 
 NOT_OF_A_MACHINE = frozenset({"reachable", "evidence", "boot", "walls", "doubt"})
 """Checks of readiness that say how fresh the evidence is, or that are told otherwise."""
@@ -125,7 +124,7 @@ def _of_entrances(look: _Look, facts: NodeFacts, recorded: Recorded) -> Iterator
     for key, shown in refusals(recorded, facts):
         if key not in recorded.facts:
             text = f"{key} on {look.node} is {shown}"
-            made = SOUND[key.partition(" ")[0]]
+            made = ENTRANCE[word_of(key)]
             yield replace(look.judge(key, DriftClass.EVIDENCE, shown, text), made=made)
 
 
@@ -148,7 +147,7 @@ def _class_of(look: _Look, key: str, shown: str | None, made: str | None) -> Dri
     rules = (
         (_is_their_own(key, shown, made), DriftClass.USER),
         (_is_short_of_cards(look, key, made), DriftClass.EVIDENCE),
-        (key.startswith("login "), DriftClass.EVIDENCE),
+        (word_of(key) == TenantWord.LOGIN, DriftClass.EVIDENCE),
     )
     ours = class_of_ours(look.ref, key)
     return next((kind for holds, kind in rules if holds), ours)
@@ -156,15 +155,15 @@ def _class_of(look: _Look, key: str, shown: str | None, made: str | None) -> Dri
 
 def _is_their_own(key: str, shown: str | None, made: str | None) -> bool:
     """A folder that is still its tenant's: its mode is theirs to choose."""
-    was, is_now = (_OWNED.fullmatch(fact or "") for fact in (made, shown))
-    same = was is not None and is_now is not None and was["owner"] == is_now["owner"]
+    if not is_folder(made or "") or not is_folder(shown or ""):
+        return False
+    same = owner_in(made or "") == owner_in(shown or "")
     return same and any(place.name_in(key) for place in OWN)
 
 
 def _is_short_of_cards(look: _Look, key: str, made: str | None) -> bool:
     """No program brings back a GPU that the machine does not show."""
-    found = _CARDS.search(made or "") if key.startswith("slice ") else None
-    wanted = frozenset(found[1].split(",")) if found else frozenset()
+    wanted = cards_in(made or "") if word_of(key) == TenantWord.SLICE else frozenset()
     return look.cards is not None and not wanted <= look.cards
 
 
@@ -173,7 +172,7 @@ def _told(shown: str | None, made: str | None) -> str:
         return " is gone" if shown is None else " is there"
     if is_unknown(shown):
         return f": {shown}"
-    if shown.startswith("file ") and shown.split(" ")[:2] == made.split(" ")[:2]:
+    if is_same_file_otherwise(shown, made):
         return " has other content"
     is_now, was = told(shown, made)
     return f" is {is_now}, not {was}"

@@ -14,13 +14,14 @@ from reconciler.kinds.node.spec import NODES, AdminState, NodeSpec
 from reconciler.kinds.registry import KINDS
 from reconciler.model.host.capacity import Isolation, Placement, Shape
 from reconciler.model.host.evidence import NodeFacts
+from reconciler.model.host.facts.named_fact import is_unknown
 from reconciler.model.plan.plan import Risk, Step
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.access.login_checks import refusal_of_all
-from reconciler.planner.core.facts import differing, is_unknown, told
+from reconciler.planner.core.facts import differing, told
 from reconciler.planner.core.policy import Leniency, leniency_of
 from reconciler.planner.identity.render_hash import basis_of, is_basis, is_rerendered
 

@@ -13,9 +13,10 @@ from reconciler.kinds.approval import HOST
 from reconciler.kinds.node_family import NodeFamilySpec
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts
+from reconciler.model.host.facts.named_fact import UNKNOWN
 from reconciler.model.moment import format_age
 from reconciler.model.records import dataclass
-from reconciler.planner.core.facts import UNKNOWN, listed
+from reconciler.planner.core.facts import listed
 from reconciler.planner.nodes.gpu_health import REMEDY, marks_of
 from reconciler.planner.placement import predicates
 from reconciler.planner.placement.inventory import InventorySlot, Offer

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
-from reconciler.model.host import attached_fact as attached_facts
 from reconciler.model.host import layout
 from reconciler.model.host.capacity import Claim
 from reconciler.model.host.evidence import Check, CheckResult, GpuFact, NodeFacts
+from reconciler.model.host.facts import attached_fact as attached_facts
+from reconciler.model.host.facts.named_fact import is_unknown
+from reconciler.model.host.facts.tenant_fact import TenantWord
 from reconciler.model.records import dataclass
-from reconciler.planner.core.facts import is_unknown, listed, shown
+from reconciler.planner.core.facts import listed, shown
 
 Look = Callable[["Case", str], Iterator[Check]]
 """The checks of one rule, given its name."""
@@ -41,9 +43,9 @@ NAMED = (
     layout.HOME.before,
     layout.OWN_SCRATCH.before,
     *(layout.instance(top).before for top in ("shm", "tmp", "var-tmp")),
-    "linger ",
-    "shm ",
-    "account ",
+    TenantWord.LINGER.prefix,
+    TenantWord.SHM.prefix,
+    TenantWord.ACCOUNT.prefix,
     attached_facts.PREFIX,
 )
 """Keys that a rule of their own speaks of."""

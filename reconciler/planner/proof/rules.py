@@ -16,6 +16,7 @@ from reconciler.model.canonical import digest
 from reconciler.model.host import layout
 from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts, Observation, Proof
+from reconciler.model.host.facts.tenant_fact import TenantWord
 from reconciler.model.plan.plan import Step
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -145,7 +146,7 @@ RULES: tuple[ProofRule, ...] = (
     ProofRule(
         name="linger",
         promises="systemd starts nothing for it without a login",
-        check=of_an_account(places("linger ")),
+        check=of_an_account(places(TenantWord.LINGER.prefix)),
     ),
     ProofRule(
         name="ipc",
@@ -196,12 +197,14 @@ RULES: tuple[ProofRule, ...] = (
     ProofRule(
         name="shm",
         promises="its private /dev/shm, which was in memory, is unmounted",
-        check=of_an_account(places(layout.instance("shm").before, "shm ", method="unmounted")),
+        check=of_an_account(
+            places(layout.instance("shm").before, TenantWord.SHM.prefix, method="unmounted")
+        ),
     ),
     ProofRule(
         name="account",
         promises="no account has its name or uid",
-        check=of_an_account(places("account ")),
+        check=of_an_account(places(TenantWord.ACCOUNT.prefix)),
     ),
     ProofRule(
         name="storage",

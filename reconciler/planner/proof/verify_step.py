@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from reconciler.model.host.evidence import Observation
+from reconciler.model.host.facts.named_fact import is_unknown
 from reconciler.model.plan.plan import Step
 from reconciler.model.plan.work import Receipt, StepOutcome
 from reconciler.model.problem import Problem
-from reconciler.planner.core.facts import differing, is_unknown, listed, told
+from reconciler.planner.core.facts import differing, listed, told
 
 
 def judge(step: Step, receipt: Receipt | None, observation: Observation | None) -> StepOutcome:

@@ -14,8 +14,8 @@ from reconciler.kinds.node.spec import NODES
 from reconciler.kinds.storage import STORAGES, AccessMode, StorageSpec
 from reconciler.model.canonical import digest
 from reconciler.model.codec import encode
-from reconciler.model.host.attached_fact import had_by_key, read_sound
 from reconciler.model.host.evidence import NodeFacts
+from reconciler.model.host.facts.attached_fact import had_by_key, read_sound
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired

@@ -22,6 +22,7 @@ from reconciler.model.codec import encode
 from reconciler.model.host.capacity import Isolation, Placement, Shape
 from reconciler.model.host.descriptor import Descriptor
 from reconciler.model.host.evidence import NodeFacts
+from reconciler.model.host.facts.named_fact import is_unknown
 from reconciler.model.host.posix import LAST_UID
 from reconciler.model.moment import format_moment
 from reconciler.model.plan.claim import ClaimIntent
@@ -35,7 +36,7 @@ from reconciler.planner.changes import text
 from reconciler.planner.changes.outcome import context_of
 from reconciler.planner.changes.stale import binding_of
 from reconciler.planner.core.effective_spec import as_recorded
-from reconciler.planner.core.facts import differing, is_unknown, shown
+from reconciler.planner.core.facts import differing, shown
 from reconciler.planner.core.request import PlanRequest
 from reconciler.planner.core.seat import Seat, claims_of
 from reconciler.planner.identity.render_hash import basis_of

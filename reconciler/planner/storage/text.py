@@ -12,7 +12,7 @@ from decimal import Decimal
 from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.kinds.contract import Context
 from reconciler.kinds.storage_class import STORAGE_CLASSES, price_in_force
-from reconciler.model.host.attached_fact import attached_key
+from reconciler.model.host.facts.attached_fact import attached_key
 from reconciler.model.plan.items.storage import AttachItem, DetachItem
 from reconciler.model.plan.plan import Action, Step
 from reconciler.model.ref import Ref

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.model.host.evidence import Observation
-from reconciler.model.host.runtime_fact import RuntimeWord, read_runtime, runtime_key
+from reconciler.model.host.facts.runtime_fact import RuntimeWord, read_runtime, runtime_key
 from reconciler.model.plan.items.bundle import DiscardItem, StageItem
 from reconciler.model.plan.work import WaveIntent, WaveOutcome
 from reconciler.model.ref import Ref

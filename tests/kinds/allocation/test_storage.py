@@ -16,7 +16,7 @@ from reconciler.kinds.allocation import allocation as kind
 from reconciler.kinds.allocation.storage import real_path
 from reconciler.kinds.contract import Binding, Context
 from reconciler.model.codec import encode
-from reconciler.model.host.attached_fact import attached_key as fact_of
+from reconciler.model.host.facts.attached_fact import attached_key as fact_of
 from reconciler.model.plan.plan import Step
 from reconciler.model.ref import Ref
 from reconciler.model.state.volume import Attachment, Volume, VolumeState

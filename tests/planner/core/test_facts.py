@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reconciler.model.host.evidence import NodeFacts
-from reconciler.planner.core.facts import differing, is_unknown, shown, told
+from reconciler.model.host.facts.named_fact import is_unknown
+from reconciler.planner.core.facts import differing, shown, told
 
 FACTS = NodeFacts(
     source="host",

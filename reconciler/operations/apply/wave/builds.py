@@ -12,7 +12,12 @@ from dataclasses import replace
 
 from reconciler.model.codes import CODES
 from reconciler.model.host.evidence import Observation
-from reconciler.model.host.runtime_fact import RuntimeFact, RuntimeWord, read_runtime, runtime_key
+from reconciler.model.host.facts.runtime_fact import (
+    RuntimeFact,
+    RuntimeWord,
+    read_runtime,
+    runtime_key,
+)
 from reconciler.model.plan.items.bundle import BundleItem
 from reconciler.model.plan.plan import Step
 from reconciler.model.plan.verb import STAGING, Verb

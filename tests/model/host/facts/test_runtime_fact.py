@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.model.host.runtime_fact import RuntimeWord, read_runtime, runtime_key, staged
+from reconciler.model.host.facts.runtime_fact import RuntimeWord, read_runtime, runtime_key, staged
 
 
 @pytest.mark.parametrize(

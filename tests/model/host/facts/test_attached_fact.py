@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.model.host.attached_fact import (
+from reconciler.model.host.facts.attached_fact import (
     AttachedFact,
     attached_key,
     had_by_key,
