@@ -52,7 +52,7 @@ class Binding:
     """One resource in its place, or about to leave it.
 
     An allocation has a `uid` of its own and the `gid` of its project exactly where its node
-    isolates by accounts; else both are 0. A node is its own place, and has neither id nor login.
+    isolates by accounts; else both are None. A node is its own place, and has neither id nor login.
     `restart` is the generation that it is to reach by a restart, 0 if it is not to be restarted.
     One in `quarantine` leaves, and all it has stays for the time being. `replaces` is the one whose
     lease goes on with it.
@@ -64,8 +64,8 @@ class Binding:
     placement: Placement
     resource: Resource | None
     recorded: Recorded | None
-    uid: int = 0
-    gid: int = 0
+    uid: int | None = None
+    gid: int | None = None
     restart: int = 0
     quarantine: bool = False
     replaces: Recorded | None = None

@@ -27,8 +27,9 @@ def camel(name: str) -> str:
     return head + "".join(SPELLING.get(part, part.capitalize()) for part in tail)
 
 
-STATED: Mapping[str, object] = MappingProxyType({"stated": True})
-"""Of a field (`field(metadata=STATED)`) whose None says something: it is written as null."""
+def written_as(nothing: int | None) -> Mapping[str, object]:
+    """Of a field whose None is written, and read back, as this; one of metadata."""
+    return MappingProxyType({"nothing": nothing})
 
 
 def chosen(by: str, choice: Callable[[str], type]) -> Mapping[str, object]:
@@ -41,8 +42,8 @@ _PLAIN = frozenset({str, int, bool, float, type(None)})
 
 
 def encode(value: Any) -> Any:
-    """Plain JSON values; a field that is None is left out, which says *not stated*, but for one of
-    `STATED`.
+    """Plain JSON values; a field that is None is left out, which says *not stated*, unless it is
+    `written_as` something.
     """
     cls: type = type(value)
     return value if cls in _PLAIN else _encoder(cls)(value)
@@ -68,11 +69,14 @@ def _encoder(cls: type) -> Callable[[Any], Any]:
         return str
     if dataclasses.is_dataclass(cls):
         names = _names(cls)
-        stated = {field.name for field in dataclasses.fields(cls) if "stated" in field.metadata}
+        if nothing := _nothing(cls):
+            return lambda value: {
+                key: encode(nothing[name] if item is None else item)
+                for name, key in names
+                if (item := getattr(value, name)) is not None or name in nothing
+            }
         return lambda value: {
-            key: encode(item)
-            for name, key in names
-            if (item := getattr(value, name)) is not None or name in stated
+            key: encode(item) for name, key in names if (item := getattr(value, name)) is not None
         }
     if issubclass(cls, Mapping):
         return lambda value: {str(key): encode(item) for key, item in value.items()}
@@ -112,6 +116,16 @@ def _decoder(annotation: Any) -> Decoder:
     return _same
 
 
+def _nothing(cls: type) -> Mapping[str, object]:
+    """Field → what its None is written as."""
+    told = {field.name: field.metadata for field in dataclasses.fields(cls)}
+    return {name: about["nothing"] for name, about in told.items() if "nothing" in about}
+
+
+def _unless(nothing: object, read: Decoder) -> Decoder:
+    return lambda value: None if value == nothing else read(value)
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -133,6 +147,8 @@ def _dataclass_decoder(cls: type) -> Decoder:
     readers = {
         key: (name, _same if name in varied else _decoder(hints[name])) for name, key in _names(cls)
     }
+    for name, empty in _nothing(cls).items():
+        readers[camel(name)] = (name, _unless(empty, readers[camel(name)][1]))
     left_out = {
         field.name: None
         for field in dataclasses.fields(cls)

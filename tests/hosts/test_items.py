@@ -9,6 +9,8 @@ import pytest
 
 from reconciler.hosts.verbs import VERBS, check_item
 from reconciler.model.codec import decode, encode
+from reconciler.model.host.capacity import Shape
+from reconciler.model.plan.claim import ClaimIntent
 from reconciler.model.plan.items.item import AllocationItem
 from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.verb import Verb
@@ -54,3 +56,14 @@ def test_a_step_whose_item_is_of_no_verb_is_not_read() -> None:
             decode(Step, {**written, **odd})
     with pytest.raises(KeyError):
         decode(Step, {**encode(replace(step, verb=Verb.WIPE))})
+
+
+def test_a_claim_without_an_account_is_written_with_number_0_and_read_back_without() -> None:
+    place = {"node": "gpu01", "slot": "s0", "shape": Shape.GPU_SLICE}
+    who = {"tenant": "corp", "project": "vision", "ref": Ref("allocation", "vision", "a")}
+    claim = ClaimIntent(id="a-s0", allocation_id="a", **place, **who)
+    written = encode(claim)
+    assert (written["uid"], written["gid"]) == (0, 0)
+    assert decode(ClaimIntent, written) == claim
+    numbered = replace(claim, uid=20000, gid=20001)
+    assert decode(ClaimIntent, encode(numbered)) == numbered

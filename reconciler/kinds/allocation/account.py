@@ -69,13 +69,13 @@ class Account:
 
 def account_of(binding: Binding, slots: Sequence[Slot], context: Context) -> Account | None:
     """None on a node without accounts. `slots` are those of the placement."""
-    if not binding.uid:
+    if binding.uid is None:
         return None
     return Account(
         login=binding.login,
         uid=binding.uid,
-        gid=binding.gid,
-        group=f"p-{binding.ref.project[:20]}-{binding.gid}",
+        gid=binding.gid or 0,
+        group=f"p-{binding.ref.project[:20]}-{binding.gid or 0}",
         gpus=tuple(sorted(slot.gpu.uuid for slot in slots)),
         cpus=format_cpus(cpu for slot in slots for cpu in parse_cpus(slot.cpus)),
         mems=format_cpus(slot.numa for slot in slots),
@@ -161,7 +161,7 @@ def facts(account: Account) -> Mapping[str, str | None]:
 
 def links(binding: Binding) -> Mapping[str, str]:
     """Path → target: what the host itself makes with the account, and takes away with it."""
-    if not binding.uid:
+    if binding.uid is None:
         return {}
     mount = _mount_path(binding.login)
     folder, _, unit = mount.rpartition("/")
@@ -170,7 +170,7 @@ def links(binding: Binding) -> Mapping[str, str]:
 
 def left_paths(binding: Binding) -> tuple[str, ...]:
     """Everything of its own besides home, scratch, keys and what the control machine reads."""
-    if not binding.uid:
+    if binding.uid is None:
         return ()
     uid, login = binding.uid, binding.login
     return (
@@ -187,7 +187,7 @@ def left_paths(binding: Binding) -> tuple[str, ...]:
 
 def left_facts(binding: Binding) -> tuple[str, ...]:
     words = (word for word in MADE if word is not TenantWord.LOGIN)
-    return tuple(word.of(binding.login) for word in words) if binding.uid else ()
+    return tuple(word.of(binding.login) for word in words) if binding.uid is not None else ()
 
 
 def _slice_path(uid: int) -> str:

@@ -18,6 +18,7 @@ from reconciler.kinds.allocation.spec import AllocationSpec
 from reconciler.kinds.allocation.steps import (
     file_facts,
     file_items,
+    own_gid,
     own_mode,
     step_of,
 )
@@ -110,13 +111,13 @@ def _providing(
     # mount that somebody keeps busy.
     order = Order.RETIRE if opened else Order.PROVIDE
     # sshd reads them as the tenant.
-    mode, gid = own_mode(binding), binding.gid if binding.uid else 0
+    mode, gid = own_mode(binding), own_gid(binding)
     item = SyncItem(
         id=binding.id,
         login=binding.login,
         files=file_items(keys, mode),
         absent=(),
-        uid=binding.uid,
+        uid=binding.uid or 0,
         gid=gid,
     )
     access = (step_of(binding, Verb.SYNC, order, item, file_facts(keys, mode, gid)),)
@@ -135,7 +136,7 @@ def _provide(seated: _Seated, context: Context) -> Step:
     # The descriptor goes first: whatever else stands on the host, it says whose it is.
     files = {layout.DESCRIPTOR.of(binding.id): _descriptor(seated, context)}
     folders = [
-        FolderItem(path=path, mode="0700", uid=binding.uid, gid=binding.gid)
+        FolderItem(path=path, mode="0700", uid=binding.uid or 0, gid=binding.gid or 0)
         for path in _homes(binding)
     ]
     named: Mapping[str, str | None] = {}
@@ -202,8 +203,8 @@ def _retiring(binding: Binding, detaching: tuple[Step, ...]) -> tuple[Step, ...]
                 id=binding.id,
                 login=binding.login,
                 absent=tuple(rest),
-                uid=binding.uid,
-                gid=binding.gid,
+                uid=binding.uid or 0,
+                gid=binding.gid or 0,
             ),
             dict.fromkeys(
                 [*map(shown, (*rest, *accounts.links(binding))), *accounts.left_facts(binding)]
@@ -216,15 +217,15 @@ def _quarantining(binding: Binding) -> tuple[Step, Step]:
     """Steps after which nobody can log in and nothing runs; everything else stays for its
     return.
     """
-    runs = {fact_key(RUNS, binding.login): None} if binding.uid else {}
-    item = QuarantineItem(id=binding.id, login=binding.login, uid=binding.uid)
+    runs = {fact_key(RUNS, binding.login): None} if binding.uid is not None else {}
+    item = QuarantineItem(id=binding.id, login=binding.login, uid=binding.uid or 0)
     return _shut(binding), step_of(binding, Verb.QUARANTINE, Order.RETIRE, item, runs)
 
 
 def _shut(binding: Binding) -> Step:
     keys = (layout.KEY_FILE.of(binding.login),)
     item = SyncItem(
-        id=binding.id, login=binding.login, files=(), absent=keys, uid=binding.uid, gid=0
+        id=binding.id, login=binding.login, files=(), absent=keys, uid=binding.uid or 0, gid=0
     )
     return step_of(binding, Verb.SYNC, Order.RETIRE, item, dict.fromkeys(keys))
 
@@ -241,8 +242,8 @@ def _seat(binding: Binding, resource: Resource[AllocationSpec], context: Context
         "ref": str(resource.ref),
         "id": binding.id,
         "login": binding.login,
-        "uid": binding.uid,
-        "gid": binding.gid,
+        "uid": binding.uid or 0,
+        "gid": binding.gid or 0,
         "project": resource.ref.project,
         "name": resource.ref.name,
         "owner": resource.spec.owner,

@@ -44,10 +44,10 @@ def _restart(binding: Binding, uuids: list[str]) -> Step:
     item = RestartItem(
         id=binding.id,
         login=binding.login,
-        uid=binding.uid,
+        uid=binding.uid or 0,
         generation=binding.restart,
         # A folder that stands for a host has no boot of its own.
-        reboot=whole and bool(binding.uid),
+        reboot=whole and binding.uid is not None,
         gpus=tuple(uuids),
     )
     facts = {

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reconciler.kinds.allocation.spec import AllocationSpec
-from reconciler.kinds.allocation.steps import file_facts, file_items, own_mode, step_of
+from reconciler.kinds.allocation.steps import file_facts, file_items, own_gid, own_mode, step_of
 from reconciler.kinds.bundle import BUNDLES
 from reconciler.kinds.contract import Binding, Render
 from reconciler.kinds.fleet_rules import policy_in
@@ -81,11 +81,11 @@ def environment(values: Mapping[str, Any], render: Render) -> str:
 def writing(binding: Binding, paths: Sequence[str], text: str) -> Step:
     """The same text at each of `paths`."""
     files = dict.fromkeys(paths, text)
-    mode, gid = own_mode(binding), binding.gid if binding.uid else 0
+    mode, gid = own_mode(binding), own_gid(binding)
     item = EnvironmentItem(
         id=binding.id,
         login=binding.login,
-        uid=binding.uid,
+        uid=binding.uid or 0,
         gid=gid,
         files=file_items(files, mode),
     )

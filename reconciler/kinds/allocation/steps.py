@@ -56,4 +56,9 @@ def own_mode(binding: Binding) -> str:
     """The mode of what a tenant reads and its neighbours do not; without accounts there is one
     user.
     """
-    return OWN_MODE if binding.uid else FILE_MODE
+    return OWN_MODE if binding.uid is not None else FILE_MODE
+
+
+def own_gid(binding: Binding) -> int:
+    """The group that reads it besides root; 0 without accounts."""
+    return (binding.gid or 0) if binding.uid is not None else 0

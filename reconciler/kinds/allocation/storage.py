@@ -178,7 +178,7 @@ def templates(binding: Binding, context: Context) -> tuple[str, ...]:
     """The templates that its files are made from."""
     if not mounts(binding, context):
         return ()
-    return TEMPLATES if binding.uid else (RECORD,)
+    return TEMPLATES if binding.uid is not None else (RECORD,)
 
 
 def attaching(binding: Binding, context: Context) -> tuple[Step, ...]:
@@ -212,8 +212,8 @@ def attaching(binding: Binding, context: Context) -> tuple[Step, ...]:
     item = AttachItem(
         id=binding.id,
         login=binding.login,
-        uid=binding.uid,
-        gid=binding.gid,
+        uid=binding.uid or 0,
+        gid=binding.gid or 0,
         volumes=tuple(volumes),
     )
     return (step_of(binding, Verb.ATTACH, Order.PROVIDE, item, facts),)
@@ -232,7 +232,7 @@ def detaching(binding: Binding, context: Context) -> tuple[Step, ...]:
         last = _is_last(one, context)
         volume = _by_id(context.volumes).get(one.volume)
         backend = volume.backend if volume else {}
-        absent = _unit_paths(one, binding, backend, last) if binding.uid else ()
+        absent = _unit_paths(one, binding, backend, last) if binding.uid is not None else ()
         volumes.append(
             DetachedVolume(
                 id=one.volume,
@@ -248,7 +248,7 @@ def detaching(binding: Binding, context: Context) -> tuple[Step, ...]:
     item = DetachItem(
         id=binding.id,
         login=binding.login,
-        uid=binding.uid,
+        uid=binding.uid or 0,
         end=binding.ref in context.forced,
         volumes=tuple(volumes),
     )
@@ -296,14 +296,14 @@ def _record(mount: Mount, binding: Binding, context: Context) -> str:
         "class": mount.volume.class_name,
         "backend": mount.volume.backend,
         "sizeGiB": mount.size_gib,
-        "gid": binding.gid,
+        "gid": binding.gid or 0,
     }
     return context.render(RECORD, with_signature(values, context.sign))
 
 
 def _units(mount: Mount, binding: Binding, context: Context) -> Mapping[str, str]:
     """Path → content, the first one first; a folder that stands for a host mounts nothing."""
-    if not binding.uid:
+    if binding.uid is None:
         return {}
     real, view = real_path(binding.id, mount.storage.name), _view_path(binding, mount.mount_path)
     source = layout.VOLUME_MOUNT.of(mount.volume.id)

@@ -35,12 +35,12 @@ _SLOT_KEYS = frozenset({"name", "uuid", "pciAddress"})
 class Descriptor(SignedRecord):
     """What an allocation was when its host was last told.
 
-    `uid` and `gid` are 0 without an account, `expires_at` is empty without an end.
+    `uid` and `gid` are None without an account, `expires_at` is empty without an end.
     """
 
     login: str
-    uid: int
-    gid: int
+    uid: int | None
+    gid: int | None
     owner: str
     sku: str
     node: str
@@ -65,8 +65,8 @@ def read_descriptor(text: str) -> Descriptor:
         ref=ref,
         id=told["id"],
         login=told["login"],
-        uid=told["uid"],
-        gid=told["gid"],
+        uid=told["uid"] or None,
+        gid=told["gid"] or None,
         owner=told["owner"],
         sku=told["sku"],
         node=told["node"],

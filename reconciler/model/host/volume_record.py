@@ -44,13 +44,13 @@ class VolumeHolder:
 class VolumeRecord(SignedRecord):
     """What a volume was when its host was last told.
 
-    `gid` is 0 where nobody has an account. `holders` is None where nobody can say who has it.
+    `gid` is None where nobody has an account. `holders` is None where nobody can say who has it.
     """
 
     class_name: str
     backend: Mapping[str, Any]
     size_gib: int
-    gid: int
+    gid: int | None
     holders: tuple[VolumeHolder, ...] | None = None
 
     @property
@@ -78,7 +78,7 @@ def read_volume_record(text: str) -> VolumeRecord:
         class_name=told["class"],
         backend=told["backend"],
         size_gib=told["sizeGiB"],
-        gid=told["gid"],
+        gid=told["gid"] or None,
         signed=signed_text(told),
         hmac=told[HMAC],
         holders=_holders(both.get("holders")),

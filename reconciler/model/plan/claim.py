@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
+from reconciler.model.codec import written_as
 from reconciler.model.host.capacity import Claim, ClaimState, Shape
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -9,7 +12,7 @@ from reconciler.model.ref import Ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimIntent:
-    """One claim. `uid` and `gid` are 0 without an account."""
+    """One claim. `uid` and `gid` are None without an account."""
 
     id: str
     allocation_id: str
@@ -20,8 +23,8 @@ class ClaimIntent:
     tenant: str
     project: str
     login: str = ""
-    uid: int = 0
-    gid: int = 0
+    uid: int | None = field(default=None, metadata=written_as(0))
+    gid: int | None = field(default=None, metadata=written_as(0))
 
     def held(self, since: str = "") -> Claim:
         """The claim as it is once it has been made."""

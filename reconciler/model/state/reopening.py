@@ -21,7 +21,7 @@ class ReopenRequest:
 class Former:
     """An allocation that has or had a volume: `people` have owned it, one after the other.
 
-    An empty one of them says that others may have. `uid` is 0 where it had no account; `lives`
+    An empty one of them says that others may have. `uid` is None where it had no account; `lives`
     says that its slots, or the volume, are not known to be free of it.
     """
 
@@ -29,7 +29,7 @@ class Former:
     ref: str
     until: str
     lives: bool
-    uid: int
+    uid: int | None
     people: tuple[str, ...]
 
 
@@ -40,7 +40,7 @@ class Heir:
     allocation_id: str
     ref: Ref
     login: str
-    uid: int
+    uid: int | None
     owner: str
     people: tuple[str, ...]
 

@@ -77,7 +77,7 @@ def _facts(
         }
     if reboots(restart):
         kind = f"reboot of {node}, which is this allocation's alone"
-    elif binding.uid:
+    elif binding.uid is not None:
         kind = (
             f"account restart: all processes of {binding.login}, GPU {slots} reset where it can"
             " be; node and neighbours stay up"
@@ -91,12 +91,12 @@ def _facts(
         "on GPU": _on_cards(gpus, seen.facts if seen else None),
         "keeps": ", ".join(("login", "keys", "endpoint", "home", "scratch", *mounts)),
     }
-    return {**facts, "empties": "/tmp, /var/tmp, /dev/shm"} if binding.uid else facts
+    return {**facts, "empties": "/tmp, /var/tmp, /dev/shm"} if binding.uid is not None else facts
 
 
 def _hits(binding: Binding, resource: Resource, facts: NodeFacts | None, context: Context) -> str:
     """Everything that ends, by name; what nobody has observed is unknown, never nothing."""
-    if not binding.uid:
+    if binding.uid is None:
         return "nothing"
     if facts is None or facts.running is None:
         return f"{UNKNOWN}: {binding.placement.node} has not told what runs there"

@@ -18,8 +18,8 @@ class Seat:
     placement: Placement
     id: str
     login: str
-    uid: int = 0
-    gid: int = 0
+    uid: int | None = None
+    gid: int | None = None
     claims: tuple[ClaimIntent, ...] = ()
 
 

@@ -19,7 +19,8 @@ from reconciler.model.spec.desired import Desired
 from reconciler.model.state.rebuilt import MARGIN
 from reconciler.model.state.world import Counters
 
-NO_ACCOUNT = (0, 0)
+Numbers = tuple[int | None, int | None]
+NO_ACCOUNT: Numbers = (None, None)
 
 
 NEAR, FARTHEST = MARGIN // 2, 10_000
@@ -113,8 +114,8 @@ class Accounts:
         self._first_uid = max(posix.first_uid, counters.least_uid + 1)
         self._first_gid = max(posix.first_gid, counters.least_gid + 1)
 
-    def of(self, allocation: str, project: str, isolation: Isolation, node: str) -> tuple[int, int]:
-        """(uid, gid) of an allocation, existing or new; (0, 0) without an account.
+    def of(self, allocation: str, project: str, isolation: Isolation, node: str) -> Numbers:
+        """(uid, gid) of an allocation, existing or new; both None without an account.
 
         Raises ProblemError `uids_exhausted`, or `gid_taken` for one that was to be adopted.
         """
@@ -143,10 +144,10 @@ class Accounts:
         return self._gids[project]
 
 
-def account_of(allocation: str, project: str, counters: Counters) -> tuple[int, int]:
+def account_of(allocation: str, project: str, counters: Counters) -> Numbers:
     """(uid, gid) of an allocation since its claim was made."""
     uid = counters.uids.get(allocation)
-    return NO_ACCOUNT if uid is None else (uid, counters.gids.get(project, 0))
+    return NO_ACCOUNT if uid is None else (uid, counters.gids.get(project))
 
 
 def _taken(project: str, gid: int | None) -> ProblemError:

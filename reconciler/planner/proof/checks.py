@@ -89,7 +89,7 @@ class Case:
 
     claim: Claim
     gone: tuple[str, ...]
-    uid: int
+    uid: int | None
     slots: tuple[str, ...]
     inventory: Inventory
     facts: NodeFacts
@@ -116,7 +116,7 @@ def places(*prefixes: str, method: str = "absent") -> Look:
 
 
 def of_an_account(check: Look) -> Look:
-    return lambda case, name: check(case, name) if case.uid else iter(())
+    return lambda case, name: check(case, name) if case.uid is not None else iter(())
 
 
 def the_rest(case: Case, name: str) -> Iterator[Check]:
@@ -169,7 +169,7 @@ def left(*words: str) -> Look:
 
     def check(case: Case, name: str) -> Iterator[Check]:
         found = (case.facts.leftovers or {}).get(str(case.uid))
-        if not case.uid:
+        if case.uid is None:
             return
         if found is None:
             why = "".join(f": {p.message}" for p in case.facts.problems if p.probe == LEFTOVERS)

@@ -46,7 +46,7 @@ def _checks(
     first = steps[0].item
     assert isinstance(first, AllocationItem)
     id, login = first.id, first.login
-    uid = max(step.item.account_uid for step in steps)
+    uid = max(step.item.account_uid for step in steps) or None
     own = sorted({k for s in steps for k in s.expected if _is_own(k, id, login, uid)})
     # No host of ours enters what is no folder, and the descriptor would have been there first.
     reached = [key for key in own if not barred(facts, key)]
@@ -59,7 +59,7 @@ def _checks(
         yield one("descriptor", result, "there" if there else "absent")
 
 
-def _is_own(key: str, id: str, login: str, uid: int) -> bool:
+def _is_own(key: str, id: str, login: str, uid: int | None) -> bool:
     """Whether something bears its name, its id or its uid, and is nobody else's."""
-    numbered = uid and f"-{uid}." in key.replace("@", "-").replace("/", "-")
-    return bool(id in key or login in key or numbered)
+    numbered = uid is not None and f"-{uid}." in key.replace("@", "-").replace("/", "-")
+    return id in key or login in key or numbered

@@ -75,7 +75,7 @@ def prove(
             case = Case(
                 claim=claim,
                 gone=tuple(sorted(set(gone))),
-                uid=max(step.item.account_uid for step in retiring),
+                uid=max(step.item.account_uid for step in retiring) or None,
                 slots=_slots(claim, inventory),
                 inventory=inventory,
                 facts=facts,

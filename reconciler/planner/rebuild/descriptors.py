@@ -105,7 +105,7 @@ def _without_place(one: FoundDescriptor, descriptor: Descriptor, authority: Auth
     lacking = set(descriptor.slots) - {slot.name for slot in node.spec.slots}
     if lacking:
         return f"slot {', '.join(sorted(lacking))} is not in the spec of {one.node}"
-    accounts = (bool(descriptor.uid), bool(descriptor.gid))
+    accounts = (descriptor.uid is not None, descriptor.gid is not None)
     if accounts != (node.spec.isolation is Isolation.ACCOUNT,) * 2:
         return f"it was not made for isolation {node.spec.isolation}"
     return ""
@@ -129,8 +129,9 @@ def _keys(one: FoundDescriptor, whole: Collection[str]) -> Iterator[tuple[Key, s
         yield ("slot", one.node, slot), one.place
     if one.node in whole:
         yield ("node", one.node), one.place
-    if descriptor.uid:
+    if descriptor.uid is not None:
         yield ("uid", str(descriptor.uid)), one.place
+    if descriptor.gid is not None:
         yield from numbers(descriptor.ref.project, descriptor.gid)
 
 

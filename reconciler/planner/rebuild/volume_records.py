@@ -69,7 +69,7 @@ def verify_volumes(
         *(
             (key, KeyHolder(value, one.place))
             for one in allocations
-            if one.taken and one.descriptor and one.descriptor.gid
+            if one.taken and one.descriptor and one.descriptor.gid is not None
             for key, value in numbers(one.descriptor.ref.project, one.descriptor.gid)
         ),
     ]
@@ -137,5 +137,5 @@ def _keys(one: FoundVolume) -> Iterator[tuple[Key, str]]:
     yield ("volume", one.id), canonical([ref.project, record.class_name, record.backend])
     if not record.reaches_all:
         yield ("data", one.id), one.node
-    if record.gid:
+    if record.gid is not None:
         yield from numbers(ref.project, record.gid)

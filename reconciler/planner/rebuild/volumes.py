@@ -103,7 +103,7 @@ def regain(found: Iterable[FoundVolume], ground: Ground) -> Regained:
         gids={
             one.ref.project: one.record.gid
             for one in found
-            if one.ref and one.record and one.record.gid and one.id in volumes
+            if one.ref and one.record and one.record.gid is not None and one.id in volumes
         },
         recorded={
             one.ref: _recorded(one, by_volume.get(one.id, ()), ground)

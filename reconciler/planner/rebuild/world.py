@@ -207,8 +207,8 @@ def _counters(
     before: Counters, descriptors: Iterable[Descriptor], of_files: Mapping[str, int]
 ) -> Counters:
     logins = {d.id: d.login for d in descriptors}
-    uids = {d.id: d.uid for d in descriptors if d.uid}
-    gids = {**of_files, **{d.ref.project: d.gid for d in descriptors if d.gid}}
+    uids = {d.id: d.uid for d in descriptors if d.uid is not None}
+    gids = {**of_files, **{d.ref.project: d.gid for d in descriptors if d.gid is not None}}
     return replace(
         before,
         logins=before.logins | frozenset(logins.values()),

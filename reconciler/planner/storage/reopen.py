@@ -56,12 +56,12 @@ def reopening_step(one: Reopening, volume: Volume) -> Step:
         item=ReopenItem(
             id=one.new.allocation_id,
             login=one.new.login,
-            uid=one.new.uid,
+            uid=one.new.uid or 0,
             volume=one.volume,
             backend=volume.backend,
             fenced=volume.fenced,
             from_=one.old.allocation_id,
-            from_uid=one.old.uid,
+            from_uid=one.old.uid or 0,
         ),
     )
 
@@ -78,8 +78,8 @@ def _refusals(one: Reopening) -> Sequence[tuple[bool, str, str]]:
             f"{who} has not ended: its slots or the storage are not known to be free of it",
             "release it first; if it cannot be proved clean: gpuaas doctor",
         ),
-        (not old.uid, f"{who} had no account that this state knows of", look),
-        (not new.uid, f"{new.ref} has no account: its host isolates by folders alone", look),
+        (old.uid is None, f"{who} had no account that this state knows of", look),
+        (new.uid is None, f"{new.ref} has no account: its host isolates by folders alone", look),
         (
             one.to_others,
             f"{who} was owned by {whose or 'nobody knows whom'}, {new.ref} is by {new.owner},"

@@ -50,7 +50,7 @@ def heir_of(world: World, having: Sequence[Attachment], ref: Ref, text: str) -> 
         allocation_id=recorded.id,
         ref=recorded.ref,
         login=recorded.login,
-        uid=world.counters.uids.get(recorded.id, 0),
+        uid=world.counters.uids.get(recorded.id),
         owner=ALLOCATIONS.applied(recorded).owner,
         people=_people(world, recorded),
     )

@@ -25,8 +25,8 @@ def keep_logins(record: Record, accounts: Iterable[tuple[str, str, str]]) -> Non
 
 def keep_numbers(record: Record, claims: Sequence[ClaimIntent]) -> None:
     """Write the uid of each allocation that gets an account, and the gid of its project."""
-    uids = {("uid", claim.uid, claim.allocation_id) for claim in claims}
-    gids = {("gid", claim.gid, claim.project) for claim in claims}
+    uids = {("uid", claim.uid, claim.allocation_id) for claim in claims if claim.uid is not None}
+    gids = {("gid", claim.gid, claim.project) for claim in claims if claim.gid is not None}
     _keep(record, uids | gids)
 
 
@@ -40,7 +40,7 @@ def _keep(record: Record, numbers: Collection[tuple[str, int, str]]) -> None:
         "INSERT INTO posix_id (kind, number, owner, since) SELECT ?1, ?2, ?3, ?4"
         " WHERE NOT EXISTS (SELECT 1 FROM posix_id"
         " WHERE kind = ?1 AND number = ?2 AND owner = ?3 AND ended = '')",
-        [(*one, record.at) for one in sorted(numbers) if one[1]],
+        [(*one, record.at) for one in sorted(numbers)],
     )
 
 

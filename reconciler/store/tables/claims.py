@@ -167,7 +167,7 @@ def _new_allocations(record: Record, claims: Sequence[ClaimIntent]) -> list[tupl
 
 
 def _place(claim: ClaimIntent) -> dict[str, str | int | None]:
-    account = {"uid": claim.uid, "gid": claim.gid} if claim.uid else {}
+    account = {"uid": claim.uid, "gid": claim.gid or 0} if claim.uid is not None else {}
     return {
         "claim": claim.id,
         "allocation": claim.allocation_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field, replace
 
-from reconciler.model.codec import STATED
+from reconciler.model.codec import written_as
 from reconciler.model.plan.items.item import AllocationItem, FileItem, FolderItem, unspared
 from reconciler.model.records import dataclass
 
@@ -28,7 +28,7 @@ class AccountItem:
 class ProvideItem(AllocationItem):
     directories: tuple[FolderItem, ...]
     files: tuple[FileItem, ...]
-    account: AccountItem | None = field(metadata=STATED)
+    account: AccountItem | None = field(metadata=written_as(None))
 
     def without(self, is_spared: Callable[[str], bool]) -> ProvideItem:
         return replace(
