@@ -60,7 +60,7 @@ def admit(situation: Situation) -> Mapping[Ref, Problem]:
 
 def _first_refusal(difference: Difference, situation: Situation) -> Problem | None:
     found = first_refusal(RULES, difference, situation)
-    return problem_of(difference.ref, difference.resource, found) if found else None
+    return problem_of(difference, found) if found else None
 
 
 def _not_yet_supported(difference: Difference, situation: Situation) -> Refusal | None:
@@ -183,9 +183,7 @@ def _keep_what_is_used(situation: Situation, refused: dict[Ref, Problem]) -> Non
             if who in situation.world.volumes and who not in situation.desired.resources:
                 message = f"data of {who} lies by it, and is kept"
             hint = "remove what uses it first, apply that, and then remove this"
-            refused[difference.ref] = problem_of(
-                difference.ref, difference.resource, Refusal("in_use", message, hint)
-            )
+            refused[difference.ref] = problem_of(difference, Refusal("in_use", message, hint))
 
 
 def _users_of(situation: Situation, refused: Iterable[Ref]) -> Mapping[Ref, Ref]:
@@ -215,13 +213,13 @@ def _hold(situation: Situation, refused: dict[Ref, Problem]) -> None:
         risk = risk_of(difference.action, is_forced=difference.ref in situation.forced)
         held = _held(risk, situation.hold_above)
         if held is not None and difference.ref not in refused:
-            refused[difference.ref] = problem_of(difference.ref, difference.resource, held)
+            refused[difference.ref] = problem_of(difference, held)
 
 
 def hold(preparations: Mapping[Ref, Preparation], situation: Situation) -> Mapping[Ref, Problem]:
     """The problem of every preparation whose risk the consent given before does not cover."""
     found = {
-        ref: problem_of(ref, one.resource, held)
+        ref: problem_of(one.resource, held)
         for ref, one in preparations.items()
         if fingerprint_of_preparation(one) not in situation.consents.get(ref, ())
         and (held := _held(one.risk, situation.hold_above)) is not None

@@ -58,7 +58,7 @@ def refuse_grants(
             origin = origins.get(one.ref, Origin())
             found = _access_refused(one, one.resource, desired, world, origin)
             if found is not None:
-                refused[one.ref] = problem_of(one.ref, one.resource, found)
+                refused[one.ref] = problem_of(one, found)
     for one in of_kind(differences, "grant"):
         if one.resource is None or one.ref in desired.lessened:
             continue
@@ -71,7 +71,7 @@ def refuse_grants(
             now=now,
         )
         if found := first_refusal(RULES, giving):
-            refused[one.ref] = problem_of(one.ref, one.resource, found)
+            refused[one.ref] = problem_of(one, found)
     return refused
 
 

@@ -21,7 +21,7 @@ from reconciler.planner.automation.hold import only_takes
 from reconciler.planner.automation.revocation_guard import guard_revocations
 from reconciler.planner.context import Situation
 from reconciler.planner.core.difference import Difference, is_consented
-from reconciler.planner.core.refusal import Refusal, problem_of
+from reconciler.planner.core.refusal import Refusal, problem_of, refuse_all
 
 DAY = timedelta(days=1)
 HOLDERS = frozenset({"allocation", "storage"})
@@ -51,7 +51,7 @@ def guard_removals(situation: Situation, refused: dict[Ref, Problem]) -> None:
         f"{len(removals)} of {total} {what} would be released at once{before}, more than {limit}"
     )
     hint = "release some of them with --only, or raise guard in the Policy"
-    _hold(removals, Refusal("removals_guard", message, hint), refused)
+    refused |= refuse_all(removals, Refusal("removals_guard", message, hint))
 
 
 def guard_projects(situation: Situation, refused: dict[Ref, Problem]) -> None:
@@ -82,7 +82,7 @@ def guard_projects(situation: Situation, refused: dict[Ref, Problem]) -> None:
             count = sum(one.ref.kind in HOLDERS for one in its)
             message = f"project {name} would lose all that it has at once ({count})"
             hint = "bring back what is gone, or approve all of it"
-            _hold(its, Refusal("project_guard", message, hint), refused)
+            refused |= refuse_all(its, Refusal("project_guard", message, hint))
 
 
 def guard_folders(situation: Situation, refused: dict[Ref, Problem]) -> None:
@@ -111,7 +111,7 @@ def guard_folders(situation: Situation, refused: dict[Ref, Problem]) -> None:
             continue
         message = f"all of the folder {name} is gone, and {len(leaving[name])} resources with it"
         hint = "bring the folder back, or approve all of it"
-        _hold(its, Refusal("folder_guard", message, hint), refused)
+        refused |= refuse_all(its, Refusal("folder_guard", message, hint))
 
 
 def guard_all_revocations(situation: Situation, refused: dict[Ref, Problem]) -> None:
@@ -122,7 +122,7 @@ def guard_all_revocations(situation: Situation, refused: dict[Ref, Problem]) -> 
 
     held = guard_revocations(situation, refused, limit)
     for difference, why in list(held):
-        found = problem_of(difference.ref, difference.resource, Refusal(*why))
+        found = problem_of(difference, Refusal(*why))
         refused[difference.ref] = found
 
 
@@ -193,8 +193,3 @@ def _folders(file: str) -> Iterator[str]:
     """Every folder that it lies in, but for that of everything."""
     parts = file.split("/")[:-1]
     yield from ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
-
-
-def _hold(differences: Iterable[Difference], why: Refusal, refused: dict[Ref, Problem]) -> None:
-    for one in differences:
-        refused[one.ref] = problem_of(one.ref, one.resource, why)

@@ -40,7 +40,7 @@ def hold_unattended(situation: Situation, refused: dict[Ref, Problem]) -> None:
             continue
         found = _held(difference, situation)
         if found is not None:
-            refused[difference.ref] = problem_of(difference.ref, difference.resource, found)
+            refused[difference.ref] = problem_of(difference, found)
     _hold_what_needs_them(situation, refused)
 
 
@@ -57,7 +57,7 @@ def hold_preparations(
         if why is None and not one.mends and not agreed:
             why = by_policy(ref, one.risk, situation)
         if why is not None:
-            found[ref] = problem_of(ref, one.resource, why)
+            found[ref] = problem_of(one.resource, why)
     return found
 
 
@@ -147,4 +147,4 @@ def _needing(
             message = f"it needs {ref}, which is held"
             hint = f"it goes together with that: gpuaas why {ref}"
             found = Refusal(refused[ref].code, message, hint)
-            yield one.ref, problem_of(one.ref, one.resource, found)
+            yield one.ref, problem_of(one, found)

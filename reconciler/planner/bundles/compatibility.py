@@ -221,7 +221,7 @@ def worded(difference: Difference, found: Objection) -> Problem:
     """The objection as a problem of the allocation, at what it names."""
     hint = HINTS.get(found.code, HINT).format(ref=difference.ref)
     why = Refusal(found.code, found.why, hint)
-    return problem_of(difference.ref, difference.resource, why, "spec", "runtimes")
+    return problem_of(difference, why, "spec", "runtimes")
 
 
 HINT = "name another version, or another node: gpuaas explain {ref}"

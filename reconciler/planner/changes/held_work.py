@@ -36,7 +36,7 @@ def hold_stale(
     left, held = dict(stale), []
     for ref, one in stale.items():
         if ref not in situation.refs and (why := _why_stale(one, situation)) is not None:
-            held.append((_difference(one), problem_of(ref, one.resource, why), _cause(one)))
+            held.append((_difference(one), problem_of(one.resource, why), _cause(one)))
             del left[ref]
     return left, held
 
@@ -50,7 +50,7 @@ def hold_task(task: Task, situation: Situation) -> tuple[Task | None, Held | Non
     if left:
         return replace(task, steps=left), None
     (why, *_) = (one for one in refused if one is not None)
-    problem = problem_of(task.ref, task.difference.resource, why)
+    problem = problem_of(task.difference, why)
     return None, (task.difference, problem, None)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from reconciler.kinds.registry import KINDS
 from reconciler.model.problem import PathPart, Problem
 from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
+from reconciler.planner.core.difference import Difference
 
 
 class Refusal(NamedTuple):
@@ -17,15 +18,21 @@ class Refusal(NamedTuple):
     hint: str
 
 
-def problem_of(ref: Ref, resource: Resource | None, found: Refusal, *path: PathPart) -> Problem:
+def problem_of(about: Difference | Resource, found: Refusal, *path: PathPart) -> Problem:
     """The refusal, with the place of the document, or at a path in it, that it is about."""
+    resource = about if isinstance(about, Resource) else about.resource
     return Problem(
         code=found.code,
         message=found.message,
         hint=found.hint,
         source=resource.source(*path) if resource else None,
-        ref=str(ref),
+        ref=str(about.ref),
     )
+
+
+def refuse_all(differences: Iterable[Difference], found: Refusal) -> Mapping[Ref, Problem]:
+    """One refusal of all of them at once."""
+    return {one.ref: problem_of(one, found) for one in differences}
 
 
 def absence(resource: Resource, absent: Mapping[Ref, Problem]) -> Problem | None:
@@ -34,5 +41,5 @@ def absence(resource: Resource, absent: Mapping[Ref, Problem]) -> Problem | None
         cause = absent.get(reference.ref)
         if cause is not None:
             message = f"it needs {reference.ref}, which is blocked: {cause.message}"
-            return problem_of(resource.ref, resource, Refusal(cause.code, message, cause.hint))
+            return problem_of(resource, Refusal(cause.code, message, cause.hint))
     return None

@@ -15,6 +15,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
+from reconciler.planner.core.refusal import Refusal, problem_of
 from reconciler.planner.storage.references import users_of_data
 
 
@@ -74,13 +75,10 @@ def _collision(
 
 
 def unsound(resource: Resource, former: Ref, why: str) -> Problem:
-    return Problem(
-        code="rename_unsound",
-        message=f"{former} cannot become {resource.ref.name}: {why}",
-        hint="take formerName out, or put the other document right",
-        source=resource.source("metadata", "formerName"),
-        ref=str(resource.ref),
-    )
+    message = f"{former} cannot become {resource.ref.name}: {why}"
+    hint = "take formerName out, or put the other document right"
+    found = Refusal("rename_unsound", message, hint)
+    return problem_of(resource, found, "metadata", "formerName")
 
 
 def _hindrance(former: Ref, recorded: Recorded, desired: Desired, held: Collection[Ref]) -> str:

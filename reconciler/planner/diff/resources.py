@@ -19,6 +19,7 @@ from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.core.difference import BROKEN, UNREAD, Difference
 from reconciler.planner.core.effective_spec import as_recorded
+from reconciler.planner.core.refusal import Refusal, problem_of
 from reconciler.planner.diff.fields import compare_fields
 from reconciler.planner.diff.renames import find_renames, some
 from reconciler.planner.identity.claims import can_resume, groups_of
@@ -145,13 +146,9 @@ def _adopted(
     """A forgotten allocation is taken back as it is; what it is to become comes after that."""
     more = [field.path for field in fields if field.rule in WORD_ACTIONS]
     if more and problem is None:
-        problem = Problem(
-            code="adopt_unsound",
-            message=f"what was let go of cannot be taken back with another {', '.join(more)}",
-            hint="name it as it was, apply that, and then change the rest",
-            source=resource.source(),
-            ref=str(resource.ref),
-        )
+        message = f"what was let go of cannot be taken back with another {', '.join(more)}"
+        hint = "name it as it was, apply that, and then change the rest"
+        problem = problem_of(resource, Refusal("adopt_unsound", message, hint))
     return Difference(
         ref=resource.ref,
         action=Action.ADOPT,

@@ -124,24 +124,9 @@ def lost(reverted: Iterable[Reverted], world: World, now: datetime) -> Iterator[
 
 
 def _lost(one: Reverted, world: World, now: datetime) -> Iterator[str]:
-    if one.then is None:
-        return
-    spec = _spec(one.then)
-    if one.ref.kind == "allocation":
-        if one.now is None:
-            yield from _of_its_life(one.ref, world)
-        if _is_over(spec, now):
-            yield f"its end {spec['expiresAt']} is over: give it another one: gpuaas extend"
-    elif one.ref.kind == "storage" and one.now is None:
-        yield from _of_its_data(one.ref, world)
-    elif one.ref.kind == "grant" and _is_over(spec, now):
-        yield f"it is over since {spec['expiresAt']}, and opens nothing"
-    elif one.ref.kind == "user":
-        for key in spec.get("keys", ()):
-            if _is_over(key, now):
-                yield f"key {key.get('id')} is over since {key['expiresAt']}, and opens nothing"
-    elif one.ref.kind == "sku" and spec.get("prices") != _spec(one.now).get("prices"):
-        yield "what was charged since stays charged: its prices are those of then from the apply on"
+    find = _LOSES.get(one.ref.kind)
+    if one.then is not None and find is not None:
+        yield from find(one, _spec(one.then), world, now)
 
 
 def _renamed(one: Reverted, back: Collection[Ref]) -> Iterator[str]:
@@ -151,7 +136,14 @@ def _renamed(one: Reverted, back: Collection[Ref]) -> Iterator[str]:
         yield f"it is let go of, and {former.name}, as it was called, is made anew: rename it back"
 
 
-def _of_its_life(ref: Ref, world: World) -> Iterator[str]:
+def _life_of_allocation(one: Reverted, then: Value, world: World, now: datetime) -> Iterator[str]:
+    if one.now is None:
+        yield from _gone_with(one.ref, world)
+    if _is_over(then, now):
+        yield f"its end {then['expiresAt']} is over: give it another one: gpuaas extend"
+
+
+def _gone_with(ref: Ref, world: World) -> Iterator[str]:
     recorded = world.recorded.get(ref)
     if recorded is not None and recorded.phase is Phase.QUARANTINED:
         yield f"it comes back with its data if this is applied before {recorded.undo_until}"
@@ -161,12 +153,38 @@ def _of_its_life(ref: Ref, world: World) -> Iterator[str]:
         yield "home and scratch went with its release: it is made anew, under another login"
 
 
-def _of_its_data(ref: Ref, world: World) -> Iterator[str]:
-    if ref in world.volumes:
+def _data_of_storage(one: Reverted, then: Value, world: World, now: datetime) -> Iterator[str]:
+    if one.now is not None or one.ref in world.volumes:
         return
-    gone = [volume for volume in world.wiped.values() if volume.ref == ref]
+    gone = [volume for volume in world.wiped.values() if volume.ref == one.ref]
     if gone:
         yield f"its data was wiped ({max(one.since for one in gone)}): it is made anew, and empty"
+
+
+def _end_of_grant(one: Reverted, then: Value, world: World, now: datetime) -> Iterator[str]:
+    if _is_over(then, now):
+        yield f"it is over since {then['expiresAt']}, and opens nothing"
+
+
+def _keys_of_user(one: Reverted, then: Value, world: World, now: datetime) -> Iterator[str]:
+    for key in then.get("keys", ()):
+        if _is_over(key, now):
+            yield f"key {key.get('id')} is over since {key['expiresAt']}, and opens nothing"
+
+
+def _prices_of_sku(one: Reverted, then: Value, world: World, now: datetime) -> Iterator[str]:
+    if then.get("prices") != _spec(one.now).get("prices"):
+        yield "what was charged since stays charged: its prices are those of then from the apply on"
+
+
+_LOSES = {
+    "allocation": _life_of_allocation,
+    "storage": _data_of_storage,
+    "grant": _end_of_grant,
+    "user": _keys_of_user,
+    "sku": _prices_of_sku,
+}
+"""By kind, what stays gone of a document that stands again as it stood."""
 
 
 def _is_over(value: Value, now: datetime) -> bool:

@@ -18,13 +18,13 @@ from reconciler.model.host.capacity import Claim
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Action, Cause, End, EndState
-from reconciler.model.problem import Problem
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.core.difference import BROKEN, LEAVING, Difference
 from reconciler.planner.core.policy import policy_of
+from reconciler.planner.core.refusal import Refusal, problem_of
 
 
 def with_ends(
@@ -129,13 +129,9 @@ def _ending(recorded: Recorded, found: Difference | None, moment: Moment) -> Dif
         return _release(recorded, Cause.EXPIRED if over else Cause.CONSENTED)
     if resource is None or resource.digest == recorded.digest:
         return None
-    problem = Problem(
-        code="allocation_leaving",
-        message=f"{state_of(recorded)}, and its time is over",
-        hint="give it more time first: state a later expiresAt",
-        source=resource.source(),
-        ref=str(recorded.ref),
-    )
+    message = f"{state_of(recorded)}, and its time is over"
+    hint = "give it more time first: state a later expiresAt"
+    problem = problem_of(resource, Refusal("allocation_leaving", message, hint))
     return Difference(
         ref=recorded.ref,
         action=Action.CHANGE,

@@ -84,7 +84,7 @@ def refuse_leases(
             leaving=gone,
         )
         if found := first_refusal(RULES[difference.ref.kind], wish):
-            refused[difference.ref] = problem_of(difference.ref, difference.resource, found)
+            refused[difference.ref] = problem_of(difference, found)
     return refused
 
 

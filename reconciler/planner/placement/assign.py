@@ -22,7 +22,7 @@ from reconciler.model.spec.resource import Resource
 from reconciler.model.state.world import World
 from reconciler.planner.bundles.compatibility import worded
 from reconciler.planner.core.difference import Difference, of_kind
-from reconciler.planner.core.refusal import absence
+from reconciler.planner.core.refusal import Refusal, absence, problem_of
 from reconciler.planner.core.seat import WITH_CAPACITY, Seat, Unseated, claims_of, placement_of
 from reconciler.planner.identity.accounts import Accounts, Taken
 from reconciler.planner.identity.claims import can_resume, groups_of
@@ -262,21 +262,12 @@ def _largest(offers: Sequence[Offer]) -> Mapping[str, int]:
 
 
 def _unreadable(resource: Resource) -> Problem:
-    return Problem(
-        code="resource_broken",
-        message="nobody can say what it needs: its SKU or its project is not in force",
-        hint="put their documents in order",
-        source=resource.source(),
-        ref=str(resource.ref),
-    )
+    message = "nobody can say what it needs: its SKU or its project is not in force"
+    return problem_of(resource, Refusal("resource_broken", message, "put their documents in order"))
 
 
 def _no_place(request: Request, why: Unavailable, replaces: bool) -> Problem:
     ref = request.resource.ref
-    return Problem(
-        code="release_first" if replaces else "sku_unavailable",
-        message=counted(why.refusals),
-        hint=remedy(ref, why.refusals),
-        source=request.resource.source(),
-        ref=str(ref),
-    )
+    code = "release_first" if replaces else "sku_unavailable"
+    found = Refusal(code, counted(why.refusals), remedy(ref, why.refusals))
+    return problem_of(request.resource, found)

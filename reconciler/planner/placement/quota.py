@@ -57,7 +57,7 @@ class Limits:
     def refusal(self, request: Request) -> Problem | None:
         """The first limit exceeded, in the order of `LIMITS`; None admits the request."""
         found = first_refusal(LIMITS, request, self)
-        return problem_of(request.resource.ref, request.resource, found) if found else None
+        return problem_of(request.resource, found) if found else None
 
     def take(self, request: Request) -> None:
         self.gpus[request.need.project] += request.gpus

@@ -56,7 +56,7 @@ def _is_own_rival(code: str, join: Join, ledger: AttachmentLedger) -> bool:
 def _problem(code: str, message: str, difference: Difference, storage: Ref) -> Problem:
     hint = HINTS[code].format(storage=f"{storage.project}/{storage.name}")
     found = Refusal(code, f"{storage}: {message}", hint)
-    return problem_of(difference.ref, difference.resource, found, "spec", "storage", storage.name)
+    return problem_of(difference, found, "spec", "storage", storage.name)
 
 
 def refuse_joins(

@@ -110,7 +110,7 @@ def refuse_storage(
         )
         if found := first_objection(RULES, wish):
             why = Refusal(found.code, found.why, HINTS[found.code])
-            refused[one.ref] = problem_of(one.ref, one.resource, why)
+            refused[one.ref] = problem_of(one, why)
             continue
         before = one.former or one.ref
         held[before.project] -= sizes.pop(before, 0)
