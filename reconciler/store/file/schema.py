@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,12 @@ def objects(connection: sqlite3.Connection) -> Mapping[tuple[str, str], str]:
 
 
 def expected_objects(schema: Schema) -> Mapping[tuple[str, str], str]:
-    """What `objects` finds in a sound database of `schema`."""
+    """What `objects` finds in a sound database of `schema`; found once a process."""
+    return _objects_after(tuple(schema.migrations.items()))
+
+
+@lru_cache(maxsize=16)
+def _objects_after(migrations: tuple[tuple[str, str], ...]) -> Mapping[tuple[str, str], str]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrate(connection, schema)
+        migrate(connection, Schema(migrations=dict(migrations)))
         return objects(connection)
