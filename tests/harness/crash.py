@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reconciler.hosts.ansible import run
 from reconciler.hosts.folders import FAILED, short_folder
 from reconciler.hosts.workdir import PREFIX
 from reconciler.model.moment import format_moment
@@ -36,7 +37,8 @@ from tests.harness.yard import ROOT, Yard, copy_of, laid, node
 from tests.planner import fleet as paper
 
 APPLY = ("apply", "--auto-approve=destroys")
-GPUAAS = (sys.executable, "-c", "from reconciler.cli.main import main; main()")
+PROGRAM = "from reconciler.cli.main import main; main()"
+SUPERVISOR = ROOT / "reconciler/hosts/ansible/supervisor.py"
 SETTINGS = "operators: [olga]\npublish: {dir: published}\n"
 
 GUARD_SECONDS = 5.0
@@ -372,9 +374,13 @@ def uninterrupted(scenario: Scenario, folder: Path) -> Uninterrupted:
 
 
 def start(yard: Yard, words: Sequence[str], more: Mapping[str, str]) -> subprocess.Popen[str]:
-    """`gpuaas` in a process of its own, as it is typed."""
+    """`gpuaas` in a process of its own, with the supervisor that the test itself has."""
+    program = PROGRAM
+    if run.GUARD != SUPERVISOR:
+        told = f"from reconciler.hosts.ansible import run; run.GUARD = Path({str(run.GUARD)!r})"
+        program = f"from pathlib import Path; {told}; {PROGRAM}"
     return subprocess.Popen(
-        [*GPUAAS, *words],
+        [sys.executable, "-c", program, *words],
         cwd=yard.folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), **more},
         stdin=subprocess.DEVNULL,

@@ -28,16 +28,37 @@ pytestmark = pytest.mark.walk
 AT_WORK = ("begin_wave", "play", "prove", "finish_wave")
 """Around these it matters what is being done; elsewhere one command dies like another."""
 
+NOTHING_SINCE = frozenset({"play.before", "play.after", "prove.before", "prove.after"})
+"""Between one of these and the stop beside it nothing is written: that one stands for it.
+
+Only what frees a place dies at all of them.
+"""
+
+BY_ANSIBLE = frozenset(
+    {"create-play.during", "create-play.after", "release-play.during", "move-play.during"}
+)
+"""Where the real one is killed with its command; by `make slow` it is wherever a host works."""
+
 
 def every() -> Iterator[ParameterSet]:
     """Each stop of each scenario; where another died alike before, it is left to `make slow`."""
     met: set[str] = set()
     for scenario in SCENARIOS:
         for stop in scenario.stops:
-            alike = stop in met and not stop.startswith(AT_WORK)
-            marks = [pytest.mark.slow] if alike else []
-            yield pytest.param(scenario, stop, id=f"{scenario.name}-{stop}", marks=marks)
+            name = f"{scenario.name}-{stop}"
+            at_work = stop.startswith(AT_WORK)
+            alike = stop in met and not (
+                at_work and (scenario.name == "release" or stop not in NOTHING_SINCE)
+            )
             met.add(stop)
+            if alike or name in BY_ANSIBLE:
+                marks = [pytest.mark.ansible, *([pytest.mark.slow] if alike else [])]
+                yield pytest.param(scenario, stop, id=name, marks=marks)
+                continue
+            yield pytest.param(scenario, stop, id=name)
+            if at_work:
+                marks = [pytest.mark.ansible, pytest.mark.slow]
+                yield pytest.param(scenario, stop, id=f"{name}-ansible", marks=marks)
 
 
 WITHOUT_A_STATE = ("init", "restore", "migrate")
