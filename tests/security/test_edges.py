@@ -77,7 +77,7 @@ WORDS += ("node bootstrap --print --login {}", "events --after {}", "-{}", "--{}
 FORMS = (*REFS, *WORDS)
 
 
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_no_such_thing_is_refused_before_anything_is_opened(
     yard: Yard, form: str, step: int

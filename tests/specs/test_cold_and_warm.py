@@ -119,7 +119,7 @@ def test_the_same_author_cold_and_warm(story: Story) -> None:
     assert looks[0][Ref("user", "", "hello"), "h.yaml", False].author == "cem"
 
 
-SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 10))]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

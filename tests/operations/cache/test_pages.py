@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -58,12 +59,21 @@ def begun(folder: Path) -> Fleet:
     return open_fleet(folder)
 
 
-@pytest.fixture
-def fleet(folder: Path) -> Iterator[Fleet]:
-    """A fleet in order, with more allocations than a page has."""
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fleet in order, with more allocations than a page has; not to be changed."""
+    folder = tmp_path_factory.mktemp("settled")
     fleets.write(folder, fleets.mixed(100))
-    found = begun(folder)
-    faultless.settle(found)
+    with contextlib.chdir(folder):
+        faultless.settle(begun(folder))
+    return folder
+
+
+@pytest.fixture
+def fleet(settled: Path, folder: Path) -> Iterator[Fleet]:
+    """A copy of it, to do with as a test likes."""
+    shutil.copytree(settled, folder, symlinks=True, dirs_exist_ok=True)
+    found = open_fleet(folder)
     with in_place_of_real_hosts(FaultlessHosts(read_desired(found))):
         yield found
 
