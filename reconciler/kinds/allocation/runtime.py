@@ -32,7 +32,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._:,/@+-]+")
 """What a shell, systemd and a reader of container env files all take for the same text."""
 
 
-def runtimes_of(spec: Any) -> list[str]:
+def runtimes_of(spec: AllocationSpec) -> list[str]:
     """`bundle@version` of each, in the order of the file: the first is the default."""
     return [f"{one.bundle}@{one.version}" for one in spec.runtimes]
 

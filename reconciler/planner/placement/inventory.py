@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
-from typing import Any
 
 from reconciler.kinds.approval import HOST, approved_names
 from reconciler.kinds.fleet_rules import DEFAULTS, policy_in
-from reconciler.kinds.node.spec import NODES, NodeSpec
+from reconciler.kinds.node.spec import NODES, NodeSpec, Slot
 from reconciler.kinds.node_family import NODE_FAMILIES, NodeFamilySpec
 from reconciler.kinds.policy import Strategy
 from reconciler.model.host.capacity import Claim, ClaimState, Sharing
@@ -43,7 +42,7 @@ class InventorySlot:
     """
 
     name: str
-    spec: Any
+    spec: Slot
     cpus: int
     approved: bool
     doubles: frozenset[str] = NOWHERE
@@ -64,7 +63,7 @@ class Offer:
     """
 
     name: str
-    spec: Any
+    spec: NodeSpec
     slots: tuple[InventorySlot, ...]
     approved: bool
     blocked: str = ""

@@ -7,29 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
+from reconciler.kinds.node.spec import NodeSpec
 from reconciler.model.host.capacity import StorageNeed
 
 
-def class_not_available(name: str, node: Any, need: StorageNeed) -> str:
+def class_not_available(name: str, node: NodeSpec, need: StorageNeed) -> str:
     everywhere = not need.nodes and not need.families
     if everywhere or name in need.nodes or node.family in need.families:
         return ""
     return f"class {need.class_name} is not available on {name}"
 
 
-def storage_backend_unfit(name: str, node: Any, need: StorageNeed) -> str:
+def storage_backend_unfit(name: str, node: NodeSpec, need: StorageNeed) -> str:
     if node.isolation in need.isolation:
         return ""
     return f"class {need.class_name} works on no node of isolation {node.isolation}"
 
 
-def storage_on_other_node(name: str, node: Any, need: StorageNeed) -> str:
+def storage_on_other_node(name: str, node: NodeSpec, need: StorageNeed) -> str:
     return f"{need.name} lies on {need.node}" if need.node not in ("", name) else ""
 
 
-REACH_RULES: Mapping[str, Callable[[str, object, StorageNeed], str]] = MappingProxyType(
+REACH_RULES: Mapping[str, Callable[[str, NodeSpec, StorageNeed], str]] = MappingProxyType(
     {
         "class_not_available": class_not_available,
         "storage_backend_unfit": storage_backend_unfit,
