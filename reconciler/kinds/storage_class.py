@@ -27,6 +27,7 @@ from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
 from reconciler.model.spec.resource import Reference, Resource
+from reconciler.model.state.volume import BackendWord
 
 NAME = "StorageClass"
 
@@ -43,7 +44,7 @@ FIELD_RULES: Mapping[str, str] = {
     "spec.prices[]": "immutable once recorded",
 }
 
-BACKENDS = ("directory", "loop", "nfs")
+BACKENDS = tuple(word.value for word in BackendWord)
 NOT_PLACES = (
     *("/etc", "/proc", "/sys", "/dev", "/run", "/usr", "/boot", layout.HOMES),
     *(layout.DATA, layout.MOUNTS, "/tmp", "/var/tmp"),

@@ -31,7 +31,7 @@ from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.verb import Verb
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
-from reconciler.model.state.volume import Attachment, Volume, VolumeState
+from reconciler.model.state.volume import Attachment, BackendWord, Volume, VolumeState
 from reconciler.model.state.world import World
 
 RECORD = "storage/volume.json.j2"
@@ -54,14 +54,18 @@ class Mount:
     def folder(self) -> str:
         """Its own one, where it stands who has it."""
         ((backend, about),) = self.volume.backend.items()
-        place = layout.VOLUME_MOUNT.of(self.volume.id) if backend == "nfs" else about["path"]
+        place = (
+            layout.VOLUME_MOUNT.of(self.volume.id) if backend == BackendWord.NFS else about["path"]
+        )
         return f"{place}/{self.volume.id}"
 
     @property
     def data(self) -> str:
         """Where its files lie on the host."""
         folder = (
-            layout.VOLUME_MOUNT.of(self.volume.id) if "loop" in self.volume.backend else self.folder
+            layout.VOLUME_MOUNT.of(self.volume.id)
+            if BackendWord.LOOP in self.volume.backend
+            else self.folder
         )
         return f"{folder}/data"
 
@@ -322,7 +326,7 @@ def _units(mount: Mount, binding: Binding, context: Context) -> Mapping[str, str
         "mode": mount.mode,
     }
     places = {MOUNT: real, VIEW: view}
-    if "directory" not in mount.volume.backend:
+    if BackendWord.DIRECTORY not in mount.volume.backend:
         places = {SOURCE: source, **places}
     return {
         layout.mount_unit(place): context.render(name, values) for name, place in places.items()
@@ -333,7 +337,11 @@ def _unit_paths(
     one: Attachment, binding: Binding, backend: Mapping[str, object], last: bool
 ) -> tuple[str, ...]:
     """The view goes first, and what the data lies on only with the last who has it."""
-    source = [layout.VOLUME_MOUNT.of(one.volume)] if last and "directory" not in backend else []
+    source = (
+        [layout.VOLUME_MOUNT.of(one.volume)]
+        if last and BackendWord.DIRECTORY not in backend
+        else []
+    )
     places = [
         _view_path(binding, one.mount_path),
         real_path(binding.id, one.storage.name),

@@ -21,9 +21,10 @@ from reconciler.model.host.signed_record import (
 )
 from reconciler.model.records import dataclass
 from reconciler.model.ref import is_name, parse_ref
+from reconciler.model.state.volume import BackendWord
 
 MOST_GIB = 10**9
-BACKENDS = frozenset({"directory", "loop", "nfs"})
+BACKENDS = frozenset(word.value for word in BackendWord)
 MODES = frozenset({"ro", "rw"})
 ACCESS = frozenset({"single_writer", "multi_reader", "multi_writer"})
 
@@ -56,7 +57,9 @@ class VolumeRecord(SignedRecord):
     @property
     def reaches_all(self) -> bool:
         """Whether other hosts reach the same data."""
-        return "nfs" in self.backend or bool(self.backend.get("directory", {}).get("shared"))
+        return BackendWord.NFS in self.backend or bool(
+            self.backend.get(BackendWord.DIRECTORY, {}).get("shared")
+        )
 
 
 def read_volume_record(text: str) -> VolumeRecord:

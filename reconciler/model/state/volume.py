@@ -21,11 +21,19 @@ class VolumeState(StrEnum):
     GONE = "gone"
 
 
+class BackendWord(StrEnum):
+    """What the data of a volume lies on: the one key of its `backend`."""
+
+    DIRECTORY = "directory"
+    LOOP = "loop"
+    NFS = "nfs"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
     """What a Storage is made of. `backend` is that of its class when it was made, in normal form:
 
-    one key, `directory`, `loop` or `nfs`. `node` is where its data lies, empty where every node of
+    one key, a BackendWord. `node` is where its data lies, empty where every node of
     the class reaches it. `fenced` are ids of allocations that somebody has sworn to be cut off.
     """
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from enum import StrEnum
 
 from reconciler.kinds.access.keys import in_force
 from reconciler.kinds.allocation.spec import ALLOCATIONS
@@ -35,12 +36,22 @@ GUARD_HINT = (
 )
 
 
+class LostBy(StrEnum):
+    """By what somebody would lose access; the value is what a plan calls all of that sort."""
+
+    USERS = "users"
+    GRANTS = "grants"
+    MEMBERS = "members of projects"
+    ACCESS = "people in access"
+    ALL = "people"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loss:
     """Somebody who would lose access by the absence of `what`, and the change it is in."""
 
     change: Ref
-    what: str
+    what: LostBy
     person: str
 
 
@@ -87,14 +98,14 @@ def _losses(differences: Iterable[Difference], situation: Situation) -> Iterator
             continue
         if kind == "user" and one.action in (Action.FORGET, Action.RENAME):
             if USERS.applied(recorded).is_active:
-                yield _Loss(change=one.ref, what="users", person=recorded.ref.name)
+                yield _Loss(change=one.ref, what=LostBy.USERS, person=recorded.ref.name)
         elif kind == "user" and one.resource is not None:
             if _is_shut_out(one, USERS.applied(recorded), USERS.spec(one.resource), situation):
-                yield _Loss(change=one.ref, what="users", person=one.ref.name)
+                yield _Loss(change=one.ref, what=LostBy.USERS, person=one.ref.name)
         elif kind == "grant" and _is_ended(one, recorded, situation):
-            yield _Loss(change=one.ref, what="grants", person=GRANTS.applied(recorded).user)
+            yield _Loss(change=one.ref, what=LostBy.GRANTS, person=GRANTS.applied(recorded).user)
         elif kind in NAMING and one.resource is not None and recorded.phase is Phase.ACTIVE:
-            what = "members of projects" if kind == "project" else "people in access"
+            what = LostBy.MEMBERS if kind == "project" else LostBy.ACCESS
             for person in people(recorded) - people(one.resource):
                 if _stays_active(person, situation):
                     yield _Loss(change=one.ref, what=what, person=person)
@@ -132,18 +143,18 @@ def _is_ended(difference: Difference, recorded: Recorded, situation: Situation) 
 
 
 def _over(
-    losses: Iterable[_Loss], totals: Mapping[str, set[object]], limit_of: Limit
+    losses: Iterable[_Loss], totals: Mapping[LostBy, set[object]], limit_of: Limit
 ) -> Iterator[str]:
     """What is more than may go at once: of one sort, or of all people."""
-    users = {loss.person for loss in losses if loss.what == "users"}
-    lost: dict[str, set[object]] = {}
+    users = {loss.person for loss in losses if loss.what is LostBy.USERS}
+    lost: dict[LostBy, set[object]] = {}
     for loss in losses:
-        if loss.what == "users":
+        if loss.what is LostBy.USERS:
             lost.setdefault(loss.what, set()).add(loss.person)
         elif loss.person not in users:
-            one: object = loss.change if loss.what == "grants" else loss.person
+            one: object = loss.change if loss.what is LostBy.GRANTS else loss.person
             lost.setdefault(loss.what, set()).add(one)
-    lost["people"] = {loss.person for loss in losses}
+    lost[LostBy.ALL] = {loss.person for loss in losses}
     for what, gone in lost.items():
         limit = limit_of(len(totals[what]))
         if len(gone) > limit:
@@ -153,16 +164,15 @@ def _over(
             )
 
 
-def _totals(situation: Situation) -> dict[str, set[object]]:
-    totals: dict[str, set[object]] = {"users": set(), "grants": set()}
-    totals |= {"members of projects": set(), "people in access": set()}
+def _totals(situation: Situation) -> dict[LostBy, set[object]]:
+    totals: dict[LostBy, set[object]] = {what: set() for what in LostBy}
     world = situation.world
-    totals["users"].update(ref.name for ref in world.refs_of("user"))
-    totals["grants"].update(world.refs_of("grant"))
-    for kind, what in (("project", "members of projects"), ("allocation", "people in access")):
+    totals[LostBy.USERS].update(ref.name for ref in world.refs_of("user"))
+    totals[LostBy.GRANTS].update(world.refs_of("grant"))
+    for kind, what in (("project", LostBy.MEMBERS), ("allocation", LostBy.ACCESS)):
         for ref in world.refs_of(kind):
             totals[what] |= people(world.recorded[ref])
-    return {**totals, "people": totals["users"]}
+    return {**totals, LostBy.ALL: totals[LostBy.USERS]}
 
 
 def people(stated: Resource | Recorded) -> set[str]:

@@ -17,7 +17,7 @@ from reconciler.model.plan.items.storage import AttachItem, DetachItem
 from reconciler.model.plan.plan import Action, Step
 from reconciler.model.ref import Ref
 from reconciler.model.spec.resource import Resource
-from reconciler.model.state.volume import Attachment, Volume
+from reconciler.model.state.volume import Attachment, BackendWord, Volume
 from reconciler.model.state.world import Recorded, World
 from reconciler.planner.core.difference import Difference
 
@@ -61,7 +61,7 @@ def _used(volume: Volume, world: World) -> str:
     """The usage of a storage with a disk of its own; a plain folder shares its disk with others."""
     seen = world.observations.get(volume.node)
     told = ((seen.facts.volumes if seen and seen.facts else None) or {}).get(volume.id)
-    return f", {told['usedMiB']} MiB used" if told and "loop" in volume.backend else ""
+    return f", {told['usedMiB']} MiB used" if told and BackendWord.LOOP in volume.backend else ""
 
 
 def mounting(steps: Iterable[Step], recorded: Recorded) -> Mapping[str, str]:
