@@ -63,7 +63,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Operations on directory hosts do without Ansible, unless it is what a test is about.
 
-    What a test starts as a process of its own has the real one, but for commands that it kills.
+    So do commands that it starts by `tests.harness.own_process`.
     """
     with pytest.MonkeyPatch.context() as patch:
         plain = not WITHOUT_ANSIBLE.isdisjoint(item.path.parents)

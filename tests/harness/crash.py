@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reconciler.hosts.ansible import run
 from reconciler.hosts.folders import FAILED, short_folder
 from reconciler.hosts.workdir import PREFIX
 from reconciler.model.moment import format_moment
@@ -33,12 +31,11 @@ from reconciler.store import chain
 from reconciler.store.file.database import Database, Opening
 from reconciler.store.file.schema import Schema, shipped_schema
 from tests.harness.applied_fleet import BO, CEM, DANA, GRANTS, SOLO, TRAIN
+from tests.harness.own_process import program
 from tests.harness.yard import ROOT, Yard, copy_of, laid, node
 from tests.planner import fleet as paper
 
 APPLY = ("apply", "--auto-approve=destroys")
-PROGRAM = "from reconciler.cli.main import main; main()"
-SUPERVISOR = ROOT / "reconciler/hosts/ansible/supervisor.py"
 SETTINGS = "operators: [olga]\npublish: {dir: published}\n"
 
 GUARD_SECONDS = 5.0
@@ -374,13 +371,9 @@ def uninterrupted(scenario: Scenario, folder: Path) -> Uninterrupted:
 
 
 def start(yard: Yard, words: Sequence[str], more: Mapping[str, str]) -> subprocess.Popen[str]:
-    """`gpuaas` in a process of its own, with the supervisor that the test itself has."""
-    program = PROGRAM
-    if run.GUARD != SUPERVISOR:
-        told = f"from reconciler.hosts.ansible import run; run.GUARD = Path({str(run.GUARD)!r})"
-        program = f"from pathlib import Path; {told}; {PROGRAM}"
+    """`gpuaas` in a process of its own, as it is typed."""
     return subprocess.Popen(
-        [sys.executable, "-c", program, *words],
+        [*program(), *words],
         cwd=yard.folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), **more},
         stdin=subprocess.DEVNULL,

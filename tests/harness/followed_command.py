@@ -11,7 +11,6 @@ import ctypes
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,9 +19,9 @@ from pathlib import Path
 
 from reconciler.stops import STOP_LOG, STOPS
 from reconciler.store.file.lock import StateLock
+from tests.harness.own_process import program
 from tests.harness.yard import ROOT, Yard
 
-PROGRAM = (sys.executable, "-c", "from reconciler.cli.main import main; main()")
 PR_SET_CHILD_SUBREAPER = 36
 SECONDS = 60
 MANY = 200
@@ -46,7 +45,7 @@ class Followed:
         alone = ("setsid", "--ctty") if terminal else ()
         with out, err:
             self.process = subprocess.Popen(
-                [*alone, *PROGRAM, "-C", str(yard.folder), *words],
+                [*alone, *program(), "-C", str(yard.folder), *words],
                 stdin=streams[0],
                 stdout=streams[1],
                 stderr=streams[2],

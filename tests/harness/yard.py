@@ -32,6 +32,7 @@ from reconciler.operations.open import open_fleet
 from reconciler.operations.signals import Interrupts
 from reconciler.operations.specs import read_desired
 from reconciler.store.snapshot import read_world
+from tests.harness import own_process
 from tests.planner import fleet as paper
 
 ROOT = Path(__file__).parents[2]
@@ -154,7 +155,7 @@ class Yard:
     def python(self, script: str, *words: str) -> subprocess.Popen[str]:
         """A process of its own; `script` is Python and finds the folder in `sys.argv[1]`."""
         return subprocess.Popen(
-            [sys.executable, "-c", script, str(self.folder), *words],
+            [sys.executable, "-c", own_process.script(script), str(self.folder), *words],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,

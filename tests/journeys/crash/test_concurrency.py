@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness.followed_command import PROGRAM, Followed, adopting, assert_free
+from tests.harness.followed_command import Followed, adopting, assert_free
+from tests.harness.own_process import program
 from tests.harness.yard import ROOT, Said, Yard, copy_of, laid
 from tests.planner import fleet as paper
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.walk
 
 APPLY = ("apply", "--auto-approve=destroys")
 CROWD_SECONDS = float(os.environ.get("GPUAAS_CROWD_SECONDS", "15"))
-"""How long the crowd is let loose; a minute, now and then, finds more."""
+"""How long the crowd is let loose by `make slow`; a minute, now and then, finds more."""
 
 FEWEST = 3
 """So many turns each of them has, however slow the machine."""
@@ -64,7 +65,7 @@ def yard(new: Yard, tmp_path: Path) -> Yard:
 def gpuaas(yard: Yard, *words: str) -> subprocess.CompletedProcess[str]:
     """As a user runs it."""
     return subprocess.run(
-        [*PROGRAM, "-C", str(yard.folder), *words],
+        [*program(), "-C", str(yard.folder), *words],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -90,13 +91,14 @@ def let_in(yard: Yard) -> set[str]:
 
 
 class TestTheCrowd:
-    def test_ten_readers_beside_a_writer(self, yard: Yard) -> None:
+    @pytest.mark.parametrize("seconds", [0, pytest.param(CROWD_SECONDS, marks=pytest.mark.slow)])
+    def test_ten_readers_beside_a_writer(self, yard: Yard, seconds: float) -> None:
         """F-STA-08: no reader fails or waits for a write, and no lock of SQLite's is ever told.
 
         The cache goes away now and then, which nobody may notice.
         """
         assert gpuaas(yard, *APPLY).returncode == 0
-        until = time.monotonic() + CROWD_SECONDS
+        until = time.monotonic() + seconds
         with ThreadPoolExecutor(len(READS) + 2) as pool:
             readers = [pool.submit(self.read, yard, words, until) for words in READS]
             writers = [
@@ -140,8 +142,9 @@ class TestTheCrowd:
 
     def refresh(self, yard: Yard, until: float) -> list[str]:
         """A second writer without patience: it does its work, or is told who does theirs."""
-        wrong = []
-        while time.monotonic() < until:
+        wrong, number = [], 0
+        while number < FEWEST or time.monotonic() < until:
+            number += 1
             ended = gpuaas(yard, "plan", "--refresh", "-o", "json")
             codes = said(ended.stdout).problems
             if ended.returncode not in (0, 3) and codes != ["state_locked"]:
@@ -162,7 +165,7 @@ class TestTwoApplies:
             assert (refused.code, refused.problems) == (1, ["state_locked"])
             assert refused.document["problems"][0]["holder"]["pid"] == first.process.pid
             with subprocess.Popen(
-                [*PROGRAM, "-C", str(yard.folder), *APPLY, "--lock-timeout=2m"],
+                [*program(), "-C", str(yard.folder), *APPLY, "--lock-timeout=2m"],
                 cwd=ROOT,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -201,6 +204,7 @@ class TestTwoApplies:
         assert_free(yard)
 
 
+@pytest.mark.ansible
 class TestTwoFleets:
     def test_at_once_on_one_machine(self, tmp_path: Path) -> None:
         """F-ANS-04: each host gets its own values, and what a run has said is gone for the next."""
@@ -210,7 +214,7 @@ class TestTwoFleets:
         ]
         applies = [
             subprocess.Popen(
-                [*PROGRAM, "-C", str(yard.folder), *APPLY],
+                [*program(), "-C", str(yard.folder), *APPLY],
                 cwd=ROOT,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -236,7 +240,9 @@ class TestTwoFleets:
 
 
 class TestADeadHolder:
-    @pytest.mark.parametrize("by", [signal.SIGKILL, "closed"], ids=str)
+    @pytest.mark.parametrize(
+        "by", [pytest.param(signal.SIGKILL, marks=pytest.mark.ansible), "closed"], ids=str
+    )
     def test_is_replaced_and_named(self, yard: Yard, by: signal.Signals | str) -> None:
         """F-STA-06: killed in the middle, or its terminal closed: an apply then works again.
 

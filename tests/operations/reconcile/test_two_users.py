@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +18,7 @@ import pytest
 import yaml
 
 from tests import privileges
-from tests.harness.followed_command import PROGRAM
+from tests.harness.own_process import program, script
 from tests.harness.yard import ROOT, Yard, copy_of
 from tests.privileges import FOREIGN
 
@@ -59,9 +61,14 @@ def fleet(applied: Yard) -> Iterator[Yard]:
         yield yard
 
 
-def words(uid: int, yard: Yard, *command: str) -> list[str]:
+def account(uid: int) -> tuple[str, ...]:
+    """What to put before a command that is to be somebody else's."""
     change = ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups")
-    return [*(change if uid else ()), *PROGRAM, "-C", str(yard.folder), *command]
+    return change if uid else ()
+
+
+def words(uid: int, yard: Yard, *command: str) -> list[str]:
+    return [*account(uid), *program(), "-C", str(yard.folder), *command]
 
 
 def environment(yard: Yard) -> Mapping[str, str]:
@@ -79,6 +86,35 @@ def run(uid: int, yard: Yard, *command: str) -> subprocess.CompletedProcess[str]
         check=False,
         timeout=60,
     )
+
+
+IN_TURN = """
+import contextlib, io, json, sys
+from reconciler.cli.main import run
+found = []
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        found.append((run(words), told.getvalue()))
+print(json.dumps(found))
+"""
+
+
+def in_turn(uid: int, yard: Yard) -> list[tuple[int, str]]:
+    """The exit code of each of the commands and what it told, all in one process of an account."""
+    every = json.dumps([("-C", str(yard.folder), *command) for command in COMMANDS])
+    done = subprocess.run(
+        [*account(uid), sys.executable, "-c", script(IN_TURN), every],
+        cwd="/",
+        env=environment(yard),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    found: list[tuple[int, str]] = json.loads(done.stdout)
+    return found
 
 
 def left(yard: Yard) -> Mapping[str, tuple[int, int]]:
@@ -100,12 +136,11 @@ def shown(yard: Yard) -> None:
 
 def assert_refused(yard: Yard, uid: int, *, why: str) -> None:
     before = left(yard)
-    for command in COMMANDS:
-        done = run(uid, yard, *command)
-        assert done.returncode == 1, (command, done)
-        assert "Traceback" not in done.stderr
-        assert why in done.stderr, (command, done.stderr)
-        assert "rm -r" not in done.stderr
+    for command, (code, told) in zip(COMMANDS, in_turn(uid, yard), strict=True):
+        assert code == 1, (command, told)
+        assert "Traceback" not in told
+        assert why in told, (command, told)
+        assert "rm -r" not in told
     assert left(yard) == before
 
 
