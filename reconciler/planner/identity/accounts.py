@@ -6,13 +6,13 @@ anywhere can never become somebody else's.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from reconciler.kinds.project import PROJECTS
 from reconciler.model.host.capacity import Isolation
 from reconciler.model.host.evidence import Observation
+from reconciler.model.host.facts.taken_fact import read_taken, taken_key
 from reconciler.model.host.posix import LAST_UID
 from reconciler.model.problem import ProblemError, refuse
 from reconciler.model.spec.desired import Desired
@@ -58,8 +58,8 @@ class Taken:
         if (kind, node) not in self._ranges:
             seen = self._observations
             asked = seen.values() if not node else filter(None, [seen.get(node)])
-            told = {part for one in asked for part in _told(one, kind).split(",") if part}
-            self._ranges[kind, node] = _joined(sorted(map(_range, told)))
+            told = {part for one in asked for part in _told(one, kind)}
+            self._ranges[kind, node] = _joined(sorted(told))
         return self._ranges[kind, node]
 
 
@@ -86,18 +86,9 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _told(seen: Observation, kind: str) -> str:
+def _told(seen: Observation, kind: str) -> Iterator[tuple[int, int]]:
     named = seen.facts.platform if seen.facts else None
-    told = (named or {}).get(f"taken {kind}", "")
-    return told if TOLD.fullmatch(told) else ""
-
-
-def _range(part: str) -> tuple[int, int]:
-    first, _, last = part.partition("-")
-    return int(first), int(last or first)
-
-
-TOLD = re.compile(r"\d{1,10}(-\d{1,10})?(,\d{1,10}(-\d{1,10})?)*", re.ASCII)
+    return read_taken((named or {}).get(taken_key(kind), ""))
 
 
 class Accounts:

@@ -6,14 +6,16 @@ done: what was deleted is called deleted, and a card that was not reset is not c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from reconciler.model.host import layout
 from reconciler.model.host.capacity import Claim
 from reconciler.model.host.evidence import Check, CheckResult, GpuFact, NodeFacts
 from reconciler.model.host.facts import attached_fact as attached_facts
-from reconciler.model.host.facts.named_fact import is_unknown
+from reconciler.model.host.facts import leftover
+from reconciler.model.host.facts.leftover import APART, LeftoverWord, read_leftovers
+from reconciler.model.host.facts.named_fact import UNKNOWN, is_unknown
 from reconciler.model.host.facts.tenant_fact import TenantWord
 from reconciler.model.records import dataclass
 from reconciler.planner.core.facts import listed, shown
@@ -21,23 +23,6 @@ from reconciler.planner.core.facts import listed, shown
 Look = Callable[["Case", str], Iterator[Check]]
 """The checks of one rule, given its name."""
 
-WORDS = frozenset(
-    [
-        "process",
-        "session",
-        "socket",
-        "crontab",
-        "at",
-        "shm",
-        "msg",
-        "sem",
-        "mqueue",
-        "mount",
-        "file",
-        "open",
-        "key",
-    ]
-)
 NAMED = (
     layout.KEY_FILE.before,
     layout.HOME.before,
@@ -50,14 +35,8 @@ NAMED = (
 )
 """Keys that a rule of their own speaks of."""
 
-UNKNOWN = "unknown"
-"""Before the word of what a host could not look at."""
-
-APART = "apart"
-"""Before that of what it could not look through and is a living neighbour's own."""
-
-LEFTOVERS = "leftovers"
-"""The probe that looks for them."""
+MARKS = ("", UNKNOWN, APART)
+"""Found there, not looked through, and a living neighbour's own."""
 
 HOLDERS = "holders"
 """The probe that looks for who has cards open."""
@@ -164,7 +143,7 @@ def descriptor(case: Case, name: str) -> Iterator[Check]:
 # What a uid may leave anywhere.
 
 
-def left(*words: str) -> Look:
+def left(*words: LeftoverWord) -> Look:
     """The entries with these first words in what the host found of a uid."""
 
     def check(case: Case, name: str) -> Iterator[Check]:
@@ -172,36 +151,23 @@ def left(*words: str) -> Look:
         if case.uid is None:
             return
         if found is None:
-            why = "".join(f": {p.message}" for p in case.facts.problems if p.probe == LEFTOVERS)
+            why = "".join(
+                f": {p.message}" for p in case.facts.problems if p.probe == leftover.PROBE
+            )
             yield one(name, CheckResult.UNKNOWN, f"not looked through for uid {case.uid}{why}")
-        elif of_these := [what for word, what in sorted_out(found) if word in words]:
-            yield one(name, CheckResult.FAIL, listed(of_these))
-        elif unseen := [what for word, what in sorted_out(found) if word in unknown]:
-            yield one(name, CheckResult.UNKNOWN, listed(unseen))
+            return
+        of_these = [entry for entry in read_leftovers(found) if entry.word in words]
+        marked = {mark: [e.text for e in of_these if e.mark == mark] for mark in MARKS}
+        if marked[""]:
+            yield one(name, CheckResult.FAIL, listed(marked[""]))
+        elif marked[UNKNOWN]:
+            yield one(name, CheckResult.UNKNOWN, listed(marked[UNKNOWN]))
         else:
-            beside = [what for word, what in sorted_out(found) if word in apart]
+            beside = marked[APART]
             told = f"; {listed(beside)}" if beside else ""
             yield one(name, CheckResult.PASS, f"none of uid {case.uid}{told}")
 
-    apart = {f"{APART} {word}" for word in words}
-    unknown = {f"{UNKNOWN} {word}" for word in words}
     return check
-
-
-def sorted_out(found: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each entry with its sort.
-
-    `and 3 more` belongs to the sort before it; an entry with no known word is a file. What could
-    not be looked at is a sort of its own: `unknown open`, `apart file`.
-    """
-    sort = "file"
-    for what in found:
-        first, second = [*what.split(" ", 2), ""][:2]
-        mark = f"{first} " if first in (UNKNOWN, APART) else ""
-        word = second if mark else first
-        if first != "and":
-            sort = mark + (word if word in WORDS else "file")
-        yield sort, what
 
 
 # Devices, by the slot.

@@ -16,6 +16,7 @@ from reconciler.model.canonical import digest
 from reconciler.model.host import layout
 from reconciler.model.host.capacity import Claim, ClaimState
 from reconciler.model.host.evidence import Check, CheckResult, NodeFacts, Observation, Proof
+from reconciler.model.host.facts.leftover import LeftoverWord
 from reconciler.model.host.facts.tenant_fact import TenantWord
 from reconciler.model.plan.plan import Step
 from reconciler.model.records import dataclass
@@ -126,22 +127,22 @@ RULES: tuple[ProofRule, ...] = (
     ProofRule(
         name="sessions",
         promises="nobody is logged in as its uid",
-        check=left("session"),
+        check=left(LeftoverWord.SESSION),
     ),
     ProofRule(
         name="processes",
         promises="no process runs as its uid or in its slice; one that returns is named with unit",
-        check=left("process"),
+        check=left(LeftoverWord.PROCESS),
     ),
     ProofRule(
         name="sockets",
         promises="no network socket belongs to its uid",
-        check=left("socket"),
+        check=left(LeftoverWord.SOCKET),
     ),
     ProofRule(
         name="cron and at",
         promises="no crontab and no at job is left, by name or by owner",
-        check=left("crontab", "at"),
+        check=left(LeftoverWord.CRONTAB, LeftoverWord.AT),
     ),
     ProofRule(
         name="linger",
@@ -151,27 +152,27 @@ RULES: tuple[ProofRule, ...] = (
     ProofRule(
         name="ipc",
         promises="its uid neither created nor owns a System V object or message queue",
-        check=left("shm", "msg", "sem", "mqueue"),
+        check=left(LeftoverWord.SHM, LeftoverWord.MSG, LeftoverWord.SEM, LeftoverWord.MQUEUE),
     ),
     ProofRule(
         name="keyrings",
         promises="the kernel holds no key of its uid, which could be opened to others",
-        check=left("key"),
+        check=left(LeftoverWord.KEY),
     ),
     ProofRule(
         name="mounts",
         promises="its uid has mounted nothing",
-        check=left("mount"),
+        check=left(LeftoverWord.MOUNT),
     ),
     ProofRule(
         name="files",
         promises="no file of its uid is left on any local file system",
-        check=left("file"),
+        check=left(LeftoverWord.FILE),
     ),
     ProofRule(
         name="open cards",
         promises="no tenant has a GPU open that is not theirs",
-        check=left("open"),
+        check=left(LeftoverWord.OPEN),
     ),
     ProofRule(
         name="home",

@@ -17,6 +17,7 @@ from reconciler.model.host.evidence import (
     Observation,
     ProbeProblem,
 )
+from reconciler.model.host.facts.leftover import LeftoverWord
 from reconciler.model.plan.plan import Order, Step
 from reconciler.model.ref import Ref
 from reconciler.planner.proof.checks import TOLERANCE_MIB, Devices, Inventory
@@ -321,3 +322,10 @@ def test_who_may_have_been_root_is_known_by_his_sku(gives_root: bool, roots: lis
     now = paper.world(wanted, claims=(claim("a", "gpu01", None, allocation_id=ID),))
     assert list(roots_on("gpu01", wanted, now)) == roots
     assert list(roots_on("gpu02", wanted, now)) == []
+
+
+@pytest.mark.parametrize("word", LeftoverWord)
+def test_no_sort_of_leftover_is_looked_at_by_no_rule(word: LeftoverWord) -> None:
+    found = seen(leftovers={str(UID): (f"{word} left behind",)})
+    (proof,) = prove([released()], [step()], found, AT, INVENTORY)
+    assert not proof.passed
