@@ -49,12 +49,13 @@ static: .venv/.ready-dev
 	$(BIN)/mypy playbooks/action_plugins
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/ansible-lint playbooks
 
+# A worker more than processors: some wait for locks and for what does not answer.
 unit: .venv/.ready-dev
-	GPUAAS_PART=unit $(BIN)/pytest -n auto --dist loadfile -m "not walk and not wheel and not lab and not slow"
+	GPUAAS_PART=unit $(BIN)/pytest -n $$(($$(nproc) + 1)) --dist loadfile -m "not walk and not wheel and not lab and not slow"
 
 # These wait too, for guards and for hosts that do not answer.
 walk: .venv/.ready-dev
-	GPUAAS_PART=walk $(BIN)/pytest -n 3 --dist worksteal -m "walk and not slow"
+	GPUAAS_PART=walk $(BIN)/pytest -n 4 --dist worksteal -m "walk and not slow"
 
 # Where seconds count, nothing runs beside.
 slow: .venv/.ready-dev
