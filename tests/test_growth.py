@@ -26,8 +26,8 @@ from reconciler.operations.specs import read_desired
 from reconciler.operations.status.status import Glance
 from reconciler.specs.read import library
 from reconciler.store.tables import suspensions
-from tests import growing
-from tests.faultless import FaultlessHosts, in_place_of_real_hosts, look
+from tests import call_counts, full_fleet
+from tests.simulated_hosts import FaultlessHosts, in_place_of_real_hosts, look
 
 SMALL, TIMES = 4, 4
 TOTAL, ONE, RARE = 4.4, 4.8, 12
@@ -89,7 +89,7 @@ def life(
     folder: Path, teams: int, count: Count, reads: Sequence[str] = READS
 ) -> Iterator[tuple[str, Mapping[str, int]]]:
     """A fleet of everything from its first plan to the rebuild of its lost state."""
-    growing.write(folder, teams)
+    full_fleet.write(folder, teams)
     (folder / ".gitignore").write_text("/state/\n/.gpuaas/\n", encoding="utf-8")
     os.chdir(folder)
     git("init", "--quiet", "--initial-branch=main")
@@ -104,7 +104,7 @@ def life(
         yield "first apply", count(lambda: command("apply", "--auto-approve=destroys"))
         yield "unchanged plan", count(lambda: command("plan"))
         for number in range(0, teams, 4):
-            growing.change(folder, f"team-{number}")
+            full_fleet.change(folder, f"team-{number}")
         yield "plan of some changes", count(lambda: command("plan"))
         with writing(fleet, "suspend") as journal:
             for number in range(0, teams, 4):
@@ -132,7 +132,7 @@ def shut_out(scope: str, since: str) -> Suspension:
 def test_calls_grow_as_the_fleet_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-REAL-27: of every function, in every command that looks at the whole fleet."""
     monkeypatch.chdir(tmp_path)
-    assert "\n".join(measured(tmp_path, growing.calls, READS)) == ""
+    assert "\n".join(measured(tmp_path, call_counts.calls, READS)) == ""
 
 
 @pytest.mark.walk
@@ -140,7 +140,7 @@ def test_loops_grow_as_the_fleet_does(tmp_path: Path, monkeypatch: pytest.Monkey
     """F-REAL-27: a loop that calls nothing is seen by its lines."""
     monkeypatch.chdir(tmp_path)
     assert (
-        "\n".join(measured(tmp_path, growing.lines, ("status", "status --all", "storage list")))
+        "\n".join(measured(tmp_path, call_counts.lines, ("status", "status --all", "storage list")))
         == ""
     )
 
@@ -167,7 +167,7 @@ def test_a_scan_for_each_is_found() -> None:
     """The measure itself: it tells what is done once for all from what is done for each."""
 
     def each(size: int) -> Mapping[str, int]:
-        return growing.calls(lambda: [shut_out(a, b) for a in "x" * size for b in "y" * size])
+        return call_counts.calls(lambda: [shut_out(a, b) for a in "x" * size for b in "y" * size])
 
     small, large = {"scan": each(20)}, {"scan": each(80)}
     assert [*grown(small, large)]

@@ -23,7 +23,7 @@ from reconciler.store.backup.maintenance import check
 from tests import fleets
 from tests.bench import prepared
 from tests.bench.measuring import Row, scaled, seconds
-from tests.faultless import FaultlessHosts, in_place_of_real_hosts
+from tests.simulated_hosts import FaultlessHosts, in_place_of_real_hosts
 
 COUNT, PARTS = 10_000, 4
 TOGGLED = "specs/projects/team-0/run-0.yaml"

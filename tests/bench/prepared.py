@@ -40,7 +40,7 @@ def mixed(work: Path, count: int) -> Path:
 
 
 def imagine(what: str, folder: Path) -> None:
-    command([sys.executable, "-m", "tests.faultless", what, str(folder)], ROOT)
+    command([sys.executable, "-m", "tests.simulated_hosts", what, str(folder)], ROOT)
 
 
 def commit(folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.store.file.database import Database
-from tests.store.making import START, STATE_ID, State
+from tests.store.records import START, STATE_ID, State
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from reconciler.model.state.volume import Attachment, Joining, VolumeIntent
 from reconciler.model.state.world import Recorded
 from reconciler.store.snapshot import read_world
 from tests.harness.items import make_item
-from tests.store.making import State, done, make_recorded, ref
+from tests.store.records import State, done, make_recorded, ref
 
 DATA, VOLUME = ref("storage/vision/data"), "volumedata"
 PRICES = [

@@ -21,7 +21,7 @@ from reconciler.store.file.database import Database
 from reconciler.store.file.schema import shipped_schema
 from reconciler.store.snapshot import read_world
 from reconciler.store.tables import queue
-from tests.store.making import START, State, ref
+from tests.store.records import START, State, ref
 
 
 def codes(work: Callable[[], object]) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from reconciler.model.plan.work import WaveIntent
 from tests.harness.items import make_item
-from tests.store.making import State, make_recorded, make_step, ref
+from tests.store.records import State, make_recorded, make_step, ref
 
 NODE = ref("node/gpu01")
 WALLS = {"sshd tenants": "x=1"}

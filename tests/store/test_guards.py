@@ -15,7 +15,7 @@ from reconciler.model.host.evidence import CheckResult
 from reconciler.model.plan.plan import Order
 from reconciler.model.plan.work import WaveIntent
 from reconciler.model.problem import ProblemError
-from tests.store.making import (
+from tests.store.records import (
     State,
     done,
     make_claim,

@@ -22,7 +22,7 @@ from reconciler.store.file.database import Database
 from reconciler.store.journal import Journal
 from reconciler.store.serial import read_serial
 from reconciler.store.tables import queue
-from tests.store.making import (
+from tests.store.records import (
     START,
     STATE_ID,
     State,

@@ -13,7 +13,7 @@ import pytest
 from reconciler.model.host.posture import NodeTally, Posture, posture_of
 from reconciler.model.state.world import Recorded, Suspension
 from reconciler.store.tables import suspensions
-from tests.store.making import State, make_observation, make_recorded, ref
+from tests.store.records import State, make_observation, make_recorded, ref
 
 SEEN: set[str] = set()
 

@@ -17,7 +17,7 @@ from reconciler.store import queries
 from reconciler.store.file.database import Database
 from reconciler.store.rows import RecordedRows
 from reconciler.store.snapshot import read_digests, read_world
-from tests.store.making import STATE_ID, State, make_observation, make_recorded, ref
+from tests.store.records import STATE_ID, State, make_observation, make_recorded, ref
 
 A = ref("allocation/vision/a")
 

@@ -22,7 +22,7 @@ from reconciler.store.file.database import Database, Opening
 from reconciler.store.file.private_copy import open_private_copy
 from reconciler.store.file.schema import Schema, shipped_schema, version_of
 from tests import privileges
-from tests.store.making import START, STATE_ID
+from tests.store.records import START, STATE_ID
 
 ROOT = Path(__file__).parents[2]
 LATEST = shipped_schema().version

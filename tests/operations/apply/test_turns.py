@@ -25,7 +25,7 @@ from tests.harness.applied_fleet import BOX, TRAIN
 from tests.harness.hanging_host import Apply, hanging, until
 from tests.harness.yard import Yard
 from tests.journeys.access.test_key_files import TRAIN_REF
-from tests.store.making import make_claim, make_observation, make_recorded, make_step
+from tests.store.records import make_claim, make_observation, make_recorded, make_step
 
 BOX_REF = "allocation/nlp/box"
 MOVED = {**TRAIN, "spec": {**TRAIN["spec"], "sku": "slice-1", "node": "gpu02"}}

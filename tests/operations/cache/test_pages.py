@@ -26,8 +26,8 @@ from reconciler.operations.specs import read_desired
 from reconciler.operations.status import status
 from reconciler.specs.read import library
 from reconciler.store.tables import suspensions
-from tests import faultless, fleets, growing
-from tests.faultless import FaultlessHosts, in_place_of_real_hosts, look
+from tests import fleets, full_fleet, simulated_hosts
+from tests.simulated_hosts import FaultlessHosts, in_place_of_real_hosts, look
 
 AUTHOR = ("-c", "user.name=olga", "-c", "user.email=olga@corp.example")
 
@@ -65,7 +65,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("settled")
     fleets.write(folder, fleets.mixed(100))
     with contextlib.chdir(folder):
-        faultless.settle(begun(folder))
+        simulated_hosts.settle(begun(folder))
     return folder
 
 
@@ -81,7 +81,7 @@ def fleet(settled: Path, folder: Path) -> Iterator[Fleet]:
 @pytest.fixture
 def busy(folder: Path) -> Iterator[Fleet]:
     """A fleet of everything, in which some wait and some is refused."""
-    growing.write(folder, 5)
+    full_fleet.write(folder, 5)
     found = begun(folder)
     with in_place_of_real_hosts(FaultlessHosts(read_desired(found))):
         look(found)

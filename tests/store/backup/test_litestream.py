@@ -22,7 +22,7 @@ from reconciler.store.journal import Journal
 from reconciler.store.snapshot import read_world
 from reconciler.store.tables import queue
 from tests.harness.replica_process import PATIENCE, of_litestream, until
-from tests.store.making import START, State, ref
+from tests.store.records import START, State, ref
 
 pytestmark = pytest.mark.walk
 

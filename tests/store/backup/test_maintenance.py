@@ -20,7 +20,7 @@ from reconciler.store.file.connection import connect
 from reconciler.store.file.database import Database
 from reconciler.store.serial import read_serial
 from reconciler.store.snapshot import read_world
-from tests.store.making import START, STATE_ID, State, done, make_recorded, ref
+from tests.store.records import START, STATE_ID, State, done, make_recorded, ref
 
 ANA = Actor(name="ana")
 

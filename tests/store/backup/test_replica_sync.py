@@ -17,7 +17,7 @@ from reconciler.store.backup.replica_sync import last_sync
 from reconciler.store.file.database import Database
 from tests.harness.replica_process import PATIENCE, of_litestream, until
 from tests.store.backup.test_litestream import engine, start
-from tests.store.making import START, STATE_ID, State
+from tests.store.records import START, STATE_ID, State
 
 pytestmark = pytest.mark.walk
 

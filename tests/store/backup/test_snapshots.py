@@ -21,7 +21,7 @@ from reconciler.store.backup.snapshots import snapshots, take_snapshot
 from reconciler.store.file.database import Database
 from reconciler.store.serial import read_serial
 from tests import privileges
-from tests.store.making import START, STATE_ID, State
+from tests.store.records import START, STATE_ID, State
 
 ROOT = Path(__file__).parents[3]
 

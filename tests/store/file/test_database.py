@@ -21,7 +21,7 @@ from reconciler.store.file.database import Database, Opening
 from reconciler.store.file.schema import Schema, shipped_schema
 from reconciler.store.snapshot import read_world
 from tests import privileges
-from tests.store.making import START, STATE_ID, State, make_recorded, ref
+from tests.store.records import START, STATE_ID, State, make_recorded, ref
 
 
 def code_of(path: Path, *, write: bool, opening: Opening | None = None) -> str:

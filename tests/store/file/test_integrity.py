@@ -19,7 +19,7 @@ from reconciler.store.cache import SqliteCache
 from reconciler.store.file import integrity
 from reconciler.store.file.connection import log_of
 from reconciler.store.file.database import Database
-from tests.store.making import State
+from tests.store.records import State
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from reconciler.store.file.schema import expected_objects, shipped_schema, statements
-from tests.store.making import State
+from tests.store.records import State
 
 
 def test_numbered_without_gaps() -> None:

@@ -31,7 +31,7 @@ from reconciler.store.file.schema import Schema, shipped_schema
 from reconciler.store.retention import archive
 from reconciler.store.serial import read_serial
 from reconciler.store.tables import queue
-from tests.store.making import (
+from tests.store.records import (
     START,
     State,
     done,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from reconciler.model.plan.drift import Acceptance
 from reconciler.store.tables import acceptances
-from tests.store.making import State, make_recorded, ref
+from tests.store.records import State, make_recorded, ref
 
 A = ref("allocation/vision/a")
 WORD = Acceptance(

@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.model.plan.work import WaveIntent
 from reconciler.model.problem import ProblemError
-from tests.store.making import State, make_claim, make_recorded, make_step, ref
+from tests.store.records import State, make_claim, make_recorded, make_step, ref
 
 GIVE = "{verb} INTO posix_id (kind, number, owner, since) VALUES (?, ?, ?, 't')"
 

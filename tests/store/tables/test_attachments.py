@@ -31,7 +31,7 @@ from tests.store.durable import (
     make_volume,
     recorded,
 )
-from tests.store.making import State, done, make_recorded, make_step, ref
+from tests.store.records import State, done, make_recorded, make_step, ref
 
 SHARING = [
     ("single_writer", "rw", "rw", False),

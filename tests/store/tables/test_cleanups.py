@@ -15,7 +15,7 @@ from reconciler.store.override import free_unproved
 from reconciler.store.snapshot import read_world
 from reconciler.store.tables import cleanups
 from reconciler.store.tables.tenancies import tenancies
-from tests.store.making import State, done, make_observation, make_recorded, ref
+from tests.store.records import State, done, make_observation, make_recorded, ref
 from tests.store.test_guards import FREE, add_event, refuses
 
 CARD = GpuFact(

@@ -15,7 +15,7 @@ from reconciler.model.plan.plan import Action, Cause, Change, Order
 from reconciler.model.plan.work import WaveIntent
 from reconciler.store.tables import consents
 from reconciler.store.tables import consents as consents_table
-from tests.store.making import START, State, done, make_recorded, make_step, plan, ref
+from tests.store.records import START, State, done, make_recorded, make_step, plan, ref
 
 A = ref("allocation/vision/a")
 PRINT = "sha256:1"

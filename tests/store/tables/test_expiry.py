@@ -16,7 +16,7 @@ from reconciler.model.state.world import Recorded
 from reconciler.store import queries
 from reconciler.store.snapshot import read_world
 from reconciler.store.tables import queue
-from tests.store.making import State, done, make_claim, make_recorded, make_step, plan, ref
+from tests.store.records import State, done, make_claim, make_recorded, make_step, plan, ref
 
 A = ref("allocation/vision/a")
 

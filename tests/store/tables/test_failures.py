@@ -10,7 +10,7 @@ import pytest
 from reconciler.model.host.evidence import CheckResult
 from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.problem import Problem
-from tests.store.making import (
+from tests.store.records import (
     State,
     done,
     make_claim,

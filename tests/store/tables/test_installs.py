@@ -15,7 +15,7 @@ from reconciler.model.state.install import Install, InstallState
 from reconciler.store import queries
 from reconciler.store.snapshot import read_world
 from tests.harness.items import make_item
-from tests.store.making import State, make_observation, ref
+from tests.store.records import State, make_observation, ref
 
 HELLO = ref("bundle/hello")
 TREE = "sha256:" + "5" * 64

@@ -27,7 +27,7 @@ from tests.store.durable import (
     make_attachment,
     recorded,
 )
-from tests.store.making import State, done, make_claim, make_recorded, make_step, ref
+from tests.store.records import State, done, make_claim, make_recorded, make_step, ref
 
 OLD_UID, UID = 21_001, 21_002
 

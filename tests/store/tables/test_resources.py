@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.model.state.world import RecordedProblem
 from reconciler.store.snapshot import read_world
-from tests.store.making import State, ref
+from tests.store.records import State, ref
 
 A = ref("allocation/vision/a")
 

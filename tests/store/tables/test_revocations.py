@@ -10,7 +10,7 @@ from reconciler.model.plan.lifecycle import Phase
 from reconciler.model.plan.plan import Order, Step
 from reconciler.model.plan.work import StepOutcome, WaveIntent, WaveOutcome
 from reconciler.model.problem import ProblemError
-from tests.store.making import State, done, make_recorded, make_step, ref
+from tests.store.records import State, done, make_recorded, make_step, ref
 
 TRAIN = ref("allocation/vision/a")
 

@@ -13,7 +13,7 @@ from reconciler.model.problem import ProblemError
 from reconciler.model.state.world import Suspension
 from reconciler.store import revocation
 from reconciler.store.tables import suspensions
-from tests.store.making import State, done, make_recorded, make_step
+from tests.store.records import State, done, make_recorded, make_step
 
 
 def test_a_word_that_is_newer_is_not_taken_back(state: State) -> None:

@@ -14,7 +14,7 @@ from reconciler.model.state.world import Doubt, DoubtKind
 from reconciler.store.snapshot import read_world
 from reconciler.store.tables import taints
 from reconciler.store.tables import taints as taints_table
-from tests.store.making import State, make_claim, make_step
+from tests.store.records import State, make_claim, make_step
 
 CHECK = Check(name="paths", result=CheckResult.PASS, value="all known")
 

@@ -34,7 +34,7 @@ from tests.store.durable import (
     recorded,
     wiping,
 )
-from tests.store.making import State, make_recorded, plan, ref
+from tests.store.records import State, make_recorded, plan, ref
 
 OTHER = ref("storage/vision/other")
 

@@ -16,7 +16,7 @@ from reconciler.model.ref import Ref
 from reconciler.model.state.world import Suspension, World
 from tests.planner.changes.test_repair import HOME, KEYS, showing
 from tests.planner.fleet import NOW, allocation, base_fleet, desired, grant, node, policy, user
-from tests.planner.test_rerendered import NEW_KEYS, templates
+from tests.planner.identity.test_render_hash import NEW_KEYS, templates
 from tests.planner.walk import line, make_plan, settled, told
 
 GOES = policy(automation={"allow": "destroys"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reconciler.model.host.evidence import CheckResult, NodeFacts
 from reconciler.store.snapshot import read_world
-from tests.store.making import State, done, make_observation, ref
+from tests.store.records import State, done, make_observation, ref
 
 
 def test_the_time_of_the_last_answer_outlives_silence(state: State) -> None:

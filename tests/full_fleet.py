@@ -1,19 +1,11 @@
-"""Fleets with everything in them, and a count of the calls that a piece of work makes.
-
-Time differs between machines and hours; how often each function is called does not. A fleet four
-times as large may take four times as many calls, and a little for what sorts.
-"""
+"""Fleets of any size with everything in them: teams, each with something of every kind."""
 
 from __future__ import annotations
 
-import cProfile
 import hashlib
 import os
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 
 import yaml
@@ -24,7 +16,6 @@ from reconciler.model.canonical import text_digest
 from tests import fleets
 
 ROOT = Path(__file__).parents[1]
-OURS = str(ROOT / "reconciler")
 LOCK = "six==1.17.0 --hash=sha256:" + "ab" * 32 + "\n"
 PEOPLE = 4
 LONG_AGO = 1_700_000_000
@@ -165,57 +156,3 @@ def change(folder: Path, team: str) -> None:
     path = folder / "specs" / "people" / team / f"{team}-0.yaml"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("Person", "Somebody"), encoding="utf-8")
-
-
-WAITING = ("_check_timeout", "_remaining_time", "_try_wait")
-
-
-def calls(work: Callable[[], object]) -> Mapping[str, int]:
-    """How often each Python function was called, by its file and name."""
-    profile = cProfile.Profile(builtins=False)
-    profile.enable()
-    try:
-        work()
-    finally:
-        profile.disable()
-    found: Counter[str] = Counter()
-    for entry in profile.getstats():  # type: ignore[attr-defined]
-        if not _is_of_chance(entry.code):
-            found[_name(entry.code)] += entry.callcount
-    return found
-
-
-def lines(work: Callable[[], object]) -> Mapping[str, int]:
-    """How many lines of each of our functions were run: a loop that calls nothing counts too."""
-    found: Counter[CodeType] = Counter()
-
-    def begin(frame: FrameType, event: str, arg: object) -> Callable[..., object] | None:
-        return step if frame.f_code.co_filename.startswith(OURS) else None
-
-    def step(frame: FrameType, event: str, arg: object) -> Callable[..., object]:
-        if event == "line":
-            found[frame.f_code] += 1
-        return step
-
-    before = sys.gettrace()
-    sys.settrace(begin)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    named: Counter[str] = Counter()
-    for code, number in found.items():
-        named[_name(code)] += number
-    return named
-
-
-def _is_of_chance(code: CodeType) -> bool:
-    """How often the pipe of a child is looked at says how busy the machine is."""
-    file = Path(code.co_filename).name
-    return file == "selectors.py" or (file == "subprocess.py" and code.co_name in WAITING)
-
-
-def _name(code: CodeType) -> str:
-    where = Path(code.co_filename)
-    file = str(where.relative_to(ROOT)) if where.is_relative_to(ROOT) else where.name
-    return f"{file}:{code.co_firstlineno} {code.co_name}"
