@@ -106,7 +106,8 @@ class Yard:
 
     def commit(self, author: str = "olga") -> None:
         """All that lies there, as the last change of `author`."""
-        subprocess.run(["git", "-C", self.folder, "init", "-q"], check=True)
+        if not (self.folder / ".git").exists():
+            subprocess.run(["git", "-C", self.folder, "init", "-q"], check=True)
         self._commit(author, "specs", "gpuaas.yaml")
 
     def _commit(self, author: str, *files: str) -> None:

@@ -54,6 +54,11 @@ def node(tmp_path: Path) -> Path:
     return path
 
 
+def state(pid: int) -> str:
+    """Of the first thread of a process."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 @pytest.fixture
 def start(node: Path, tmp_path: Path) -> Iterator[Start]:
     begun: list[subprocess.Popen[bytes]] = []
@@ -67,9 +72,9 @@ def start(node: Path, tmp_path: Path) -> Iterator[Start]:
         )
         begun.append(subprocess.Popen([sys.executable, "-c", head + script]))
         until = time.monotonic() + 20
-        while not told.exists() and time.monotonic() < until:
-            time.sleep(0.05)
-        time.sleep(0.6)
+        rests = "Z" if "libc.syscall(" in script else "S"
+        while time.monotonic() < until and not (told.exists() and state(begun[-1].pid) == rests):
+            time.sleep(0.02)
         return begun[-1].pid
 
     yield started
