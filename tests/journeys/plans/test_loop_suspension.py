@@ -10,23 +10,30 @@ from reconciler.operations.apply.suspension_watch import plan_again, revise
 from reconciler.operations.options import PlanOptions
 from reconciler.operations.plan.plan import plan_from
 from reconciler.operations.specs import read_desired
-from tests.harness.yard import Yard, laid
+from tests.harness.yard import Yard, copy_of, laid
 from tests.operations.approval.test_approvals import A, B, alone, made
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk
 
 
-@pytest.fixture
-def yard(tmp_path: Path) -> Yard:
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Yard:
+    """Two allocations applied, for a loop that may do all; not to be changed."""
     rules = paper.policy(
         automation={"allow": "destroys"},
         guard={"maxRemovals": 5, "maxRemovalPercent": 100},
         grant={"mayBeOpenEnded": True},
     )
-    yard = laid(tmp_path / "fleet", {"gpu01": 2, "gpu02": 2}, rules, made("a"), made("b"))
+    folder = tmp_path_factory.mktemp("settled")
+    yard = laid(folder, {"gpu01": 2, "gpu02": 2}, rules, made("a"), made("b"))
     assert yard.apply().code == 0
     return yard
+
+
+@pytest.fixture
+def yard(settled: Yard, tmp_path: Path) -> Yard:
+    return copy_of(settled, tmp_path / "fleet")
 
 
 def test_the_loop_leaves_alone_what_somebody_says(yard: Yard) -> None:

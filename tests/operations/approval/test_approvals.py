@@ -12,7 +12,7 @@ from reconciler.model.plan.plan import Plan, Risk
 from reconciler.operations.apply.apply import Applied, ApplyOptions, apply
 from reconciler.operations.fleet import os_login, utc_now
 from reconciler.operations.signals import Interrupts
-from tests.harness.yard import Said, Yard, laid
+from tests.harness.yard import Said, Yard, copy_of, laid
 from tests.planner import fleet as paper
 
 pytestmark = pytest.mark.walk
@@ -28,13 +28,18 @@ def person(name: str, *logins: str) -> dict[str, Any]:
     return paper.user(name, "laptop", "desk", osLogins=list(logins))
 
 
-@pytest.fixture
-def yard(tmp_path: Path) -> Yard:
-    """Four allocations applied; whoever runs this is Olga."""
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Yard:
+    """Four allocations applied; whoever runs this is Olga. Not to be changed."""
     documents = (*map(made, "abcd"), person("olga", os_login()))
-    yard = laid(tmp_path / "fleet", {"gpu01": 2, "gpu02": 2}, *documents)
+    yard = laid(tmp_path_factory.mktemp("settled"), {"gpu01": 2, "gpu02": 2}, *documents)
     assert yard.apply().code == 0
     return yard
+
+
+@pytest.fixture
+def yard(settled: Yard, tmp_path: Path) -> Yard:
+    return copy_of(settled, tmp_path / "fleet")
 
 
 def alone(yard: Yard, now: datetime | None = None) -> Applied:

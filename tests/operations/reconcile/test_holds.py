@@ -20,7 +20,7 @@ from reconciler.operations.reconcile.service.signals import LoopSignals
 from reconciler.operations.reconcile.source.accept import accept_history
 from reconciler.operations.status.doctor import examine
 from reconciler.store.cache import SqliteCache
-from tests.harness.yard import Yard, laid
+from tests.harness.yard import Yard, copy_of, laid
 from tests.operations.reconcile.test_signatures import git, key
 from tests.planner import fleet as paper
 
@@ -65,13 +65,20 @@ class Watched:
         self.yard._commit(by, *map(str, files))
 
 
-@pytest.fixture
-def watched(tmp_path: Path) -> Watched:
-    """Four allocations applied; whoever runs this is Olga. Nothing that destroys goes alone."""
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Yard:
+    """Four allocations applied; whoever runs this is Olga. Not to be changed."""
     olga = paper.user("olga", "laptop", "desk", osLogins=[os_login()])
-    yard = laid(tmp_path / "fleet", {"gpu01": 2, "gpu02": 2}, *map(made, "abcd"), olga)
+    folder = tmp_path_factory.mktemp("settled")
+    yard = laid(folder, {"gpu01": 2, "gpu02": 2}, *map(made, "abcd"), olga)
     assert yard.apply().code == 0
-    found = Watched(yard=yard, now=utc_now())
+    return yard
+
+
+@pytest.fixture
+def watched(settled: Yard, tmp_path: Path) -> Watched:
+    """A copy of it after a first round. Nothing that destroys goes alone."""
+    found = Watched(yard=copy_of(settled, tmp_path / "fleet"), now=utc_now())
     found.round()
     assert found.found == {}
     return found
