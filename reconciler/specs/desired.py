@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from reconciler.model.canonical import canonical, digest, text_digest
 from reconciler.model.codec import decode, encode
@@ -97,8 +98,15 @@ def _linked(
     return linked
 
 
-def locate(settings: Settings, problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """The problems, each with line, column and text: what has none yet is looked up in its file."""
+def locate(
+    settings: Settings,
+    problems: Iterable[Problem],
+    drafts: Mapping[str, bytes] = MappingProxyType({}),
+) -> tuple[Problem, ...]:
+    """The problems, each with line, column and text: what has none yet is looked up in its file.
+
+    `drafts` are files that are not written yet, by name.
+    """
     located = []
     by_file: dict[str, list[Problem]] = defaultdict(list)
     for problem in problems:
@@ -109,7 +117,7 @@ def locate(settings: Settings, problems: Iterable[Problem]) -> tuple[Problem, ..
             by_file[source.file].append(problem)
     for file, found in by_file.items():
         try:
-            content = read_spec(settings, file)
+            content = drafts[file] if file in drafts else read_spec(settings, file)
         except ProblemError:
             located += found
         else:

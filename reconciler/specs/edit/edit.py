@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from reconciler.model.canonical import canonical
 from reconciler.model.problem import ProblemError, Source, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.settings import Settings
-from reconciler.specs.edit.splice import SpliceError, with_entry, with_values
+from reconciler.specs.edit.splice import SpliceError, with_entry, with_values, without_entry
 from reconciler.specs.edit.yaml_writer import flow
-from reconciler.specs.read.library import ENDINGS, file_name, read_file, read_spec, spec_path
+from reconciler.specs.read.library import file_name, is_spec, read_file, read_spec, spec_path
 from reconciler.specs.read.text import offset_of, with_text, without_mark
 from reconciler.specs.read.yaml_reader import Parsed, read_documents
 
@@ -73,22 +74,41 @@ class Valued:
     values: Mapping[str, object]
 
 
-def edit(settings: Settings, name: str, document: int, changes: Sequence[Added | Valued]) -> Source:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """An entry of a list that goes, by its number."""
+
+    path: Sequence[str]
+    number: int
+
+
+SpecChange = Added | Valued | Removed
+
+
+def edit(settings: Settings, name: str, document: int, changes: Sequence[SpecChange]) -> Source:
     """Make all of these changes to one document of a file, or none; where the first is now.
 
     Raises ProblemError `edit_unsound` as `add_entry` does.
     """
-    before = after = read_spec(settings, name)
-    for one in changes:
-        if isinstance(one, Added):
-            after = entry_added(name, after, document, one.path, one.entry)
-        else:
-            after = values_set(name, after, document, one.path, one.values)
+    before = read_spec(settings, name)
+    after = with_changes(name, before, document, changes)
     _replace(name, spec_path(settings, name), before, after)
     located = next(
         one for one in read_documents(name, after).documents if one.document.index == document
     )
     return located.source(tuple(changes[0].path))
+
+
+def with_changes(name: str, content: bytes, document: int, changes: Sequence[SpecChange]) -> bytes:
+    """The content of a file with all of these changes to one document. Raises ProblemError."""
+    for one in changes:
+        if isinstance(one, Added):
+            content = entry_added(name, content, document, one.path, one.entry)
+        elif isinstance(one, Removed):
+            content = entry_removed(name, content, document, one.path, one.number)
+        else:
+            content = values_set(name, content, document, one.path, one.values)
+    return content
 
 
 def entry_added(
@@ -103,6 +123,22 @@ def entry_added(
         splice=lambda text: with_entry(text, path, entry),
         change=change,
         hint=f"add by hand to {'.'.join(path)}: {flow(entry)}",
+    )
+    return _edited(name, content, document, edit)
+
+
+def entry_removed(
+    name: str, content: bytes, document: int, path: Sequence[str], number: int
+) -> bytes:
+    """The content of a file without an entry of a list. Raises ProblemError."""
+
+    def change(value: object) -> None:
+        del _list_at(value, path)[number]
+
+    edit = _Edit(
+        splice=lambda text: without_entry(text, path, number),
+        change=change,
+        hint=f"take entry {number} of {'.'.join(path)} out by hand",
     )
     return _edited(name, content, document, edit)
 
@@ -160,15 +196,23 @@ def _edited(name: str, content: bytes, document: int, edit: _Edit) -> bytes:
 
 def create(settings: Settings, path: Path, content: str) -> str:
     """Write a new spec file; its name. Raises ProblemError; nothing is ever written over."""
+    name = new_name(settings, path)
+    _create(settings, name, content)
+    return name
+
+
+def new_name(settings: Settings, path: Path) -> str:
+    """What a file at `path` would be called, if it would be read as a spec. Raises ProblemError."""
     name = file_name(settings, path)
-    below_root = name.startswith(f"{settings.spec_root.rstrip('/')}/")
-    if not below_root or not name.endswith(ENDINGS):
+    root = f"{settings.spec_root.rstrip('/')}/"
+    if not (name.startswith(root) and name.isprintable() and is_spec(name.removeprefix(root))):
         raise refuse(
             "file_outside_tree",
             f"{name} would be no spec of this fleet",
             f"name a .yaml file below {settings.spec_root}/, or send the output elsewhere by `>`",
         )
-    _create(settings, name, content)
+    # Whatever leads out of the tree by a link is refused before a folder is made behind it.
+    spec_path(settings, name)
     return name
 
 
@@ -179,6 +223,11 @@ def create_beside(settings: Settings, name: str, content: str) -> None:
     except ProblemError:
         if read_spec(settings, name) != content.encode("utf-8"):
             raise
+
+
+def put_over(settings: Settings, name: str, before: bytes, after: bytes) -> None:
+    """Let a spec file hold `after` if it still holds `before`. Raises ProblemError."""
+    _replace(name, spec_path(settings, name), before, after)
 
 
 def put(settings: Settings, name: str, content: bytes | None) -> None:
@@ -198,13 +247,19 @@ def put(settings: Settings, name: str, content: bytes | None) -> None:
 
 
 def _create(settings: Settings, name: str, content: str) -> None:
+    path, made = spec_path(settings, name), False
     try:
         Path(settings.folder, name).parent.mkdir(parents=True, exist_ok=True)
-        with open(spec_path(settings, name), "x", encoding="utf-8") as file:
+        with open(path, "x", encoding="utf-8", newline="") as file:
+            made = True
             file.write(content)
     except FileExistsError as error:
         raise refuse("file_exists", f"{name} is there already", "name another file") from error
     except OSError as error:
+        if made:
+            # Half a document is none, and would stand in the way of the whole one.
+            with suppress(OSError):
+                os.unlink(path)
         raise _unwritable(name, error) from error
 
 

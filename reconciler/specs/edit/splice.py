@@ -57,6 +57,42 @@ def with_values(text: str, path: Sequence[str | int], values: Mapping[str, objec
     return text
 
 
+def without_entry(text: str, path: Sequence[str], number: int) -> str:
+    """`text`, whose first document no longer has entry `number` of the list at `path`.
+
+    Comments on its own lines go with it; those between entries stay. Raises SpliceError.
+    """
+    here, key = _find(text, path), _key(text, path)
+    if not isinstance(here, SequenceNode) or key is None or number >= len(here.value):
+        raise SpliceError(f"{'.'.join(path)} has no such entry")
+    if here.flow_style:
+        return _without_item(text, here, number)
+    entry = here.value[number]
+    start = text.rfind("\n", 0, _dash_before(text, entry)) + 1
+    end = text.find("\n", _end(text, entry))
+    text = text[:start] + (text[end + 1 :] if end >= 0 else "")
+    # A list of nothing would be no list.
+    return text if len(here.value) > 1 else _put(text, key.end_mark.index + 1, " []")
+
+
+def _without_item(text: str, here: SequenceNode, number: int) -> str:
+    first, last = here.start_mark.index + 1, here.end_mark.index - 1
+    if len(here.value) > 1:
+        marks = [(one.start_mark.index, one.end_mark.index) for one in here.value]
+        first = marks[number - 1][1] if number else marks[0][0]
+        last = marks[number][1] if number else marks[1][0]
+    if "#" in text[first:last]:
+        raise SpliceError("a comment may stand in what would go")
+    return text[:first] + text[last:]
+
+
+def _key(text: str, path: Sequence[str]) -> Node | None:
+    """The key of the value at `path`."""
+    here = _find(text, path[:-1])
+    pairs = here.value if isinstance(here, MappingNode) else ()
+    return next((key for key, _ in pairs if key.value == path[-1]), None)
+
+
 def _find(text: str, path: Sequence[str | int]) -> Node | None:
     here: Node | None = _compose(text)
     for word in path:

@@ -15,7 +15,7 @@ from hypothesis import strategies as some
 
 from reconciler.model.problem import ProblemError
 from reconciler.specs.edit import edit
-from reconciler.specs.edit.edit import add_entry, create, entry_added, values_set
+from reconciler.specs.edit.edit import add_entry, create, entry_added, entry_removed, values_set
 from reconciler.specs.read.yaml_reader import read_documents
 from tests import privileges
 from tests.specs.small_fleet import Fleet
@@ -360,3 +360,55 @@ def test_values_that_would_change_more_are_not_set(before: str) -> None:
     (problem,) = refused.value.problems
     assert problem.code == "edit_unsound"
     assert "spec.restart: {generation: 2" in problem.hint
+
+
+def removed(before: str, number: int) -> str:
+    return entry_removed("x.yaml", before.encode(), 0, ("spec", "list"), number).decode()
+
+
+@pytest.mark.parametrize(
+    ("before", "number", "after"),
+    [
+        (
+            "spec:\n  list: # all\n    # the first\n    - a # x\n    # the second\n    - b\n"
+            "  z: 1\n",
+            0,
+            "spec:\n  list: # all\n    # the first\n    # the second\n    - b\n  z: 1\n",
+        ),
+        (
+            "spec:\n  list:\n  - a\n  - b: 1\n    c: 2   # x\n  # of z\n  z: 1\n",
+            1,
+            "spec:\n  list:\n  - a\n  # of z\n  z: 1\n",
+        ),
+        (
+            "spec:\n  list:  # x\n  - {a: 1,\n     b: 2}\n  z: 1\n",
+            0,
+            "spec:\n  list: []  # x\n  z: 1\n",
+        ),
+        ("spec:\r\n  list:\r\n  - a\r\n  - b\r\n", 1, "spec:\r\n  list:\r\n  - a\r\n"),
+        ("spec:\n  list:\n  - a\n  - b", 1, "spec:\n  list:\n  - a\n"),
+        ("spec: {list: [a, b, c]} # x\n", 0, "spec: {list: [b, c]} # x\n"),
+        ("spec: {list: [a, b, c]}\n", 1, "spec: {list: [a, c]}\n"),
+        ("spec: {list: [a, {b: 1}]}\n", 1, "spec: {list: [a]}\n"),
+        ("spec: {list: [ a ]}\n", 0, "spec: {list: []}\n"),
+        ("spec: {list: [a,\n  b,\n]}\n", 1, "spec: {list: [a,\n]}\n"),
+    ],
+)
+def test_an_entry_goes_and_nothing_else(before: str, number: int, after: str) -> None:
+    assert removed(before, number) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "number"),
+    [
+        ("spec:\n  list: [a, # first\n    b]\n", 0),
+        ("spec:\n  list: &l\n  - a\n  other: *l\n", 0),
+        ("spec:\n  list:\n  - &a {x: 1}\n  - *a\n", 0),
+        ("spec:\n  list: {a: 1}\n", 0),
+        ("spec: {}\n", 0),
+    ],
+)
+def test_an_entry_that_others_share_or_comments_surround_stays(before: str, number: int) -> None:
+    with pytest.raises(ProblemError) as refused:
+        removed(before, number)
+    assert refused.value.problems[0].code == "edit_unsound"
