@@ -10,6 +10,27 @@ from reconciler.cli.text import BLANK, TextLine, line
 from reconciler.model.problem import refuse
 
 
+def key_confirmation(session: Session, address: str) -> Callable[[tuple[str, ...]], bool]:
+    """Shows each host key on a line and asks a person at a terminal.
+
+    Without a terminal nobody confirms.
+    """
+
+    def confirm(keys: tuple[str, ...]) -> bool:
+        screen = session.screen
+        screen.tell(_shown(address, keys))
+        question = line("Does the host's own console show the same? [yes/no]")
+        return screen.can_ask and screen.ask(question) == "yes"
+
+    return confirm
+
+
+def _shown(address: str, keys: tuple[str, ...]) -> list[TextLine]:
+    head = line(f"{address} shows keys that nobody here has seen before:")
+    check = line("compare, on its console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub")
+    return [head, *(line(f"  {key}") for key in keys), check]
+
+
 def agreement(
     session: Session, view: Callable[[Any], Iterable[TextLine]], question: str, *, yes: bool
 ) -> Callable[[object], bool]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "init": "Make a new fleet: settings, starter specs, state and key.",
+        "new": "Write a new spec, step by step: an allocation, a storage, a grant and more.",
+        "edit": "Change a spec in place, by a value or in an editor; comments stay.",
         "validate": "Check spec files and show every problem with its file and line.",
         "schema": "Print the JSON Schema of a kind.",
         "plan": "Show what would change, where and why.",

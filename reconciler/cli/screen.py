@@ -65,6 +65,24 @@ class Screen:
         except OSError:
             return ""
 
+    def answer(self, question: TextLine) -> str:
+        """A line typed by a person, whatever bytes it is made of. Only where `can_ask`.
+
+        Raises EOFError at the end of input, where nobody answers any more.
+        """
+        self._write(self._err, self._rendered([question], self._err).removesuffix("\n") + " ")
+        with suppress(io.UnsupportedOperation):
+            # Only before anything was read of it; it then stays as it was made.
+            _tolerant(sys.stdin)
+        try:
+            said = sys.stdin.readline()
+        except OSError as error:
+            raise EOFError from error
+        if not said:
+            self._write(self._err, "\n")
+            raise EOFError
+        return said.strip()
+
     @property
     def notes(self) -> TextIO:
         """Standard error for those who write to a file."""
@@ -74,6 +92,11 @@ class Screen:
     def can_ask(self) -> bool:
         """A question needs a person: one terminal to read from and one to write to."""
         return _is_terminal(sys.stdin) and _is_terminal(self._err)
+
+    @property
+    def can_converse(self) -> bool:
+        """Whether questions may be asked one after the other: the answer is read there, too."""
+        return self.can_ask and self._to_person
 
     @property
     def is_live(self) -> bool:

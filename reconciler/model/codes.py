@@ -282,6 +282,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         # command line
         "usage": "The command line is not understood",
         "not_found": "Nothing has this ref",
+        "input_ended": "The input ended before all questions were answered",
         "os_refused": "The operating system refuses access to a file or folder",
         "output_unwritable": "The output cannot be written",
         "internal_error": "There is a defect in gpuaas",

@@ -282,6 +282,7 @@ RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "revision_unreadable": "command-line",
         "state_copy_unreadable": "command-line",
         "not_found": "command-line",
+        "input_ended": "command-line",
         "os_refused": "no-room",
         "output_unwritable": "command-line",
         "internal_error": "defects",

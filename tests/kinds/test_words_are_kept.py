@@ -100,7 +100,6 @@ VALUES: dict[str, Any] = {
     "project.budget": {"monthly": "1.00", "currency": "EUR"},
     "policy.approval": {"secondPersonFor": []},
     "policy.state": {"keepSnapshots": 3},
-    "storage_class.default": False,
     "node.slots[].vm": {"iommuGroup": 1},
 }
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import click
 
+from reconciler.cli.arguments.how_to_edit import how_to_edit, wish_of
+from reconciler.cli.arguments.refs import check_ref
 from reconciler.cli.command import Reply, Session, command, group
+from reconciler.cli.edited import answered as edited
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.text import line
 from reconciler.cli.views import bundle as bundle_view
@@ -75,6 +79,41 @@ def add(session: Session, name: str, index: str, file: Path | None, commit: bool
     wish = catalogue.BundleWish(file=file, index=index, commit=commit)
     found = catalogue.add_bundle(open_fleet(session.folder), name, wish)
     return Reply(result=found, lines=bundle_view.added(found))
+
+
+@command("use", "text", "json", parent=bundle)
+@click.argument("name", metavar="NAME[@VERSION]")
+@click.option(
+    "--in", "allocation", required=True, metavar="ALLOCATION", callback=check_ref, help="Where."
+)
+@how_to_edit
+def use(session: Session, name: str, allocation: str, printed: bool, commit: bool) -> Reply:
+    """Make a bundle ready in an allocation, or change its version there.
+
+    The newest version that runs on its nodes is taken unless one is named. It is written into the
+    allocation's file and takes effect when that is applied; its name, its login and its data stay.
+    """
+    how = wish_of(printed=printed, commit=commit)
+    using = import_module("reconciler.operations.edit.runtime")
+    found = using.use_runtime(open_fleet(session.folder), name, allocation, how)
+    return edited(session, found, how)
+
+
+@command("drop", "text", "json", parent=bundle)
+@click.argument("name", metavar="NAME[@VERSION]")
+@click.option(
+    "--in", "allocation", required=True, metavar="ALLOCATION", callback=check_ref, help="Where."
+)
+@how_to_edit
+def drop(session: Session, name: str, allocation: str, printed: bool, commit: bool) -> Reply:
+    """Take a bundle out of an allocation; it stays installed on nodes.
+
+    It is taken out of the allocation's file and takes effect when that is applied.
+    """
+    how = wish_of(printed=printed, commit=commit)
+    using = import_module("reconciler.operations.edit.runtime")
+    found = using.drop_runtime(open_fleet(session.folder), name, allocation, how)
+    return edited(session, found, how)
 
 
 @command("mirror", "text", "json", parent=bundle)

@@ -13,8 +13,9 @@ from reconciler.cli.arguments.reason import check_reason
 from reconciler.cli.arguments.refs import complete_node
 from reconciler.cli.arguments.times import as_moment
 from reconciler.cli.command import Reply, Session, command, group
+from reconciler.cli.confirm import key_confirmation
 from reconciler.cli.fleet import open_fleet
-from reconciler.cli.text import TextLine, line
+from reconciler.cli.text import line
 from reconciler.cli.views import administered
 from reconciler.cli.views import approved as approved_view
 from reconciler.cli.views import corrected as corrected_view
@@ -24,7 +25,6 @@ from reconciler.operations.status import status
 
 if TYPE_CHECKING:
     from reconciler.operations.fleet import Fleet
-    from reconciler.operations.node.enroll import Confirm
 
 FILE = click.Path(path_type=Path)
 
@@ -141,7 +141,7 @@ def discover(session: Session, address: str, **given: Unpack[NodeArguments]) -> 
     enrolling = import_module("reconciler.operations.node.enroll")
     known = {option: value for option, value in given.items() if option not in NOT_ASKED}
     target = enrolling.Target(address=address, **known)
-    found = enrolling.discover(fleet, target, _confirm(session, address))
+    found = enrolling.discover(fleet, target, key_confirmation(session, address))
     session.screen.tell(line(f"note: {note}", hang=6) for note in found.notes)
     if given["write"] is None:
         return Reply(result=found, raw=found.yaml)
@@ -254,21 +254,3 @@ def _update(session: Session, fleet: Fleet, name: str, given: NodeArguments) -> 
     found = correcting.ask_and_correct(fleet, name.removeprefix("node/"))
     session.screen.tell(line(f"note: {note}", hang=6) for note in found.notes)
     return Reply(result=found, lines=corrected_view.lines(found))
-
-
-def _confirm(session: Session, address: str) -> Confirm:
-    """Shows each key on a line and asks a person at a terminal; without one, nobody confirms."""
-
-    def confirm(keys: tuple[str, ...]) -> bool:
-        screen = session.screen
-        screen.tell(_shown(address, keys))
-        question = line("Does the host's own console show the same? [yes/no]")
-        return screen.can_ask and screen.ask(question) == "yes"
-
-    return confirm
-
-
-def _shown(address: str, keys: tuple[str, ...]) -> list[TextLine]:
-    head = line(f"{address} shows keys that nobody here has seen before:")
-    check = line("compare, on its console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub")
-    return [head, *(line(f"  {key}") for key in keys), check]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TypedDict, Unpack
 
 import click
 
+from reconciler.cli.arguments.how_to_edit import how_to_edit, wish_of
 from reconciler.cli.arguments.lock_timeout import lock_timeout, open_to_write
 from reconciler.cli.command import Reply, Session, command, group
 from reconciler.cli.confirm import agreement
+from reconciler.cli.edited import answered as edited
 from reconciler.cli.exit_codes import Exit, of_problems
 from reconciler.cli.fleet import open_fleet
 from reconciler.cli.views import storage as storage_view
@@ -66,6 +69,69 @@ def orphans(session: Session, project: str) -> Reply:
     """
     rows = storage_operation.orphans(open_fleet(session.folder), project)
     return Reply(result=rows, lines=storage_view.orphans(rows, width=session.screen.width))
+
+
+class AttachArguments(TypedDict):
+    allocation: str
+    mode: str
+    path: str
+
+
+@command("attach", "text", "json", parent=storage)
+@click.argument("name", metavar="PROJECT/STORAGE")
+@click.option(
+    "--to",
+    "allocation",
+    required=True,
+    metavar="ALLOCATION",
+    help="Allocation of the project, by its ref or its name.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["ro", "rw"]),
+    help="Read only, or read and write; by default as the storage is shared.",
+)
+@click.option("--path", metavar="PATH", help="Where it appears; /data/NAME if not stated.")
+@how_to_edit
+def attach(
+    session: Session,
+    name: str,
+    *,
+    printed: bool,
+    commit: bool,
+    **wish: Unpack[AttachArguments],
+) -> Reply:
+    """Attach a storage to an allocation, or change how it is attached.
+
+    It is written into the allocation's file and takes effect when that is applied.
+    """
+    attaching = import_module("reconciler.operations.edit.attach")
+    how = wish_of(printed=printed, commit=commit)
+    stated = {key: value or "" for key, value in wish.items()}
+    request = attaching.AttachWish(storage=name, **stated)
+    return edited(session, attaching.attach(open_fleet(session.folder), request, how), how)
+
+
+@command("detach", "text", "json", parent=storage)
+@click.argument("name", metavar="PROJECT/STORAGE")
+@click.option(
+    "--from",
+    "allocation",
+    required=True,
+    metavar="ALLOCATION",
+    help="Allocation of the project, by its ref or its name.",
+)
+@how_to_edit
+def detach(session: Session, name: str, allocation: str, printed: bool, commit: bool) -> Reply:
+    """Detach a storage from an allocation; its data is kept.
+
+    It is taken out of the allocation's file, and the storage is detached when that is applied. If
+    no host can confirm that: gpuaas storage fence.
+    """
+    how = wish_of(printed=printed, commit=commit)
+    attaching = import_module("reconciler.operations.edit.attach")
+    found = attaching.detach(open_fleet(session.folder), name, allocation, how)
+    return edited(session, found, how)
 
 
 class StorageArguments(TypedDict):

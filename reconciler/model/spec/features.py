@@ -63,6 +63,7 @@ FEATURES: Mapping[str, Capability] = MappingProxyType(
         "loop": Capability(what="A process that plans and applies what the policy allows"),
         "monitoring": Capability(what="Metrics of the loop and its fleet for Prometheus"),
         "notifications": Capability(what="Messages to people when a condition begins and ends"),
+        "guided-launch": Capability(what="A dialogue that writes the files of an allocation"),
         "apps": _designed(
             "Applications that run on allocations",
             "kind App",
@@ -94,11 +95,6 @@ FEATURES: Mapping[str, Capability] = MappingProxyType(
             "The number of kept snapshots as a rule of the fleet",
             "Policy.spec.state",
             instead="keep.snapshots in gpuaas.yaml sets the number of snapshots",
-        ),
-        "guided-launch": _designed(
-            "A dialogue that writes the files of an allocation",
-            "StorageClass.spec.default",
-            instead="gpuaas schema allocation lists the fields, docs show examples",
         ),
         "other-surfaces": _designed(
             "Block devices and objects as storage",

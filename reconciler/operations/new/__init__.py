@@ -1,0 +1,1 @@
+"""`new`: from answers to a spec file, one form a kind."""

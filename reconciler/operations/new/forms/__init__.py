@@ -1,0 +1,1 @@
+"""The forms of `new`, a module a kind."""
