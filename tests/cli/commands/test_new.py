@@ -386,7 +386,7 @@ AFTER_CREATE = {
 
 def test_each_part_of_an_allocation_has_its_command() -> None:
     """VIS-08: what is managed after the create, and by which command; all stand on the page."""
-    page = (Path(__file__).parents[3] / "docs/launching.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/new.md").read_text()
     for what, commands in AFTER_CREATE.items():
         for command in commands:
             assert command.split()[0] in COMMANDS
