@@ -181,5 +181,5 @@ def test_a_runbook_needs_no_fleet(tmp_path: Path, capsys: pytest.CaptureFixture[
     said = capsys.readouterr().out
     assert "unknown: settings_missing" in said and "# The state is lost" in said
     assert run(["runbook", "too_few_free_slots", "-C", str(tmp_path)]) == 0
-    assert "# There is no place" in capsys.readouterr().out
+    assert "# There is no capacity" in capsys.readouterr().out
     assert run(["runbook", "nonsense"]) == 1
