@@ -128,6 +128,7 @@ class Followed:
         end = time.monotonic() + SECONDS
         while not (found := self.processes(word)):
             assert time.monotonic() < end and self.process.poll() is None, self.told
+            time.sleep(0.001)
         os.kill(found[0], signal.SIGSTOP)
         return found[0]
 

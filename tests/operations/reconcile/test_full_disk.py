@@ -19,7 +19,7 @@ from tests.journeys.state.test_full_disks import fill, free, is_whole, small, us
 from tests.operations.reconcile.test_ends import LOOP, asleep, assert_ended, assert_goes_on, until
 from tests.planner import fleet as paper
 
-pytestmark = [pytest.mark.walk, pytest.mark.ansible, privileges.needs(privileges.mounts)]
+pytestmark = [pytest.mark.walk, privileges.needs(privileges.mounts)]
 
 DESK = paper.allocation("desk", node="gpu02", expiresAt=paper.LASTING)
 AWAY = "source_unreachable"
@@ -85,7 +85,14 @@ def test_full_before_anything_is_intended(
 
 @pytest.mark.parametrize("spoil", [fill, use_inodes])
 @pytest.mark.parametrize(
-    "stop", ["observe.before", "begin_wave.before", "play.during", "play.after", "end_run.before"]
+    "stop",
+    [
+        "observe.before",
+        "begin_wave.before",
+        pytest.param("play.during", marks=pytest.mark.ansible),
+        pytest.param("play.after", marks=pytest.mark.ansible),
+        "end_run.before",
+    ],
 )
 def test_full_in_the_midst_of_a_round(
     yard: Yard, kept: Yard, stop: str, spoil: Callable[[Path], None]

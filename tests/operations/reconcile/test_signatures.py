@@ -12,7 +12,7 @@ import pytest
 from reconciler.model.problem import ProblemError
 from reconciler.operations.reconcile.source.accept import accept_history
 from reconciler.operations.reconcile.source.source import follow
-from tests.harness.yard import Yard
+from tests.harness.yard import Yard, copy_of
 from tests.planner import fleet as paper
 
 WHO = ("-c", "user.name=olga", "-c", "user.email=olga@corp.example")
@@ -48,17 +48,27 @@ def commit(yard: Yard, by: Path | None = None, file: str = "specs") -> str:
     return git(yard.folder, "rev-parse", "HEAD")
 
 
-@pytest.fixture
-def signed(yard: Yard, tmp_path: Path) -> tuple[Yard, Path, Path]:
+@pytest.fixture(scope="module")
+def settled(applied: Yard, tmp_path_factory: pytest.TempPathFactory) -> tuple[Yard, Path, Path]:
     """A fleet whose Policy wants signatures; a key that is trusted, and one that is not."""
-    trusted, stranger = key(tmp_path, "olga"), key(tmp_path, "eve")
-    signers = tmp_path / "signers"
+    folder = tmp_path_factory.mktemp("signed")
+    trusted, stranger = key(folder, "olga"), key(folder, "eve")
+    signers = folder / "signers"
     signers.write_text(f"olga@corp.example {trusted.with_suffix('.pub').read_text()}")
+    yard = copy_of(applied, folder / "fleet")
     text = f"operators: [olga]\nloop: {{source: {{allowedSigners: {signers}}}}}\n"
     (yard.folder / "gpuaas.yaml").write_text(text)
     yard.write(paper.policy(source={"requireSigned": True}, grant={"mayBeOpenEnded": True}))
     yard.commit()
     assert yard.apply().code == 0
+    return yard, trusted, stranger
+
+
+@pytest.fixture
+def signed(settled: tuple[Yard, Path, Path], tmp_path: Path) -> tuple[Yard, Path, Path]:
+    """A copy of it that is followed."""
+    begun, trusted, stranger = settled
+    yard = copy_of(begun, tmp_path)
     follow(yard.fleet())
     return yard, trusted, stranger
 

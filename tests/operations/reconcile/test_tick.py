@@ -129,7 +129,7 @@ def test_what_cannot_succeed_is_tried_less_and_less(rounds: Rounds) -> None:
     assert "allocation/vision/desk" in found.recovered
 
 
-@pytest.mark.parametrize("number", [100, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [40, pytest.param(500, marks=pytest.mark.slow)])
 def test_idle_rounds_write_nothing_but_what_hosts_say(rounds: Rounds, number: int) -> None:
     """Nor do they grow: the loop is to run for months."""
     rounds.now += timedelta(hours=4)  # when what ends in this fleet has ended
