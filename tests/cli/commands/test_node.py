@@ -83,11 +83,11 @@ def test_plural_nouns_are_short_for_lists(yard: Yard) -> None:
 
 
 def test_a_noun_alone_shows_its_verbs(shell: Shell) -> None:
-    alone = shell("node")
+    alone = shell.here("node")
     assert alone.returncode == 64
     verbs = ("list", "show", "bootstrap", "discover", "approve")
     assert all(f"\n  {verb} " in alone.stdout for verb in verbs)
-    wrong = shell("node", "aprove")
+    wrong = shell.here("node", "aprove")
     assert wrong.returncode == 64
     assert "did you mean approve?" in wrong.stderr
 
@@ -245,14 +245,14 @@ def test_approve_ends_by_saying_that_nothing_has_happened(
         monkeypatch.setenv(f"GIT_{role}_NAME", "olga")
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "olga@corp.example")
     yard.commit()
-    said = shell("node", "approve", "gpu02")
+    said = shell.here("node", "approve", "gpu02")
     assert said.returncode == 0, said.stderr
     assert "approved gpu02: s1" in said.stdout
     lines = [line.strip() for line in said.stdout.splitlines()]
     assert lines[-3] == "Nothing has happened yet. Commit it, then apply:"
     commands = [line for line in lines[-2:-1] if line.startswith("git ")]
     subprocess.run(commands[0], shell=True, cwd=yard.folder, check=True, capture_output=True)
-    assert "uncommitted" not in shell("plan").stdout
+    assert "uncommitted" not in shell.here("plan").stdout
     assert lines[-1] == "gpuaas apply"
     again = yard.gpuaas("node", "approve", "gpu02")
     assert (again.code, again.problems) == (1, ["already_approved"])
@@ -275,11 +275,11 @@ def test_approve_as_a_document(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_bootstrap_prints_and_does_no_more(yard: Yard, shell: Shell) -> None:
     (yard.folder / "control.pub").write_text(public_key("control") + "\n")
-    printed = shell("node", "bootstrap", "--print", "--key", "control.pub", "--login", "ops")
+    printed = shell.here("node", "bootstrap", "--print", "--key", "control.pub", "--login", "ops")
     assert printed.returncode == 0, printed.stderr
     assert public_key("control") in printed.stdout
     assert "login=ops\n" in printed.stdout
-    without = shell("node", "bootstrap", "--key", "control.pub")
+    without = shell.here("node", "bootstrap", "--key", "control.pub")
     assert (without.returncode, without.stdout) == (64, "")
     assert "--print" in without.stderr
 

@@ -58,11 +58,16 @@ class Shell:
             check=False,
         )
 
-    def code(self, *arguments: str) -> int:
-        """The exit code of a command, run in this process to spare the start-up."""
-        nowhere = io.StringIO()
-        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-            return run(["-C", str(self.folder), *arguments])
+    def here(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """What a command says and ends with, run in this process to spare the start-up."""
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            contextlib.chdir(self.folder),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            code = run(arguments)
+        return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
     def document(self, *arguments: str, code: int) -> dict:
         """The one document of a command, run in this process to spare the start-up."""
@@ -101,10 +106,10 @@ def fits(word: str, document: dict) -> None:
 
 def test_codes_of_plan(shell: Shell) -> None:
     """F-PLN-09: changes, an error among good files, a lost state; through a pipe just the same."""
-    assert shell.code("plan") == 0
+    assert shell.here("plan").returncode == 0
     assert shell("plan", "--detailed-exitcode").returncode == 2
     shell.file("specs/broken.yaml").write_text("kind: [\n", encoding="utf-8")
-    assert shell.code("plan", "--detailed-exitcode") == 1
+    assert shell.here("plan", "--detailed-exitcode").returncode == 1
     piped = subprocess.run(
         ["bash", "-c", 'set -o pipefail; "$@" plan --detailed-exitcode | cat', "-", *PROGRAM],
         cwd=shell.folder,
@@ -183,7 +188,7 @@ def test_a_plan_names_its_commits(shell: Shell) -> None:
 def test_twenty_broken_files_as_people_and_programs_see_them(shell: Shell, golden) -> None:
     """CRD-02, F-CLI-04: file, line, path and hint of each, word for word, and one exit code."""
     shutil.copytree(GOLDEN / "broken", shell.file("specs/broken"))
-    text = shell("validate")
+    text = shell.here("validate")
     assert text.returncode == 1
     golden("broken.txt", text.stdout)
     problems = shell.document("validate", code=1)["problems"]
@@ -218,7 +223,7 @@ def test_a_held_lock_is_one_document(shell: Shell) -> None:
 @pytest.mark.parametrize("wrong", ["", "5", "1d", "-1s", "soon", "1s 2m", "²s"])
 def test_a_duration_has_a_unit(shell: Shell, wrong: str) -> None:
     """F-CLI-01: what is no duration is wrong usage."""
-    assert shell.code("apply", f"--lock-timeout={wrong}") == 64
+    assert shell.here("apply", f"--lock-timeout={wrong}").returncode == 64
 
 
 @pytest.mark.parametrize("given", ["null", "closed", "yes"])
@@ -290,14 +295,14 @@ def test_a_release_is_held_until_it_is_approved(shell: Shell) -> None:
 
 def test_auto_approve_takes_its_level_by_a_sign_only(shell: Shell) -> None:
     """A plan file after the flag stays a plan file, and a level without a sign is refused."""
-    assert shell("apply", "--auto-approve", "destroys").returncode == 64
-    missing = shell("apply", "--auto-approve", "no-such.plan")
+    assert shell.here("apply", "--auto-approve", "destroys").returncode == 64
+    missing = shell.here("apply", "--auto-approve", "no-such.plan")
     assert missing.returncode == 1
     assert "plan_damaged" in missing.stderr
 
 
 def test_saved_plan(shell: Shell, tmp_path: Path) -> None:
-    saved = shell("plan", "--save", str(tmp_path / "a.plan"))
+    saved = shell.here("plan", "--save", str(tmp_path / "a.plan"))
     assert saved.returncode == 0
     assert "gpuaas apply" in saved.stderr
     assert (tmp_path / "a.plan").stat().st_mode & 0o777 == 0o600
@@ -311,7 +316,7 @@ def test_twenty_broken_files(shell: Shell) -> None:
     document = shell.document("validate", code=1)
     places = [(p["source"]["file"], p["source"]["line"]) for p in document["problems"]]
     assert {(f"specs/b{n:02}.yaml", n + 1) for n in range(20)} <= set(places)
-    shown = shell("validate")
+    shown = shell.here("validate")
     assert shown.returncode == 1
     assert all(f"specs/b{n:02}.yaml:{n + 1}:" in shown.stdout for n in range(20))
 
