@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pexpect
@@ -17,6 +18,7 @@ OWN, BACK = "\x1b[?1049h", "\x1b[?1049l"
 
 ASKED = re.compile(r"(?:: |\[yes/no\] )$")
 SECONDS = 60
+REST_SECONDS = 0.005
 
 
 class Terminal:
@@ -37,17 +39,37 @@ class Terminal:
             ["-c", f'exec "$@" > {output}', "sh", *PROGRAM, *words],
             cwd=str(folder),
             dimensions=(rows, columns),
-            env={**os.environ, "TERM": "xterm-256color", **env},
+            env={**_surroundings(), "TERM": "xterm-256color", **env},
             encoding="utf-8",
             codec_errors="backslashreplace",
             timeout=SECONDS,
         )
 
     def wait_for_question(self) -> str:
-        """What was shown since the last answer."""
-        self._child.expect(ASKED)
-        said: str = self._child.before + self._child.after
-        self.shown += said
+        """What was shown since the last answer.
+
+        A page arrives in parts, and one may end as a question does: it is none before the command
+        sleeps and nothing more has come.
+        """
+        while True:
+            self._child.expect(ASKED)
+            said: str = self._child.before + self._child.after
+            asleep, more = self._is_asleep(), self._more()
+            if asleep and not more:
+                self.shown += said
+                return said
+            self._child.buffer = said + more
+            time.sleep(REST_SECONDS)
+
+    def _is_asleep(self) -> bool:
+        stat = Path(f"/proc/{self._child.pid}/stat").read_text(encoding="utf-8")
+        return stat.rpartition(")")[2].split()[0] == "S"
+
+    def _more(self) -> str:
+        try:
+            said: str = self._child.read_nonblocking(size=65536, timeout=0)
+        except pexpect.TIMEOUT:
+            return ""
         return said
 
     def say(self, text: str) -> None:
@@ -82,3 +104,8 @@ class Terminal:
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+
+def _surroundings() -> Mapping[str, str]:
+    """Without a size that somebody states: that of the terminal counts."""
+    return {name: said for name, said in os.environ.items() if name not in ("COLUMNS", "LINES")}
