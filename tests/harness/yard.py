@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 
 from reconciler import shipped
+from reconciler.cli.exit_codes import Exit
 from reconciler.cli.main import run
 from reconciler.model.plan.plan import Plan, Risk
 from reconciler.model.state.world import World
@@ -122,10 +123,16 @@ class Yard:
             )
 
     def gpuaas(self, *words: str) -> Said:
-        """One command with `-o json`, in this process."""
+        """One command with `-o json`, in this process.
+
+        A signal that comes meanwhile is meant for the tests, though the command takes it for its
+        own: they end by it.
+        """
         out, told = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(told):
             code = run(["-C", str(self.folder), *words, "-o", "json"])
+        if code == Exit.INTERRUPTED:
+            raise KeyboardInterrupt
         return Said(code=code, document=json.loads(out.getvalue()), told=told.getvalue())
 
     def plan(self, *words: str) -> Said:

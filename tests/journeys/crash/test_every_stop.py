@@ -28,8 +28,11 @@ pytestmark = pytest.mark.walk
 AT_WORK = ("begin_wave", "play", "prove", "finish_wave")
 """Around these it matters what is being done; elsewhere one command dies like another."""
 
-NOTHING_SINCE = frozenset({"play.before", "play.after", "prove.before", "prove.after"})
-"""Between one of these and the stop beside it nothing is written: that one stands for it.
+NOTHING_SINCE = {
+    "play.before": "begin_wave.after",
+    **dict.fromkeys(("play.after", "prove.before", "prove.after"), "finish_wave.before"),
+}
+"""Between one of these and the other stop nothing is written: that one stands for it.
 
 Only what frees a place dies at all of them.
 """
@@ -47,9 +50,8 @@ def every() -> Iterator[ParameterSet]:
         for stop in scenario.stops:
             name = f"{scenario.name}-{stop}"
             at_work = stop.startswith(AT_WORK)
-            alike = stop in met and not (
-                at_work and (scenario.name == "release" or stop not in NOTHING_SINCE)
-            )
+            stands = NOTHING_SINCE.get(stop) in scenario.stops and scenario.name != "release"
+            alike = stop in met and (stands or not at_work)
             met.add(stop)
             if alike or name in BY_ANSIBLE:
                 marks = [pytest.mark.ansible, *([pytest.mark.slow] if alike else [])]

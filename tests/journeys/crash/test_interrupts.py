@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGQUIT, SIGTERM
 
@@ -254,3 +255,13 @@ def test_a_reader_that_leaves_is_no_error(whole: Yard) -> None:
         )
         assert (piped.returncode, piped.stderr) == (0, ""), words
         assert len(piped.stdout.splitlines()) == 1
+
+
+def test_a_signal_ends_the_tests_though_a_command_of_theirs_takes_it(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever ends the run, as `timeout` does, is not told of a test that fails with 130."""
+    interrupt = partial(os.kill, os.getpid(), SIGINT)
+    monkeypatch.setattr("reconciler.operations.observe.ask", lambda *_, **more: interrupt())
+    with pytest.raises(KeyboardInterrupt):
+        yard.plan("--refresh")
