@@ -72,6 +72,14 @@ class Terminal:
             return ""
         return said
 
+    def wait_for(self, text: str) -> None:
+        self._child.expect_exact(text)
+        self.shown += self._child.before + self._child.after
+
+    def kill(self, number: int) -> None:
+        """A signal to the command alone, as nobody types it."""
+        self._child.kill(number)
+
     def say(self, text: str) -> None:
         self._child.sendline(text)
 

@@ -14,6 +14,7 @@ from reconciler.cli.arguments.refs import check_ref
 from reconciler.cli.command import Reply, Session, command
 from reconciler.cli.edited import answered
 from reconciler.cli.fleet import open_fleet
+from reconciler.cli.termination import keys_left_to_another
 from reconciler.cli.text import BLANK, line
 from reconciler.cli.views import problems as problems_view
 from reconciler.model.problem import ProblemError, refuse
@@ -60,13 +61,14 @@ def _edited(session: Session, fleet: Fleet, opened: OpenSpec, wish: EditWish) ->
     cannot take its place, it stays where it is, and that is told.
     """
     place = Path(tempfile.mkdtemp(prefix="gpuaas-edit-"))
-    copy, kept = place / os.path.basename(opened.file), False
+    copy, kept, is_open = place / os.path.basename(opened.file), False, False
     try:
         copy.write_bytes(opened.content)
         while True:
-            # VISUAL and EDITOR are its person's own words, asked for as git asks for them.
-            click.edit(filename=str(copy))
-            after = copy.read_bytes()
+            is_open = True
+            with keys_left_to_another():
+                _open(copy)
+            is_open, after = False, copy.read_bytes()
             try:
                 found = finish(fleet, opened, after, f"Edit {opened.ref}", wish)
                 kept = False
@@ -74,14 +76,24 @@ def _edited(session: Session, fleet: Fleet, opened: OpenSpec, wish: EditWish) ->
             except ProblemError as error:
                 kept = after != opened.content
                 _ask_again(session, error, copy)
-    except (ProblemError, click.ClickException, KeyboardInterrupt):
-        kept = kept or (copy.exists() and copy.read_bytes() != opened.content)
+    except BaseException as error:
+        # An editor that outlives this command has yet to write what its person has typed.
+        outlived = is_open and isinstance(error, KeyboardInterrupt)
+        kept = kept or outlived or (copy.exists() and copy.read_bytes() != opened.content)
         if kept:
             session.screen.tell([line(f"what you wrote is in {copy}", hang=2)])
         raise
     finally:
         if not kept:
             shutil.rmtree(place, ignore_errors=True)
+
+
+def _open(copy: Path) -> None:
+    """VISUAL and EDITOR are its person's own words, asked for as git asks for them."""
+    try:
+        click.edit(filename=str(copy))
+    except ValueError as error:
+        raise click.ClickException(f"$VISUAL or $EDITOR names no command: {error}") from error
 
 
 def _ask_again(session: Session, error: ProblemError, copy: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from reconciler.cli.text import BLANK, Span, Style, TextLine, dim, line, strong
 from reconciler.cli.views import problems as problems_view
@@ -27,7 +28,8 @@ def lines(found: ApprovedNode) -> Iterator[TextLine]:
         yield line(f"Committed as {found.commit[:7]}. Nothing has happened yet; to apply it:")
     else:
         yield line("Nothing has happened yet. Commit it, then apply:")
-        yield line("  ", strong(f"git add {found.file} && git commit -m 'Approve {found.node}'"))
+        words = f"git add {quote(found.file)} && git commit -m 'Approve {found.node}'"
+        yield line("  ", strong(words))
     yield line("  ", strong("gpuaas apply"))
 
 

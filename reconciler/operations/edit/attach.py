@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from reconciler.kinds.allocation.spec import AllocationSpec
 from reconciler.kinds.storage import STORAGES
+from reconciler.model.problem import refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref, parse_ref
 from reconciler.model.spec.resource import Resource
@@ -49,6 +50,7 @@ def attach(fleet: Fleet, wish: AttachWish, how: EditWish = WRITE) -> SpecEdit:
     path = {"mountPath": wish.path} if wish.path else {}
 
     def change(resource: Resource[AllocationSpec], value: Mapping[str, object]) -> Changes:
+        _insist_on_project(ref, resource)
         entries = mapping_of(value.get("spec")).get("storage", [])
         there = [mapping_of(one) for one in entries] if isinstance(entries, list) else []
         at = next((n for n, one in enumerate(there) if one.get("name") == ref.name), None)
@@ -73,13 +75,22 @@ def detach(fleet: Fleet, storage: str, allocation: str, how: EditWish = WRITE) -
     named = allocation_named(allocation, ref.project)
 
     def change(resource: Resource[AllocationSpec], value: Mapping[str, object]) -> Changes:
+        _insist_on_project(ref, resource)
         entries = mapping_of(value.get("spec")).get("storage", [])
         there = [mapping_of(one) for one in entries] if isinstance(entries, list) else []
-        own = resource.ref.project == ref.project
-        found = [at for at, one in enumerate(there) if own and one.get("name") == ref.name]
+        found = [at for at, one in enumerate(there) if one.get("name") == ref.name]
         return [Removed(path=PATH, number=at) for at in found]
 
     return edit_document(fleet, named, change, f"Detach {ref} from {named}", how)
+
+
+def _insist_on_project(storage: Ref, allocation: Resource[AllocationSpec]) -> None:
+    """In the file of an allocation, a name is that of a storage of its own project."""
+    project = allocation.ref.project
+    if storage.project != project:
+        own = Ref("storage", project, storage.name)
+        hint = f"if that is meant, name {own}; data of another project is never attached"
+        raise refuse("not_found", f"{storage} is no storage of project {project}", hint)
 
 
 def storage_ref(text: str) -> Ref | None:

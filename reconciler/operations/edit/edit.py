@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from reconciler import shipped
+from reconciler.kinds.allocation.spec import ALLOCATIONS
 from reconciler.model.problem import Problem, ProblemError, refuse
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
@@ -32,6 +33,8 @@ from reconciler.specs.read.yaml_reader import read_documents
 
 Changes = Sequence[SpecChange]
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
+"""As git counts lines, which is not as Python does."""
+
 NO_FILE = "see what there is: gpuaas validate"
 
 
@@ -51,11 +54,12 @@ def begin(fleet: Fleet, named: str) -> OpenSpec:
     desired, ref = read_desired(fleet), ref_of(named)
     found = desired.resources.get(ref)
     file = found.file if found else _file_with_errors(desired, ref)
+    content = read_spec(fleet.settings, file)
     return OpenSpec(
         ref=ref,
         file=file,
-        document=found.document if found else 0,
-        content=read_spec(fleet.settings, file),
+        document=found.document if found else _claiming(ref, file, content),
+        content=content,
         desired=desired,
     )
 
@@ -91,8 +95,11 @@ def edit_document(
     message: str,
     wish: EditWish = WRITE,
 ) -> SpecEdit:
-    """Make the changes that `change` finds for a sound document. Raises ProblemError."""
+    """Make the changes that `change` finds for a sound allocation. Raises ProblemError."""
     opened = begin(fleet, named)
+    if not any(ALLOCATIONS.among((opened.ref,))):
+        known = ALLOCATIONS.among(opened.desired.resources)
+        raise unknown(opened.ref, "no allocation", known)
     resource = opened.desired.resources.get(opened.ref)
     if resource is None:
         raise ProblemError(_own(opened.desired, opened.ref))
@@ -121,9 +128,7 @@ def document_of(opened: OpenSpec, content: bytes) -> Mapping[str, object]:
 
 def patch(name: str, before: bytes, after: bytes) -> str:
     """The difference as `git diff` has it."""
-    old, new = (
-        text.decode("utf-8", "replace").splitlines(keepends=True) for text in (before, after)
-    )
+    old, new = (_LINE.findall(text.decode("utf-8", "replace")) for text in (before, after))
     lines = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
     return "".join(_ended(lines))
 
@@ -139,14 +144,23 @@ def _judged(fleet: Fleet, opened: OpenSpec, after: bytes) -> tuple[Problem, ...]
     problems = new_problems(opened.desired, found)
     if errors := tuple(one for one in problems if one.is_error):
         raise ProblemError(errors)
-    if not _is_there(opened.ref, found):
+    gone = (ref for ref in _refs_in(opened) if not _is_there(ref, found))
+    if (ref := next(gone, None)) is not None:
         raise refuse(
             "edit_unsound",
-            f"{opened.ref} would no longer be there: applied, that releases it",
+            f"{ref} would no longer be there: applied, that releases it",
             "to rename it, leave its old name as metadata.formerName; to remove it, remove it from"
             " the file by hand",
         )
     return problems
+
+
+def _refs_in(opened: OpenSpec) -> tuple[Ref, ...]:
+    """What was opened, and what else stands in its file, sound or not."""
+    desired, parsed = opened.desired, read_documents(opened.file, opened.content)
+    stand = (claimed(one.document.value) for one in parsed.documents)
+    there = (ref for ref in stand if ref in desired.resources or ref in desired.frozen)
+    return tuple(dict.fromkeys((opened.ref, *filter(None, there))))
 
 
 def _is_there(ref: Ref, found: Desired) -> bool:
@@ -163,6 +177,12 @@ def _file_with_errors(desired: Desired, ref: Ref) -> str:
         if file := next((one.file for one in places if one and one.file), ""):
             return file
     raise unknown(ref, "in no file", known, NO_FILE)
+
+
+def _claiming(ref: Ref, file: str, content: bytes) -> int:
+    """The number of a document with errors; the first where it cannot be told."""
+    documents = [one.document for one in read_documents(file, content).documents]
+    return next((one.index for one in documents if claimed(one.value) == ref), 0)
 
 
 def _own(desired: Desired, ref: Ref) -> tuple[Problem, ...]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from reconciler import shipped
+from reconciler.kinds.checks.secrecy import find_secrets
 from reconciler.model.problem import refuse
 from reconciler.operations.edit.contract import WRITE, EditWish, SpecEdit
 from reconciler.operations.edit.edit import (
@@ -20,7 +21,9 @@ from reconciler.specs.edit import edit as writer
 from reconciler.specs.edit.edit import Valued
 from reconciler.specs.read.yaml_reader import read_documents
 
-LONGEST = 8192
+LONGEST, TOLD = 8192, 60
+"""So long may a value be, and so much of a path is told that sets nothing."""
+
 FIXED = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "project"))
 """What a document is called; another name is another document."""
 
@@ -37,9 +40,13 @@ def set_values(
     opened = begin(fleet, named)
     after, told = opened.content, []
     for setting in settings:
+        for secret in find_secrets(setting):
+            # Before any message could repeat it.
+            raise refuse(secret.code, secret.message, secret.hint)
         path_text, equals, text = setting.partition("=")
         if not equals or len(text) > LONGEST or not setting.isprintable():
-            raise refuse("usage", f"{setting!r} sets nothing: PATH=VALUE, in one line", WHERE)
+            message = f"{path_text[:TOLD]!r} sets nothing: PATH=VALUE, in one line"
+            raise refuse("usage", message, WHERE)
         value = document_of(opened, after)
         path = path_of(path_text, opened.ref.kind, value)
         if path in FIXED:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 
+from reconciler.kinds.checks.secrecy import concealed
 from reconciler.model.records import dataclass
 from reconciler.model.ref import Ref
 from reconciler.model.spec.desired import Desired
@@ -57,9 +58,12 @@ LONGEST_TOLD, HEAD = 300, 120
 
 
 class NoAnswer(ValueError):
-    """Why a text is no answer, for the person who gave it; however long that text was."""
+    """Why a text is no answer, for the person who gave it; however long that text was, and
+    without it where it looks like a secret.
+    """
 
     def __init__(self, why: str) -> None:
+        why = concealed(why)
         long = len(why) > LONGEST_TOLD
         super().__init__(f"{why[:HEAD]}…{why[HEAD - LONGEST_TOLD :]}" if long else why)
 

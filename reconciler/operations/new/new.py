@@ -5,6 +5,7 @@ Files only: the state is read for what is free, and nothing is written to it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
@@ -88,7 +89,7 @@ def prepare(form: Form, scene: Scene, answers: Answers, file: Path | None = None
     ref = _ref_of(form, drafted)
     settings = fleet.settings
     name = edit.new_name(settings, file) if file else place_of(scene.desired, form, ref)
-    if (fleet.folder / name).exists():
+    if os.path.lexists(fleet.folder / name):
         raise refuse("file_exists", f"{name} is there already", "name another file: --file FILE")
     if not may_stand(settings, ref, name):
         raise refuse(

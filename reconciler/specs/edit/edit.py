@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -211,8 +211,15 @@ def new_name(settings: Settings, path: Path) -> str:
             f"{name} would be no spec of this fleet",
             f"name a .yaml file below {settings.spec_root}/, or send the output elsewhere by `>`",
         )
-    # Whatever leads out of the tree by a link is refused before a folder is made behind it.
-    spec_path(settings, name)
+    # Whatever leads out of the tree by a link is refused before a folder is made behind it; within
+    # the tree it would lie in a place that others may own.
+    place = os.path.realpath(os.path.join(settings.folder, settings.spec_root))
+    if spec_path(settings, name) != os.path.join(place, name.removeprefix(root)):
+        raise refuse(
+            "file_outside_tree",
+            f"{name} leads to another place by a link",
+            "name that place itself",
+        )
     return name
 
 
@@ -240,27 +247,36 @@ def put(settings: Settings, name: str, content: bytes | None) -> None:
             _replace(name, path, read_file(name, path), content)
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "xb") as file:
+            with open(path, "xb") as file, _whole_or_gone(path):
                 file.write(content)
+                file.flush()
     except OSError as error:
         raise _unwritable(name, error) from error
 
 
 def _create(settings: Settings, name: str, content: str) -> None:
-    path, made = spec_path(settings, name), False
+    path = spec_path(settings, name)
     try:
         Path(settings.folder, name).parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "x", encoding="utf-8", newline="") as file:
-            made = True
+        with open(path, "x", encoding="utf-8", newline="") as file, _whole_or_gone(path):
             file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
     except FileExistsError as error:
         raise refuse("file_exists", f"{name} is there already", "name another file") from error
     except OSError as error:
-        if made:
-            # Half a document is none, and would stand in the way of the whole one.
-            with suppress(OSError):
-                os.unlink(path)
         raise _unwritable(name, error) from error
+
+
+@contextmanager
+def _whole_or_gone(path: str) -> Iterator[None]:
+    """Half a document is none, and would stand in the way of the whole one."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(path)
+        raise
 
 
 def _read_soundly(name: str, content: bytes) -> Parsed:

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from reconciler.specs.edit.yaml_writer import STEP, block, flow, items, scalar
+
+BLOCKS = frozenset("|>")
+"""Texts that end where their lines do: what is put in their place would run into what follows."""
 
 
 class SpliceError(ValueError):
@@ -113,6 +116,11 @@ def _with_value(text: str, path: Sequence[str | int], value: object) -> str:
         if isinstance(here, (MappingNode, SequenceNode)) and not here.flow_style:
             raise SpliceError(f"{'.'.join(map(str, path))} is written in lines")
         start, end = here.start_mark.index, here.end_mark.index
+        if isinstance(here, ScalarNode) and here.style in BLOCKS:
+            raise SpliceError(f"{'.'.join(map(str, path))} is a text in lines of its own")
+        lines = text[start:end].splitlines() if not isinstance(here, ScalarNode) else ()
+        if any("#" in one for one in lines[:-1]):
+            raise SpliceError("a comment may stand in what would go")
         gap = " " if text[start - 1 : start] == ":" else ""
         return text[:start] + gap + flow(value) + text[end:]
     if not isinstance(here, MappingNode) or not (here.value or here.flow_style):

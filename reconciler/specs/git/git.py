@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -134,7 +135,7 @@ def commit(settings: Settings, name: str, message: str, beside: Sequence[str] = 
             name, f"{within} is a repository of git itself", "take its HEAD away, and commit that"
         )
     environment = _environment(keep=_IDENTITY)
-    by_hand = f"git add -- {name} && git commit -- {name}"
+    by_hand = f"git add -- {quote(name)} && git commit -- {quote(name)}"
     if found := under_way(top):
         hint = f"the file is written; {found.hint}; then: {by_hand}"
         raise _not_committed(name, f"{found.what} is under way", hint)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 import yaml
 
+from reconciler.cli.commands import edit as edit_command
 from reconciler.cli.main import COMMANDS
+from reconciler.cli.screen import Screen
 from reconciler.cli.text import cells
 from tests.cli.commands.test_processes import PROGRAM, Shell
 from tests.harness.terminal import BACK, CODES, OWN, Terminal
@@ -362,12 +367,75 @@ def test_an_editor_that_changes_nothing_or_fails(yard: Yard, tmp_path: Path) -> 
     env = {"VISUAL": "true", "TMPDIR": str(tmp_path)}
     terminal = Terminal(yard.folder, "edit", "vision/train", **env)
     assert terminal.end() == 0 and "Nothing was written" in terminal.text
-    for bad in ("false", "/no/such/editor"):
+    for bad in ("false", "/no/such/editor", "'unbalanced"):
         terminal = Terminal(yard.folder, "edit", "vision/train", **{**env, "VISUAL": bad})
-        assert terminal.end() == 64 and "Editing failed" in terminal.text
+        assert terminal.end() == 64, terminal.text
+        assert "Editing failed" in terminal.text or "$VISUAL" in terminal.text
     assert files(yard) == before and not list(tmp_path.glob("gpuaas-edit-*"))
     away = run(yard, "edit", "vision/train")
     assert away.returncode == 64 and "--set" in away.stderr
+
+
+SLOW_EDITOR = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGINT, lambda *words: pathlib.Path({there!r}, "pressed").touch())
+print("VALUE: ", end="", flush=True)
+while not pathlib.Path({there!r}, {until!r}).exists():
+    time.sleep(0.01)
+copy = pathlib.Path(sys.argv[1])
+copy.write_text(copy.read_text().replace("owner: ana", "owner: bo"))
+"""
+
+
+def slow_editor(folder: Path, until: str) -> str:
+    script = folder / "slow editor.py"
+    script.write_text(SLOW_EDITOR.format(there=str(folder), until=until))
+    return f"{sys.executable} '{script}'"
+
+
+def test_keys_that_end_a_command_are_the_editors_while_it_is_open(
+    yard: Yard, tmp_path: Path
+) -> None:
+    yard.write(paper.allocation("train"))
+    env = {"VISUAL": slow_editor(tmp_path, "pressed"), "TMPDIR": str(tmp_path)}
+    terminal = Terminal(yard.folder, "edit", "vision/train", **env)
+    terminal.wait_for_question()
+    terminal.press("c")
+    assert terminal.end() == 0, terminal.text
+    assert "owner: bo" in yard.file(paper.allocation("train")).read_text()
+    assert not list(tmp_path.glob("gpuaas-edit-*"))
+
+
+def test_what_an_editor_that_outlives_the_command_saves_is_kept(yard: Yard, tmp_path: Path) -> None:
+    yard.write(paper.allocation("train"))
+    before = files(yard)
+    env = {"VISUAL": slow_editor(tmp_path, "go"), "TMPDIR": str(tmp_path)}
+    terminal = Terminal(yard.folder, "edit", "vision/train", **env)
+    terminal.wait_for_question()
+    terminal.kill(signal.SIGTERM)
+    terminal.wait_for("what you wrote is in")
+    (tmp_path / "go").touch()
+    assert terminal.end() == 130, terminal.text
+    (kept,) = tmp_path.glob("gpuaas-edit-*/*.yaml")
+    assert "owner: bo" in kept.read_text() and files(yard) == before
+
+
+def test_whatever_fails_leaves_what_somebody_wrote(
+    yard: Yard, editor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.write(paper.allocation("train"))
+    (tmp_path / "change").write_text("s/owner: ana/owner: bo/")
+    monkeypatch.setenv("VISUAL", str(editor))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(Screen, "can_converse", True)
+
+    def fails(*words: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(edit_command, "finish", fails)
+    assert Shell(yard.folder).code("edit", "vision/train") == 1
+    (kept,) = tmp_path.glob("gpuaas-edit-*/*.yaml")
+    assert "owner: bo" in kept.read_text()
 
 
 # -- after the create

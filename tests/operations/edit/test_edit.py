@@ -203,6 +203,26 @@ def test_shown_alone_or_committed_alone(yard: Yard, monkeypatch: pytest.MonkeyPa
     assert done.commit and FILE in subject
 
 
+def test_a_patch_has_the_lines_that_git_has(yard: Yard) -> None:
+    """A line that Python would break, in the midst of a text, is one."""
+    text = TEXT.replace("metadata:\n", 'metadata:\n  annotations: {said: "a\u2028b\u2029c"}\n')
+    (yard.folder / FILE).write_text(text, encoding="utf-8", newline="")
+    shown = set_values(yard.fleet(), "vision/train", ["spec.owner=bo"], EditWish(write=False))
+    words = ("git", "-C", str(yard.folder), "apply", "-")
+    applied = subprocess.run(words, input=shown.patch.encode(), capture_output=True, check=False)
+    assert applied.returncode == 0, applied.stderr
+    assert content(yard).decode() == text.replace("owner:   ana", "owner:   bo")
+
+
+def test_a_secret_is_never_repeated(yard: Yard) -> None:
+    key = f"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE{'x' * 40}\n-----END"
+    for setting in (key, f"spec.owner={key}", f"spec.{key}=1", f"spec.storage=[{key[36:60]}"):
+        code, said = refusal(yard, "vision/train", setting)
+        assert code == "private_key_in_spec" and "b3Blb" not in said
+    code, said = refusal(yard, "vision/train", f"{'x' * 9000}\n=1")
+    assert code == "usage" and len(said) < 400
+
+
 def test_what_is_so_already_is_not_written(yard: Yard) -> None:
     stamp = (yard.folder / FILE).stat().st_mtime_ns
     found = set_values(yard.fleet(), "vision/train", ["spec.owner=ana"])
@@ -263,6 +283,21 @@ def test_a_document_does_not_vanish_by_an_edit(yard: Yard, change: Callable[[str
     assert content(yard).decode() == TEXT
 
 
+def test_no_document_beside_it_vanishes_either(yard: Yard) -> None:
+    """Whoever edits one has the whole file in the editor; what goes with it would be released."""
+    opened = begin(yard.fleet(), "storage/vision/datasets")
+    first = TEXT.partition("---")[0].encode()
+    train = (yard.folder / FILE).with_name("train.yaml")
+    with pytest.raises(ProblemError) as refused:
+        finish(yard.fleet(), opened, first, "Edit")
+    problem = refused.value.problems[0]
+    assert problem.code == "edit_unsound" and "allocation/vision/train" in problem.message
+    assert content(yard).decode() == TEXT
+    train.write_text(TEXT.partition("---\n")[2])
+    opened = begin(yard.fleet(), "storage/vision/datasets")
+    assert finish(yard.fleet(), opened, first, "Edit").written, "it stands elsewhere by now"
+
+
 def test_a_rename_says_the_old_name(yard: Yard) -> None:
     opened = begin(yard.fleet(), "vision/train")
     text = TEXT.replace("name: train", "name: other\n  formerName: train")
@@ -273,6 +308,12 @@ def test_a_broken_document_can_be_mended(yard: Yard) -> None:
     (yard.folder / FILE).write_text(TEXT.replace("owner:   ana", "owner:   nobody"))
     opened = begin(yard.fleet(), "vision/train")
     assert finish(yard.fleet(), opened, TEXT.encode(), "Edit").written
+    assert content(yard).decode() == TEXT
+
+
+def test_a_value_mends_a_document_that_is_not_the_first_of_its_file(yard: Yard) -> None:
+    (yard.folder / FILE).write_text(TEXT.replace("owner:   ana", "owner:   nobody"))
+    assert set_values(yard.fleet(), "vision/train", ["spec.owner=ana"]).written
     assert content(yard).decode() == TEXT
 
 
@@ -341,6 +382,25 @@ def test_attach_is_an_edit_of_the_allocation(yard: Yard) -> None:
         assert yard.gpuaas("storage", "attach", name, "--to", to).problems == [code]
     bad = yard.gpuaas("storage", "attach", "vision/models", "--to", "train", "--path", "/etc")
     assert bad.problems == ["value_pattern"]
+
+
+def test_only_storage_of_its_own_project_is_attached(yard: Yard) -> None:
+    """In a file, a name is that of a storage of the project; that of another is not meant."""
+    nlp = project("nlp", "ana")
+    nlp["spec"]["entitlements"]["storageClasses"] = ["disk"]
+    nlp["spec"]["quota"]["storageGiB"] = 100
+    theirs = paper.storage("datasets", "disk")
+    theirs["metadata"]["project"] = "nlp"
+    yard.write(nlp, theirs)
+    before = content(yard)
+    for word, way in (("attach", "--to"), ("detach", "--from")):
+        said = yard.gpuaas("storage", word, "nlp/datasets", way, "vision/train")
+        assert said.problems == ["not_found"] and "vision" in said.messages
+        said = yard.gpuaas("storage", word, "vision/datasets", way, "user/ana")
+        assert said.problems == ["not_found"]
+    said = yard.gpuaas("bundle", "drop", "tools", "--in", "user/ana")
+    assert said.problems == ["not_found"]
+    assert content(yard) == before
 
 
 def test_a_runtime_is_an_overlay(yard: Yard) -> None:

@@ -297,6 +297,33 @@ def test_a_new_file_is_never_an_old_one(fleet: Fleet) -> None:
     assert path.read_text() == "a: 1\n"
 
 
+def test_a_new_file_is_whole_or_none(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever ends it: a full disk, or somebody who does not want it any more."""
+    path = fleet.folder / "specs/gpu03.yaml"
+    for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
+
+        def fails(number: int, error: BaseException = error) -> None:
+            raise error
+
+        with monkeypatch.context() as context, pytest.raises((ProblemError, KeyboardInterrupt)):
+            context.setattr(os, "fsync", fails)
+            create(fleet.settings, path, "a: 1\n")
+        assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["link.yaml", "folder/gpu03.yaml"])
+def test_a_new_file_lies_where_its_name_says(fleet: Fleet, name: str) -> None:
+    """Who may own what goes by names: a link within the tree would lead into another's place."""
+    theirs = fleet.folder / "specs/theirs"
+    theirs.mkdir()
+    (fleet.folder / "specs/link.yaml").symlink_to("theirs/new.yaml")
+    (fleet.folder / "specs/folder").symlink_to("theirs")
+    with pytest.raises(ProblemError) as refused:
+        create(fleet.settings, fleet.folder / "specs" / name, "a: 1\n")
+    assert refused.value.problems[0].code == "file_outside_tree"
+    assert not list(theirs.iterdir())
+
+
 # Values.
 
 RESTART = ("spec", "restart")
@@ -350,8 +377,11 @@ def test_values_are_set_and_nothing_else_is_touched(before: str, after: str) -> 
     [
         "spec:\n  restart: &r {generation: 1}\n  other: *r\n",
         "spec:\n  restart: 5\n",
+        "spec:\n  restart:\n    reason: |\n      x\n    # kept\n    generation: 2\n",
+        "spec:\n  restart:\n    reason: >- # kept\n      x\n",
+        "spec:\n  restart: {generation: [1, # kept\n    2]}\n",
     ],
-    ids=["shared", "no mapping"],
+    ids=["shared", "no mapping", "a comment below it", "a comment beside it", "a comment in it"],
 )
 def test_values_that_would_change_more_are_not_set(before: str) -> None:
     """The hint says what to write by hand."""
