@@ -17,6 +17,7 @@ import yaml
 
 from reconciler.cli.commands import edit as edit_command
 from reconciler.cli.main import COMMANDS
+from reconciler.cli.main import run as command_line
 from reconciler.cli.screen import Screen
 from reconciler.cli.text import cells
 from tests.cli.commands.test_processes import PROGRAM, Shell
@@ -433,7 +434,7 @@ def test_whatever_fails_leaves_what_somebody_wrote(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(edit_command, "finish", fails)
-    assert Shell(yard.folder).code("edit", "vision/train") == 1
+    assert command_line(["-C", str(yard.folder), "edit", "vision/train"]) == 1
     (kept,) = tmp_path.glob("gpuaas-edit-*/*.yaml")
     assert "owner: bo" in kept.read_text()
 
