@@ -108,6 +108,8 @@ def add_bundle(fleet: Fleet, name: str, wish: BundleWish) -> BundleAdded:
     has = {one.version for one in existing.spec.versions} if existing else set()
     fresh = [one for one in spec["versions"] if one["version"] not in has]
     if existing and not fresh:
+        if wish.commit:
+            git.insist_on_commit(settings, existing.file)
         return BundleAdded(ref=str(ref), versions=(), file=existing.file, line=existing.line)
     locks = tuple(one["install"]["lock"] for one in fresh)
     if wish.commit:

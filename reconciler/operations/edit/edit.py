@@ -77,6 +77,8 @@ def finish(
         message=message,
     )
     if not made.changes:
+        if wish.commit:
+            git.insist_on_commit(fleet.settings, opened.file)
         return made
     made = replace(made, problems=_judged(fleet, opened, after))
     if not (wish.write or wish.commit):

@@ -84,6 +84,8 @@ def _administer(
         line=node.line,
     )
     if now == {"reason": "", "until": "", **wanted}:
+        if commit:
+            git.insist_on_commit(fleet.settings, node.file)
         return replace(found, changed=False)
     if wanted["state"] == AdminState.ACTIVE and admin.state in ENDED_BY_HAND:
         raise refuse(

@@ -111,9 +111,12 @@ def author_email(settings: Settings) -> str:
 
 
 def insist_on_rest(settings: Settings, name: str) -> None:
-    """Raise ProblemError `commit_failed` while git is at work on the tree of `name`: before
-    anything is written, since git makes no commit of one file then.
+    """Raise ProblemError `commit_failed` while git is at work on the tree of `name`, or where there
+    is none: before anything is written, since git makes no commit of one file then.
     """
+    if repository(settings) is None:
+        why = "there is no repository here; nothing was written"
+        raise _not_committed(name, why, "make one: git init; or leave --commit out")
     top = repository_of(Path(settings.folder, name).resolve().parent)
     if top is not None and (found := under_way(top)):
         raise _not_committed(
@@ -135,18 +138,37 @@ def commit(settings: Settings, name: str, message: str, beside: Sequence[str] = 
             name, f"{within} is a repository of git itself", "take its HEAD away, and commit that"
         )
     environment = _environment(keep=_IDENTITY)
-    by_hand = f"git add -- {quote(name)} && git commit -- {quote(name)}"
+    paths = [_path(settings, one) for one in (name, *beside)]
+    by_hand = f"git add -- {quote(paths[0])} && git commit -- {quote(paths[0])}"
     if found := under_way(top):
         hint = f"the file is written; {found.hint}; then: {by_hand}"
         raise _not_committed(name, f"{found.what} is under way", hint)
     try:
-        run(settings.folder, ("add", "--", name, *beside), environment)
-        words = ("commit", "--quiet", "--message", message, "--", name, *beside)
+        run(settings.folder, ("add", "--", *paths), environment)
+        words = ("commit", "--quiet", "--message", message, "--", *paths)
         run(settings.folder, words, environment, seconds=COMMIT_SECONDS)
     except Unanswered as why:
         hint = f"the file is written; commit it yourself: {by_hand}"
         raise _not_committed(name, str(why), hint) from why
     return ask(settings, "rev-parse", "HEAD").strip()
+
+
+def insist_on_commit(settings: Settings, name: str) -> None:
+    """Raise ProblemError `commit_failed` where a file is not in the commit as it lies there."""
+    if repository(settings) is None:
+        raise _not_committed(name, "there is no repository here", "make one: git init")
+    path = _path(settings, name)
+    if ask(settings, "status", "--porcelain", "--ignored", "--", path):
+        hint = f"commit it yourself: git add -- {quote(path)} && git commit -- {quote(path)}"
+        raise _not_committed(name, "it says so already, and holds more than the commit does", hint)
+
+
+def _path(settings: Settings, name: str) -> str:
+    """Where a file lies, from the fleet's folder: git has a link for a file of its own, and no
+    files behind one.
+    """
+    folder = os.path.realpath(settings.folder)
+    return os.path.relpath(os.path.realpath(os.path.join(folder, name)), folder)
 
 
 class Refused(NamedTuple):

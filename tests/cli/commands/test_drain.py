@@ -44,6 +44,14 @@ def test_a_drain_is_a_word_in_the_file_and_an_undrain_takes_it_back(yard: Yard) 
     assert text(yard).replace("  admin: {state: active}\n", "") == before
 
 
+def test_what_is_not_in_the_commit_is_never_said_to_be(yard: Yard) -> None:
+    words = ("drain", "gpu01", "--reason", REASON)
+    assert yard.gpuaas(*words).code == 0
+    assert yard.gpuaas(*words, "--commit").problems == ["commit_failed"]
+    yard.commit()
+    assert yard.gpuaas(*words, "--commit").code == 0
+
+
 def test_what_stands_in_lines_keeps_its_comments(yard: Yard) -> None:
     file = yard.specs / "node/gpu01.yaml"
     file.write_text(text(yard).replace("spec:\n", "spec:\n" + COMMENTED, 1))

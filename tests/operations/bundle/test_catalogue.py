@@ -78,6 +78,9 @@ def test_it_is_committed_on_request_with_its_requirements(yard: Yard) -> None:
     said = yard.gpuaas("plan")
     assert said.document["result"]["revision"]["dirty"] is False
     assert (yard.folder / "other").exists()
+    assert add_bundle(yard.fleet(), "hello", BundleWish(commit=True)).versions == ()
+    (yard.folder / done.file).write_text((yard.folder / done.file).read_text() + "# more\n")
+    assert code_of(yard, "hello", BundleWish(commit=True)) == "commit_failed"
 
 
 def test_refusals_write_no_document(yard: Yard) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -201,6 +202,54 @@ def test_shown_alone_or_committed_alone(yard: Yard, monkeypatch: pytest.MonkeyPa
     subject = subprocess.check_output([*words, "show", "--stat", "--format=%s"], text=True)
     assert subject.startswith("Set spec.owner of allocation/vision/train")
     assert done.commit and FILE in subject
+
+
+def test_what_is_not_in_the_commit_is_never_said_to_be(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who runs a command again whose commit failed is not told that all is done."""
+    hook = yard.folder / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "olga")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "olga@corp.example")
+    words = ("edit", "vision/train", "--set", "spec.owner=bo", "--commit")
+    assert yard.gpuaas(*words).problems == ["commit_failed"]
+    again = yard.gpuaas(*words)
+    assert again.problems == ["commit_failed"] and "git add -- specs/teams" in again.messages
+    assert yard.gpuaas(*words[:-1]).code == 0
+    yard_git = ("git", "-C", str(yard.folder))
+    subprocess.run([*yard_git, "commit", "-qnm", "x", "--", FILE], check=True)
+    assert yard.gpuaas(*words).code == 0
+
+
+def test_a_commit_is_of_the_file_that_a_link_leads_to(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a link git has the link alone, and nothing of what was written through it."""
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "olga")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "olga@corp.example")
+    (yard.folder / FILE).with_name("alias.yaml").symlink_to("vision.yaml")
+    said = yard.gpuaas("edit", "vision/train", "--set", "spec.owner=bo", "--commit")
+    assert said.code == 0, said.document
+    git = ("git", "-C", str(yard.folder))
+    shown = subprocess.check_output([*git, "show", "--name-only", "--format="], text=True)
+    assert shown.split() == [FILE]
+    subprocess.run([*git, "mv", "specs", "real"], check=True)
+    yard.specs.symlink_to("real")
+    said = yard.gpuaas("edit", "vision/train", "--set", "spec.owner=ana", "--commit")
+    assert said.code == 0, said.document
+
+
+def test_without_a_repository_nothing_is_written_to_be_committed(yard: Yard) -> None:
+    shutil.rmtree(yard.folder / ".git")
+    before = content(yard)
+    said = yard.gpuaas("edit", "vision/train", "--set", "spec.owner=bo", "--commit")
+    assert said.problems == ["commit_failed"] and "nothing was written" in said.messages
+    assert content(yard) == before
 
 
 def test_a_patch_has_the_lines_that_git_has(yard: Yard) -> None:
