@@ -40,7 +40,10 @@ def main() -> None:
         os._exit(0)
     ready, _, _ = select.select([sys.stdin, os.pidfd_open(runner)], [], [])
     if sys.stdin in ready:
-        os.killpg(runner, SIGKILL)
+        # As long as it has no group of its own it has started nobody.
+        os.kill(runner, SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(runner, SIGKILL)
     os.waitpid(runner, 0)
     shutil.rmtree(request["leavings"], ignore_errors=True)
 
