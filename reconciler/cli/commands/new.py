@@ -19,6 +19,7 @@ from reconciler.operations.new.contract import NAME, Answers, Form, SpecQuestion
 from reconciler.operations.new.forms.registry import FORMS
 from reconciler.operations.new.new import (
     NewSpec,
+    insist_on_place,
     insist_on_supported,
     prepare,
     scene_of,
@@ -68,6 +69,7 @@ def _command(form: Form) -> Command:
             raise click.UsageError("--print writes nothing that could be committed: give one")
         if not printed:
             insist_on_supported(form)
+        insist_on_place(open_fleet(session.folder), file, commit=commit)
         made = _made(form, session, _texts(given), NewWish(file=file, printed=printed, yes=yes))
         if printed:
             if not session.wants_document:

@@ -80,6 +80,22 @@ def _me(fleet: Fleet, desired: Desired) -> str:
         return ""
 
 
+def insist_on_place(fleet: Fleet, file: Path | None, *, commit: bool) -> None:
+    """Raise ProblemError for what would keep any document out of `file` or out of a commit: before
+    somebody answers questions in vain.
+    """
+    name = _new_name(fleet, file) if file else fleet.settings.spec_root
+    if commit:
+        git.insist_on_rest(fleet.settings, name)
+
+
+def _new_name(fleet: Fleet, file: Path) -> str:
+    name = edit.new_name(fleet.settings, file)
+    if os.path.lexists(fleet.folder / name):
+        raise refuse("file_exists", f"{name} is there already", "name another file: --file FILE")
+    return name
+
+
 def prepare(form: Form, scene: Scene, answers: Answers, file: Path | None = None) -> NewSpec:
     """The new document in its file, sound with the whole fleet around it; nothing is written.
 
@@ -88,9 +104,7 @@ def prepare(form: Form, scene: Scene, answers: Answers, file: Path | None = None
     fleet, drafted = scene.fleet, form.draft(scene, answers)
     ref = _ref_of(form, drafted)
     settings = fleet.settings
-    name = edit.new_name(settings, file) if file else place_of(scene.desired, form, ref)
-    if os.path.lexists(fleet.folder / name):
-        raise refuse("file_exists", f"{name} is there already", "name another file: --file FILE")
+    name = _new_name(fleet, file) if file else place_of(scene.desired, form, ref)
     if not may_stand(settings, ref, name):
         raise refuse(
             "document_outside_ownership",

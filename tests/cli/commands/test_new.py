@@ -96,6 +96,16 @@ def test_the_flow_ends_in_a_file_that_is_carried_out(yard: Yard, columns: int, r
     assert files(yard) == before
 
 
+def test_nobody_answers_for_a_file_that_cannot_be(yard: Yard) -> None:
+    taken = str(yard.file(VISION))
+    for words in (("--file", taken), ("--file", "specs/x.txt"), ("--commit",)):
+        if words == ("--commit",):
+            shutil.rmtree(yard.folder / ".git", ignore_errors=True)
+        terminal = Terminal(yard.folder, "new", "allocation", *words)
+        assert terminal.end() == 1, terminal.text
+        assert "[compute]" not in terminal.text
+
+
 def test_each_page_says_where_one_is(yard: Yard) -> None:
     """LCH-03: the steps stand on every page in the seed's order, storage among them."""
     terminal = Terminal(yard.folder, "new", "allocation")
