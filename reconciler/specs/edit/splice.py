@@ -150,7 +150,7 @@ def _compose(text: str) -> Node:
 def _after_last(text: str, here: SequenceNode, entry: Mapping[str, object]) -> str:
     """A new entry, written in the style of the last one."""
     last, dash = here.value[-1], here.start_mark.column
-    if last.flow_style:
+    if isinstance(last, ScalarNode) or last.flow_style:
         lines: Iterable[str] = [f"- {flow(entry)}"]
     else:
         same_line = last.start_mark.line == _line(text, _dash_before(text, last))

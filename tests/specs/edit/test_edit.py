@@ -297,6 +297,12 @@ def test_a_new_file_is_never_an_old_one(fleet: Fleet) -> None:
     assert path.read_text() == "a: 1\n"
 
 
+def test_an_entry_behind_one_that_is_none() -> None:
+    before = b"spec:\n  list:\n  - a # x\n"
+    after = entry_added("x.yaml", before, 0, ("spec", "list"), {"b": 1})
+    assert after == before + b"  - {b: 1}\n"
+
+
 def test_a_new_file_is_whole_or_none(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever ends it: a full disk, or somebody who does not want it any more."""
     path = fleet.folder / "specs/gpu03.yaml"
