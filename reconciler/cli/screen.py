@@ -66,14 +66,17 @@ class Screen:
             return ""
 
     def answer(self, question: TextLine) -> str:
-        """A line typed by a person, whatever bytes it is made of. Only where `can_ask`.
+        """A line typed by a person, whatever bytes it is made of: those that are no text come as
+        lone surrogates. Only where `can_ask`.
 
         Raises EOFError at the end of input, where nobody answers any more.
         """
         self._write(self._err, self._rendered([question], self._err).removesuffix("\n") + " ")
         with suppress(io.UnsupportedOperation):
-            # Only before anything was read of it; it then stays as it was made.
-            _tolerant(sys.stdin)
+            # Only before anything was read of it; it then stays as it was made. What is no text in
+            # the encoding of the terminal stays none: escapes would pass for what was typed.
+            if isinstance(sys.stdin, io.TextIOWrapper):
+                sys.stdin.reconfigure(errors="surrogateescape")
         try:
             said = sys.stdin.readline()
         except OSError as error:

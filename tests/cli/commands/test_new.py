@@ -200,6 +200,20 @@ def test_whatever_is_typed_is_text(yard: Yard, data: bytes) -> None:
     assert "Traceback" not in terminal.text
 
 
+def test_what_is_no_text_is_no_answer(yard: Yard) -> None:
+    """Of another encoding, say; it is not written with escapes in the place of letters."""
+    words = ("eve", "--email", "eve@corp.example", "--os-login", "eve")
+    terminal = Terminal(yard.folder, "new", "user", *words)
+    terminal.wait_for_question()
+    terminal.send("Jürgen\n".encode("latin-1"))
+    assert "one line without control characters" in CODES.sub("", terminal.wait_for_question())
+    terminal.say("Jürgen")
+    terminal.answer("")
+    assert 'displayName: "Jürgen"' in CODES.sub("", terminal.wait_for_question())
+    terminal.press("c")
+    assert terminal.end() == 130
+
+
 def test_a_terminal_that_closes_ends_it(yard: Yard) -> None:
     before = files(yard)
     terminal = Terminal(yard.folder, "new", "allocation")
