@@ -183,7 +183,10 @@ def test_what_was_there_goes_on(pair: tuple[Tenancy, Tenancy], home: Tenancy) ->
     own = """
         mkdir -p ~/own; cd ~/own; rm -f key; ssh-keygen -q -t ed25519 -N '' -f key
         /usr/sbin/sshd -f /dev/null -h ~/own/key -p 2022 -o PidFile=none
-        ssh-keyscan -p 2022 127.0.0.1 2> /dev/null | wc -l
+        for i in $(seq 30); do
+            ssh-keyscan -T 30 -p 2022 127.0.0.1 > keys 2> /dev/null; [ -s keys ] && break; sleep 1
+        done
+        wc -l < keys
         pkill -u $(id -u) -f own/key
     """
     assert int(home.enter(BO, own).stdout.split()[-1]) > 0
