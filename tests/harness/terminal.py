@@ -58,8 +58,16 @@ class Terminal:
             if asleep and not more:
                 self.shown += said
                 return said
-            self._child.buffer = said + more
+            self._put_back(said + more)
             time.sleep(REST_SECONDS)
+
+    def _put_back(self, text: str) -> None:
+        """To be searched again: pexpect searches one buffer, and tells of another what came
+        before.
+        """
+        self._child.buffer = text
+        self._child._before = self._child.buffer_type()
+        self._child._before.write(text)
 
     def _is_asleep(self) -> bool:
         stat = Path(f"/proc/{self._child.pid}/stat").read_text(encoding="utf-8")
