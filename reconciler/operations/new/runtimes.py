@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.kinds.bundle import BUNDLES, VersionState
-from reconciler.kinds.policy import POLICIES
+from reconciler.kinds.fleet_rules import policy_in
 from reconciler.kinds.sku import SKUS
 from reconciler.model.host.capacity import RuntimeNeed
 from reconciler.operations.new.contract import AnswerChoice, Answers, NoAnswer, Scene
@@ -29,8 +29,7 @@ def runtimes(scene: Scene, answers: Answers) -> Sequence[AnswerChoice]:
 
 
 def versions(scene: Scene) -> Iterator[tuple[RuntimeNeed, str]]:
-    policy = POLICIES.get(scene.desired, "fleet")
-    lenient = policy is not None and policy.spec.bundles.allow_unknown_compatibility
+    lenient = policy_in(scene.desired).bundles.allow_unknown_compatibility
     for bundle in BUNDLES.of(scene.desired):
         needs = bundle.spec.needs(bundle.ref.name, may_be_unknown=lenient)
         active = {

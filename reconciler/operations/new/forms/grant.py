@@ -8,8 +8,8 @@ from datetime import timedelta
 from ipaddress import ip_network
 
 from reconciler.kinds.allocation.spec import ALLOCATIONS
+from reconciler.kinds.fleet_rules import policy_in
 from reconciler.kinds.grant import GrantSpec
-from reconciler.kinds.policy import POLICIES, GrantRules
 from reconciler.kinds.user import USERS
 from reconciler.model.moment import format_moment, parse_moment
 from reconciler.model.ref import NAME_LIMIT, Ref
@@ -69,8 +69,7 @@ def keys(scene: Scene, answers: Answers) -> Sequence[AnswerChoice]:
 
 def end(text: str, scene: Scene, answers: Answers) -> str:
     """Within what the Policy allows."""
-    found, policy = end_in_time(text, scene, answers), POLICIES.get(scene.desired, "fleet")
-    rules = policy.spec.grant if policy else GrantRules()
+    found, rules = end_in_time(text, scene, answers), policy_in(scene.desired).grant
     if found == "none":
         if not rules.may_be_open_ended:
             raise NoAnswer("the Policy allows no grant without an end")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from reconciler.kinds.policy import POLICIES
+from reconciler.kinds.fleet_rules import policy_in
 from reconciler.kinds.project import ProjectSpec, Role
 from reconciler.kinds.sku import SKUS, SkuState
 from reconciler.kinds.storage_class import STORAGE_CLASSES
@@ -33,8 +33,7 @@ HEADING = (
 
 
 def tenants(scene: Scene, answers: Answers) -> Sequence[AnswerChoice]:
-    policy = POLICIES.get(scene.desired, "fleet")
-    return tuple(AnswerChoice(word=one) for one in (policy.spec.tenants if policy else ()))
+    return tuple(AnswerChoice(word=one) for one in policy_in(scene.desired).tenants)
 
 
 def only_tenant(scene: Scene, answers: Answers) -> str:
